@@ -106,7 +106,7 @@ def test_wrong_columns_are_named_with_the_near_ones(tmp_path: Path, photos: Path
     with raises(DataError, "p.csv:2", "file_name", "left, right", "columns="):
         ta.evaluate("oracle", str(path))
     near = write_table(photos, "near.csv", [{"image_0": "0_0.png", "captoin_0": "a", "captoin_1": "b"}])
-    with raises(DataError, "near.csv:2", "is it 'captoin_0'"):
+    with raises(DataError, "near.csv:2", "'captoin_0'", "did you mean 'caption_0'", field="captoin_0"):
         find_benchmark(str(near))
     with raises(DataError, "p.csv:2", "'gone.png'", field="image_0"):
         broken = write_table(photos, "p.csv", [{**ROWS[0], "left": "gone.png"}])

@@ -93,6 +93,7 @@ class Audit(BaseModel):
         images: distinct pictures, by their pixels; None if they were not read.
         texts: distinct captions.
         clusters: the units that intervals resample.
+        read_as: how the columns of its table were read; empty if it comes from none.
         fingerprint: over ids, texts and pixels; None if pictures were not read.
         against: the set that it was compared with.
         tags: items by tag and value.
@@ -110,6 +111,7 @@ class Audit(BaseModel):
     images: int | None
     texts: int
     clusters: int
+    read_as: str = ""
     fingerprint: str | None
     against: str | None
     findings: list[Finding]
@@ -187,6 +189,7 @@ def audit(pairs: PairSet, options: Options | None = None) -> Audit:
         images=len(set(scan.pixels.values())) if scan else None,
         texts=len({text for item in given.items for text in item.texts}),
         clusters=len({item.cluster for item in pairs.items}),
+        read_as=pairs.read_as,
         fingerprint=given.fingerprint(scan.pixels.__getitem__) if scan else None,
         against=options.against.name if options.against else None,
         findings=findings,

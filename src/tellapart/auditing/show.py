@@ -111,6 +111,8 @@ def print_audit(record: Audit) -> None:
     """Print the findings, the checks that were left out, and how many checks pass."""
     from rich.markup import escape
 
+    if record.read_as:
+        print_lines(plain(f"{record.name}: {record.read_as}"))
     size = f"{record.items:,} items of {record.shape[0]}x{record.shape[1]}, {record.texts:,} distinct captions"
     pictures = f", {record.images:,} distinct pictures" if record.images is not None else ""
     print_lines(f"{plain(record.name)}: {size}{pictures}, {record.clusters:,} clusters")

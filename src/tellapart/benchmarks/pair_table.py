@@ -13,8 +13,9 @@ from tellapart.benchmarks.image_sources import FolderImages, own_images
 from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.parquet import ParquetTable, image_columns
 from tellapart.catalog import nearest
+from tellapart.data.columns import describe_columns, fields_of
 from tellapart.data.compressed import plain_suffix
-from tellapart.data.folder import fields_of, make_item, read_card
+from tellapart.data.folder import make_item, read_card
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_csv, read_jsonl
@@ -68,7 +69,7 @@ def open_pair_images(path: Path, place: Locations) -> Benchmark:
 def read_pair_table(path: Path, place: Locations) -> PairSet:
     """Read a file of pairs; every image must be there.
 
-    Columns are those of `fields_of`, and `tag:NAME`. Images are paths relative to the file, or to the folder of images;
+    Columns are those of `fields_of`. Images are paths relative to the file, or to the folder of images;
     in parquet they may also be encoded images, as the hub stores them. A `card.json` in the file's folder is the card.
 
     Args:
@@ -90,6 +91,7 @@ def read_pair_table(path: Path, place: Locations) -> PairSet:
     table, rows = _open_rows(path)
     encoded = set() if table is None else set(image_columns(path))
     items: dict[str, Item] = {}
+    first: dict[str, Any] = {}
     for number, (where, cells) in enumerate(rows, start=1):
         row = {**{name: f"{number - 1}/{name}" for name in encoded}, **cells}
         try:
@@ -100,6 +102,7 @@ def read_pair_table(path: Path, place: Locations) -> PairSet:
         if item.id in items:
             raise DataError(f"{where}: field 'id': {quote(item.id, 200)} is in a row above", path=where, field="id")
         items[item.id] = item
+        first = first or row
     if not items:
         raise DataError(f"{path} holds no pairs", path=path)
     if all(item.shape == (1, 1) for item in items.values()):
@@ -113,7 +116,8 @@ def read_pair_table(path: Path, place: Locations) -> PairSet:
     card, frames = read_card(path.parent)
     read = table if encoded else images
     made = tuple(items.values()) if encoded else images.relate_images(items.values())
-    return PairSet(f"{TABLE}{path.name}", made, path.parent, card, read=read, frames=frames)
+    read_as = describe_columns(first, made[0].shape, dict(place.columns))
+    return PairSet(f"{TABLE}{path.name}", made, path.parent, card, read=read, frames=frames, read_as=read_as)
 
 
 def _open_rows(path: Path) -> tuple[ParquetTable | None, Iterator[tuple[str, Mapping[str, Any]]]]:
@@ -151,9 +155,7 @@ def _rename_columns(row: Mapping[str, Any], columns: tuple[tuple[str, str], ...]
             hint = nearest(column, row) or f"; it has {', '.join(row)}"
             raise DataError(f"no column {quote(column)} for {field!r}{hint}", field=field)
         renamed.pop(column, None)
-    renamed |= {field: row[column] for field, column in columns}
-    tags = {name.removeprefix("tag:"): str(renamed.pop(name)) for name in list(renamed) if name.startswith("tag:")}
-    return renamed | ({"tags": tags} if tags else {})
+    return renamed | {field: row[column] for field, column in columns}
 
 
 def _read_item(row: Mapping[str, Any], number: int, images: FolderImages, encoded: bool) -> Item:

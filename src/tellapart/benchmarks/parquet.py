@@ -11,6 +11,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+from tellapart.data.columns import expect_distinct_columns
 from tellapart.errors import DataError, first_line, require
 
 __all__ = ["ParquetTable", "image_columns"]
@@ -96,8 +97,10 @@ class ParquetTable:
         for path in files:
             with _name_damage(path):
                 opened = parquet.ParquetFile(path)
-                names = opened.schema_arrow.names
+                schema = opened.schema_arrow
+                names = schema.names
                 sizes = [opened.metadata.row_group(k).num_rows for k in range(opened.metadata.num_row_groups)]
+            expect_distinct_columns(schema, path)
             self._opened.append((path, opened))
             groups += [(path, opened, group, size) for group, size in enumerate(sizes)]
             if missing := [name for name in images if name not in names]:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from tellapart.builders.builder import Made
 from tellapart.catalog import nearest
+from tellapart.data.columns import refuse_near
 from tellapart.data.compressed import plain_suffix
 from tellapart.data.images import check_reference, resolve
 from tellapart.data.item import Item
@@ -271,6 +272,10 @@ def _to_caption(row: Mapping[str, Any], number: int, where: str, required: tuple
 
 
 def _to_pair(row: Mapping[str, Any], where: str) -> CaptionPair:
+    try:
+        refuse_near(row)
+    except DataError as error:
+        raise DataError(f"{where}: {error}", path=where, field=error.field) from error
     columns = _COCO_CF_COLUMNS if _COCO_CF_COLUMNS[1] in row and "caption_0" not in row else _PAIR_COLUMNS
     for column in columns:
         if not isinstance(row.get(column), str) or not row[column].strip():

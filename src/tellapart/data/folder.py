@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from posixpath import normpath
 from typing import Any
 
@@ -14,7 +12,8 @@ from pydantic import ValidationError
 
 from tellapart.catalog import nearest
 from tellapart.data.atomic import atomic_folder
-from tellapart.data.images import IMAGE_SUFFIXES, check_reference, find_inside
+from tellapart.data.columns import describe_columns, fields_of
+from tellapart.data.images import check_reference, find_inside
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.paths import as_path
@@ -23,105 +22,7 @@ from tellapart.data.validation import Problem
 from tellapart.data.video import DEFAULT_FRAMES
 from tellapart.errors import DataError, quote
 
-__all__ = ["LISTINGS", "fields_of", "make_item", "read_card", "read_pair_set", "write_pair_set"]
-
-_NUMBERED = re.compile(r"(image|caption|text)_?(\d{1,3})(_file_name)?")
-_SINGLE = {"image": ("file_name", "image", "image_path", "filepath"), "text": ("caption", "negative_caption", "foil")}
-_LISTED = {"image": "file_names", "text": "texts"}
-_WANTED = {
-    "image": "file_name, image, image_path, filepath, file_names, image_0...",
-    "text": "texts, caption_0..., caption and negative_caption or foil",
-}
-_EXAMPLE_COLUMNS = {
-    "image": "{'image_0': 'COLUMN', 'image_1': 'COLUMN'}",
-    "text": "{'caption': 'COLUMN', 'negative_caption': 'COLUMN'}",
-}
-_NUMBERED_NAMES = {"image": ("image_0", "image_1"), "text": ("caption_0", "caption_1", "text_0", "text_1")}
-
-
-def fields_of(find: Callable[[str], object], row: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Sort one row's columns into the fields of an item.
-
-    Images are in `file_names` (a list), in `image_0`, `image_1`, ... (or `image_0_file_name`), or in `file_name`,
-    `image`, `image_path` or `filepath`; texts in `texts` (a list), in `caption_0`, `caption_1`, ..., or in `caption`,
-    `negative_caption`, `foil`. Numbers begin at
-    0 or 1. `id`, `cluster` and `tags` keep their meaning; every other column becomes provenance. An image without a
-    suffix is searched under `images/` and in the file's folder, as COCO-Counterfactuals names them.
-
-    Args:
-        find: takes an image's reference, and raises `DataError` if the file is missing.
-        row: the values of one row by column.
-
-    Returns:
-        the fields, and for messages the column of each (`images[1]` -> `image_1`).
-
-    Raises:
-        DataError: no column of images or of texts, or numbered columns that repeat or leave one out.
-
-    >>> row = {"file_name": "a.png", "caption": "two clocks", "foil": "three clocks", "split": "val"}
-    >>> fields_of(print, row)[0]
-    {'images': ['a.png'], 'texts': ['two clocks', 'three clocks'], 'provenance': {'split': 'val'}}
-    """
-    images, texts = _read_cells(row, "image"), _read_cells(row, "text")
-    fields: dict[str, Any] = {key: row[key] for key in ("id", "cluster", "tags") if key in row}
-    if type(fields.get("id")) is int:  # many a set numbers its items; True is not a number
-        fields["id"] = str(fields["id"])
-    used = {*fields, *(source.partition("[")[0] for source, _ in (*images, *texts))}
-    fields["images"] = [_with_suffix(find, reference) for _, reference in images]
-    fields["texts"] = [text for _, text in texts]
-    fields["provenance"] = {column: value for column, value in row.items() if column not in used}
-    sources = {f"images[{k}]": source for k, (source, _) in enumerate(images)}
-    return fields, sources | {f"texts[{k}]": source for k, (source, _) in enumerate(texts)}
-
-
-def _read_cells(row: Mapping[str, Any], noun: str) -> list[tuple[str, Any]]:
-    """Return the values of a row's columns of images or of texts, in order, each with its source."""
-    listed = _LISTED[noun]
-    if listed not in row:
-        return [(column, row[column]) for column in _numbered_columns(row, noun) or _single_columns(row, noun)]
-    values = row[listed]
-    if not isinstance(values, list) or not values:
-        raise DataError(f"field {listed!r}: expected a list of one or more, got {quote(values)}")
-    return [(f"{listed}[{k}]", value) for k, value in enumerate(values)]
-
-
-def _numbered_columns(row: Mapping[str, Any], noun: str) -> list[str]:
-    numbered: dict[int, str] = {}
-    for column in row:
-        match = _NUMBERED.fullmatch(column)
-        if match is None or (match[1] == "image") != (noun == "image"):
-            continue
-        if (number := int(match[2])) in numbered:
-            raise DataError(f"columns {numbered[number]!r} and {column!r} both hold {noun} {number}; keep one")
-        numbered[number] = column
-    columns = [numbered[number] for number in sorted(numbered)]
-    if numbered and (min(numbered) > 1 or max(numbered) - min(numbered) + 1 != len(numbered)):
-        raise DataError(f"columns {', '.join(columns)} leave a number out; count on from 0 or 1")
-    return columns
-
-
-def _single_columns(row: Mapping[str, Any], noun: str) -> list[str]:
-    columns = [column for column in _SINGLE[noun] if column in row]
-    if not columns:
-        names = (*_SINGLE[noun], *_NUMBERED_NAMES[noun])
-        near = next((f"; is it {column!r}?" for column in row if nearest(column, names)), "")
-        raise DataError(
-            f"no column of {noun}s ({_WANTED[noun]}) among {', '.join(row)}{near}; rename it, or name the columns of "
-            f"table:FILE with columns={_EXAMPLE_COLUMNS[noun]}"
-        )
-    return columns[:1] if noun == "image" else columns
-
-
-def _with_suffix(find: Callable[[str], object], reference: object) -> object:
-    if not isinstance(reference, str) or PurePosixPath(reference).suffix.lower() in IMAGE_SUFFIXES:
-        return reference
-    for home in ("images/", ""):
-        for suffix in (".jpg", ".jpeg", ".png", ".webp", ".npy"):
-            with suppress(DataError):
-                find(f"{home}{reference}{suffix}")
-                return f"{home}{reference}{suffix}"
-    return reference
-
+__all__ = ["LISTINGS", "make_item", "read_card", "read_pair_set", "write_pair_set"]
 
 #: The files that list a folder's pairs; the first that is there is read.
 LISTINGS = ("pairs.jsonl", "metadata.jsonl", "metadata.csv")
@@ -133,7 +34,7 @@ def read_pair_set(folder: Path | str, name: str | None = None, find: Callable[[s
     """Read a pair set's folder; every image must be there, none is decoded yet.
 
     `pairs.jsonl` is tellapart's format: one object a line with the fields of `Item`, images relative to the folder.
-    Else `metadata.jsonl` or `metadata.csv` is read, a Hugging Face `imagefolder`; see `imagefolder.fields_of`.
+    Else `metadata.jsonl` or `metadata.csv` is read, a Hugging Face `imagefolder`; see `columns.fields_of`.
 
     Args:
         folder: the folder.
@@ -157,6 +58,7 @@ def read_pair_set(folder: Path | str, name: str | None = None, find: Callable[[s
     look = _find_once(find or find_inside(folder))
     items: list[Item] = []
     lines: dict[str, str] = {}
+    first: dict[str, Any] = {}
     for line, row in read_csv(listing) if listing.suffix == ".csv" else read_jsonl(listing):
         where = f"{listing}:{line}"
         try:
@@ -169,10 +71,12 @@ def read_pair_set(folder: Path | str, name: str | None = None, find: Callable[[s
             )
         items.append(item)
         lines[item.id] = where
+        first = first or row
     if not items:
         raise DataError(f"{listing} lists no pairs")
     card, frames = read_card(folder)
-    return PairSet(name or folder.resolve().name, tuple(items), folder, card, lines, frames=frames)
+    read_as = "" if listing.name == LISTINGS[0] else describe_columns(first, items[0].shape)
+    return PairSet(name or folder.resolve().name, tuple(items), folder, card, lines, frames=frames, read_as=read_as)
 
 
 def read_card(folder: Path) -> tuple[dict[str, Any], int]:

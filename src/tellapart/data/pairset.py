@@ -75,6 +75,7 @@ class PairSet:
         frames: of each video in an image's place.
         rows: row of the annotation file of every pair, int `(item, image, text)`, if that file lists pairs in another
             order; None if it lists items.
+        read_as: how the columns of its table were read; empty if it comes from none.
 
     Raises:
         DataError: no items, ids that repeat, or an item whose shape differs from the first one's.
@@ -93,6 +94,7 @@ class PairSet:
     read: Callable[[str], bytes] | None = None
     frames: int = DEFAULT_FRAMES
     rows: NDArray[np.int64] | None = field(default=None, compare=False)
+    read_as: str = field(default="", compare=False)
     # Reference -> item and index in it; filled on first use, since a report needs it for every missing image.
     _users: dict[str, tuple[Item, int]] = field(default_factory=dict, init=False, repr=False, compare=False)
 

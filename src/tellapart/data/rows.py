@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tellapart.data.strict_json import check_tree, decode_text, first_repeated, load_json, parse_json, read_whole
+from tellapart.data.strict_json import check_tree, decode_text, expect_distinct, load_json, parse_json, read_whole
 from tellapart.errors import DataError, first_line, quote
 
 __all__ = ["read_csv", "read_json", "read_jsonl", "read_object", "read_toml"]
@@ -124,13 +124,7 @@ def read_csv(
                 yield line, dict(zip(header, row, strict=True))
             elif not header:
                 header = row
-                if name := first_repeated(header):
-                    raise DataError(
-                        f"{path}:{line}: column {quote(name)} is repeated in the header",
-                        path=path,
-                        line=line,
-                        field=name,
-                    )
+                expect_distinct(header, path, line=line)
             elif row:
                 if len(row) != len(header):
                     raise DataError(

@@ -16,7 +16,16 @@ from typing import Any, Never, TypeVar
 from tellapart.data.compressed import is_gzip, unpack_gzip
 from tellapart.errors import DataError, TellapartError, quote
 
-__all__ = ["check_characters", "check_tree", "decode_text", "first_repeated", "load_json", "parse_json", "read_whole"]
+__all__ = [
+    "check_characters",
+    "check_tree",
+    "decode_text",
+    "expect_distinct",
+    "first_repeated",
+    "load_json",
+    "parse_json",
+    "read_whole",
+]
 
 T = TypeVar("T")
 
@@ -183,6 +192,22 @@ def first_repeated(values: Iterable[T]) -> T | None:
     'a'
     """
     return next((value for value, count in Counter(values).items() if count > 1), None)
+
+
+def expect_distinct(
+    names: Iterable[str], path: Path, *, line: int | None = None, error: type[TellapartError] = DataError
+) -> None:
+    """Check that no name of a table's columns occurs twice: a reader would take either of the two.
+
+    Raises:
+        TellapartError: `error`: one does.
+
+    >>> expect_distinct(["id", "score"], Path("scores.csv"), line=1) is None
+    True
+    """
+    if (name := first_repeated(names)) is not None:
+        where = path if line is None else f"{path}:{line}"
+        raise error(f"{where}: column {quote(name)} is repeated; keep one of them", path=path, line=line, field=name)
 
 
 def _distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

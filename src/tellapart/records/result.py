@@ -215,6 +215,7 @@ class BenchmarkResult(Record):
         texts_shared: the texts encoded by a tower that computed common beginnings once; the others were encoded apart.
         seconds: wall time of scoring and measuring.
         limited_from: the benchmark's full number of items if a limit cut it.
+        read_as: how the columns of its table were read; empty if it comes from none, and in older records.
         published_items: the published number of records, if the files held another number, or other records: the
             numbers do not compare.
         origin: the folder of images or the score file, for people.
@@ -250,6 +251,7 @@ class BenchmarkResult(Record):
     pairs_scored: int = 0
     seconds: float = 0.0
     limited_from: int | None = None
+    read_as: str = ""
     published_items: int | None = None
     origin: str
     own: Located | None = None

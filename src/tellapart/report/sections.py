@@ -89,7 +89,8 @@ class Section:
     @property
     def notes(self) -> list[str]:
         """Facts that no number shows, each note once with the models that it is about."""
-        return note_lines([(entry.label, entry.record.notes) for entry in self.entries])
+        columns = [f"read as {self.record.read_as}"] if self.record.read_as else []
+        return columns + note_lines([(entry.label, entry.record.notes) for entry in self.entries])
 
     @property
     def headline(self) -> tuple[str, ...]:

@@ -173,6 +173,9 @@ def print_runs(
         _print_tables(tag_table(own, name, by) for name, own in having or groups)
         _print_path(write())
         return
+    for name, own in groups:
+        if columns := own[0].benchmarks[name].read_as:
+            print_lines(plain(f"{name}: {columns}"))
     _print_tables(followed_tables(folder) or ([] if every else first_tables(groups)))
     if shown := {result.model.name for _, own in groups for result in own} & _REFERENCES.keys():
         print_lines(f"references: {'; '.join(f'{name} {_REFERENCES[name]}' for name in _REFERENCES if name in shown)}")

@@ -43,7 +43,7 @@ class ListedPairs:
     Attributes:
         outline: their ids, shape, clusters and tags.
         items: with captions and images, if the files are here.
-        rows: as a pair set has them.
+        rows, read_as: as a pair set has them.
 
     >>> len(ListedPairs(Outline(("a",), (2, 2), ("a",), ({},))))
     1
@@ -52,6 +52,7 @@ class ListedPairs:
     outline: Outline
     items: tuple[Item, ...] | None = None
     rows: NDArray[np.int64] | None = field(default=None, compare=False)
+    read_as: str = field(default="", compare=False)
 
     def __len__(self) -> int:
         return len(self.outline.ids)
@@ -134,6 +135,7 @@ def _list_facts(records: PairSet | ListedPairs, predictions: Scored, session: Se
         "tied_items": int((tied > 0).sum()),
         "tied_comparisons": int(tied.sum()),
         "rounded_ties": predictions.rounded_ties,
+        "read_as": records.read_as,
         "images_encoded": predictions.images_encoded,
         "texts_encoded": predictions.texts_encoded,
         "texts_shared": predictions.texts_shared,
@@ -167,7 +169,9 @@ def _list_content(records: PairSet | ListedPairs) -> list[tuple[str, ...]]:
 
 def _list_known(benchmark: Benchmark) -> ListedPairs:
     pairs = benchmark.records_here()
-    return ListedPairs(benchmark.outline()) if pairs is None else ListedPairs(pairs.outline, pairs.items, pairs.rows)
+    if pairs is None:
+        return ListedPairs(benchmark.outline())
+    return ListedPairs(pairs.outline, pairs.items, pairs.rows, pairs.read_as)
 
 
 def _read_scores(path: Path, records: ListedPairs, kind: ScoreKind | None = None) -> Scored:

@@ -45,6 +45,7 @@ def test_the_cluster_is_the_coco_image_where_the_id_names_one(tmp_path: Path) ->
         ("a.csv", "id,caption_0,caption_1\n", ("a.csv", "caption", "pairs")),
         ("a.csv", "id,caption_0,caption_1\n../1,a,b\n", ("a.csv:2", "'id'")),
         ("a.csv", "id,caption_0,caption_1,image_0\n1,a,b,../x.png\n", ("a.csv:2", "'image_0'")),
+        ("a.csv", "id,caption_0,caption_1,Image_0\n1,a,b,x.png\n", ("a.csv:2", "'Image_0'", "'image_0'")),
         ("a.txt", "1\ta cat\n", ("a.txt:1", "2", "id")),
         ("a.jsonl", '{"id": "1", "caption_0": "a", "caption_1": "b", "tags": {"x": 1}}',
          ("'tags'", "object")),

@@ -30,10 +30,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.data.atomic import atomic_file
+from tellapart.data.columns import expect_distinct_columns
 from tellapart.data.compressed import plain_suffix
 from tellapart.data.npz import read_array, read_arrays
 from tellapart.data.scores import ScoreKind, Scores, join_names
-from tellapart.data.strict_json import decode_text, parse_json, read_whole
+from tellapart.data.strict_json import decode_text, expect_distinct, parse_json, read_whole
 from tellapart.errors import ScoreError, first_line, quote, require
 
 __all__ = ["RawScores", "created_ties", "read_raw_scores", "read_scores", "round_scores", "write_scores"]
@@ -193,11 +194,13 @@ def _read_parquet_rows(path: Path, pairs: int) -> Iterator[_Row]:
     parquet = require("pyarrow.parquet", extra="hub")
     try:
         with parquet.ParquetFile(path) as file:
-            held, count = file.schema_arrow.names, file.metadata.num_rows
-            fits = count <= pairs and set(_COLUMNS) <= set(held)
+            schema, count = file.schema_arrow, file.metadata.num_rows
+            held = schema.names
+            fits = count <= pairs and sorted(name for name in held if name in _COLUMNS) == sorted(_COLUMNS)
             rows = file.read(columns=_COLUMNS).to_pylist() if fits else []
     except Exception as error:  # a damaged file fails anywhere, with any exception
         raise ScoreError(f"{path} cannot be read as parquet: {first_line(error)}") from error
+    expect_distinct_columns(schema, path, error=ScoreError)
     if missing := [name for name in _COLUMNS if name not in held]:
         raise ScoreError(f"{path} has no column {', '.join(missing)}; it has {join_names(held)}")
     if count > pairs:
@@ -239,6 +242,7 @@ def _csv_rows(path: Path, text: str) -> Iterator[_Row]:
         header = next(reader, [])
         if header[: len(_COLUMNS)] != _COLUMNS:
             raise ScoreError(f"{path}:1: expected the header {','.join(_COLUMNS)}; got {quote(','.join(header))}")
+        expect_distinct(header, path, line=1, error=ScoreError)
         for row in reader:
             if not row:
                 continue

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tellapart.catalog import nearest
+from tellapart.data.columns import expect_distinct_columns
 from tellapart.data.item import Item
 from tellapart.data.npz import read_array, read_arrays
 from tellapart.data.scores import ScoreKind, join_names
@@ -31,6 +32,9 @@ from tellapart.models.vectors import dot_products, normalise
 __all__ = ["VECTORS", "NamedVectors", "VectorModel", "name_vectors", "read_vectors"]
 
 SUFFIXES = (".npz", ".parquet", ".safetensors", ".npy")
+
+#: Column of a table -> what it holds.
+_HELD = {"id": "id", "ids": "id", "vector": "vector", "vectors": "vector"}
 
 #: How far a length may lie from one, of vectors that count as of length one.
 _NEAR = 1e-3
@@ -179,15 +183,15 @@ def read_vectors(path: Path) -> tuple[NDArray[Any], list[str] | None]:
 def _read_parquet(path: Path) -> tuple[Any, Any]:
     parquet = require("pyarrow.parquet", extra="hub")
     try:
-        table = parquet.read_table(path)
-        columns = {
-            name: table.column(held).to_pylist()
-            for name in ("id", "vector")
-            for held in (name, f"{name}s")
-            if held in table.column_names
-        }
+        with parquet.ParquetFile(path) as file:
+            table = file.read()
+        held = [(name, table.column(k).to_pylist()) for k, name in enumerate(table.column_names) if name in _HELD]
     except Exception as error:  # a damaged file fails anywhere, with any exception
         raise ScoreError(f"{path} cannot be read as parquet: {first_line(error)}") from error
+    expect_distinct_columns(table.schema, path, error=ScoreError)
+    columns = {_HELD[name]: cells for name, cells in held}
+    if len(columns) < len(held):
+        raise ScoreError(f"{path}: columns {join_names([name for name, _ in held])} hold the same twice; keep one each")
     if "vector" not in columns:
         raise ScoreError(
             f"{path} has the columns {join_names(table.column_names)}; name that of the vectors 'vector' and that of "

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tellapart.data.compressed import plain_suffix
-from tellapart.data.strict_json import decode_text, read_whole
+from tellapart.data.strict_json import decode_text, expect_distinct, read_whole
 from tellapart.errors import DataError, RunError
 from tellapart.records.timing_record import Timing, read_timings
 
@@ -124,6 +124,7 @@ def _csv_rows(path: Path, keys: tuple[str, ...]) -> tuple[str, dict[tuple[str, .
         heading, *lines = csv.reader(io.StringIO(decode_text(read_whole(path), path), newline=""))
     except (csv.Error, ValueError) as error:
         raise DataError(f"{path} cannot be read as CSV: {error}") from error
+    expect_distinct(heading, path, line=1)
     if tuple(heading[: len(keys)]) != keys or len(heading) <= len(keys):
         raise DataError(f"{path}:1: expected the columns {', '.join(keys)} and a cost; got {', '.join(heading)}")
     rows: dict[tuple[str, ...], float] = {}

@@ -17,7 +17,7 @@ from tellapart.builders.caption_files import read_json_captions
 from tellapart.catalog import nearest
 from tellapart.data.compressed import plain_suffix
 from tellapart.data.rows import read_csv
-from tellapart.data.strict_json import decode_text, read_whole
+from tellapart.data.strict_json import decode_text, expect_distinct, read_whole
 from tellapart.errors import DataError, quote
 
 __all__ = ["json_rows", "table_rows"]
@@ -97,7 +97,9 @@ def _negclip_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """
     text = decode_text(read_whole(path), path)
     try:
-        lines = list(csv.DictReader(io.StringIO(text, newline=""), delimiter="\t"))
+        reader = csv.DictReader(io.StringIO(text, newline=""), delimiter="\t")
+        expect_distinct(reader.fieldnames or (), path, line=1)
+        lines = list(reader)
     except csv.Error as error:
         raise DataError(f"{path}: is not NegCLIP's TSV: {error}") from error
     for number, fields in enumerate(lines):

@@ -1,0 +1,287 @@
+"""Columns of a table of pairs: those that hold images, texts and tags, and those that nearly have such a name."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import takewhile
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from tellapart.catalog import nearest
+from tellapart.data.images import IMAGE_SUFFIXES
+from tellapart.data.scores import join_names
+from tellapart.data.strict_json import expect_distinct
+from tellapart.errors import DataError, TellapartError, quote
+
+__all__ = ["TAG", "describe_columns", "expect_distinct_columns", "fields_of", "refuse_near"]
+
+#: The start of a column of tags; the tag's name follows.
+TAG = "tag:"
+
+_NUMBERED = re.compile(r"(image|caption|text)_?(\d{1,3})(_file_name)?")
+_SINGLE = {"image": ("file_name", "image", "image_path", "filepath"), "text": ("caption", "negative_caption", "foil")}
+_LISTED = {"image": "file_names", "text": "texts"}
+_WANTED = {
+    "image": "file_name, image, image_path, filepath, file_names, image_0...",
+    "text": "texts, caption_0..., caption and negative_caption or foil",
+}
+_EXAMPLE_COLUMNS = {
+    "image": "{'image_0': 'COLUMN', 'image_1': 'COLUMN'}",
+    "text": "{'caption': 'COLUMN', 'negative_caption': 'COLUMN'}",
+}
+_NUMBERED_NAMES = {"image": ("image_0", "image_1"), "text": ("caption_0", "caption_1", "text_0", "text_1")}
+
+#: Names by their letters and digits alone, of which another spelling is a mistake: texts always, the others if the
+#: row lacks the name itself.
+_SPELT = {name.replace("_", ""): name for name in (*_SINGLE["text"], "texts", "id", "cluster", "tags")}
+#: Words before a number; in the first ones a mistake is a mistake, while a `test_0` may be one of any table.
+_NAMED = ("image", "caption", "negativecaption", "text", "foil")
+_WORDS, _FALSE = _NAMED[:3], {"negativecaption", "foil"}
+_COUNTED = re.compile(r"([^\W\d]+?)s?(\d{1,3})(filenames?)?")
+
+
+@dataclass(frozen=True, slots=True)
+class _Sorted:
+    """The columns of images and of texts in their order, and the one that lists them instead."""
+
+    images: tuple[str, ...]
+    texts: tuple[str, ...]
+    tags: tuple[str, ...]
+
+
+def fields_of(find: Callable[[str], object], row: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Sort one row's columns into the fields of an item.
+
+    Images are in `file_names` (a list), in `image_0`, `image_1`, ... (or `image_0_file_name`), or in `file_name`,
+    `image`, `image_path` or `filepath`; texts in `texts` (a list), in `caption_0`, `caption_1`, ..., or in `caption`,
+    `negative_caption`, `foil`. Numbers begin at 0 or 1, for images and texts alike. `id`, `cluster`, `tags` and
+    `tag:NAME` keep their meaning; every other column becomes provenance. An image without a suffix is searched under
+    `images/` and in the file's folder, as COCO-Counterfactuals names them.
+
+    Args:
+        find: takes an image's reference, and raises `DataError` if the file is missing.
+        row: the values of one row by column.
+
+    Returns:
+        the fields, and for messages the column of each (`images[1]` -> `image_1`).
+
+    Raises:
+        DataError: no column of images or of texts; numbered columns that repeat, leave a number out or begin at another
+            one than the others; images and texts that fit no shape; or a column that is nearly one of these, such as
+            `Caption_0`, and would not be read.
+
+    >>> row = {"file_name": "a.png", "caption": "two clocks", "foil": "three clocks", "split": "val"}
+    >>> fields_of(print, row)[0]
+    {'images': ['a.png'], 'texts': ['two clocks', 'three clocks'], 'provenance': {'split': 'val'}}
+    """
+    columns = _sort_columns(tuple(row))
+    images, texts = _read_cells(row, columns.images), _read_cells(row, columns.texts)
+    if len(images) != len(texts) and min(len(images), len(texts)) > 1:
+        raise DataError(
+            f"{len(images)} images ({', '.join(columns.images)}) and {len(texts)} texts ({', '.join(columns.texts)}) "
+            "make no pairs: give as many images as texts, or one of either"
+        )
+    fields: dict[str, Any] = {key: row[key] for key in ("id", "cluster", "tags") if key in row}
+    if type(fields.get("id")) is int:  # many a set numbers its items; True is not a number
+        fields["id"] = str(fields["id"])
+    if columns.tags:
+        fields["tags"] = {name.removeprefix(TAG): str(row[name]) for name in columns.tags}
+    fields["images"] = [_with_suffix(find, reference) for _, reference in images]
+    fields["texts"] = [text for _, text in texts]
+    fields["provenance"] = {column: row[column] for column in _list_unread(row, columns)}
+    sources = {f"images[{k}]": source for k, (source, _) in enumerate(images)}
+    return fields, sources | {f"texts[{k}]": source for k, (source, _) in enumerate(texts)}
+
+
+def describe_columns(row: Mapping[str, Any], shape: tuple[int, int], given: Mapping[str, str] | None = None) -> str:
+    """Describe how a table is read, by its first row: images, texts, tags, and the columns that are only kept.
+
+    Args:
+        row: its cells by column.
+        shape: images and texts of an item.
+        given: field -> the column that the user named for it.
+
+    Raises:
+        DataError: as `fields_of`.
+
+    >>> describe_columns({"image": "a.png", "caption": "x", "foil": "y", "tag:kind": "swap", "url": ""}, (1, 2))
+    '1 image x 2 texts from image, caption, foil; tags: 1 column; only kept: url'
+    """
+    columns, given = _sort_columns(tuple(row)), given or {}
+    names = [f"{given[name]} as {name}" if name in given else name for name in (*columns.images, *columns.texts)]
+    counts = [f"{n} {noun}{'' if n == 1 else 's'}" for n, noun in zip(shape, ("image", "text"), strict=True)]
+    parts = [f"{' x '.join(counts)} from {join_names(names)}"]
+    if tags := len(columns.tags):
+        parts.append(f"tags: {tags} column{'' if tags == 1 else 's'}")
+    if kept := _list_unread(row, columns):
+        parts.append(f"only kept: {join_names(kept)}")
+    return "; ".join(parts)
+
+
+def expect_distinct_columns(schema: Any, path: Path, *, error: type[TellapartError] = DataError) -> None:
+    """Check that no column of an Arrow schema has the name of another one, nor a field within a column.
+
+    Raises:
+        TellapartError: `error`: one has.
+
+    >>> import pyarrow
+    >>> expect_distinct_columns(pyarrow.schema({"id": pyarrow.string()}), Path("a.parquet")) is None
+    True
+    """
+    groups = [list(schema)]
+    while groups:
+        group = groups.pop()
+        expect_distinct([field.name for field in group], path, error=error)
+        groups += [[field.type.field(k) for k in range(field.type.num_fields)] for field in group]
+
+
+def _list_unread(row: Iterable[str], columns: _Sorted) -> list[str]:
+    used = {"id", "cluster", "tags", *columns.images, *columns.texts, *columns.tags}
+    return [column for column in row if column not in used]
+
+
+def _read_cells(row: Mapping[str, Any], columns: tuple[str, ...]) -> list[tuple[str, Any]]:
+    """Return the values of a row's columns of images or of texts, in order, each with its source."""
+    if columns[0] not in _LISTED.values():
+        return [(column, row[column]) for column in columns]
+    values = row[columns[0]]
+    if not isinstance(values, list) or not values:
+        raise DataError(f"field {columns[0]!r}: expected a list of one or more, got {quote(values)}")
+    return [(f"{columns[0]}[{k}]", value) for k, value in enumerate(values)]
+
+
+@lru_cache(maxsize=512)
+def _sort_columns(row: tuple[str, ...]) -> _Sorted:
+    """Sort the columns of a row; many rows have the same, so each combination is checked once.
+
+    Raises:
+        DataError: as `fields_of`, of the columns.
+    """
+    refuse_near(row)
+    numbers = {noun: _numbered_columns(row, noun) for noun in _LISTED}
+    listed = {noun: [name] if name in row else [] for noun, name in _LISTED.items()}
+    single = {noun: [name for name in names if name in row] for noun, names in _SINGLE.items()}
+    for noun in _LISTED:
+        # Paths beside images are common; a text, and the image itself, are not there to be left unread.
+        alone = single["text"] if noun == "text" else [name for name in single["image"] if name == "image"]
+        if (
+            noun == "text"
+            and "text" in row
+            and {*numbers[noun].values()} & {"text_1", "text1"}
+            and 0 not in numbers[noun]
+        ):
+            alone = ["text"]
+        kinds = [names[0] for names in (listed[noun], [*numbers[noun].values()], alone) if names]
+        if len(kinds) > 1:
+            raise DataError(f"columns {kinds[0]!r} and {kinds[1]!r} both hold {noun}s; keep one, or rename one")
+    first = {noun: (min(held), held[min(held)]) for noun, held in numbers.items() if held and not listed[noun]}
+    if len({number for number, _ in first.values()}) > 1:
+        names = " and ".join(repr(name) for _, name in first.values())
+        raise DataError(f"columns {names} are the first of their kind: number images and texts from 0, or from 1")
+    if single["text"] and "caption" not in single["text"]:
+        raise DataError(f"column {single['text'][0]!r} holds a false text, and none a true one: name it 'caption'")
+    sides = {
+        noun: listed[noun] or [*numbers[noun].values()] or single[noun][: 1 if noun == "image" else None]
+        for noun in _LISTED
+    }
+    for noun, columns in sides.items():
+        if not columns:
+            raise DataError(_explain_lack(row, noun))
+    tags = tuple(name for name in row if name.startswith(TAG))
+    if tags and "tags" in row:
+        raise DataError(f"columns 'tags' and {tags[0]!r} both hold tags; keep one, or rename one")
+    return _Sorted(tuple(sides["image"]), tuple(sides["text"]), tags)
+
+
+def _numbered_columns(row: Iterable[str], noun: str) -> dict[int, str]:
+    """Return the numbered columns of images or of texts, in the order of their numbers, which leave none out."""
+    numbered: dict[int, str] = {}
+    for column in row:
+        match = _NUMBERED.fullmatch(column)
+        if match is None or (match[1] == "image") != (noun == "image"):
+            continue
+        if (number := int(match[2])) in numbered:
+            raise DataError(f"columns {numbered[number]!r} and {column!r} both hold {noun} {number}; keep one")
+        numbered[number] = column
+    numbered = dict(sorted(numbered.items()))
+    if len(words := {column[:4]: column for column in numbered.values()}) > 1:
+        raise DataError(f"columns {' and '.join(map(repr, words.values()))} both number texts; write one of the two")
+    if numbered and (min(numbered) > 1 or max(numbered) - min(numbered) + 1 != len(numbered)):
+        raise DataError(f"columns {', '.join(numbered.values())} leave a number out; count on from 0 or 1")
+    return numbered
+
+
+def _explain_lack(row: Iterable[str], noun: str) -> str:
+    names = (*_SINGLE[noun], *_NUMBERED_NAMES[noun])
+    near = next((f"; is it {column!r}?" for column in row if nearest(column, names)), "")
+    return (
+        f"no column of {noun}s ({_WANTED[noun]}) among {', '.join(row)}{near}; rename it, or name the columns of "
+        f"table:FILE with columns={_EXAMPLE_COLUMNS[noun]}"
+    )
+
+
+def refuse_near(row: Collection[str]) -> None:
+    """Refuse a column that is not read, and has nearly the name of one that is: labels would turn round.
+
+    Raises:
+        DataError: one has, as `Caption_0` has; the message has both names.
+
+    >>> refuse_near(["id", "caption_0", "caption_id", "option_0"]) is None
+    True
+    """
+    words = {*_WORDS, *(match[1] for column in row if (match := _NUMBERED.fullmatch(column)))}
+    for column in row:
+        of, _, copy = column.rpartition(".")
+        if copy.isdecimal() and (_NUMBERED.fullmatch(of) or of in _SINGLE["text"]) and of in row:
+            raise DataError(f"column {column!r} is a second {of!r}, as pandas names it; keep one", field=column)
+        meant = _guess(column, words)
+        if meant and not (meant in ("id", "cluster", "tags") and meant in row):
+            raise DataError(
+                f"column {quote(column)} is not read; did you mean {meant!r}? rename it, or remove it", field=column
+            )
+
+
+def _guess(column: str, words: Collection[str]) -> str:
+    """Return the name that a column nearly has; empty if it has one, or none nearly.
+
+    Capitals, spaces, hyphens and a plural do not matter, and before a number one of `words` may have one mistake.
+    `caption_id`, `image_url`, `option_0` and their like are columns of another kind.
+    """
+    if _NUMBERED.fullmatch(column) or column in _SPELT.values() or column.startswith(TAG):
+        return ""
+    plain = unicodedata.normalize("NFKC", column).casefold().strip()
+    if plain.startswith(TAG):
+        return f"{TAG}{plain.removeprefix(TAG).strip()}"
+    key = "".join(letter for letter in plain if letter.isalnum())
+    counted = _COUNTED.fullmatch(key)
+    if counted is None:
+        return _SPELT.get(key, "")
+    typed = counted[1]
+    word = next((name for name in _NAMED if typed == name or (name in words and _is_typo(typed, name))), "")
+    if word in _FALSE:
+        return f"caption_{max(1, int(counted[2]))}"
+    return word and f"{word}_{int(counted[2])}"
+
+
+def _is_typo(word: str, name: str) -> bool:
+    """Return whether one letter was left out, added or changed, or two were exchanged."""
+    start = len([*takewhile(lambda pair: pair[0] == pair[1], zip(word, name, strict=False))])
+    rest, other = word[start:], name[start:]
+    swapped = rest[:2] == other[1::-1] and rest[2:] == other[2:]
+    return swapped or rest[1:] in (other, other[1:]) or rest == other[1:]
+
+
+def _with_suffix(find: Callable[[str], object], reference: object) -> object:
+    if not isinstance(reference, str) or PurePosixPath(reference).suffix.lower() in IMAGE_SUFFIXES:
+        return reference
+    for home in ("images/", ""):
+        for suffix in (".jpg", ".jpeg", ".png", ".webp", ".npy"):
+            with suppress(DataError):
+                find(f"{home}{reference}{suffix}")
+                return f"{home}{reference}{suffix}"
+    return reference
