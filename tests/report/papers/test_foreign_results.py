@@ -104,6 +104,46 @@ def test_some_parts_of_sugarcrepe_stand_alone_by_their_names_in_every_table(tmp_
         assert all(f"sugarcrepe/{part}" in written.replace(r"\_", "_") for part in parts)
 
 
+def test_sugarcrepes_first_form_is_read(tmp_path) -> None:
+    """CLIP_benchmark of 2023 wrote the accuracy of texts alone."""
+    first = {
+        part: clip_file(tmp_path, f"sugar_crepe/{part}", "image_caption_selection", {"acc": 0.75}) for part in CREPE
+    }
+    assert imported([*first.values()], tmp_path / "run") == {"sugarcrepe": {"choice_score": pytest.approx(0.75)}}
+    both = clip_file(tmp_path, "sugar_crepe/add_obj", "image_caption_selection", {"acc": 1.0, "text_acc": 0.5})
+    assert imported([both], tmp_path / "both") == {"sugarcrepe/add_obj": {"choice_score": 0.5}}
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "mteb"])
+@pytest.mark.parametrize(("metric", "value"), [("text_acc", 30.0), ("text_acc", 1.01), ("acc", -0.1), ("other", -1.5)])
+def test_percent_is_refused(tmp_path, form, metric, value) -> None:
+    metrics = {**WINOGROUND, metric: value}
+    set_name = "winoground" if metric != "other" else "another"
+    path = clip_file(tmp_path, set_name, "image_caption_selection", metrics)
+    if form == "csv":
+        path = tmp_path / "benchmark.csv"
+        row = {"dataset": set_name, "model": "m", "pretrained": "", "task": "image_caption_selection", **metrics}
+        path.write_text(f"{','.join(row)}\n{','.join(map(str, row.values()))}\n")
+    elif form == "mteb":
+        path = mteb_file(tmp_path / "a__b" / "1", "Winoground" if metric != "other" else "STS", metrics)
+    with raises(RunError, path.name, metric, f"{value:g}", "percent", field=metric):
+        import_results([path], tmp_path / "run", command="tellapart import")
+    assert not (tmp_path / "run").exists()
+
+
+def test_ones_that_were_rounded_and_settings_of_a_probe_are_no_percent(tmp_path) -> None:
+    probe = clip_file(tmp_path, "cifar10", "linear_probe", {"acc1": 1.0000001, "epochs": 10, "lr": 0.1})
+    assert imported([probe], tmp_path / "run") == {"CLIP_benchmark:cifar10:linear_probe": {"acc1": 1.0000001}}
+
+
+def test_a_number_that_is_null_is_named_among_what_is_left_out(tmp_path) -> None:
+    metrics = {**WINOGROUND, "image_acc": None, "acc": "0.5", **{f"k{number}": 0.5 for number in range(9)}}
+    path = clip_file(tmp_path, "winoground", "image_caption_selection", metrics)
+    assert imported([path], tmp_path / "run") == {"winoground": {"text_score": 0.0625}}
+    note = read_result(tmp_path / "run").benchmarks["winoground"].notes[-1]
+    assert note.split("left out: ")[1].startswith("image_acc (null), acc (a text), k0"), note
+
+
 def test_mtebs_words_become_ours_and_the_model_is_found_beside_the_file(tmp_path) -> None:
     folder = tmp_path / "laion__CLIP-ViT-B-32" / "1"
     metrics = {"image_acc": 0.125, "text_acc": 0.0625, "accuracy": 0.03125, "main_score": 0.03125}

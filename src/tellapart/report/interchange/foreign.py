@@ -48,8 +48,8 @@ def import_results(files: Sequence[Path], out: Path, *, command: str, model: str
         model: the model's name, if the files do not hold it; of a CSV file with several models, the one to take.
 
     Raises:
-        RunError: a file is not such a result, the files are of several models or hold the same set twice, or the
-            folder holds a run already.
+        RunError: a file is not such a result, a number lies outside of 0 to 1 (percent), the files are of several
+            models or hold the same set twice, or the folder holds a run already.
     """
     if (out / RESULTS).exists():
         raise RunError(f"{out} holds a run already; name a new folder")
@@ -121,7 +121,8 @@ def _make_record(
     paths = dict.fromkeys(files)
     names = {ours: theirs for _, one in contents for ours, theirs in one.names.items()}
     taken = [ours if ours == own else f"{own} as {ours}" for ours, own in names.items()]
-    left = dict.fromkeys(other for _, one in contents for other in one.left)
+    # A value that is missing is more than a number that is not taken.
+    left = sorted(dict.fromkeys(other for _, one in contents for other in one.left), key=lambda name: "(" not in name)
     digests = b"".join(hashlib.sha256(read_whole(path)).digest() for path in paths)
     return BenchmarkResult(
         title=f"{name}, measured by {first.tool}",
@@ -178,7 +179,16 @@ _PAIRS = {"text_acc": "text_score", "image_acc": "image_score", "acc": "group_sc
 #: Sets with one image: the tools' image accuracy compares nothing there (CLIP_benchmark always has 1, mteb 0).
 _CHOICE = {"text_acc": "choice_score"}
 
+#: CLIP_benchmark's first form of these sets (2023) has the accuracy of texts alone.
+_FIRST_CHOICE = {"acc": "choice_score", **_CHOICE}
+
 _CLASSES = {"acc1": "top1_accuracy", "acc5": "top5_accuracy"}
+
+#: The mean of shares that are all 1, in float32.
+_ROUNDING = 1e-6
+
+#: Words in the names of numbers that are shares, and so never negative, as a correlation may be.
+_SHARE = re.compile(r"acc|score|recall|precision", re.IGNORECASE)
 
 #: Numbers among CLIP_benchmark's metrics of a trained probe that describe its training.
 _SETTINGS = frozenset({"lr", "wd", "epochs", "seed", "fewshot_k"})
@@ -310,7 +320,7 @@ def _clip_benchmark(path: Path, content: Mapping[str, Any], model: str | None) -
     numbers, left = _read_numbers(path, content["metrics"])
 
     def result(benchmark: str, task: str, names: Mapping[str, str], part: Part = None) -> ForeignResult:
-        metrics = {part: {ours: numbers[theirs] for ours, theirs in names.items()}}
+        metrics = {part: _take_numbers(path, numbers, names)}
         others = (*(name for name in numbers if name not in names.values()), *left)
         return ForeignResult(
             "CLIP_benchmark", "", model or _clip_model(content), benchmark, task, metrics, names, others
@@ -318,7 +328,7 @@ def _clip_benchmark(path: Path, content: Mapping[str, Any], model: str | None) -
 
     if dataset.startswith("sugar_crepe/"):
         part = ("subset", dataset.removeprefix("sugar_crepe/"))
-        return result("sugarcrepe", "pairs", _choose_names(path, numbers, _CHOICE), part)
+        return result("sugarcrepe", "pairs", _choose_names(path, numbers, _FIRST_CHOICE), part)
     task, language = str(content["task"]), str(content.get("language") or "en")
     # Captions or classes in another language are another set.
     theirs = f"CLIP_benchmark:{dataset}{'' if language == 'en' else f':{language}'}"
@@ -365,9 +375,7 @@ def _read_mteb(path: Path, content: Mapping[str, Any], model: str | None) -> For
         for entry in entries if isinstance(entries, list) else ():
             numbers, left = _read_numbers(path, entry)
             own = _choose_names(path, numbers, names)
-            parts["hf_subset", f"{split} {entry.get('hf_subset', 'default')}"] = {
-                ours: numbers[theirs] for ours, theirs in own.items()
-            }
+            parts["hf_subset", f"{split} {entry.get('hf_subset', 'default')}"] = _take_numbers(path, numbers, own)
             chosen |= own
             others |= dict.fromkeys((*(name for name in numbers if name not in own.values()), *left))
     if not parts:
@@ -397,8 +405,8 @@ def _mteb_model(path: Path) -> str:
 def _read_numbers(path: Path, entry: object) -> tuple[dict[str, float], list[str]]:
     """Return the numbers of an object of metrics, and the names left out.
 
-    mteb's `main_score` repeats another number under a name that differs by task. Areas under abstention curves are not
-    scores, and NaN in most files of retrieval.
+    Left out are values that are null or texts, and mteb's `main_score`, which repeats another number under a name that
+    differs by task. Areas under abstention curves are not scores, and NaN in most files of retrieval.
     """
     if not isinstance(entry, dict):
         raise RunError(f"{path}: expected an object of metrics; got {type(entry).__name__}")
@@ -415,7 +423,28 @@ def _read_numbers(path: Path, entry: object) -> tuple[dict[str, float], list[str
         raise RunError(f"{path}: {', '.join(bad)} is not finite")
     if not numbers:
         raise RunError(f"{path} holds no number")
-    return numbers, left
+    texts = [str(name) for name, value in entry.items() if isinstance(value, str) and _read_cell(value) is not None]
+    nulls = [str(name) for name, value in entry.items() if value is None]
+    return numbers, [*(f"{name} (null)" for name in nulls), *(f"{name} (a text)" for name in texts), *left]
+
+
+def _take_numbers(path: Path, numbers: Mapping[str, float], names: Mapping[str, str]) -> dict[str, float]:
+    """Return the numbers by our names; each is a share, or a correlation.
+
+    Raises:
+        RunError: one lies outside of 0 to 1, or of -1 to 1 if it may be a correlation.
+    """
+    taken = {ours: numbers[theirs] for ours, theirs in names.items()}
+    for name, number in taken.items():
+        if not (0 if _SHARE.search(name) else -1) <= number <= 1 + _ROUNDING:
+            raise RunError(
+                f"{path}: {names[name]} is {number:g}, and no share from 0 to 1; if the file holds percent, divide its "
+                "numbers by 100",
+                path=path,
+                field=names[name],
+                got=number,
+            )
+    return taken
 
 
 def _choose_names(path: Path, numbers: Mapping[str, float], names: Mapping[str, str]) -> dict[str, str]:
