@@ -102,6 +102,44 @@ def test_an_import_that_fails_leaves_the_earlier_answers(command, made_set, tmp_
     assert (tmp_path / "study" / "answers.jsonl").read_bytes() == before
 
 
+def test_a_second_import_adds_to_the_first(command, made_set, tmp_path) -> None:
+    made_set("set", n=4)
+    command("annotate", "export", "i2t", "folder:set", "--to", "study", "--annotators", "ann,bob")
+    answers = tmp_path / "study" / "answers.jsonl"
+    ann, bob = (fill(tmp_path / "study" / "sheets" / f"{who}.csv", true_option("caption")) for who in ("ann", "bob"))
+    assert "8 of 16 tasks answered" in command("annotate", "import", "study", ann, "--partial").out
+    first = answers.read_text()
+    assert "16 of 16 tasks answered" in command("annotate", "import", "study", bob).out
+    both = answers.read_text()
+    assert both.startswith(first) and len(both.splitlines()) == 16
+    assert command("annotate", "import", "study", ann).code == 0 and answers.read_text() == both  # the same again
+
+
+@pytest.mark.parametrize("other", ["B", "", "skipped"])
+def test_another_answer_to_a_task_that_was_imported_is_refused(command, made_set, tmp_path, other) -> None:
+    made_set("set", n=2)
+    command("annotate", "export", "i2t", "folder:set", "--to", "study", "--annotators", "ann")
+    sheet = fill(tmp_path / "study" / "sheets" / "ann.csv", lambda _task: {"caption": "A"})
+    answers, export = tmp_path / "study" / "answers.jsonl", tmp_path / "export.json"
+    assert command("annotate", "import", "study", sheet).code == 0
+    before = answers.read_bytes()
+    token = json.loads((tmp_path / "study" / "label_studio" / "tasks_ann.json").read_text())[2]["data"]
+    if other == "B":
+        sheet.write_text(sheet.read_text().replace(",A,", ",B,").replace(",A\n", ",B\n"))
+        given = sheet
+    else:
+        result = [] if other else [{"from_name": "caption", "value": {"choices": ["B"]}}]
+        annotation = {"result": result, "was_cancelled": bool(other)}
+        export.write_text(json.dumps([{"data": token, "annotations": [annotation]}]))
+        given = export
+    failed = command("annotate", "import", "study", given, "--partial")
+    assert failed.code == 2 and failed.err.count("\n") == 1
+    check_facts(failed.err, "ann-00001" if other == "B" else "ann-00003", "before", "answers.jsonl", "remove")
+    assert answers.read_bytes() == before
+    answers.unlink()
+    assert command("annotate", "import", "study", given, "--partial").code == 0
+
+
 def test_a_study_can_be_read_before_it_is_finished(command, made_set, tmp_path) -> None:
     made_set("set", n=4)
     command("annotate", "export", "i2t", "folder:set", "--to", "study", "--annotators", "ann,bob")

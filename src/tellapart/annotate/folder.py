@@ -145,7 +145,7 @@ def read_study(folder: Path) -> Study:
 
 
 def write_answers(folder: Path, answers: Sequence[SurveyAnswer]) -> Path:
-    """Write a study's answers atomically, in place of earlier ones.
+    """Write all of a study's answers atomically.
 
     Raises:
         DataError: it cannot be written.
@@ -171,14 +171,16 @@ def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
         raise DataError(f"{path} cannot be written ({error.strerror or error})") from error
 
 
-def read_answers(folder: Path, study: Study) -> list[SurveyAnswer]:
-    """Read a study's answers.
+def read_answers(folder: Path, study: Study, *, none: bool = False) -> list[SurveyAnswer]:
+    """Read a study's answers; with `none`, there may be none yet.
 
     Raises:
         DataError: there are none yet, or they are malformed.
     """
     path = folder / _ANSWERS
     if not path.is_file():
+        if none:
+            return []
         raise DataError(f"{folder}: has no {_ANSWERS}; read them in with `tellapart annotate import`")
     answers = [check_row(SurveyAnswer, row, f"{path}:{line}") for line, row in read_jsonl(path)]
     known = {task.id for task in study.tasks}

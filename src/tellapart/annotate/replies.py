@@ -71,6 +71,7 @@ def decode_replies(
     *,
     allowed: frozenset[str] = frozenset(),
     partial: bool = False,
+    earlier: Iterable[SurveyAnswer] = (),
 ) -> list[SurveyAnswer]:
     """Decode replies into answers, in the order of the study's tasks.
 
@@ -79,10 +80,11 @@ def decode_replies(
         replies: the replies of all files.
         allowed: the answers that a question may have; if empty, any answer is allowed.
         partial: leave out tasks without a reply instead of raising an error.
+        earlier: answers that were decoded before; these and the new ones are returned.
 
     Raises:
-        DataError: a reply belongs to another study or an unknown task, is the second reply to a task, is incomplete or
-            cannot be read; or tasks have no reply.
+        DataError: a reply belongs to another study or an unknown task, is the second reply to a task, contradicts an
+            earlier answer, is incomplete or cannot be read; or tasks have no reply.
 
     >>> from tellapart.annotate.surveys import find_survey
     >>> unit = SurveyUnit(id="a/image 0", item="a", cluster="a", images=["0.png"], options=["x", "y"], truth="0")
@@ -96,6 +98,7 @@ def decode_replies(
     tasks = {task.id: task for task in study.tasks}
     fields = field_names(survey, study)
     answers: dict[str, tuple[SurveyAnswer, str]] = {}
+    kept = {answer.task: answer for answer in earlier}
     for reply in replies:
         task = tasks.get(reply.task)
         if reply.study != study.token or task is None:
@@ -105,14 +108,27 @@ def decode_replies(
                 f"{reply.where}: a second answer to task {reply.task} ({task.annotator} on {task.unit}), answered in "
                 f"{answers[reply.task][1]}; keep one of them"
             )
-        answers[reply.task] = (_decode_answer(survey, study, task, reply, fields, allowed), reply.where)
+        answer = _decode_answer(survey, study, task, reply, fields, allowed)
+        before = kept.get(reply.task, answer)
+        if (before.values, before.skipped) != (answer.values, answer.skipped):
+            raise DataError(
+                f"{reply.where}: task {reply.task} ({task.annotator} on {task.unit}) was imported before with another "
+                f"answer ({_describe(before)}, now {_describe(answer)}); to take the new ones, remove the study's "
+                "answers.jsonl and import all files together"
+            )
+        answers[reply.task] = (answer, reply.where)
+    answers = {name: (answer, "") for name, answer in kept.items()} | answers
     missing = [task.id for task in study.tasks if task.id not in answers]
     if missing and not partial:
         raise DataError(
             f"{len(missing)} of {len(tasks)} tasks have no answer: {join_names(missing)}; "
-            "import all files together, or pass partial=True to go on without them"
+            "import all files, or pass partial=True to go on without them"
         )
     return [answers[task.id][0] for task in study.tasks if task.id in answers]
+
+
+def _describe(answer: SurveyAnswer) -> str:
+    return "skipped" if answer.skipped else quote(answer.values, 80)
 
 
 def _explain_unknown(reply: Reply, study: Study) -> str:

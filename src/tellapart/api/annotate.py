@@ -9,7 +9,15 @@ from pathlib import Path
 from tellapart.annotate.agreement import usable
 from tellapart.annotate.errors_by import read_groups
 from tellapart.annotate.findings import Findings, findings, print_findings
-from tellapart.annotate.folder import ImageAccess, read_earlier, read_study, write_answers, write_rows, write_study
+from tellapart.annotate.folder import (
+    ImageAccess,
+    read_answers,
+    read_earlier,
+    read_study,
+    write_answers,
+    write_rows,
+    write_study,
+)
 from tellapart.annotate.human import human_scores
 from tellapart.annotate.replies import decode_replies, read_allowed
 from tellapart.annotate.reply_files import read_replies
@@ -55,7 +63,7 @@ class ImportedAnswers:
 
     Attributes:
         to: the file.
-        answers: all of them.
+        answers: all of the study's, with those that were imported before.
         broken: those that break a rule of the survey: kept, and not used.
         skipped: how many were skipped.
         of: how many tasks there are.
@@ -133,10 +141,12 @@ def annotate_import(
     answer_list: PathGiven | None = None,
     records: PathGiven | None = None,
 ) -> ImportedAnswers:
-    """Read answers into a study's folder, strictly: nothing is guessed, dropped or taken twice.
+    """Add answers to those in a study's folder, strictly: nothing is guessed, dropped or taken twice.
+
+    An answer that was imported before may come again, if it is the same.
 
     Raises:
-        TellapartError: a file does not fit its format or the study.
+        TellapartError: a file does not fit its format or the study, or contradicts an answer that was imported before.
 
     >>> import tellapart as ta
     >>> study = ta.annotate_export("i2t", "demo", getfixture("tmp_path") / "study", annotators="ann", sample=2).to
@@ -157,7 +167,8 @@ def annotate_import(
         expect_used("annotate import", f"on a {key.survey} survey", answer_list=(answer_list, None))
     allowed = read_allowed(as_path(answer_list, "answer_list")) if answer_list else frozenset()
     replies = [reply for path in as_paths(files, "files") for reply in read_replies(path, survey, key)]
-    answers = decode_replies(survey, key, replies, allowed=allowed, partial=partial)
+    earlier = read_answers(folder, key, none=True)
+    answers = decode_replies(survey, key, replies, allowed=allowed, partial=partial, earlier=earlier)
     to = write_answers(folder, answers)
     if records and survey.records:
         write_rows(as_path(records, "records"), survey.records(key, usable(answers)))

@@ -113,7 +113,7 @@ def import_command(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Read answers into a study's folder, strictly: nothing is guessed, dropped or taken twice.
+    """Add answers to those in a study's folder, strictly: nothing is guessed, dropped or taken twice.
 
     Example: `tellapart annotate import study answers.json`
     """
