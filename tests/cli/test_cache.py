@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from facts import raises
 from tellapart.cli.cache import cache_app
+from tellapart.data.lock import take_lock
 from tellapart.errors import StoreError
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.store.prepared import PreparedPictures
@@ -81,9 +82,52 @@ def test_prune_of_all_leaves_the_answers_of_servers(folder: Path) -> None:
 
 
 def test_prune_says_what_it_cannot_do(folder: Path, tmp_path: Path) -> None:
-    with raises(StoreError, "delete"):
-        call("prune", "--cache", folder)
     with raises(StoreError, "model", "'three'"):
         call("prune", "--cache", folder, "-m", "three")
     with raises(StoreError, "embedding"):
         call("prune", "--cache", tmp_path / "elsewhere", "-m", "three")
+
+
+def leave(folder: Path) -> dict[str, int]:
+    """What damaged files, earlier versions and interrupted ranks leave in a cache, by its size."""
+    sizes = {"store.sqlite.damaged-1": 100, "prepared.sqlite.damaged-2-wal": 200, "store-shards/prepared.sqlite": 300}
+    sizes |= {"store-shards/from-1-rank-1-of-2.part": 400, "store-shards/rank-0-of-2.sqlite.damaged-1": 500}
+    (folder / "store-shards").mkdir()
+    for name, size in sizes.items():
+        (folder / name).write_bytes(b"x" * size)
+    with EmbeddingStore(folder / "store-shards" / "rank-1-of-2.sqlite") as shard:
+        shard.put_vectors("one-fingerprint", {A: np.ones(2000, np.float32)})
+    return sizes
+
+
+def test_prune_clears_leftovers_and_keeps_what_a_run_takes_up(folder: Path) -> None:
+    sizes = leave(folder)
+    listed = call("ls", "--cache", folder)["bytes"]
+    assert sizes.items() <= listed.items()
+    assert call("prune", "--cache", folder)["freed"] == sum(sizes.values())
+    assert not any((folder / name).exists() for name in sizes)
+    assert (folder / "store-shards" / "rank-1-of-2.sqlite").exists()
+    assert len(models(folder)) == 2 and call("ls", "--cache", folder)["prepared"]
+    call("prune", "--cache", folder, "--all")
+    assert [file.name for file in (folder / "store-shards").iterdir()] == ["lock"]
+
+
+def test_prune_of_all_clears_files_that_cannot_be_used(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    sizes = leave(tmp_path)
+    for name in ("store.sqlite", "prepared.sqlite", "store-shards/rank-0-of-2.sqlite"):
+        (tmp_path / name).write_bytes(b"x" * 1_000_000)
+    assert call("prune", "--cache", tmp_path, "--all")["freed"] > 2_900_000 + sum(sizes.values())
+    left = {str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*") if file.is_file()}
+    assert left == {"store.sqlite", "store-shards/lock"}
+    assert len(caplog.messages) == 1  # of the store, which is opened
+
+
+def test_prune_waits_for_ranks_at_work(folder: Path) -> None:
+    leave(folder)
+    with take_lock(folder / "store-shards" / "lock") as lock:
+        assert lock is not None
+        for arguments in ([], ["--all"]):
+            with raises(StoreError, str(folder / "store-shards"), "ranks"):
+                call("prune", "--cache", folder, *arguments)
+        call("prune", "--cache", folder, "--prepared")
+    assert len(models(folder)) == 2

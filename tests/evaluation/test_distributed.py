@@ -9,54 +9,30 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from ranks import computed, ended, measured, needs_torch
 
 from facts import check_facts, raises
-from tellapart.errors import DataError, RunError, StoreError
+from tellapart.errors import DataError, RunError
 from tellapart.evaluation.distributed import (
     Rank,
     _compute_part,
     _Group,
     _lock_shards,
     _OtherRank,
-    _shard_folder,
     merge_shards,
     run_in_ranks,
 )
 from tellapart.evaluation.run import Settings, run
-from tellapart.evaluation.verified import read_result
 from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.models.store.shard import Shard
-from tellapart.records.run_folder import find_runs
+from tellapart.models.store.shard import Shard, shard_folder
 
 Make = Callable[..., Path]
 #: Models of every kind that is shared, and one that is not.
 MODELS = ("colours", "probable", "blind", "random", "oracle")
-
-needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="torchrun is part of torch, of the extra 'models'")
-
-
-def measured(folder: Path) -> list[Any]:
-    """All that a run folder says of the models, but what it cost."""
-    found = []
-    for each in find_runs(folder):
-        result = read_result(each)
-        for name, record in result.benchmarks.items():
-            cost = {"seconds": 0, "images_encoded": 0, "texts_encoded": 0, "texts_shared": 0, "pairs_scored": 0}
-            found.append((result.model, name, record.model_copy(update=cost)))
-        found += [(path.name, path.read_text()) for path in sorted((each / "samples").iterdir())]
-    return found
-
-
-def computed(folder: Path) -> int:
-    """How many images, texts and pairs the process that wrote the run folder computed."""
-    records = [record for each in find_runs(folder) for record in read_result(each).benchmarks.values()]
-    return sum(record.images_encoded + record.texts_encoded + record.pairs_scored for record in records)
 
 
 def ranking(folder: Path) -> str:
@@ -91,7 +67,7 @@ def test_the_parts_of_all_ranks_are_all_there_is_to_compute(
     with EmbeddingStore(tmp_path / "store.sqlite") as store:
         sizes = []
         for number in range(ranks):
-            with Shard(tmp_path / "shards" / f"{number}.sqlite", store) as shard:
+            with Shard(tmp_path / "shards" / f"rank-{number}-of-9.sqlite", store) as shard:
                 _compute_part(settings, Rank(number, ranks, number, 0), shard, None)
                 sizes.append(shard.counts())
         assert store.counts().vectors == store.counts().pairs == 0, "ranks write their own shard alone"
@@ -110,7 +86,7 @@ def test_a_task_that_scores_pairs_is_shared_too(made_set: Make, installed: Path,
     run(settings, tmp_path / "one", store=EmbeddingStore(None))
     with EmbeddingStore(tmp_path / "store.sqlite") as store:
         for number in range(9):  # more ranks than records
-            with Shard(tmp_path / "shards" / f"{number}.sqlite", store) as shard:
+            with Shard(tmp_path / "shards" / f"rank-{number}-of-9.sqlite", store) as shard:
                 _compute_part(settings, Rank(number, 9, number, 0), shard, None)
         merge_shards(tmp_path / "shards", store)
         before = store.counts()
@@ -160,27 +136,41 @@ def test_merging_twice_changes_nothing_and_keeps_what_was_there(tmp_path: Path) 
             assert store.counts().vectors == 4
 
 
-def test_a_damaged_shard_is_refused_and_what_is_no_store_too(tmp_path: Path) -> None:
-    (tmp_path / "rank-0-of-2.sqlite").write_bytes(b"no store" * 9)
-    with raises(StoreError, "rank-0-of-2.sqlite", "tellapart store"):
-        merge_shards(tmp_path, EmbeddingStore(None))
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.9])
+def test_a_damaged_shard_and_a_file_of_its_name_cost_their_numbers_alone(
+    tmp_path: Path, share: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder, vectors = tmp_path / "store-shards", {f"{k:064x}": np.full(256, k, np.float32) for k in range(99)}
+    for rank in range(2):
+        with EmbeddingStore(folder / f"rank-{rank}-of-2.sqlite") as shard:
+            shard.put_vectors(f"model-{rank}", vectors)
+    damaged = folder / "rank-1-of-2.sqlite"
+    data = damaged.read_bytes()
+    damaged.write_bytes(data[: int(share * len(data))] + b"no store" * 9)
+    (folder / "prepared.sqlite").write_bytes(b"of an earlier version")
+    with EmbeddingStore(tmp_path / "store.sqlite") as store:
+        assert merge_shards(folder, store) == 2
+        assert [store.missing_vectors(f"model-{rank}", vectors) for rank in range(2)] == [[], list(vectors)]
+    assert len(caplog.messages) == 1
+    check_facts(caplog.text, str(damaged), f"{damaged}.damaged-1")
+    assert {path.name for path in folder.iterdir()} == {"prepared.sqlite", f"{damaged.name}.damaged-1"}
 
 
 def test_one_process_takes_up_what_ranks_left_unless_they_are_at_work(installed: Path, tmp_path: Path) -> None:
     settings = Settings(models=("random",), limit="4")
     path = tmp_path / "store.sqlite"
     with EmbeddingStore(path) as store:
-        with Shard(_shard_folder(path) / "rank-1-of-2.sqlite", store) as shard:
+        with Shard(shard_folder(path) / "rank-1-of-2.sqlite", store) as shard:
             shard.put_vectors("model-a", {"00" * 32: np.ones(2, np.float32)})
-        (_shard_folder(path) / "from-1-rank-1-of-2.part").write_bytes(b"half of a shard")
-        with _lock_shards(_shard_folder(path)):
+        (shard_folder(path) / "from-1-rank-1-of-2.part").write_bytes(b"half of a shard")
+        with _lock_shards(shard_folder(path)):
             with raises(RunError, "run", "ranks"):
-                _lock_shards(_shard_folder(path))
+                _lock_shards(shard_folder(path))
             run_in_ranks(settings, tmp_path / "a", store=store)
             assert store.counts().vectors == 0
         run_in_ranks(settings, tmp_path / "b", store=store)
         assert store.counts().vectors == 1
-        assert [left.name for left in _shard_folder(path).iterdir()] == ["lock"]
+        assert [left.name for left in shard_folder(path).iterdir()] == ["lock"]
 
 
 def test_a_rank_is_what_torchrun_says_and_the_only_process_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,35 +217,6 @@ def test_rank_0_raises_the_error_of_another_rank_as_what_it_is() -> None:
 
 
 # torchrun
-
-
-@pytest.fixture
-def torchrun(installed: Path, tmp_path: Path) -> Callable[..., subprocess.Popen[str]]:
-    """Start `torchrun ... -m tellapart run ...` in ranks of one thread each; torchrun deletes no logs."""
-    logs = tmp_path / "logs"
-    logs.mkdir()
-
-    def start(
-        *arguments: object, ranks: int = 2, launch: tuple[str, ...] = ("--standalone",), **environment: str
-    ) -> subprocess.Popen[str]:
-        launcher = [sys.executable, "-m", "torch.distributed.run", *launch, "--nproc-per-node", str(ranks)]
-        return subprocess.Popen(
-            [*launcher, "-m", "tellapart", "run", *map(str, arguments)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(installed), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-            | {"TMPDIR": str(logs)}
-            | environment,
-        )
-
-    return start
-
-
-def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    out, err = process.communicate(timeout=90)
-    return process.returncode, out, err
 
 
 @pytest.mark.slow
@@ -408,12 +369,3 @@ def test_an_error_in_one_rank_ends_all_with_one_line(
     assert (code, out) == (1, "")
     (line,) = [line for line in err.splitlines() if line.startswith("error: ")]
     assert "images/" in line
-
-
-@pytest.mark.slow
-@needs_torch
-def test_several_ranks_without_a_cache_are_refused(torchrun: Callable[..., subprocess.Popen[str]]) -> None:
-    code, out, err = ended(torchrun("-m", "random", "--limit", 4, "--no-cache"))
-    assert (code, out) == (1, "")
-    (line,) = [line for line in err.splitlines() if line.startswith("error: ")]
-    assert line.startswith("error: --no-cache keeps embeddings in one process's memory")

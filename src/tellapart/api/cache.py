@@ -6,27 +6,29 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from tellapart.api.arguments import PathGiven, as_names, as_path, expect_used
+from tellapart.data.lock import take_lock
 from tellapart.errors import StoreError, quote
+from tellapart.models.store.damaged import ENDINGS
 from tellapart.models.store.embedding_store import EmbeddingStore, default_store_path
 from tellapart.models.store.prepared import kept_preparations, prepared_path
+from tellapart.models.store.shard import list_shards, shard_folder
 
 __all__ = ["cache_ls", "cache_prune"]
-
-#: SQLite's files next to a database while it is in use.
-_BESIDE = ("", "-wal", "-shm")
 
 
 def cache_ls(cache: PathGiven | None = None) -> dict[str, Any]:
     """Return the content of a cache folder: the vectors and scores of each model, the pictures of each preprocessing.
 
+    Files that were set aside, and those of runs in several ranks, are listed with their bytes.
+
     Args:
         cache: the folder; the user's if not given.
 
     Raises:
-        StoreError: a file in it is not a store, or is damaged.
+        StoreError: a file in it was written by a newer version, or cannot be read.
 
     >>> import numpy as np
     >>> folder = getfixture("tmp_path")
@@ -40,13 +42,8 @@ def cache_ls(cache: PathGiven | None = None) -> dict[str, Any]:
     if store.exists():
         with EmbeddingStore(store) as opened:
             models = [asdict(model) for model in opened.models()]
-    prepared = prepared_path(store)
-    return {
-        "folder": str(store.parent),
-        "bytes": {store.name: _count_bytes(store), prepared.name: _count_bytes(prepared)},
-        "models": models,
-        "prepared": [asdict(each) for each in kept_preparations(prepared)],
-    }
+    prepared = [asdict(each) for each in kept_preparations(prepared_path(store))]
+    return {"folder": str(store.parent), "bytes": _count_bytes(store), "models": models, "prepared": prepared}
 
 
 def cache_prune(
@@ -58,41 +55,60 @@ def cache_prune(
 ) -> dict[str, Any]:
     """Delete a cache folder's content, and return how many bytes that freed: `{"folder": ..., "freed": ...}`.
 
-    All of it can be computed again. Answers of servers (`api:`), which may have cost money, are left alone.
+    If nothing is named, leftovers alone: damaged files that were set aside, and drafts of ranks. All that it deletes
+    can be computed again. Answers of servers (`api:`), which may have cost money, are left alone.
 
     Args:
         cache: the folder; the user's if not given.
         models: whose vectors and scores to delete: names, fingerprints or beginnings of fingerprints of 8 letters.
         prepared: delete prepared pictures.
-        everything: delete both, of all models, and the facts of pictures' files.
+        everything: delete both, of all models, the facts of pictures' files, leftovers, and what interrupted ranks
+            computed.
 
     Raises:
-        StoreError: nothing was named, no model is called so, or a file is not a store or cannot be written.
+        StoreError: no model is called so, a run in several ranks is at work, or a file cannot be written.
 
     >>> import tellapart as ta
     >>> ta.cache_prune(getfixture("tmp_path"), everything=True)["freed"]
     0
     """
     chosen = as_names(models)
-    if not (chosen or prepared or everything):
-        raise StoreError("prune: nothing to delete is named: give models, prepared pictures, or everything")
     if everything:
         expect_used("prune", "with everything, which deletes them too", models=(chosen, ()), prepared=(prepared, False))
     store = _store_path(cache)
-    before = _count_bytes(store) + _count_bytes(prepared_path(store))
+    before, leftovers = sum(_count_bytes(store).values()), everything or not (chosen or prepared)
     with ExitStack() as held:
+        if leftovers and shard_folder(store).is_dir():
+            held.enter_context(_lock_ranks(shard_folder(store)))
         if (chosen or everything) and not (everything and not store.exists()):
             opened = held.enter_context(_require_store(store))
             opened.forget(
                 None if everything else [each for name in chosen for each in _find_fingerprints(opened, name)]
             )
-    if prepared or everything:
+        files = [prepared_path(store)] if prepared or everything else []
+        files += _list_leftovers(store, everything=everything) if leftovers else []
         try:
-            for ending in _BESIDE:
-                Path(f"{prepared_path(store)}{ending}").unlink(missing_ok=True)
+            for file in (Path(f"{name}{ending}") for name in files for ending in ENDINGS):
+                file.unlink(missing_ok=True)
         except OSError as error:
-            raise StoreError(f"{prepared_path(store)} cannot be deleted: {error.strerror or error}") from error
-    return {"folder": str(store.parent), "freed": before - _count_bytes(store) - _count_bytes(prepared_path(store))}
+            raise StoreError(f"{error.filename} cannot be deleted: {error.strerror or error}") from error
+    return {"folder": str(store.parent), "freed": before - sum(_count_bytes(store).values())}
+
+
+def _lock_ranks(folder: Path) -> IO[bytes]:
+    lock = take_lock(folder / "lock")
+    if lock is None:
+        raise StoreError(f"prune: a run in several ranks fills {folder}; wait until it has ended")
+    return lock
+
+
+def _list_leftovers(store: Path, *, everything: bool) -> list[Path]:
+    """Return files that were set aside, and those of ranks that no run takes up; with everything all of ranks."""
+    folder = shard_folder(store)
+    kept = set() if everything else {f"{file}{ending}" for file in list_shards(folder) for ending in ENDINGS}
+    aside = (file for path in (store, prepared_path(store)) for file in path.parent.glob(f"{path.name}.damaged-*"))
+    of_ranks = (file for file in folder.glob("*") if file.name != "lock" and str(file) not in kept)
+    return sorted(file for file in (*aside, *of_ranks) if file.is_file())
 
 
 def _require_store(store: Path) -> EmbeddingStore:
@@ -118,5 +134,11 @@ def _store_path(cache: PathGiven | None) -> Path:
     return default_store_path() if cache is None else as_path(cache, "cache").expanduser() / default_store_path().name
 
 
-def _count_bytes(path: Path) -> int:
-    return sum(file.stat().st_size for ending in _BESIDE if (file := Path(f"{path}{ending}")).exists())
+def _count_bytes(store: Path) -> dict[str, int]:
+    """Return the bytes of the folder's files: of store and prepared pictures, and of each leftover that there is."""
+    sizes = {
+        path.name: sum(file.stat().st_size for ending in ENDINGS if (file := Path(f"{path}{ending}")).exists())
+        for path in (store, prepared_path(store))
+    }
+    leftovers = _list_leftovers(store, everything=True)
+    return sizes | {str(file.relative_to(store.parent)): file.stat().st_size for file in leftovers}

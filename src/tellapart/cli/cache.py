@@ -51,11 +51,13 @@ def prune_command(
     ] = None,
     prepared: Annotated[bool, typer.Option("--prepared", help="Prepared pictures.")] = False,
     everything: Annotated[
-        bool, typer.Option("--all", help="All of both, and what is known of pictures' files.")
+        bool, typer.Option("--all", help="All of both, and all that runs in several ranks have left.")
     ] = False,
     as_json: Json = False,
 ) -> None:
     """Delete the content of the cache folder; it is computed again when it is needed.
+
+    Without an option it deletes leftovers alone: damaged files that were set aside, and drafts of several ranks.
 
     Example: `tellapart cache prune --prepared`
     """

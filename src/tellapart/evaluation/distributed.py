@@ -11,24 +11,25 @@ Tasks whose models answer in words have nothing that a store keeps: rank 0 runs 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import IO, Any
 
 from tellapart.data.lock import take_lock
 from tellapart.data.progress import Progress
-from tellapart.errors import RunError, StoreError, TellapartError, first_line
+from tellapart.errors import RunError, TellapartError, first_line
 from tellapart.evaluation.evaluate import plan, prepare
 from tellapart.evaluation.run import Settings, resolve, run
 from tellapart.models.memory.function import is_stored
 from tellapart.models.options import AUTO
 from tellapart.models.scoring.deferred import Deferred
 from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.models.store.shard import Shard
+from tellapart.models.store.shard import Shard, list_shards, shard_folder
 from tellapart.models.torch.backend import import_torch
 
 __all__ = ["Rank", "merge_shards", "run_in_ranks"]
@@ -81,7 +82,7 @@ def run_in_ranks(
     Args:
         settings: models, benchmarks and options; the same in every rank.
         out: the run folder; rank 0's counts.
-        store: of embeddings, in a file.
+        store: of embeddings; of one in memory the ranks' parts pass through a temporary folder.
         command: the command line, for the record.
         progress: as of `run`; rank 0 reports its part, which is as large as any other.
 
@@ -105,14 +106,14 @@ def run_in_ranks(
 
 def _take_up(store: EmbeddingStore) -> None:
     """Merge the shards of interrupted ranks, unless they are at work."""
-    if store.path is None or not any(_shard_folder(store.path).glob("*.sqlite")):
+    if store.path is None or not list_shards(folder := shard_folder(store.path)):
         return
     try:
-        lock = _lock_shards(_shard_folder(store.path))
+        lock = _lock_shards(folder)
     except RunError:
         return
     with lock:
-        merge_shards(_shard_folder(store.path), store)
+        merge_shards(folder, store)
 
 
 def _compute_together(
@@ -125,9 +126,7 @@ def _compute_together(
         with _join_ranks(rank) as group:
             if settings.device == "cuda" and torch.cuda.is_available():
                 torch.cuda.set_device(rank.local % torch.cuda.device_count())
-            with group.together():
-                folder = _make_folder(store)
-            with _hold_shards(group, folder):
+            with _make_folder(group, store) as folder, _hold_shards(group, folder):
                 _deliver_shards(group, torch, folder, store)  # of an interrupted run
                 with group.together():
                     path = folder / f"rank-{rank.number}-of-{rank.of}.sqlite"
@@ -185,19 +184,21 @@ class _Group:
         raise kind(f"rank {number}: {message}" if number else message)
 
 
-def _shard_folder(store: Path) -> Path:
-    return store.parent / f"{store.stem}-shards"
-
-
-def _make_folder(store: EmbeddingStore) -> Path:
-    if store.path is None:
-        raise StoreError(
-            "cache=False keeps embeddings in one process's memory, and several ranks must merge theirs; leave it out, "
-            "or start one process"
-        )
-    folder = _shard_folder(store.path)
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+@contextmanager
+def _make_folder(group: _Group, store: EmbeddingStore) -> Iterator[Path]:
+    """Yield the folder of this machine's shards; that of a store in memory is deleted when the block is left."""
+    rank, scratch = group.rank, None
+    with group.together():
+        if store.path is not None:
+            shard_folder(store.path).mkdir(parents=True, exist_ok=True)
+        elif rank.leads:
+            scratch = TemporaryDirectory(prefix="tellapart-shards-")
+    scratches = dict(filter(None, group.gather((rank.machine, scratch.name) if scratch else None)))
+    try:
+        yield Path(scratches[rank.machine]) if store.path is None else shard_folder(store.path)
+    finally:
+        if scratch is not None:
+            scratch.cleanup()
 
 
 @contextmanager
@@ -275,7 +276,10 @@ def _deliver_shards(group: _Group, torch: ModuleType, folder: Path, store: Embed
     files: list[tuple[str, int]] = []
     with group.together():
         if rank.leads and rank.machine != 0:
-            files = [(path.name, path.stat().st_size) for path in _list_shards(folder)]
+            shards = list_shards(folder)
+            for path in shards:  # opened and closed: SQLite merges the log that a killed process left
+                EmbeddingStore(path).close()
+            files = [(path.name, path.stat().st_size) for path in shards]
     for sender, sizes in enumerate(group.gather(files)):
         for name, size in sizes:
             if rank.number == sender:
@@ -290,24 +294,18 @@ def _deliver_shards(group: _Group, torch: ModuleType, folder: Path, store: Embed
 def merge_shards(folder: Path, store: EmbeddingStore) -> int:
     """Merge every shard of a folder into a store, each in one transaction, and delete it then; return how many.
 
+    A damaged shard, or a file of its name that is no store, is set aside: its numbers are computed again.
+
     Raises:
-        StoreError: a shard is not a store or is damaged, or the store cannot be written.
+        StoreError: the store cannot be written.
     """
     for cut_off in folder.glob("*.part"):
         cut_off.unlink()
-    shards = _list_shards(folder)
+    shards = list_shards(folder)
     for path in shards:
         store.merge(path)
         path.unlink()
     return len(shards)
-
-
-def _list_shards(folder: Path) -> Sequence[Path]:
-    """List the shards of a folder; opening and closing each one merges the log file that a killed process leaves."""
-    shards = sorted(folder.glob("*.sqlite"))
-    for path in shards:
-        EmbeddingStore(path).close()
-    return shards
 
 
 def _send_file(group: _Group, torch: ModuleType, path: Path) -> None:

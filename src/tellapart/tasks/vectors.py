@@ -70,13 +70,18 @@ def encode(
         Item(id=str(number), images=(image or images[0],), texts=(text or texts[0],))
         for number, (image, text) in enumerate(zip_longest(images, texts))
     )
-    score_items(model, name, covering, session)
     pairs = PairSet(name, covering, Path(), read=session.pictures)
-    hash_of = image_hashes(pairs, store=session.store)
-    keys = [hash_of[image] for image in images], [text_hash(text) for text in texts]
-    # Each side for itself: BLIP-2 has several vectors of an image, laid end to end.
-    sides = [stack_vectors(session.store, model, own) for own in keys]
-    return sides[0], sides[1]
+
+    def read_vectors() -> tuple[Vectors, Vectors]:
+        score_items(model, name, covering, session)
+        hash_of = image_hashes(pairs, store=session.store)
+        # Each side for itself: BLIP-2 has several vectors of an image, laid end to end.
+        return (
+            stack_vectors(session.store, model, [hash_of[image] for image in images]),
+            stack_vectors(session.store, model, [text_hash(text) for text in texts]),
+        )
+
+    return session.store.repeat_if_lost(read_vectors)
 
 
 def similarity_table(model: DualEncoder, images: Vectors, texts: Vectors) -> NDArray[np.float32]:

@@ -1,4 +1,4 @@
-"""A damaged row of the store is made again, and said once; a damaged file gives the same numbers or one error."""
+"""A damaged row of the store is made again, and said once; a damaged file is replaced and gives the same numbers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import contextlib
 import random
 import sqlite3
 import struct
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ import numpy as np
 import pytest
 
 from tellapart.data.pairset import PairSet
-from tellapart.errors import StoreError
 from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore, StoreCounts
 from tellapart.models.store.shard import Shard
@@ -172,21 +170,15 @@ def test_random_bytes_in_the_file_never_give_other_numbers(
         right = score(new_model(), pairset, store=store).scores.values
         if vectors_alone:
             store._connection.execute("DELETE FROM pair")
-    whole, seen = path.read_bytes(), Counter[str]()
+    whole, replaced = path.read_bytes(), 0
     for seed in range(25):
         draw, data = random.Random(seed), bytearray(whole)
         for _ in range(40):
             data[draw.randrange(len(data))] = draw.randrange(256)
         damaged = tmp_path / f"{seed}.sqlite"
         damaged.write_bytes(data)
-        try:
-            with EmbeddingStore(damaged) as store:
-                values = score(new_model(), pairset, store=store).scores.values
-        except StoreError as error:
-            assert str(damaged) in str(error)
-            assert "\n" not in str(error)
-            seen["error"] += 1
-        else:
-            np.testing.assert_array_equal(values, right)
-            seen["right"] += 1
-    assert seen["right"] > 0
+        with EmbeddingStore(damaged) as store:
+            for _ in range(2):
+                np.testing.assert_array_equal(score(new_model(), pairset, store=store).scores.values, right)
+            replaced += store.losses or Path(f"{damaged}.damaged-1").exists()
+    assert 0 < replaced < 25

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from facts import raises
+from facts import check_facts, raises
 from tellapart.errors import StoreError
 from tellapart.models.store.embedding_store import EmbeddingStore, StoreCounts, default_store_path
 
@@ -129,32 +129,58 @@ def test_a_batch_that_fails_leaves_nothing_and_the_next_one_works(path: Path) ->
         assert store.vectors("m", [A])[A].tolist() == [1, 1]
 
 
-def test_a_file_that_is_no_database_is_refused_and_left_alone(path: Path) -> None:
+def expect_new_file(path: Path, caplog: pytest.LogCaptureFixture) -> Path:
+    """The store holds nothing and works; the log names it once, with the name that the other file has now."""
+    aside = Path(f"{path}.damaged-1")
+    with EmbeddingStore(path) as store:
+        assert store.vectors("m", [A]) == {}
+        store.put_vectors("m", {A: np.ones(2, np.float32)})
+        assert store.vectors("m", [A])[A].tolist() == [1, 1]
+    assert len(caplog.messages) == 1
+    check_facts(caplog.text, str(path), str(aside))
+    assert not list(path.parent.glob("*.lock"))
+    return aside
+
+
+def test_a_file_that_is_no_database_is_kept_under_another_name(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path.parent.mkdir()
     path.write_text("the only copy of a thesis")
-    with raises(StoreError, "store.sqlite", "tellapart store", "cache="):
-        EmbeddingStore(path)
-    assert path.read_text() == "the only copy of a thesis"
+    assert expect_new_file(path, caplog).read_text() == "the only copy of a thesis"
+    path.write_text("a second thesis")
+    EmbeddingStore(path).close()
+    assert Path(f"{path}.damaged-2").read_text() == "a second thesis"
 
 
-def test_another_programs_database_is_refused_and_left_alone(path: Path) -> None:
+def test_another_programs_database_is_kept_with_its_log(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path.parent.mkdir()
     with contextlib.closing(sqlite3.connect(path)) as other:
+        other.execute("PRAGMA journal_mode = WAL")
         other.execute("CREATE TABLE thesis (chapter TEXT)")
         other.commit()
-    before = path.read_bytes()
-    with raises(StoreError, "tellapart store", "SQLite", "cache="):
-        EmbeddingStore(path)
-    assert path.read_bytes() == before
+        assert path.with_name("store.sqlite-wal").exists()
+        aside = expect_new_file(path, caplog)
+    with contextlib.closing(sqlite3.connect(aside)) as other:
+        assert other.execute("SELECT count(*) FROM thesis").fetchone() == (0,)
 
 
-@pytest.mark.parametrize(("version", "age"), [(3, "newer"), (0, "older")])
-def test_another_schema_is_refused(path: Path, version: int, age: str) -> None:
+def test_of_two_that_find_a_damaged_file_one_renames_it(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    filled(path)
+    first, second = EmbeddingStore(path), EmbeddingStore(path)
+    path.write_bytes(path.read_bytes()[:100])
+    for store in (first, second):
+        assert store.vectors("m", [A]) == {}
+    first.put_vectors("m", {A: np.ones(2, np.float32)})
+    assert second.vectors("m", [A])[A].tolist() == [1, 1]
+    assert (first.losses, second.losses, len(caplog.messages)) == (1, 1, 1)
+
+
+def test_a_newer_schema_is_refused_and_left_alone(path: Path) -> None:
     EmbeddingStore(path).close()
     with contextlib.closing(sqlite3.connect(path)) as file:
-        file.execute(f"PRAGMA user_version = {version}")
-    with raises(StoreError, version, "2", age):
+        file.execute("PRAGMA user_version = 3")
+    with raises(StoreError, 3, "2", "newer"):
         EmbeddingStore(path)
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
 def filled(path: Path) -> None:
@@ -163,25 +189,28 @@ def filled(path: Path) -> None:
 
 
 @pytest.mark.parametrize("share", [0.02, 0.5, 0.98])
-def test_a_truncated_file_is_an_error_that_names_it(path: Path, share: float) -> None:
+def test_a_truncated_file_is_replaced(path: Path, share: float, caplog: pytest.LogCaptureFixture) -> None:
     filled(path)
     data = path.read_bytes()
     path.write_bytes(data[: int(len(data) * share)])
-    with (
-        raises(StoreError, "store.sqlite", "cache=", "damaged"),
-        EmbeddingStore(path) as store,
-    ):
-        store.vectors("m", [f"{k:064x}" for k in range(200)])
+    aside = expect_new_file(path, caplog)
+    assert aside.read_bytes()[4096:] == data[4096 : int(len(data) * share)]
 
 
-def test_a_file_overwritten_in_the_middle_is_an_error_that_names_it(path: Path) -> None:
+def test_a_file_overwritten_in_the_middle_is_replaced_when_it_is_read(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     filled(path)
     data = bytearray(path.read_bytes())
     data[8192:-4096] = b"\xa5" * (len(data) - 12288)
     path.write_bytes(data)
-    with raises(StoreError, "store.sqlite", "delete"):  # noqa: SIM117
-        with EmbeddingStore(path) as store:
-            store.vectors("m", [f"{k:064x}" for k in range(200)])
+    with EmbeddingStore(path) as store:
+        assert store.vectors("m", (f"{k:064x}" for k in range(200))) == {}
+        assert store.losses == 1
+    assert len(caplog.messages) == 1
+    filled(path)
+    with EmbeddingStore(path) as store:
+        assert store.counts().vectors == 200
 
 
 def test_a_number_that_is_not_finite_is_not_stored(path: Path) -> None:

@@ -23,7 +23,6 @@ from tellapart.models.scoring.frames import encode_slots, prepare_slot, score_sl
 from tellapart.models.store.batches import Batches
 from tellapart.models.store.content_hash import HashedImage, ImageReader, KeptPictures, PixelFilter, text_hash
 from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.models.store.file import REMEDY
 
 __all__ = ["Job", "Writer", "compute_images", "compute_pairs", "compute_texts", "stack_vectors"]
 
@@ -174,9 +173,7 @@ def stack_vectors(store: EmbeddingStore, model: Model, contents: Sequence[str]) 
     """
     stored = store.vectors(model.fingerprint, set(contents))
     if lost := set(contents) - stored.keys():
-        raise StoreError(
-            f"{store.where} is damaged: it lost {len(lost)} of {len(set(contents))} vectors that were there; {REMEDY}"
-        )
+        raise store.explain_loss(f"{len(lost)} of {len(set(contents))} vectors")
     sizes = sorted({vector.size for vector in stored.values()})
     if len(sizes) > 1:
         raise StoreError(

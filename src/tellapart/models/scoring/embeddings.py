@@ -71,12 +71,15 @@ def embeddings(
         )
     encoder: DualEncoder = loaded
     hashes: dict[str, str] = {}
-    with Writer() as writer:
-        job = Job(encoder, pairs, store, writer, None, progress or (lambda *_: None), hashes)
-        if images:
-            compute_images(job, encoder)
-        if texts:
-            compute_texts(job, encoder.encode_texts, vectors=True)
-    return Embeddings(
-        job.image_vectors(pairs.items) if images else None, job.text_vectors(pairs.items) if texts else None, hashes
-    )
+
+    def compute() -> Embeddings:
+        with Writer() as writer:
+            job = Job(encoder, pairs, store, writer, None, progress or (lambda *_: None), hashes)
+            if images:
+                compute_images(job, encoder)
+            if texts:
+                compute_texts(job, encoder.encode_texts, vectors=True)
+        sides = job.image_vectors(pairs.items) if images else None, job.text_vectors(pairs.items) if texts else None
+        return Embeddings(*sides, hashes)
+
+    return store.repeat_if_lost(compute)

@@ -19,7 +19,7 @@ from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.data.scores import Scores
-from tellapart.errors import ModelError, StoreError
+from tellapart.errors import ModelError
 from tellapart.models.protocols import (
     DualEncoder,
     Generator,
@@ -36,7 +36,6 @@ from tellapart.models.scoring.compute import Job, Writer, compute_images, comput
 from tellapart.models.scoring.deferred import Deferred
 from tellapart.models.store.content_hash import ImageReader, text_hash
 from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.models.store.file import REMEDY
 
 __all__ = ["Scored", "score"]
 
@@ -110,12 +109,17 @@ def score(
         raise _no_model(model)
     started = time.perf_counter()
     hashes = {} if hashes is None else hashes
-    with Writer() as writer:
-        job = Job(model, pairset, store, writer, batch_size, progress or (lambda *_: None), hashes)
-        values = _read_stored(job)
-        if values is None:
-            loaded = model.load() if isinstance(model, Deferred) else model
-            values = _compute_scores(replace(job, model=loaded))
+
+    def compute() -> tuple[NDArray[np.float32], Job]:
+        with Writer() as writer:
+            job = Job(model, pairset, store, writer, batch_size, progress or (lambda *_: None), hashes)
+            values = _read_stored(job)
+            if values is None:
+                loaded = model.load() if isinstance(model, Deferred) else model
+                values = _compute_scores(replace(job, model=loaded))
+        return values, job
+
+    values, job = store.repeat_if_lost(compute)
     ids = [item.id for item in pairset.items]
     return Scored(Scores(ids, values, model.kind), **job.counts, seconds=time.perf_counter() - started)
 
@@ -244,7 +248,7 @@ def _score_pairs(
 ) -> NDArray[np.float32]:
     total = compute_pairs(job, compute)
     if (values := _stored_pairs(job)) is None:
-        raise StoreError(f"{job.store.where} is damaged: it lost some of {total} scores that were there; {REMEDY}")
+        raise job.store.explain_loss(f"some of {total} scores")
     return values
 
 

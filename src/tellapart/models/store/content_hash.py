@@ -14,7 +14,7 @@ from tellapart.errors import DataError
 from tellapart.models.protocols import KeptPreparer, Model, Pixels
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.store.prefetch import Prefetch, bytes_held
-from tellapart.models.store.prepared import PreparedPictures, prepared_path
+from tellapart.models.store.prepared import PreparedPictures
 
 __all__ = ["HashedImage", "ImageReader", "KeptPictures", "PixelFilter", "image_hashes", "text_hash"]
 
@@ -62,9 +62,9 @@ class KeptPictures:
     @classmethod
     def of(cls, model: Model, store: EmbeddingStore) -> KeptPictures | None:
         """Return those near a store; None of a model whose prepared images are not kept, or a store in memory."""
-        if store.path is None or not isinstance(model, KeptPreparer):
+        if store.prepared is None or not isinstance(model, KeptPreparer):
             return None
-        return cls(model, PreparedPictures(prepared_path(store.path), model.preparation))
+        return cls(model, PreparedPictures(store.prepared, model.preparation))
 
 
 class ImageReader:

@@ -2,7 +2,8 @@
 
 Numbers are filed under the model's fingerprint and the content's hash, so they serve every benchmark and every later
 run. Nothing stored is ever changed: of two writers of one key the first wins, and both wrote the same. Each row has a
-checksum: a row that has changed is deleted when it is read, as if it had never been stored.
+checksum: a row that has changed is deleted when it is read, as if it had never been stored. A file that SQLite cannot
+read is set aside, and a new one begun, when it is opened or later.
 """
 
 from __future__ import annotations
@@ -12,23 +13,29 @@ import logging
 import os
 import sqlite3
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from threading import Lock
-from typing import Any, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.errors import StoreError, plain
+from tellapart.models.store.damaged import file_id, foreign_file, is_damage, set_aside
 from tellapart.models.store.file import MERGE, REMEDY, explain_failure, open_store
+from tellapart.models.store.prepared import prepared_path
 from tellapart.models.store.rows import PAIRS, PICTURES, SOURCES, VECTORS, Table, checksum
 
 __all__ = ["EmbeddingStore", "StoreCounts", "StoredModel", "default_store_path"]
 
 Key = TypeVar("Key", bound=tuple[str, ...])
+Store = TypeVar("Store", bound="EmbeddingStore")
+Given = ParamSpec("Given")
+Answer = TypeVar("Answer")
 
 #: Vectors that are read at once to check them: all of a benchmark's may not fit into memory.
 _BLOCK = 256
@@ -64,6 +71,26 @@ class StoredModel:
     scores: int
 
 
+def _on_a_new_file(
+    call: Callable[Concatenate[Store, Given], Answer],
+) -> Callable[Concatenate[Store, Given], Answer]:
+    """Let a method be called once more if the file turns out to be damaged, on the new file in its place."""
+
+    @wraps(call)
+    def call_again(store: Store, /, *given: Given.args, **named: Given.kwargs) -> Answer:
+        values: Any = [list(value) if isinstance(value, Iterator) else value for value in given]
+        connection = store._connection
+        try:
+            return call(store, *values, **named)
+        except StoreError as error:
+            if store.path is None or not is_damage(error.__cause__):
+                raise
+            store._replace_file(connection, error.__cause__)
+            return call(store, *values, **named)
+
+    return call_again
+
+
 class EmbeddingStore:
     """Vectors, pair scores and pixel hashes, kept between runs. Several processes may use one file at once.
 
@@ -78,9 +105,9 @@ class EmbeddingStore:
         where: the store's name in messages.
 
     Raises:
-        StoreError: the file is not a store, is damaged, was written by a newer version, or cannot be written. Every
-            method raises it for a file that SQLite cannot read, and those that write for one that cannot be written.
-            A damaged row alone is not an error: the log names it once, and the row counts as never stored.
+        StoreError: the file was written by a newer version, or cannot be read or written; of every method, too.
+            A damaged row is not an error: the log names it once, and the row counts as never stored. Nor is a file
+            that is damaged or no store: it gets another name, which the log has, and a new file takes its place.
 
     >>> with EmbeddingStore(None) as store:
     ...     store.put_vectors("model-a", {"00" * 32: np.ones(3, np.float32)})
@@ -94,10 +121,59 @@ class EmbeddingStore:
         self._models: dict[str, int] = {}
         self._warned = False
         self._turn = Lock()
+        self._losses = 0
+        self._open_file()
+
+    def _open_file(self) -> None:
         with self._explain_errors():
             self._connection = open_store(self.path, self.where)
+        self._file = None if self.path is None else file_id(self.path)
         # A store in memory is often just dropped; newer Pythons warn of a connection that is not closed.
         weakref.finalize(self, self._connection.close)
+
+    def _replace_file(self, connection: sqlite3.Connection, problem: BaseException | None) -> None:
+        """Begin a new file in place of a damaged one, unless another thread did since this connection was opened."""
+        with self._turn:
+            if self._connection is connection and self.path is not None and problem is not None:
+                connection.close()
+                set_aside(self.path, self._file, problem)
+                self._models.clear()
+                self._losses += 1
+                self._open_file()
+
+    @property
+    def losses(self) -> int:
+        """How often the file was damaged, and replaced, since it was opened."""
+        return self._losses
+
+    @property
+    def prepared(self) -> Path | None:
+        """The file of prepared pictures near it; None of a store in memory."""
+        return None if self.path is None else prepared_path(self.path)
+
+    def repeat_if_lost(self, compute: Callable[[], Answer]) -> Answer:
+        """Return a result; if the file was lost while it was computed, it is computed again.
+
+        >>> EmbeddingStore(None).repeat_if_lost(lambda: 3)
+        3
+        """
+        before = self.losses
+        try:
+            return compute()
+        except StoreError as error:
+            if self.losses == before:
+                if self.path is None or not is_damage(error.__cause__):
+                    raise
+                self.check_pages()
+            if self.losses == before:  # rows were lost, and SQLite sees no damage
+                self._replace_file(self._connection, error.__cause__)
+            return compute()
+
+    def explain_loss(self, rows: str) -> StoreError:
+        """Return the error of rows that were stored and are not found: `repeat_if_lost` takes it for damage."""
+        error = StoreError(f"{self.where} is damaged: it lost {rows} that were there; {REMEDY}")
+        error.__cause__ = foreign_file(f"it lost {rows} that were there")
+        return error
 
     def __enter__(self) -> Self:
         return self
@@ -148,6 +224,7 @@ class EmbeddingStore:
         rows = ((*map(bytes.fromhex, pair), float(score)) for pair, score in scores.items())
         self._insert_rows(PAIRS, model, rows)
 
+    @_on_a_new_file
     def has_pair_scores(self, model: str) -> bool:
         """Return whether any score of a pair is stored."""
         with self._open_transaction("DEFERRED") as connection:
@@ -177,6 +254,7 @@ class EmbeddingStore:
         """Keep a model's name, fingerprint and kind under the key of the files that it is made of."""
         self._insert_rows(SOURCES, None, [(source, json.dumps(facts, sort_keys=True))])
 
+    @_on_a_new_file
     def counts(self) -> StoreCounts:
         """Count all rows, over all models."""
         with self._open_transaction("DEFERRED") as connection:
@@ -184,6 +262,7 @@ class EmbeddingStore:
             counts = (connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in tables)  # noqa: S608
             return StoreCounts(*counts)
 
+    @_on_a_new_file
     def models(self) -> list[StoredModel]:
         """Return the rows of each model, in the order in which they came."""
         with self._open_transaction("DEFERRED") as connection:
@@ -202,6 +281,7 @@ class EmbeddingStore:
             for number, key in rows
         ]
 
+    @_on_a_new_file
     def forget(self, models: Iterable[str] | None) -> None:
         """Delete all that is stored of these fingerprints, or of all models and pictures, and make the file smaller."""
         with self._open_transaction("IMMEDIATE") as connection:
@@ -221,8 +301,24 @@ class EmbeddingStore:
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def merge(self, other: Path) -> None:
-        """Take over all that another store's file holds, in one transaction; of rows in both, this one's stay."""
-        EmbeddingStore(other).close()  # an error if it is not a store
+        """Take over all that another store's file holds, in one transaction; of rows in both, this one's stay.
+
+        Another file that is damaged, or no store, is set aside, and nothing taken over.
+        """
+        with EmbeddingStore(other) as opened:
+            opened.check_pages()
+        self._take_over(other)
+
+    @_on_a_new_file
+    def check_pages(self) -> None:
+        """Read all of the file; one that SQLite finds damaged is replaced."""
+        with self._turn, self._explain_errors():
+            found = self._connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+            if found != b"ok":
+                raise foreign_file(found.decode(errors="replace"))
+
+    @_on_a_new_file
+    def _take_over(self, other: Path) -> None:
         with self._turn, self._explain_errors():
             self._connection.execute("ATTACH DATABASE ? AS other", (str(other),))
         try:
@@ -237,6 +333,7 @@ class EmbeddingStore:
         rows = self._select_rows(VECTORS, model, ((content,) for content in contents))
         return {content: data for (content,), (_, data) in rows.items()}
 
+    @_on_a_new_file
     def _select_rows(self, table: Table, model: str | None, keys: Iterable[Key]) -> dict[Key, tuple[Any, ...]]:
         """Read the values of the rows of keys that are stored, in one transaction; damaged rows are deleted.
 
@@ -261,6 +358,7 @@ class EmbeddingStore:
             self._delete_damaged(table, model, damaged)
         return values
 
+    @_on_a_new_file
     def _delete_damaged(self, table: Table, model: str | None, keys: Iterable[tuple[bytes | str, ...]]) -> None:
         """Delete the rows of these keys that are damaged still: another process may have replaced them by now."""
         first: bytes | str | None = None
@@ -280,6 +378,7 @@ class EmbeddingStore:
                 plain(f"{self.where} is damaged: its {table.what} of {name[:12]}{of_model}"),
             )
 
+    @_on_a_new_file
     def _insert_rows(self, table: Table, model: str | None, rows: Iterable[tuple[Any, ...]]) -> None:
         """Write rows in one transaction, each behind the model's number, if there is a model."""
         start = () if model is None else (model,)

@@ -1,4 +1,4 @@
-"""The store's file: an SQLite database in write-ahead mode, which is created, recognised or refused."""
+"""The store's file: an SQLite database in write-ahead mode, which is created, recognised or replaced."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from tellapart.data.write_ahead import use_write_ahead_log
 from tellapart.errors import StoreError
+from tellapart.models.store.damaged import foreign_file, open_or_replace
 from tellapart.models.store.rows import PAIRS, PICTURES, SOURCES, VECTORS, checksum
 
 __all__ = ["MERGE", "REMEDY", "explain_failure", "open_store"]
@@ -65,12 +66,19 @@ def open_store(path: Path | None, where: str) -> sqlite3.Connection:
     """Open a store's file, or create it; None keeps everything in memory. `where` is its name for messages.
 
     Transactions are begun explicitly: sqlite3's do not cover reads. The connection may be used in any thread, by
-    one at a time: the garbage collector closes a dropped store in any thread.
+    one at a time: the garbage collector closes a dropped store in any thread. A file that is damaged or no store is set
+    aside, with a warning, and a new one made.
 
     Raises:
-        StoreError: the file is not a store, or was written by another version.
-        sqlite3.Error: it is damaged, or cannot be read or written.
+        StoreError: the file was written by another version.
+        sqlite3.Error: it cannot be read or written.
     """
+    if path is None:
+        return _connect_file(None, where)
+    return open_or_replace(path, lambda: _connect_file(path, where))
+
+
+def _connect_file(path: Path | None, where: str) -> sqlite3.Connection:
     if path is not None:
         _check_file(path)
     connection = sqlite3.connect(path or ":memory:", timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
@@ -92,7 +100,7 @@ def _check_file(path: Path) -> None:
             with path.open("rb") as file:
                 head = file.read(16)
             if head not in {b"", b"SQLite format 3\0"}:
-                raise StoreError(f"{path} is not a tellapart store; {REMEDY}")
+                raise foreign_file("it is not a tellapart store")
     except OSError as error:
         raise StoreError(f"{path} cannot be opened: {error.strerror or error}; name another cache=") from error
 
@@ -142,11 +150,12 @@ def _schema_version(connection: sqlite3.Connection, where: str) -> int:
     if (application, version, tables) == (0, 0, 0):
         return 0
     if application != _APPLICATION:
-        raise StoreError(f"{where} is not a tellapart store but another SQLite database; name another cache=")
-    if version not in {1, _SCHEMA}:
-        age = "a newer" if version > _SCHEMA else "an older"
+        raise foreign_file("it is not a tellapart store but another SQLite database")
+    if version < 1:
+        raise foreign_file(f"no tellapart writes its schema {version}")
+    if version > _SCHEMA:
         raise StoreError(
-            f"{where} was written by {age} tellapart (schema {version}, this one reads {_SCHEMA}); {REMEDY}"
+            f"{where} was written by a newer tellapart (schema {version}, this one reads {_SCHEMA}); {REMEDY}"
         )
     return int(version)
 

@@ -1,8 +1,8 @@
 """Prepared pictures, kept so that another model of the same preprocessing decodes none.
 
 They lie in `prepared.sqlite` near the embedding store, under the hash of the preprocessing and that of the decoded
-pixels, each row with a checksum. All of it can be made again: if the file cannot be used, the log has one line, and
-pictures are decoded as if there were none.
+pixels, each row with a checksum. All of it can be made again: a damaged file is set aside for a new one. If no file can
+be used, the log has one line, and pictures are decoded as if there were none.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from tellapart.data.write_ahead import use_write_ahead_log
 from tellapart.errors import StoreError, plain
+from tellapart.models.store.damaged import FileId, file_id, foreign_file, is_damage, open_or_replace, set_aside
 from tellapart.models.store.rows import Table, checksum
 
 __all__ = ["LIMIT", "Preparation", "PreparedPictures", "kept_preparations", "prepared_path"]
@@ -38,6 +39,11 @@ CREATE TABLE IF NOT EXISTS prepared (preparation INTEGER NOT NULL, content BLOB 
                                      width INTEGER NOT NULL, data BLOB NOT NULL, checksum INTEGER NOT NULL,
                                      PRIMARY KEY (preparation, content));
 """
+#: How many tables of other programs a database has.
+_FOREIGN = (
+    "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name NOT IN ('preparation', 'prepared') "
+    "AND name NOT LIKE 'sqlite^_%' ESCAPE '^'"
+)
 _ROWS = Table("prepared", "picture", ("preparation", "content"), ("height", "width", "data"))
 _REMEDY = "tellapart cache prune --prepared deletes it"
 
@@ -100,6 +106,7 @@ class PreparedPictures:
         self.path, self._preparation, self._limit = path, preparation, limit
         self._turn = Lock()
         self._connection: sqlite3.Connection | None = None
+        self._file: FileId | None = None
         self._number: int | None = None
         self._lost = self._warned = False
 
@@ -162,18 +169,31 @@ class PreparedPictures:
             if self._lost:
                 return None
             try:
-                with self._open_transaction() as connection:
-                    return work(connection)
-            except (sqlite3.Error, OSError, TypeError) as error:  # TypeError: damage put another type into a column
+                return self._work_once(work)
+            except (sqlite3.Error, OSError, StoreError, TypeError) as error:
                 self._lost = True
                 self._warn_once(f"cannot be used ({error}; {_REMEDY}): pictures are")
                 return None
+
+    def _work_once(self, work: Callable[[sqlite3.Connection], Answer]) -> Answer:
+        """Do something in one transaction; once more, on a new file, if this one is damaged."""
+        try:
+            with self._open_transaction() as connection:
+                return work(connection)
+        except (sqlite3.Error, TypeError) as error:  # TypeError: damage put another type into a column
+            if self._connection is None or not (is_damage(error) or isinstance(error, TypeError)):
+                raise
+            self._connection.close()
+            self._connection = None
+            set_aside(self.path, self._file, error)
+            with self._open_transaction() as connection:
+                return work(connection)
 
     @contextmanager
     def _open_transaction(self) -> Iterator[sqlite3.Connection]:
         if self._connection is None:
             self._connection = _connect_file(self.path)
-            self._number = None
+            self._file, self._number = file_id(self.path), None
         # The first one writes when this preprocessing was used; after it, readers do not wait for each other.
         self._connection.execute("BEGIN IMMEDIATE" if self._number is None else "BEGIN DEFERRED")
         try:
@@ -206,8 +226,14 @@ class PreparedPictures:
 
 def _connect_file(path: Path) -> sqlite3.Connection:
     path.parent.mkdir(parents=True, exist_ok=True)
+    return open_or_replace(path, lambda: _open_tables(path))
+
+
+def _open_tables(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
     try:
+        if connection.execute(_FOREIGN).fetchone()[0]:
+            raise foreign_file("it is another SQLite database")
         use_write_ahead_log(connection, patience=_PATIENCE)
         # A power cut may cost the file, which can be made again.
         connection.execute("PRAGMA synchronous = OFF")

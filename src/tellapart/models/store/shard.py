@@ -15,7 +15,21 @@ from tellapart.models.protocols import DualEncoder, KeyReader, MatrixScorer, Mod
 from tellapart.models.store.embedding_store import EmbeddingStore, Key
 from tellapart.models.store.rows import Table
 
-__all__ = ["Shard", "own_part"]
+__all__ = ["Shard", "list_shards", "own_part", "shard_folder"]
+
+
+def shard_folder(store: Path) -> Path:
+    """Return the folder of the shards of a store's file.
+
+    >>> shard_folder(Path("cache/store.sqlite")).as_posix()
+    'cache/store-shards'
+    """
+    return store.parent / f"{store.stem}-shards"
+
+
+def list_shards(folder: Path) -> list[Path]:
+    """Return the files of ranks in a folder, and those that came from other machines; others are not a run's."""
+    return sorted([*folder.glob("rank-*-of-*.sqlite"), *folder.glob("from-*-rank-*-of-*.sqlite")])
 
 
 class Shard(EmbeddingStore):
@@ -32,6 +46,21 @@ class Shard(EmbeddingStore):
     def __init__(self, path: Path | None, main: EmbeddingStore) -> None:
         super().__init__(path)
         self._main = main
+
+    @property
+    def losses(self) -> int:
+        """How often one of the two files was damaged, and replaced."""
+        return self._losses + self._main.losses
+
+    @property
+    def prepared(self) -> Path | None:
+        """The file of prepared pictures near the other store."""
+        return self._main.prepared
+
+    def check_pages(self) -> None:
+        """Read all of both files; one that SQLite finds damaged is replaced."""
+        super().check_pages()
+        self._main.check_pages()
 
     def _select_rows(self, table: Table, model: str | None, keys: Iterable[Key]) -> dict[Key, tuple[Any, ...]]:
         keys = list(keys)
