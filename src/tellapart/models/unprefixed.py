@@ -7,6 +7,7 @@ from pathlib import Path
 from tellapart.models.onnx.folder import FILES as ONNX_FILES
 from tellapart.models.openclip.fitting import explain_weights
 from tellapart.models.openclip.source import CONFIG, FOLDER, TAG, WEIGHTS_SUFFIXES
+from tellapart.models.purpose import MODULES
 from tellapart.models.torch.peft_adapter import find_adapter
 
 __all__ = ["explain_path"]
@@ -40,10 +41,11 @@ def explain_path(name: str) -> str | None:
 def _match_folder(path: Path, name: str) -> str | None:
     if any((path / file).is_file() for file in ONNX_FILES[:2]):
         return f"{name} is the folder of an ONNX model; write onnx:{name}"
-    if (path / CONFIG).is_file():
-        return f"{name} is a folder of open_clip; write {FOLDER}{name}"
-    if (path / "config.json").is_file():
+    if (path / "config.json").is_file() and not (path / CONFIG).is_file():
         return None
+    for file, library, prefix in ((CONFIG, "open_clip", FOLDER), (MODULES, "sentence-transformers", "st:")):
+        if (path / file).is_file():
+            return f"{name} is a folder of {library}; write {prefix}{name}"
     inside = [str(each.parent) for each in sorted(path.glob("*/config.json"))]
     inside += [f"{FOLDER}{each.parent}" for each in sorted(path.glob(f"*/{CONFIG}"))]
     if inside:

@@ -35,6 +35,7 @@ class PoolingServer(ThreadingHTTPServer):
         self.asked: list[str] = []
         self.left = 10**6  # requests that are answered before the server refuses all
         self.wrong: Any = None  # in place of an answer
+        self.entry = {"id": "pooled"}
         self.lock = threading.Lock()
 
     @property
@@ -46,7 +47,7 @@ class _Handler(JsonHandler):
     server: PoolingServer
 
     def answer_get(self) -> None:
-        self.reply(200, {"data": [{"id": "pooled"}]})
+        self.reply(200, {"data": [self.server.entry]})
 
     def answer_post(self, body: dict[str, Any]) -> None:
         with self.server.lock:
@@ -93,7 +94,7 @@ def served(histogram: Any, fusion: Any, monkeypatch: pytest.MonkeyPatch) -> Iter
         thread.join()
 
 
-def open_model(server: PoolingServer, reading: str) -> Any:
+def open_model(server: PoolingServer, reading: str | None) -> Any:
     return find_model(f"api:{server.url}", ModelOptions(reading=reading, calls=3))
 
 
@@ -142,3 +143,22 @@ def test_the_reading_is_part_of_the_identity(served: PoolingServer) -> None:
     assert encoder.fingerprint != open_model(served, "score").fingerprint
     with raises(ModelError, "'itc'", "embeddings", "score"):
         open_model(served, "itc")
+
+
+@pytest.mark.parametrize("field", ["id", "root"])
+@pytest.mark.parametrize("name", ["Qwen/Qwen3-VL-Embedding-2B", "gme-Qwen2-VL-2B-Instruct", "TIGER-Lab/VLM2Vec-Full"])
+def test_an_embedder_that_reads_an_instruction_is_refused(served: PoolingServer, name: str, field: str) -> None:
+    served.entry = {"id": "pooled", field: name}
+    with raises(ModelError, ".776", ".277", "st:PATH", "vectors:DIR"):
+        open_model(served, "embeddings")
+    assert served.asked == []
+
+
+@pytest.mark.parametrize("name", ["Qwen3-VL-Reranker-2B", "Qwen3-VL-Embedding-2B", "Skywork-VL-Reward-7B"])
+def test_a_served_model_is_no_chat_model_by_its_name_unless_a_reading_is_asked_for(
+    served: PoolingServer, name: str
+) -> None:
+    served.entry = {"id": name}
+    with raises(ModelError, "reading=score", "reading=embeddings", "reading=vqa"):
+        open_model(served, None)
+    assert open_model(served, "vqa").name == open_model(served, "score").name == name

@@ -21,11 +21,12 @@ from tiny_models import pictures
 
 import tellapart
 from tellapart.data.pairset import PairSet
-from tellapart.errors import ModelError
+from tellapart.errors import ModelError, TellapartWarning
 from tellapart.evaluation.check import check_model
 from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import DualEncoder, ImagePreparer, PairScorer
+from tellapart.models.scoring.deferred import source_key
 from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.backend import import_torch
@@ -166,6 +167,41 @@ def test_it_obeys_every_law_of_models_and_its_scores_are_kept(
     images = [pairs.pixels(reference) for reference in pairs.items[2].images]
     np.testing.assert_array_equal(first.scores.values[2], scores_of(model, images, list(pairs.items[2].texts)))
     assert [gate for gate in check_model(model, pairs) if not gate.passed] == []
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("kind", ["dual_of_chat", "cross", "dual", "many_vectors"])
+@pytest.mark.parametrize("prefix", ["hf:", ""])
+def test_its_folder_is_measured_by_this_library_and_not_as_a_chat_model(
+    kind: str, prefix: str, saved: Callable[[str], Path], picture_set: Callable[..., PairSet]
+) -> None:
+    folder, pairs = saved(kind), picture_set(2)
+    with pytest.warns(TellapartWarning, match=f"st:{folder}"):
+        model = find_model(f"{prefix}{folder}")
+    values = score(model, pairs, store=EmbeddingStore(None)).scores.values
+    np.testing.assert_array_equal(values, score(loaded(folder), pairs, store=EmbeddingStore(None)).scores.values)
+    with pytest.warns(TellapartWarning, match=f"st:{folder}"):  # of a model that the store knows, too
+        assert source_key(f"{prefix}{folder}", ModelOptions()) is not None
+    with pytest.warns(TellapartWarning), raises(ModelError, "'vqa'"):
+        find_model(f"{prefix}{folder}", ModelOptions(reading="vqa"))
+    with pytest.warns(TellapartWarning), raises(ModelError, "texts=cleaned"):
+        find_model(f"{prefix}{folder}", ModelOptions(texts="cleaned"))
+
+
+def test_features_of_its_network_are_read_if_they_are_asked_for(saved: Callable[[str], Path]) -> None:
+    model = find_model(f"hf:{saved('dual')}", ModelOptions(reading="itc"))
+    assert type(model).__name__ == "HuggingFaceDual"
+
+
+def test_a_folder_without_its_list_of_parts_is_refused_by_both_prefixes(
+    saved: Callable[[str], Path], tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(saved("dual_of_chat"), tmp_path / "model"))
+    (folder / "modules.json").unlink()
+    with raises(ModelError, "copy modules.json", "config_sentence_transformers.json"):
+        loaded(folder)
+    with raises(ModelError, "config_sentence_transformers.json", "embedder"):
+        find_model(f"hf:{folder}")
 
 
 def test_a_text_that_loses_its_end_is_counted_and_a_name_of_a_file_is_a_text(saved: Callable[[str], Path]) -> None:

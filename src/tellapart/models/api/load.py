@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tellapart.errors import ModelError, quote
 from tellapart.models.api.answers import Answers
 from tellapart.models.api.connection import Connection
@@ -10,6 +12,7 @@ from tellapart.models.api.served import Served, ServedChoice, ServedYes
 from tellapart.models.api.server import Server
 from tellapart.models.options import ModelOptions
 from tellapart.models.prefix import ModelPrefix
+from tellapart.models.purpose import INSTRUCTED, match_name
 
 __all__ = ["API"]
 
@@ -30,11 +33,30 @@ def _load_served(name: str, options: ModelOptions) -> Served | ServedEncoder | S
         )
     connection = Connection(address, model, timeout=_TIMEOUT, tries=_TRIES, insecure=options.insecure)
     server = Server(connection, model, Answers(options.answers), options.calls)
+    _expect_kind(name, (server.model, str(server.facts.get("root", ""))), options.reading)
     if reading == "embeddings":
         return ServedEncoder(server)
     if reading == "score":
         return ServedReranker(server)
     return ServedChoice(server) if reading == "choice" else ServedYes(server, over_no=reading == "yes_no")
+
+
+def _expect_kind(name: str, served: Sequence[str], reading: str | None) -> None:
+    """Refuse a model whose name, or whose files', says that the request is not the one that it reads.
+
+    Source: QwenLM/Qwen3-VL-Embedding, issue 8, and vllm-project/vllm, issue 33167: the cosine of one pair.
+    """
+    if reading == "embeddings" and any(map(INSTRUCTED.search, served)):
+        raise ModelError(
+            f"{name} is an embedder that reads an instruction, and marks around image and text. A server gets one "
+            "message of the user here, without them, and the vectors are others: a cosine of .776 becomes .277. "
+            "Write st:PATH or st:ORG/REPO with its files, or give its vectors: vectors:DIR"
+        )
+    if reading is None and (part := next(filter(None, map(match_name, served)), "")):
+        raise ModelError(
+            f'{name} has {part!r} in its name: an embedder, a reranker or a reward model, and P("Yes") of one means '
+            "nothing. Name the reading: reading=embeddings or reading=score, or reading=vqa if it is a chat model"
+        )
 
 
 API = ModelPrefix(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -9,13 +10,14 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from tellapart.catalog import import_target
-from tellapart.errors import ModelError
+from tellapart.errors import ModelError, TellapartWarning
 from tellapart.models.find import prefix_of_type
 from tellapart.models.huggingface.files import base_of, import_transformers, is_clip_flan_t5, read_config
 from tellapart.models.huggingface.towers import TOWERS, find_towers, is_siglip
 from tellapart.models.options import ModelOptions
 from tellapart.models.prefix import ModelPrefix, files_below
 from tellapart.models.protocols import Model
+from tellapart.models.purpose import MODULES, expect_chat, find_library_file
 
 __all__ = ["DUAL", "FAMILIES", "FUSION", "GENERATIVE", "HF", "default_reading", "load", "readings_of"]
 
@@ -89,13 +91,17 @@ def load(name: str, options: ModelOptions) -> Model:
         MissingDependencyError: transformers is not installed.
     """
     source = name.removeprefix("hf:")
-    config = read_config(source)
-    if (other := _prefix_of(config)) is not None:
+    other = _library_prefix(source, options.reading) or _prefix_of(config := read_config(source))
+    if other is not None:
         prefix, declaration = other
         if base_of(source) != source:
-            raise ModelError(f"{source}: an adapter of {base_of(source)}, a model in its authors' file; merge it there")
+            raise ModelError(f"{source}: an adapter of {base_of(source)}, a model of {prefix}; merge it there")
+        if declaration.takes is not None:
+            options.expect_effect(name, declaration.takes)
         return declaration.load(f"{prefix}{source}", options)
     readings = readings_of(config, source)
+    if readings is GENERATIVE:
+        expect_chat(base_of(source), config, options.reading)
     reading = options.reading or default_reading(config, readings)
     if reading not in readings:
         raise ModelError(
@@ -119,12 +125,14 @@ def _model_files(name: str) -> list[Path] | None:
     folder = name.removeprefix("hf:")
     base = base_of(folder)
     parts = [files_below(part) for part in dict.fromkeys((folder, base))]
-    config = {} if None in parts else read_config(folder)
-    if not config or is_clip_flan_t5(config):  # whose vision tower's settings are another model's
+    if None in parts:
         return None
-    if (other := _prefix_of(config)) is not None:
+    other = _library_prefix(folder) or _prefix_of(config := read_config(folder))
+    if other is not None:
         prefix, declaration = other
         return declaration.files(f"{prefix}{folder}")
+    if is_clip_flan_t5(config):  # whose vision tower's settings are another model's
+        return None
     return [file for part in parts for file in part or ()]
 
 
@@ -132,6 +140,18 @@ def _prefix_of(config: Mapping[str, Any]) -> tuple[str, ModelPrefix] | None:
     """Return the other prefix that opens a folder: that of models converted from their authors' files."""
     model_type = str(config["model_type"])
     return None if model_type in FAMILIES else prefix_of_type(model_type)
+
+
+def _library_prefix(source: str, reading: str | None = None) -> tuple[str, ModelPrefix] | None:
+    """Return the prefix of sentence-transformers if it saved the source, with a warning; else None.
+
+    The features and the matching head of its network are read without it, if they are asked for.
+    """
+    if reading in {*DUAL, *_ITM} or find_library_file(base_of(source)) != MODULES:
+        return None
+    message = f"{source} has a {MODULES}: it is measured as a model of sentence-transformers, as st:{source}"
+    warnings.warn(message, TellapartWarning, stacklevel=1)
+    return "st:", import_target("tellapart.models.sentence_transformers.load:ST")
 
 
 HF = ModelPrefix(

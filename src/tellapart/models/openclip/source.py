@@ -13,6 +13,7 @@ from tellapart.data.strict_json import load_json
 from tellapart.errors import ModelError, UnknownNameError
 from tellapart.models.hub import fetch_file
 from tellapart.models.openclip.library import import_open_clip
+from tellapart.models.purpose import MODULES
 from tellapart.models.torch.peft_adapter import PeftAdapter, find_adapter
 
 __all__ = ["CONFIG", "FOLDER", "HUB", "NEW_ARCHITECTURE", "TAG", "WEIGHTS_SUFFIXES", "Source", "name_forms", "resolve"]
@@ -268,7 +269,9 @@ def _resolve_repository(name: str, repository: str) -> Source:
 
 def _read_config(path: Path) -> dict[str, Any]:
     if not path.exists():
-        raise ModelError(f"{path.parent} has no {CONFIG}; expected a folder as open_clip saves it")
+        other = "st:" if (path.parent / MODULES).is_file() else "hf:" if (path.parent / "config.json").is_file() else ""
+        advice = f"write {other}{path.parent}" if other else "expected a folder as open_clip saves it"
+        raise ModelError(f"{path.parent} has no {CONFIG}; {advice}")
     config = load_json(path, error=ModelError)
     if not isinstance(config, dict) or not isinstance(config.get("model_cfg"), dict):
         raise ModelError(f"{path} has no 'model_cfg'; expected the configuration of an open_clip model")

@@ -18,6 +18,7 @@ from tellapart.models.huggingface.files import find_file, import_transformers, l
 from tellapart.models.options import ModelOptions
 from tellapart.models.prefix import ModelPrefix, files_below
 from tellapart.models.protocols import Model, Pixels
+from tellapart.models.purpose import MODULES, find_library_file
 from tellapart.models.sentence_transformers.cross_encoder import CrossEncoderScorer
 from tellapart.models.sentence_transformers.dual_encoder import SentenceTransformerDual
 from tellapart.models.sentence_transformers.library import Library, as_picture, as_text
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ST", "hold_library", "load"]
 
-_CONFIG, _MODULES = "config_sentence_transformers.json", "modules.json"
+_CONFIG = "config_sentence_transformers.json"
 
 #: A configuration's name of a model -> the library's class. Without a name it is the first.
 _KINDS = {
@@ -130,11 +131,12 @@ def _kind_of(source: str) -> str:
     if named not in _KINDS:
         raise ModelError(f"{source} is a {named} of sentence-transformers; {', '.join(dict.fromkeys(_KINDS))} are read")
     try:
-        find_file(source, _MODULES, library="sentence-transformers")
+        find_file(source, MODULES, library="sentence-transformers")
     except ModelError as error:
-        raise ModelError(
-            f"{error}; of a plain model of transformers the library would make up the missing parts: write hf:{source}"
-        ) from error
+        advice = f"of a plain model of transformers the library would make up the missing parts: write hf:{source}"
+        if other := find_library_file(source):
+            advice = f"its {other} is of sentence-transformers: copy {MODULES} from the model that it was trained from"
+        raise ModelError(f"{error}; {advice}") from error
     return _KINDS[named]
 
 
