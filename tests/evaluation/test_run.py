@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import tellapart as ta
-from facts import raises
-from tellapart.errors import DataError, ModelError, RunError, ScoreError, StoreError, UnknownNameError
+from facts import check_facts, raises
+from tellapart.errors import DataError, ModelError, RunError, ScoreError, UnknownNameError
 from tellapart.evaluation.evaluate import chosen
 from tellapart.evaluation.measure import remeasure
 from tellapart.evaluation.run import Settings, run
@@ -327,12 +327,15 @@ def test_a_folder_that_cannot_be_written_is_refused_at_once(made_set: Make, tmp_
         measured(Path("/proc/nowhere"), models=("random",), benchmarks=(here,))
 
 
-def test_a_store_that_cannot_be_opened_says_what_to_do(made_set: Make, tmp_path: Path) -> None:
+def test_a_store_that_cannot_be_opened_costs_a_new_one(
+    made_set: Make, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "store.sqlite").write_text("not a database, but long enough to be taken for one at first sight " * 20)
-    with raises(StoreError, "cache=", "delete"):
-        measured(
-            tmp_path / "r", cache=tmp_path / "store.sqlite", models=("random",), benchmarks=(f"folder:{made_set()}",)
-        )
+    settings = {"models": ("random",), "benchmarks": (f"folder:{made_set()}",)}
+    measured(tmp_path / "r", cache=tmp_path / "store.sqlite", **settings)
+    check_facts(caplog.text, str(tmp_path / "store.sqlite.damaged-1"))
+    measured(tmp_path / "s", **settings)
+    assert numbers(tmp_path / "r") == numbers(tmp_path / "s")
 
 
 # Scores made elsewhere

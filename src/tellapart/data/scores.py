@@ -12,9 +12,13 @@ from numpy.typing import NDArray
 
 from tellapart.errors import ScoreError, quote, shorten
 
-__all__ = ["ScoreKind", "Scores", "join_names"]
+__all__ = ["ScoreKind", "Scores", "join_names", "note_spread"]
 
 ScoreKind = Literal["similarity", "logit", "probability"]
+
+#: Scores of which a note says that they hardly vary: so many at least, probabilities in so narrow a range, or such a
+#: share that lies so near the median. The cosines of an encoder have a narrow range, and none of these.
+_FEWEST, _NARROW, _SHARE, _NEAR = 10, 0.1, 0.99, 1e-4
 
 
 def join_names(ids: Sequence[str], limit: int = 10) -> str:
@@ -77,6 +81,33 @@ class Scores:
         if missing:
             raise ScoreError(f"{len(missing)} of {len(ids)} items have no scores: {join_names(missing)}")
         return Scores(ids, self.values[[row[item] for item in ids]], self.kind)
+
+
+def note_spread(scores: Sequence[Scores]) -> tuple[str, ...]:
+    """Return a note on scores that hardly vary, with the likely cause; none of others.
+
+    Source: vllm-project/vllm, issue 33885: without its chat template a reranker gives every pair about .5.
+
+    >>> note_spread([Scores(("a",), [[[0.49, 0.5, 0.51] * 4]], "probability")])[0][:52]
+    'all 12 scores lie within .1 of one another (0.49 to '
+    >>> note_spread([Scores(("a",), [[[0.2, 0.21, 0.25] * 4]], "similarity")])
+    ()
+    """
+    values = np.concatenate([one.values.ravel() for one in scores]) if scores else np.zeros(0, np.float32)
+    if len(values) < _FEWEST:
+        return ()
+    low, middle, high = (float(number) for number in np.quantile(values, (0, 0.5, 1)))
+    share = float((np.abs(values - middle) <= _NEAR * max(1.0, abs(middle))).mean())
+    if share >= _SHARE:
+        fact = f"{share:.4g} of {len(values):,} scores are equal, at {middle:.4g}"
+    elif scores[0].kind == "probability" and high - low < _NARROW:
+        fact = f"all {len(values):,} scores lie within .1 of one another ({low:.4g} to {high:.4g})"
+    else:
+        return ()
+    return (
+        f"{fact}: perhaps the model is not asked as it was trained, such as a reranker without its chat template, or an "
+        "embedder read as a chat model",
+    )
 
 
 def _as_float32(values: object) -> NDArray[np.float32]:

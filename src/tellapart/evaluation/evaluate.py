@@ -13,10 +13,12 @@ from typing import Any, Generic
 import numpy as np
 
 from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.catalog import REFERENCES
 from tellapart.data.answer_text import Thoughts, count_thoughts
 from tellapart.data.many_objects import collector_paused
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
+from tellapart.data.scores import Scores, note_spread
 from tellapart.data.video import DEFAULT_FRAMES
 from tellapart.errors import DataError, MetricError, RunError
 from tellapart.evaluation.named_items import find_positions
@@ -24,6 +26,7 @@ from tellapart.evaluation.tabulate_units import tabulate_units
 from tellapart.models.memory.function import is_stored
 from tellapart.models.protocols import Model, NoteTaker
 from tellapart.models.scoring.deferred import Deferred
+from tellapart.models.scoring.score import Scored
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.result import BenchmarkResult, Sample
 from tellapart.tasks.authors import add_authors_numbers
@@ -230,13 +233,20 @@ def evaluate(
     started = time.monotonic()
     subject, run = plan(model, ready.benchmark)
     cut_before = _texts_cut(subject)
-    session = replace(ready.session, batch_size=batch_size, progress=progress)
+    session = replace(ready.session, batch_size=batch_size, progress=progress, scores=[])
     if not is_stored(subject):
         session = replace(session, store=EmbeddingStore(None))
     with count_thoughts() as thoughts:
         predictions = run(subject, ready.records, session)
-    origin = str(ready.benchmark.picture_root())
-    evaluation = evaluate_predictions(ready, predictions, origin=origin, seed=seed, thoughts=thoughts)
+    scores = [predictions.scores] if isinstance(predictions, Scored) else session.scores
+    evaluation = evaluate_predictions(
+        ready,
+        predictions,
+        origin=str(ready.benchmark.picture_root()),
+        seed=seed,
+        thoughts=thoughts,
+        scores=() if subject.name in REFERENCES else scores,
+    )
     notes = evaluation.result.notes
     if ready.benchmark.was_mined_by(subject.name):
         notes += (f"{subject.name} chose these items where it failed: its authors leave it out, it does not compare",)
@@ -260,11 +270,12 @@ def evaluate_predictions(
     origin: str,
     seed: int = 0,
     thoughts: Thoughts | None = None,
+    scores: Sequence[Scores] = (),
 ) -> Evaluation:
     """Measure predictions.
 
     Predictions are as the task's `read` or its runner returns them; `origin` is their file, or the folder of images;
-    `thoughts` counts those that were stripped from the predictions.
+    `thoughts` counts those that were stripped from the predictions. If `scores` hardly vary, a note says so.
 
     Raises:
         MetricError: no metric is defined for them.
@@ -297,7 +308,12 @@ def evaluate_predictions(
         limited_from=ready.available if task.size(ready.records) < ready.available else None,
         thoughts=thoughts.stripped,
         thoughts_cut=thoughts.cut,
-        notes=(*_warn_unlike(ready.unlike), *thoughts.notes(), *task.notes(ready.records, predictions)),
+        notes=(
+            *_warn_unlike(ready.unlike),
+            *thoughts.notes(),
+            *task.notes(ready.records, predictions),
+            *note_spread(scores),
+        ),
         **fields,
     )
     return Evaluation(result.model_copy(update={"seconds": time.monotonic() - started}), tuple(measured))

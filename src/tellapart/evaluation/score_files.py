@@ -17,6 +17,7 @@ from tellapart.errors import RunError
 from tellapart.evaluation.evaluate import Prepared, evaluate_predictions, prepare_listed
 from tellapart.evaluation.resume import keep, take_up
 from tellapart.evaluation.run import run_record
+from tellapart.models.scoring.score import Scored
 from tellapart.records.result import BenchmarkResult, Located, ModelRecord
 from tellapart.records.run_folder import locate
 
@@ -79,8 +80,10 @@ def run_scores(
                 _expect_same(out, benchmark.name, known, score_file)
                 continue
             origin = str(score_file.path.resolve())
+            read = score_file.predictions
+            scores = [read.scores] if isinstance(read, Scored) else []
             evaluation = evaluate_predictions(
-                score_file.ready, score_file.predictions, origin=origin, seed=seed, thoughts=score_file.thoughts
+                score_file.ready, read, origin=origin, seed=seed, thoughts=score_file.thoughts, scores=scores
             )
             result = keep(out, result, benchmark, evaluation, score_file.located)
     return out

@@ -17,7 +17,7 @@ from typing_extensions import TypeVar
 
 from tellapart.benchmarks.benchmark import Benchmark, Records
 from tellapart.data.progress import Progress
-from tellapart.data.scores import ScoreKind
+from tellapart.data.scores import ScoreKind, Scores
 from tellapart.data.video import DEFAULT_FRAMES, decode_slot, is_video
 from tellapart.metrics.metric import Metric, Shape
 from tellapart.metrics.per_item import PerItem
@@ -93,6 +93,7 @@ class Session:
         progress: called with the number of those done.
         frames: of each video in an image's place.
         hashes: image reference -> hash of its pixels; shared by all models of a run, so that no image is decoded twice.
+        scores: that `score_items` got of the model, for the notes of the record.
 
     >>> Session(pictures=lambda reference: b"", store=EmbeddingStore(None)).batch
     32
@@ -104,6 +105,7 @@ class Session:
     progress: Progress | None = None
     frames: int = DEFAULT_FRAMES
     hashes: dict[str, str] = field(default_factory=dict)
+    scores: list[Scores] = field(default_factory=list)
 
     @property
     def batch(self) -> int:

@@ -44,6 +44,7 @@ def score_items(
     """
     pairs = PairSet(name, tuple(items), Path(), read=session.pictures)
     done = score(model, pairs, store=session.store, batch_size=session.batch, hashes=hashes, progress=session.progress)
+    session.scores.append(done.scores)
     return done.scores.values
 
 
