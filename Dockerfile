@@ -1,12 +1,12 @@
 # A board in a container. Its folder, /srv/board, holds board.toml, the runs and the state of hidden benchmarks:
 #   docker build -t tellapart-board .
 #   docker run -p 8421:8421 -v "$PWD/my_board:/srv/board" tellapart-board
-FROM python:3.11-slim
+FROM python:3.11-slim@sha256:9c900dea9e8fb7e16277c179b555cc72d29a352dbc33cff48ad5a0412fd5bfc7
 
-COPY pyproject.toml README.md LICENSE /opt/tellapart/
+COPY pyproject.toml README.md LICENSE ci/lock.txt /opt/tellapart/
 COPY src /opt/tellapart/src
-RUN pip install --no-cache-dir "/opt/tellapart[board]" && useradd --create-home --uid 1000 board \
-    && mkdir -p /srv/board/runs && chown -R board /srv/board
+RUN pip install --no-cache-dir --constraint /opt/tellapart/lock.txt "/opt/tellapart[board]" \
+    && useradd --create-home --uid 1000 board && mkdir -p /srv/board/runs && chown -R board /srv/board
 
 USER board
 WORKDIR /srv/board

@@ -5,10 +5,12 @@ set -uo pipefail
 
 report="$RUNNER_TEMP/tellapart-gate.md"
 errors="$RUNNER_TEMP/tellapart-gate.err"
-arguments=(compare "$BASE" "$NEW" --gate --markdown)
+arguments=(compare --gate --markdown)
 if [ -n "${MAX_DROP:-}" ]; then
-    arguments+=(--max-drop "$MAX_DROP")
+    arguments+=("--max-drop=$MAX_DROP")
 fi
+# What comes from a workflow's inputs stands behind `--`: it is a folder, whatever it begins with.
+arguments+=(-- "$BASE" "$NEW")
 
 status=0
 "$TELLAPART_PYTHON" -m tellapart "${arguments[@]}" >"$report" 2>"$errors" || status=$?
@@ -31,6 +33,6 @@ cat "$report" >>"$GITHUB_STEP_SUMMARY"
 } >>"$GITHUB_OUTPUT"
 
 if [ "${COMMENT:-true}" = true ]; then
-    "$TELLAPART_PYTHON" "$(dirname "${BASH_SOURCE[0]}")/comment.py" "$report"
+    "$TELLAPART_PYTHON" "$(dirname -- "${BASH_SOURCE[0]}")/comment.py" "$report"
 fi
 exit "$status"

@@ -4,8 +4,9 @@
     python3 ci/environment.py lock                   # `make lock`: the newest versions that fit together
     python3 ci/environment.py lock --keep            # no version moves; new packages of pyproject.toml come in
 
-Both installers take the versions of ci/lock.txt. uv is the one on the PATH, or comes into the environment as a wheel.
-This file needs the standard library alone: it runs before anything is installed.
+Both installers take the versions of ci/lock.txt; ci/tools.txt has hashes, too, of what builds a release. uv is the one
+on the PATH, or comes into the environment as a wheel. This file needs the standard library alone: it runs before
+anything is installed.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ __all__ = ["create", "find_uv", "install", "lock_of", "main", "pip_of", "uv_envi
 ROOT = Path(__file__).resolve().parents[1]
 LOCK = ROOT / "ci" / "lock.txt"
 PINS = ROOT / "ci" / "pins.txt"
+TOOLS = ROOT / "ci" / "tools.txt"
 
 #: pip's setting -> uv's variable, and the separator of its values.
 _SETTINGS = {
@@ -48,6 +50,12 @@ _HEADER = """\
 # Written by `make lock`; pip and uv read it as constraints. It has every package of every extra, for all systems and
 # Pythons, without the CUDA libraries: the build of torch that is installed pins those. `make lock` does not move the
 # versions in ci/pins.txt.
+"""
+
+
+_TOOLS_HEADER = """\
+# Written by `make lock`: the tools of ci/tools.in and all that they need, with hashes, for
+# `pip install --require-hashes --requirement ci/tools.txt`.
 """
 
 
@@ -138,6 +146,8 @@ def install(home: Path, extras: str) -> None:
 def lock(keep: bool) -> None:
     """Write ci/lock.txt: the newest versions that fit, or with `keep` those of the lock and of new packages.
 
+    ci/tools.txt gets the same versions, with the hashes of their files.
+
     Raises:
         SystemExit: there is no uv, or it finds no versions that fit.
     """
@@ -148,14 +158,22 @@ def lock(keep: bool) -> None:
         out = Path(scratch) / "lock.txt"
         if keep:
             shutil.copy(LOCK, out)
-        line = [uv, "pip", "compile", "--quiet", "pyproject.toml", "--all-extras", "--universal", "--no-header"]
-        line += ["--python-version", "3.11", "--no-annotate", "--constraint", str(PINS), "--output-file", str(out)]
-        # Wheels that this machine alone has must not decide, or the lock would be another elsewhere.
-        machines = {"UV_FIND_LINKS", "UV_TORCH_BACKEND"}
-        settings = {name: value for name, value in uv_environment().items() if name not in machines}
-        if not _runs(line, settings):
-            raise SystemExit("uv found no versions that fit together; ci/lock.txt is as it was")
+        _compile(uv, out, "pyproject.toml", "--all-extras", "--constraint", str(PINS))
         LOCK.write_text(lock_of(out.read_text(encoding="utf-8")), encoding="utf-8")
+        tools = Path(scratch) / "tools.txt"
+        if keep:
+            shutil.copy(TOOLS, tools)
+        _compile(uv, tools, "ci/tools.in", "--generate-hashes", "--constraint", str(LOCK))
+        TOOLS.write_text(_TOOLS_HEADER + tools.read_text(encoding="utf-8"), encoding="utf-8")
+
+
+def _compile(uv: str, out: Path, *wanted: str) -> None:
+    line = [uv, "pip", "compile", "--quiet", "--universal", "--no-header", "--python-version", "3.11", "--no-annotate"]
+    # Wheels that this machine alone has must not decide, or the lock would be another elsewhere.
+    machines = {"UV_FIND_LINKS", "UV_TORCH_BACKEND"}
+    settings = {name: value for name, value in uv_environment().items() if name not in machines}
+    if not _runs([*line, "--output-file", str(out), *wanted], settings):
+        raise SystemExit(f"uv found no versions that fit together; {LOCK.parent.name}/{out.name} is as it was")
 
 
 def lock_of(compiled: str) -> str:

@@ -1,4 +1,7 @@
-"""The GitHub action: its script on real runs, its comments on a server that speaks GitHub's calls, and its example."""
+"""The GitHub action: its script on real runs, its comments on a server that speaks GitHub's calls, and its example.
+
+And what a stranger could put into workflows: other code behind a name, an option in place of a folder.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,7 @@ from tellapart.evaluation.score_files import run_scores
 
 yaml = pytest.importorskip("yaml")
 ROOT = Path(__file__).parents[1]
+WORKFLOWS = {path.stem: path for path in (ROOT / ".github" / "workflows").glob("*.yml")}
 ACTIONLINT = ROOT / "scratch" / "actionlint"
 EXAMPLE = ROOT / "examples" / "gate" / "gate.yml"
 MARK = "<!-- tellapart gate -->"
@@ -175,6 +179,67 @@ def test_what_cannot_be_commented_changes_no_verdict(
     silent = act(runs["base"], runs["worse"], COMMENT="false", MAX_DROP="5")
     assert (silent.returncode, silent.stdout) == (1, "")
     assert len(github.comments) == 100
+
+
+@pytest.mark.parametrize("name", ["BASE", "NEW", "MAX_DROP"])
+def test_an_input_never_becomes_an_option(name: str, act: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nMODELS = {{'evil': None}}\n")
+    inputs = {"base": "a", "new": "b"} | {name.lower(): f"--plugin={tmp_path / 'evil.py'}"}
+    done = act(inputs["base"], inputs["new"], COMMENT="false", MAX_DROP=inputs.get("max_drop", ""))
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_what_others_choose_stands_behind_two_hyphens_or_an_equals_sign() -> None:
+    shipped = [ROOT / "action.yml", ROOT / "action" / "gate.sh", EXAMPLE, *WORKFLOWS.values()]
+    lines = [line for path in shipped for line in path.read_text().splitlines()]
+    used = [
+        line for line in lines if re.search(r"\$\{?(BASE|NEW|REQUIREMENT|MAX_DROP|GITHUB_REF_NAME)\b(?!:-\})", line)
+    ]
+    assert len(used) == 4
+    assert [line for line in used if not re.search(r'-- "|="?\$\w+"', line)] == []
+
+
+def test_every_action_is_a_commit_with_its_version() -> None:
+    shipped = [
+        *WORKFLOWS.values(),
+        ROOT / "action.yml",
+        *(ROOT / "examples").rglob("*.yml"),
+        *ROOT.glob("docs/**/*.md"),
+    ]
+    found = {name for path in shipped for name in re.findall(r"^ *-? *uses: *(.+)$", path.read_text(), re.MULTILINE)}
+    assert len(found) == 6
+    named = dict(re.fullmatch(r"(\S+)@(COMMIT|[0-9a-f]{40} # v[\d.]+)", each).groups() for each in found)  # type: ignore[union-attr]
+    assert [name for name, commit in named.items() if commit == "COMMIT"] == ["OWNER/tellapart"]
+    assert len(named) == len(found)  # one commit for one action
+
+
+def test_the_job_that_may_publish_does_nothing_else() -> None:
+    release = yaml.safe_load(WORKFLOWS["release"].read_text())
+    publish = release["jobs"].pop("publish")
+    assert publish["permissions"] == {"id-token": "write"}
+    does = [step.get("uses", "a script").partition("@")[0] for step in publish["steps"]]
+    assert does == ["actions/download-artifact", "pypa/gh-action-pypi-publish"]
+    others = [release, *release["jobs"].values()]
+    for name in WORKFLOWS.keys() - {"release"}:
+        workflow = yaml.safe_load(WORKFLOWS[name].read_text())
+        others += [workflow, *workflow["jobs"].values()]
+    assert all(one.get("permissions", {}) in ({}, {"contents": "read"}) for one in others)
+
+
+def test_what_a_workflow_installs_has_hashes_and_the_versions_of_the_lock() -> None:
+    texts = [path.read_text() for path in WORKFLOWS.values()]
+    installed = [line for text in texts for line in text.splitlines() if "pip install" in line]
+    assert len(installed) == 2
+    assert all(line.endswith("install --require-hashes --requirement ci/tools.txt") for line in installed)
+    tools = (ROOT / "ci" / "tools.txt").read_text()
+    wanted = re.findall(r"^([\w-]+==\S+)(?: ;.*?)? \\\n    --hash=sha256:[0-9a-f]{64}", tools, re.MULTILINE)
+    assert len(wanted) == len(re.findall(r"==\d", tools.replace(" == ", "")))
+    asked = re.findall(r"^\w+$", (ROOT / "ci" / "tools.in").read_text(), re.MULTILINE)
+    assert {"build", "twine", "hatchling", "nox"} <= set(asked) <= {each.partition("==")[0] for each in wanted}
+    locked = (ROOT / "ci" / "lock.txt").read_text()
+    assert [each for each in wanted if not re.search(rf"^{re.escape(each)}( ;|$)", locked, re.MULTILINE)] == []
 
 
 def test_the_action_names_what_it_has() -> None:

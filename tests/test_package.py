@@ -69,5 +69,5 @@ def test_the_release_needs_no_secret_and_follows_the_tag() -> None:
     release = (ROOT / ".github" / "workflows" / "release.yml").read_text()
     assert "secrets." not in release
     assert "id-token: write" in release
-    assert 'ci/package.py --tag "$GITHUB_REF_NAME"' in release
+    assert 'ci/package.py --tag="$GITHUB_REF_NAME"' in release
     assert ".ci/run" in (ROOT / ".github" / "workflows" / "test.yml").read_text()

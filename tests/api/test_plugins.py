@@ -96,6 +96,16 @@ def test_a_run_folder_never_has_code_run_and_the_user_may(command, mine: Path, t
     assert (shown.err, ran_at.read_text()) == ("", "xx")
 
 
+@pytest.mark.parametrize("words", [("compare", "--max-drop"), ("run", "-m", "oracle", "--out"), ("show", "--")])
+def test_the_value_of_an_option_and_a_folder_after_two_hyphens_load_nothing(
+    command, words: tuple[str, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nMODELS = {{'evil': None}}\n")
+    done = command(*words, f"--plugin={tmp_path / 'evil.py'}", *(["-b", "no-such-set"] if words[0] == "run" else []))
+    assert done.code == 2
+    assert not (tmp_path / "ran").exists()
+
+
 def test_neither_a_recipe_nor_a_configuration_can_name_a_file_of_code(mine: Path) -> None:
     from tellapart.benchmarks.find import find_again, find_benchmark
     from tellapart.benchmarks.locations import Locations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any, ClassVar
 
 from typer.core import TyperCommand
@@ -56,14 +57,21 @@ class OnceCommand(TyperCommand):
         return super().parse_args(ctx, args)
 
     def _take_shared(self, ctx: Any, args: list[str]) -> list[str]:
-        """Take out the options of any command, which the help of `tellapart` itself lists."""
+        """Take out the options of any command, which the help of `tellapart` itself lists.
+
+        A word after `--`, and the value of another option, is a value, whatever it looks like: neither loads a plugin.
+        """
+        options = [each for each in self.params if each.param_type_name == "option"]
+        valued = {word for each in options if not getattr(each, "is_flag", False) for word in each.opts}
         rest: list[str] = []
         plugins: list[str] = []
         words = iter(args)
         for word in words:
             if word == "--":
-                return [*rest, word, *words]
-            if word == "--debug":
+                rest += [word, *words]
+            elif word in valued:
+                rest += [word, *islice(words, 1)]
+            elif word == "--debug":
                 OnceCommand.debug = True
             elif word == "--plugin":
                 plugins.append(next(words, "") or ctx.fail("Option '--plugin' requires an argument"))
