@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 from tiny_fusion import MODELS as LIBRARY
 from tiny_native import MAKE, native, released_eqsim
-from training_sets import far, logged, squares, table, toml, weights
+from training_sets import RESNET, architecture, far, logged, squares, table, toml, weights
 
+from facts import check_facts
 from tellapart.training.config import read_config
 from tellapart.training.data.batch_order import BatchOrder
 from tellapart.training.data.rows import read_rows
@@ -63,6 +64,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "leak": {"report": {"benchmarks": [f"folder:{squares(folder / 'leak-test')}"]}},
         "image": {"data": {"train": ["folder:broken"]}},
         "full": {},
+        "norms": {"model": architecture(folder / "resnet", **RESNET)},
+        "frozen": {"model": f"new:{folder / 'resnet'}", "batch_norm": "frozen"},
         "unforeseen": {},
         "diverged": {"optimiser": {"learning_rate": 1e30}},
     }
@@ -104,6 +107,14 @@ def test_two_ranks_train_a_dual_encoder_as_one_does(said: Said, folder: Path) ->
     assert [each["dual"]["out"].count("measure with:") for each in said] == [1, 0]
     assert [each["dual"]["code"] for each in said] == [0, 0]
     assert read_record(folder / "dual").ranks == 2
+
+
+def test_two_ranks_normalise_by_frozen_statistics_alone(said: Said, folder: Path) -> None:
+    run_training(read_config(folder / "frozen.toml"), folder, folder / "frozen-alone")
+    near(folder / "frozen-alone", folder / "frozen")
+    assert [each["frozen"] for each in said] == ["", ""]
+    for each in said:
+        check_facts(each["norms"], "DataError", "2 ranks", "batch_norm", "model.visual.bn1")
 
 
 @pytest.mark.parametrize("name", [*MODELS, *(f"{family}-eqsim" for family in MAKE)])

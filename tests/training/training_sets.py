@@ -26,6 +26,9 @@ OPEN_CLIP = {
     "preprocess_cfg": {"mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]},
 }
 
+#: Changes of the architecture: a ResNet, which normalises by batches.
+RESNET = {"vision_cfg": {"image_size": 32, "layers": [1, 1, 1, 1], "width": 8, "head_width": 64}}
+
 
 def squares(folder: Path, count: int = 12, *, seed: int = 0) -> Path:
     """A pair set: two pictures of two squares each, whose colours change places."""

@@ -223,6 +223,7 @@ class TrainConfig(_Table):
     reading: str | None = None
     image_size: int | None = Field(default=None, ge=1)
     dropout: dict[str, Annotated[float, Field(ge=0, lt=1)]] = {}
+    batch_norm: Literal["batch", "frozen"] = "batch"
     data: DataConfig
     loss: dict[str, JsonValue]
     optimiser: OptimiserConfig
@@ -277,6 +278,8 @@ class TrainConfig(_Table):
         values = self.model_dump(mode="json", exclude=decides_nothing)
         if self.optimiser.decayed == "matrices":  # the key is younger than runs that may have been stopped
             del values["optimiser"]["decayed"]
+        if self.batch_norm == "batch":  # as this one is
+            del values["batch_norm"]
         revised = [f"{term.name} {term.loss.revision}" for term in self.loss_terms() if term.loss.revision > 1]
         return hashlib.sha256(json.dumps([values, *facts, *revised], sort_keys=True).encode()).hexdigest()[:16]
 

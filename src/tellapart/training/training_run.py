@@ -30,6 +30,7 @@ from tellapart.training.data.leaks import Leak, find_leaks, refuse_leaks
 from tellapart.training.data.rows import TrainingRows, read_rows
 from tellapart.training.data.sources import build_recipes, data_folder, find_sources
 from tellapart.training.data.validation import left_over, metric_of, validation_set
+from tellapart.training.encoders.batch_norm import settle_norms
 from tellapart.training.encoders.dropout import add_dropout
 from tellapart.training.encoders.load_start import draw_start, open_start, resolve_name
 from tellapart.training.encoders.lora import add_updates, save_merged, with_directions
@@ -126,6 +127,8 @@ def run_training(
     with ranks.together():
         rows, validation = choose_validation(config, home, read_sources(config.data, home))
         trainable, facts = open_start(name, config.start_settings())
+        for change in () if trainable is None else prepare_start(config, trainable, ranks.of):
+            change()  # what they refuse is refused before the folder is this run's
 
     def begin() -> _Beginning:
         """Check for leaks and claim the run's folder, before any rank trains."""
@@ -143,9 +146,10 @@ def run_training(
     beginning = ranks.first(begin)
     if trainable is None:
         name, trainable = draw_start(name, config.start_settings(), files.start, ranks)
+        with ranks.together():
+            for change in prepare_start(config, trainable, ranks.of):
+                change()
     with ranks.together():
-        for change in prepare_start(config, trainable):
-            change()
         before = weights_of(trainable.module) if ranks.leads and _has_sweep(config.report) else {}
     import_torch().manual_seed(config.seed)
     with open_trackers(config.log, files.folder, config.name) as trackers:
@@ -162,14 +166,15 @@ def run_training(
     return finished
 
 
-def prepare_start(config: TrainConfig, trainable: Trainable) -> tuple[Callable[[], None], ...]:
-    """Return the changes of the start before its first step, to be called in order: updates, freezing, dropout."""
+def prepare_start(config: TrainConfig, trainable: Trainable, ranks: int) -> tuple[Callable[[], None], ...]:
+    """Return the changes of the start before its first step, in order: updates, freezing, dropout, norms."""
     lora, changes = config.lora, list[Callable[[], None]]()
     if lora is not None:
         changes.append(lambda: add_updates(trainable, lora, config.seed))
     if config.optimiser.tower == "text":
         changes.append(lambda: freeze_images(trainable))
-    return (*changes, lambda: add_dropout(trainable.module, config.dropout))
+    changes.append(lambda: add_dropout(trainable.module, config.dropout))
+    return (*changes, lambda: settle_norms(trainable.module, config, ranks))
 
 
 def step_of(config: TrainConfig) -> type[DualStep | FusionStep]:

@@ -254,7 +254,7 @@ class _Rehearsal:
             trainable, _ = open_start(name, settings)
             if trainable is None:
                 name, trainable = draw_start(name, settings, self.files.start, ranks)
-            for change in prepare_start(config, trainable):
+            for change in prepare_start(config, trainable, ranks.of):
                 with problems.collect():
                     change()
             return Training(config, trainable, rows, step_of(config), self.files, validation, ranks), name

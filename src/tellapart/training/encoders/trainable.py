@@ -19,7 +19,17 @@ from tellapart.training.encoders.local_features import LocalFeatures
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-__all__ = ["Encoded", "Inputs", "Trainable", "TrainableDual", "autocast", "freeze_images", "picture_side", "unit"]
+__all__ = [
+    "Encoded",
+    "Inputs",
+    "Trainable",
+    "TrainableDual",
+    "autocast",
+    "freeze_images",
+    "keep_still",
+    "picture_side",
+    "unit",
+]
 
 #: Inputs of a tower by name, on the CPU; of many samples stacked along the first axis.
 Inputs = Mapping[str, "Tensor"]
@@ -125,18 +135,30 @@ def freeze_images(trainable: Trainable) -> None:
     Raises:
         ModelError: the model has no separate image tower.
     """
-    module = cast("Any", trainable.module)
     towers = {"visual", "vision_model", "visual_projection"}
-    model: Any = getattr(module, "model", None)
-    found = [part for name, part in model.named_children() if name in towers] if hasattr(module, "frozen") else []
+    model: Any = getattr(trainable.module, "model", None)
+    dual = isinstance(trainable, TrainableDual)
+    found = [part for name, part in model.named_children() if name in towers] if dual else []
     if not found:
         raise ModelError(
             'optimiser.tower = "text": the model has no separate image tower to be left as it is; take a dual '
             "encoder of open_clip, a CLIP of transformers, or compact:FOLDER, or leave tower out"
         )
     for part in found:
-        part.requires_grad_(False)
-    module.frozen = found
+        keep_still(part.requires_grad_(False))
+
+
+def keep_still(part: nn.Module) -> None:
+    """Keep a part of a model in evaluation while the rest trains: no dropout, and norms keep their statistics.
+
+    >>> torch = import_torch()
+    >>> layers = torch.nn.Sequential(torch.nn.BatchNorm1d(2), torch.nn.Dropout())
+    >>> keep_still(layers[0])
+    >>> [layer.training for layer in layers.train()]
+    [False, True]
+    """
+    part.eval()
+    part.train = lambda mode=True: part  # type: ignore[method-assign]  # noqa: ARG005
 
 
 def picture_side(trainable: Trainable) -> int:
@@ -155,14 +177,7 @@ def _dual_module() -> type[nn.Module]:
             super().__init__()
             self.model, self._encode_images, self._encode_texts = model, encode_images, encode_texts
             self.register_parameter("logit_bias", None)
-            self.frozen: list[Any] = []
             self.local: LocalFeatures | None = None
-
-        def train(self, mode: bool = True) -> DualModule:
-            super().train(mode)
-            for part in self.frozen:
-                part.eval()
-            return self
 
         def forward(self, images: Inputs, texts: Inputs) -> tuple[Any, ...]:
             image, text = self._encode_images(images), self._encode_texts(texts)

@@ -17,7 +17,8 @@ def measure_moves(
     """Return how far a step differs from a plain one on the same rows: `moved_loss` and `moved_gradient`, both
     relative.
 
-    The gradient's is the length of the difference over the plain one's. No gradient is left behind.
+    The gradient's is the length of the difference over the plain one's. No gradient is left behind, and buffers (the
+    running means of batch normalisation) are as they were.
 
     Args:
         steps: as the run takes them.
@@ -27,6 +28,7 @@ def measure_moves(
     """
     torch = import_torch()
     found = []
+    kept = [(buffer, buffer.clone()) for buffer in steps.trainable.module.buffers()]
     for one in (plain, steps):
         loss = float(one.backward(drawn, images, 0)["total"])
         gradients = []
@@ -35,6 +37,8 @@ def measure_moves(
                 gradients.append(parameter.grad.float().flatten())
                 parameter.grad = None
         found.append((loss, torch.cat(gradients)))
+        for buffer, value in kept:
+            buffer.copy_(value)
     (loss, gradient), (other, moved) = found
     return {
         "moved_loss": abs(other - loss) / max(abs(loss), 1e-30),

@@ -1,0 +1,112 @@
+"""Batch normalisation: no number depends on the pieces or the ranks that a batch is cut into."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from training_sets import RESNET, architecture, config, far, logged, weights
+
+from facts import raises
+from tellapart.errors import DataError
+from tellapart.models.torch.backend import import_torch
+from tellapart.models.torch.checkpoint import read_state_dict
+from tellapart.training.data.rows import read_rows
+from tellapart.training.encoders.batch_norm import settle_norms
+from tellapart.training.encoders.load_start import draw_start
+from tellapart.training.encoders.trainable import Encoded
+from tellapart.training.ranks import RankGroup, open_accelerator
+from tellapart.training.steps.dual_step import DualStep
+from tellapart.training.training_run import run_training
+
+torch = import_torch()
+
+
+def run(folder: Path, name: str, **changes: Any) -> tuple[dict[str, float], dict[str, Any]]:
+    """Train a small ResNet; return the first line of its log, and the trained tensors."""
+    values = {"model": architecture(folder / "resnet", **RESNET), "optimiser": {"steps": 2}} | changes
+    run_training(config(folder, **values), folder, folder / name)
+    return logged(folder / name)[0], weights(folder / name)
+
+
+def statistics(tensors: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in tensors.items() if "running_" in name}
+
+
+def test_a_batch_in_pieces_is_refused_unless_statistics_are_frozen(tmp_path: Path) -> None:
+    with raises(DataError, "batch.micro = 2", "batch_norm", "model.visual.bn1"):
+        run(tmp_path, "cut", batch={"micro": 2})
+    run(tmp_path, "whole", precision="bfloat16")
+    start = f"local-dir:{tmp_path / 'whole' / 'start'}"
+    with raises(DataError, "batch.micro = 8", "batch_norm"):
+        run(tmp_path, "again", model=start, batch={"micro": 8})
+    # What was refused has left the folder to the mended configuration.
+    cut, after = run(tmp_path, "again", model=start, batch={"micro": 2}, batch_norm="frozen")
+    whole, weighed = run(tmp_path, "frozen", model=start, batch_norm="frozen")
+    assert cut["total"] == pytest.approx(whole["total"], rel=1e-5)
+    assert far(after, weighed) < 2e-5
+    before = statistics(read_state_dict(next((tmp_path / "whole" / "start").glob("*.safetensors"))))
+    assert before and far(statistics(after), before) == far(statistics(weighed), before) == 0
+    assert far(after, read_state_dict(next((tmp_path / "whole" / "start").glob("*.safetensors")))) > 1e-4
+    # One batch a step, also where a step in float32 is compared with it.
+    counted = {int(value) for name, value in weights(tmp_path / "whole").items() if "num_batches" in name}
+    assert counted == {2}
+
+
+@pytest.mark.slow
+def test_low_rank_updates_leave_statistics_as_they_are(tmp_path: Path) -> None:
+    pytest.importorskip("peft")
+    _, after = run(tmp_path, "run", lora={"rank": 2}, batch={"micro": 2})
+    before = read_state_dict(next((tmp_path / "run" / "start").glob("*.safetensors")))
+    changed = {name for name, value in after.items() if not torch.equal(value, before[name])}
+    assert changed and not any(".bn" in name for name in changed)
+
+
+@pytest.mark.parametrize(
+    ("layer", "settings", "facts"),
+    [
+        (torch.nn.BatchNorm1d(2, track_running_stats=False), {"batch_norm": "frozen"}, ("batch_norm", "0")),
+        (torch.nn.BatchNorm1d(2, track_running_stats=False), {"batch": {"micro": 2}}, ("batch.micro", "0")),
+        (torch.nn.SyncBatchNorm(2), {"batch": {"micro": 2}}, ("batch.micro", "0")),
+        (torch.nn.InstanceNorm1d(2, track_running_stats=True), {"batch": {"micro": 2}}, ("batch.micro", "0")),
+        (torch.nn.InstanceNorm1d(2), {"batch_norm": "frozen"}, ("batch_norm",)),
+        (torch.nn.LayerNorm(2), {"batch_norm": "frozen"}, ("batch_norm",)),
+    ],
+)
+def test_what_reads_statistics_of_a_batch_is_found(
+    layer: Any, settings: dict[str, Any], facts: tuple[str, ...], tmp_path: Path
+) -> None:
+    module = torch.nn.Sequential(layer)
+    with raises(DataError, *facts):
+        settle_norms(module, config(tmp_path, **settings), 1)
+    settle_norms(torch.nn.Sequential(torch.nn.LayerNorm(2), torch.nn.InstanceNorm1d(2)), config(tmp_path), 2)
+    settle_norms(torch.nn.Sequential(torch.nn.BatchNorm1d(2)), config(tmp_path), 1)
+    with raises(DataError, "2 ranks", "batch_norm"):
+        settle_norms(torch.nn.Sequential(torch.nn.BatchNorm1d(2)), config(tmp_path), 2)
+
+
+class Watched(DualStep):
+    """Keeps the vectors of each pass."""
+
+    def _encode_piece(self, *arguments: Any) -> Encoded:
+        self.passes.append(encoded := super()._encode_piece(*arguments))  # type: ignore[has-type]
+        return encoded
+
+
+def test_both_passes_of_a_gradient_cache_lose_the_same_outputs(tmp_path: Path) -> None:
+    settings = config(tmp_path, batch={"micro": 3}, dropout={"model.transformer": 0.3, "model.visual": 0.3})
+    group = RankGroup(open_accelerator(settings.device))
+    _, trainable = draw_start(f"new:{tmp_path / 'arch'}", settings.start_settings(), tmp_path / "start", group)
+    from tellapart.training.encoders.dropout import add_dropout
+
+    add_dropout(trainable.module.train(), settings.dropout)
+    steps = Watched(settings, trainable, read_rows(["folder:train"], tmp_path), group.accelerator, trainable.module)
+    steps.passes = []  # type: ignore[attr-defined]
+    drawn = steps.draw(list(range(8)), 0)
+    steps.backward(drawn, [trainable.image(steps.rows.pixels(n)) for n in drawn.rows], 0)
+    first, second = steps.passes[:3], steps.passes[3:]  # type: ignore[attr-defined]
+    assert len(second) == 3
+    for one, other in zip(first, second, strict=True):
+        assert torch.equal(one.images, other.images) and torch.equal(one.texts, other.texts)
+    assert any((one.images == 0).any() for one in first)
