@@ -64,6 +64,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "leak": {"report": {"benchmarks": [f"folder:{squares(folder / 'leak-test')}"]}},
         "image": {"data": {"train": ["folder:broken"]}},
         "full": {},
+        "lora": {"lora": {"rank": 2}},
         "norms": {"model": architecture(folder / "resnet", **RESNET)},
         "frozen": {"model": f"new:{folder / 'resnet'}", "batch_norm": "frozen"},
         "unforeseen": {},
@@ -109,10 +110,13 @@ def test_two_ranks_train_a_dual_encoder_as_one_does(said: Said, folder: Path) ->
     assert read_record(folder / "dual").ranks == 2
 
 
-def test_two_ranks_normalise_by_frozen_statistics_alone(said: Said, folder: Path) -> None:
-    run_training(read_config(folder / "frozen.toml"), folder, folder / "frozen-alone")
-    near(folder / "frozen-alone", folder / "frozen")
-    assert [each["frozen"] for each in said] == ["", ""]
+@pytest.mark.parametrize("name", ["frozen", "lora"])
+def test_two_ranks_normalise_by_frozen_statistics_and_train_updates_as_one_does(
+    said: Said, folder: Path, name: str
+) -> None:
+    run_training(read_config(folder / f"{name}.toml"), folder, folder / f"{name}-alone")
+    near(folder / f"{name}-alone", folder / name)
+    assert [each[name] for each in said] == ["", ""]
     for each in said:
         check_facts(each["norms"], "DataError", "2 ranks", "batch_norm", "model.visual.bn1")
 

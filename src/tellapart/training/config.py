@@ -137,8 +137,7 @@ class MatchingConfig(_Table):
 class LoraConfig(_Table):
     """Low-rank updates of linear layers (peft): they are trained, and all else is frozen.
 
-    The packed projections of torch's `MultiheadAttention` (open_clip's attention) are not linear layers, and are not
-    adapted; in open_clip's towers the two layers of each block's MLP are, in transformers' the attention too.
+    The packed projections of an attention (open_clip's) are one layer, `in_proj`, and are updated where they are read.
     """
 
     rank: int = Field(ge=1)

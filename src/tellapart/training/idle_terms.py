@@ -17,7 +17,7 @@ __all__ = ["ENDS", "IDLE_STEPS", "NOT_TERMS", "describe_idle", "find_idle_terms"
 #: Ends of the interval of a validation value, in a log.
 ENDS = ("validation_low", "validation_high")
 #: Fields of a log's line that are not terms of the loss.
-NOT_TERMS = {"step", "gradient_norm", "learning_rate", "scale", "moved_loss", "moved_gradient", *ENDS}
+NOT_TERMS = {"step", "gradient_norm", "learning_rate", "scale", "moved_loss", "moved_gradient", "lora_layers", *ENDS}
 
 #: Steps after which a term that was always 0 is named.
 IDLE_STEPS = 50

@@ -35,6 +35,7 @@ from tellapart.training.data.batch_order import BatchOrder
 from tellapart.training.data.image_loader import ImageLoader
 from tellapart.training.data.rows import TrainingRows
 from tellapart.training.data.validation import better_beyond_doubt, items_right, metric_of
+from tellapart.training.encoders.lora import count_updated
 from tellapart.training.encoders.trainable import Trainable, picture_side
 from tellapart.training.idle_terms import IDLE_STEPS, describe_idle, find_idle_terms
 from tellapart.training.losses.batch import LossParts
@@ -114,9 +115,9 @@ def train(training: Training, *, limit: int | None = None, progress: NotedProgre
         return drawn, loader.read(drawn.rows, number, drawn.joined)
 
     try:
-        moved: dict[str, float] = {}
+        moved: dict[str, float] = {"lora_layers": sum(count_updated(trainable.module).values())} if config.lora else {}
         if plain is not None and state.step == 0 < total:
-            moved = _measure_moves(steps, plain, read_part(0), ranks)
+            moved |= _measure_moves(steps, plain, read_part(0), ranks)
         feed = _read_ahead(read_part, range(state.step * count, total * count))
         for step in range(state.step, total):
             learning_rate = settings.learning_rate * rate(step, total, settings.warm_up, settings.decay)

@@ -105,6 +105,8 @@ def settings_of(record: TrainRecord) -> Iterator[tuple[str, Any]]:
             for name, each in value.items():
                 if name not in {"train", "images"} and each not in (None, [], False):
                     yield f"{key}.{name}", each
+            if key == "lora":
+                yield "lora: updated", record.updated
         elif key in {"seed", "precision", "device", "reading"} and value is not None:
             yield key, value
 

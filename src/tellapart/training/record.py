@@ -64,6 +64,7 @@ class TrainRecord(_Record):
         leaks: pictures that each reported benchmark shares with the training images; with any, `--allow-leak` was
             given.
         steps, best_step, best, history: how far it went, and the validation set's values.
+        updated: layers with low-rank updates, as `describe_updated` has them; empty if all weights were trained.
         idle: terms of the loss that were 0 at each of the first 50 steps, and why; empty if there were none.
         comparison: of the trained model (a) with its start (b), on the reported benchmarks.
         sweep: over weights between the two.
@@ -87,6 +88,7 @@ class TrainRecord(_Record):
     best_step: int | None
     best: float | None
     history: tuple[tuple[int, float], ...]
+    updated: str = ""
     idle: str = ""
     comparison: Comparison | None = None
     sweep: Sweep | None = None

@@ -33,7 +33,7 @@ from tellapart.training.data.validation import left_over, metric_of, validation_
 from tellapart.training.encoders.batch_norm import settle_norms
 from tellapart.training.encoders.dropout import add_dropout
 from tellapart.training.encoders.load_start import draw_start, open_start, resolve_name
-from tellapart.training.encoders.lora import add_updates, save_merged, with_directions
+from tellapart.training.encoders.lora import add_updates, describe_updated, save_merged, with_directions
 from tellapart.training.encoders.trainable import Trainable, freeze_images
 from tellapart.training.idle_terms import describe_idle, find_idle_terms
 from tellapart.training.loop import Training, train
@@ -161,18 +161,18 @@ def run_training(
         if ranks.leads:
             finished = replace(finished, name=save_model(trainable, files))
             finished = _measure_both(training, (name, data_locations(config.data, home)), before, finished, progress)
-            finished = _write_record(beginning, files, finished)
+            finished = _write_record(beginning, files, finished, describe_updated(trainable.module))
     ranks.leave()
     return finished
 
 
 def prepare_start(config: TrainConfig, trainable: Trainable, ranks: int) -> tuple[Callable[[], None], ...]:
-    """Return the changes of the start before its first step, in order: updates, freezing, dropout, norms."""
+    """Return the changes of the start before its first step, in order: freezing, updates, dropout, norms."""
     lora, changes = config.lora, list[Callable[[], None]]()
-    if lora is not None:
-        changes.append(lambda: add_updates(trainable, lora, config.seed))
     if config.optimiser.tower == "text":
         changes.append(lambda: freeze_images(trainable))
+    if lora is not None:
+        changes.append(lambda: add_updates(trainable, lora, config.seed))
     changes.append(lambda: add_dropout(trainable.module, config.dropout))
     return (*changes, lambda: settle_norms(trainable.module, config, ranks))
 
@@ -245,7 +245,7 @@ def save_model(trainable: Trainable, files: RunFiles) -> str:
     return name.replace(str(draft), str(files.model))
 
 
-def _write_record(beginning: _Beginning, files: RunFiles, finished: FinishedRun) -> FinishedRun:
+def _write_record(beginning: _Beginning, files: RunFiles, finished: FinishedRun, updated: str) -> FinishedRun:
     """Write the model card, then the record. The record comes last: a folder that has one is complete."""
     state = finished.state
     record = TrainRecord(
@@ -266,6 +266,7 @@ def _write_record(beginning: _Beginning, files: RunFiles, finished: FinishedRun)
         best_step=state.best_step,
         best=state.best,
         history=tuple(state.history),
+        updated=updated,
         idle=describe_idle(idle, beginning.config.loss_terms()) if (idle := find_idle_terms(files.log_path)) else "",
         comparison=finished.comparison,
         sweep=finished.sweep,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tiny_fusion import blip
-from training_sets import config, logged, squares
+from training_sets import architecture, config, logged, squares
 
 from facts import raises
 from tellapart.data.folder import read_pair_set
@@ -22,8 +22,8 @@ from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.checkpoint import read_state_dict
 from tellapart.training.config import LoraConfig
 from tellapart.training.encoders.load_start import open_dual
-from tellapart.training.encoders.lora import add_updates, linear_layers, merge_updates, save_merged
-from tellapart.training.training_run import run_training
+from tellapart.training.encoders.lora import add_updates, count_updated, linear_layers, merge_updates, save_merged
+from tellapart.training.training_run import prepare_start, run_training
 
 pytestmark = pytest.mark.skipif(find_spec("peft") is None, reason="LoRA needs the extra 'train'")
 
@@ -49,18 +49,38 @@ def test_updates_alone_are_trained_kept_and_merged_in_what_is_written(tmp_path: 
     learnt = {name for name in kept if ".lora_" in name}
     # Beside them the contrastive scale, and a mask that is no weight.
     assert {name.rpartition(".")[2] for name in kept.keys() - learnt} <= {"logit_scale", "attn_mask"}
-    layers = {name.split(".lora_")[0] for name in learnt}
-    assert {name.rpartition(".")[2] for name in layers} == {"c_fc", "c_proj"}
+    matrices = {
+        name.replace(".default", "").replace(".parametrizations", "").replace("t.0.", "t."): kept[name]
+        for name in learnt
+    }
     before, after = _weights(tmp_path / "run" / "start"), _weights(tmp_path / "run" / "model")
     assert before.keys() == after.keys()
+    changed = set()
     for name, value in after.items():
-        stem = f"model.{name.removesuffix('.weight')}"
         change = value - before[name]
-        if stem in layers and name.endswith(".weight"):
-            low = kept[f"{stem}.lora_B.default.weight"] @ kept[f"{stem}.lora_A.default.weight"]
-            assert torch.allclose(change, 2.0 * low, atol=1e-6) and float(change.abs().max()) > 0, name
-        elif name != "logit_scale":
+        halves = [
+            (f"model.{stem}.lora_A.weight", f"model.{stem}.lora_B.weight")
+            for stem in (name, name.removesuffix(".weight"))
+        ]
+        for a, b in halves:
+            if a in matrices:
+                # Of an attention, too, the update is added once.
+                assert torch.allclose(change, 2.0 * matrices[b] @ matrices[a], atol=1e-6), name
+                assert float(change.abs().max()) > 0, name
+                changed.add(name)
+        if name not in {*changed, "logit_scale"}:
             assert float(change.abs().max()) == 0, name
+    # Of one block in each tower: packed projections, the attention's last one, and the MLP.
+    assert len(changed) == len(learnt) // 2 == 8
+    assert {
+        "visual.transformer.resblocks.0.attn.in_proj_weight",
+        "transformer.resblocks.0.attn.out_proj.weight",
+    } <= changed
+    layers = ("attn.in_proj", "attn.out_proj", "mlp.c_fc", "mlp.c_proj")
+    for tower in ("model.transformer.resblocks.*", "model.visual.transformer.resblocks.*"):
+        for text in (finished.record.updated, (tmp_path / "run" / "model" / "README.md").read_text()):
+            assert all(f"{tower}.{layer} (1)" in text for layer in layers)
+    assert [line.get("lora_layers") for line in logged(tmp_path / "run")][:2] == [8, None]
     # The model that was validated and the one that is written measure the same.
     pairs = read_pair_set(tmp_path / "train")
     again = score(find_model(finished.name), pairs, store=EmbeddingStore(None)).scores.values
@@ -90,15 +110,93 @@ def test_the_merged_model_computes_what_the_adapted_one_does_and_nothing_is_left
     assert dict(adapted.module.named_parameters()).keys() == names
 
 
+class Holder:
+    """A module to be adapted, of no family."""
+
+    log_scale = None
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+
+
+@pytest.mark.parametrize(
+    ("make", "layers"),
+    [
+        (lambda: torch.nn.MultiheadAttention(8, 2), {"in_proj", "out_proj"}),
+        (lambda: torch.nn.MultiheadAttention(8, 2, kdim=6, vdim=4), {"q_proj", "k_proj", "v_proj", "out_proj"}),
+    ],
+)
+def test_an_attention_is_updated_as_one_whose_weights_hold_the_updates(make: Any, layers: set[str]) -> None:
+    torch.manual_seed(1)
+    attention = make().eval()
+    inputs = [torch.randn(3, 2, width) for width in (8, attention.kdim, attention.vdim)]
+    begun, bits = attention(*inputs)[0], {name: value.clone() for name, value in attention.state_dict().items()}
+    add_updates(Holder(attention), LoraConfig(rank=2, alpha=6.0), 0)  # type: ignore[arg-type]
+    assert set(count_updated(attention)) == layers
+    assert torch.equal(attention(*inputs)[0], begun)
+    learnt = {name: value for name, value in attention.named_parameters() if value.requires_grad}
+    assert len(learnt) == 2 * len(layers) and all(".lora_" in name for name in learnt)
+    with torch.no_grad():
+        for name, value in learnt.items():
+            value.add_(torch.randn(value.shape) * (0.3 if ".lora_B." in name else 0))
+    moved = attention(*inputs)[0]
+    moved.sum().backward()
+    assert all(value.grad is not None and bool(value.grad.any()) for value in learnt.values())
+    plain = make().eval()
+    with merge_updates(attention):
+        plain.load_state_dict(attention.state_dict())
+        assert torch.allclose(plain(*inputs)[0], moved, atol=1e-6)
+        assert torch.allclose(attention(*inputs)[0], moved, atol=1e-6)
+    b, a = (
+        learnt["out_proj.parametrizations.weight.0.lora_B.weight"],
+        learnt["out_proj.parametrizations.weight.0.lora_A.weight"],
+    )
+    assert torch.allclose(plain.out_proj.weight - bits["out_proj.weight"], 3.0 * b @ a, atol=1e-6)
+    assert torch.equal(attention(*inputs)[0], moved)
+    frozen = {
+        name.replace("parametrizations.", "").removesuffix(".original"): value
+        for name, value in attention.state_dict().items()
+        if "lora_" not in name
+    }
+    assert frozen.keys() == bits.keys() and all(torch.equal(value, bits[name]) for name, value in frozen.items())
+
+
+def test_dropout_before_a_projection_inside_an_attention_is_refused() -> None:
+    with raises(ModelError, "lora.dropout", "self_attn.out_proj", "lora.targets"):
+        add_updates(Holder(torch.nn.TransformerEncoderLayer(8, 2)), LoraConfig(rank=2, dropout=0.1), 0)  # type: ignore[arg-type]
+    only = LoraConfig(rank=2, dropout=0.1, targets=["linear1"])
+    add_updates(Holder(block := torch.nn.TransformerEncoderLayer(8, 2)), only, 0)  # type: ignore[arg-type]
+    assert count_updated(block) == {"linear1": 1}
+
+
+def test_a_tower_that_is_left_as_it_is_has_no_updates(tmp_path: Path) -> None:
+    adapted = open_dual(clip(tmp_path / "clip"), "cpu")
+    for change in prepare_start(config(tmp_path, lora={"rank": 2}, optimiser={"tower": "text"}), adapted, 1):
+        change()
+    assert count_updated(adapted.module) and not any("vis" in name for name in count_updated(adapted.module))
+    only = config(tmp_path, lora={"rank": 2, "targets": ["visual_projection"]}, optimiser={"tower": "text"})
+    frozen, updates, *_ = prepare_start(only, open_dual(clip(tmp_path / "again"), "cpu"), 1)
+    frozen()
+    with raises(ModelError, "lora.targets", "'visual_projection'", "text_projection"):
+        updates()
+
+
 class Stopped(Exception):  # noqa: N818
     pass
 
 
-def test_a_run_with_updates_and_dropout_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
-    settings = config(
-        tmp_path, model=clip(tmp_path / "clip"), lora={"rank": 2, "dropout": 0.2, "targets": ["q_proj", "v_proj"]},
-        validation={"every": 1},
-    )  # fmt: skip
+@pytest.mark.few(1)
+@pytest.mark.parametrize(
+    ("make", "lora", "layers"),
+    [
+        (architecture, {"rank": 2, "targets": ["attn.in_proj", "out_proj"]}, {"in_proj_weight", "out_proj.weight"}),
+        (clip, {"rank": 2, "dropout": 0.2, "targets": ["q_proj", "v_proj"]}, {"q_proj.weight", "v_proj.weight"}),
+    ],
+)
+def test_a_run_with_updates_goes_on_to_the_same_bytes(
+    make: Any, lora: dict[str, Any], layers: set[str], tmp_path: Path
+) -> None:
+    settings = config(tmp_path, model=make(tmp_path / "start"), lora=lora, validation={"every": 1})
 
     def progress(stage: str, done: int, _total: int, _note: str = "") -> None:
         if (stage, done) == ("steps", 2):
@@ -108,14 +206,14 @@ def test_a_run_with_updates_and_dropout_goes_on_to_the_same_bytes(tmp_path: Path
     with pytest.raises(Stopped):
         run_training(settings, tmp_path, tmp_path / "stopped", progress=progress)
     assert run_training(settings, tmp_path, tmp_path / "stopped", resume=True).resumed
-    for name in ("log.jsonl", "model/model.safetensors"):
+    (file,) = (tmp_path / "whole" / "model").glob("*.safetensors")
+    for name in ("log.jsonl", f"model/{file.name}"):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "stopped" / name).read_bytes()
-    changed = {
-        name
-        for name, value in _weights(tmp_path / "whole" / "model").items()
-        if not torch.equal(value, _weights(tmp_path / "clip")[name])
-    }
-    assert {name.split(".")[-2] for name in changed - {"logit_scale"}} == {"q_proj", "v_proj"}
+    drawn = tmp_path / "whole" / "start"
+    before, after = _weights(drawn if drawn.exists() else tmp_path / "start"), _weights(file.parent)
+    changed = {name for name, value in after.items() if not torch.equal(value, before[name])} - {"logit_scale"}
+    assert all(any(name.endswith(f".{layer}") for layer in layers) for name in changed)
+    assert len({layer for layer in layers if any(name.endswith(layer) for name in changed)}) == len(layers)
 
 
 @pytest.mark.slow
@@ -143,7 +241,7 @@ def test_a_fusion_encoder_is_adapted_too(tmp_path: Path) -> None:
 
 def test_targets_that_match_nothing_are_refused() -> None:
     block = torch.nn.TransformerEncoderLayer(8, 2)
-    with raises(ModelError, "'out_proj'", "linear1", "linear2"):
-        linear_layers(block, ["linear1", "out_proj"])
+    with raises(ModelError, "'q_proj'", "linear1", "linear2", "in_proj"):
+        linear_layers(block, ["linear1", "q_proj"])
     with raises(ModelError, "model", "layer"):
         linear_layers(torch.nn.LayerNorm(2))

@@ -33,6 +33,7 @@ from tellapart.training.dry_run.lenient import Problems, join_faults, open_image
 from tellapart.training.dry_run.plan import DataPlan, DryRun, Forecast, Schedule, Span, Trial, WeightGroup
 from tellapart.training.dry_run.trial import TRIED_ITEMS, fit_seconds, try_steps, try_validation
 from tellapart.training.encoders.load_start import draw_start, open_start, resolve_name
+from tellapart.training.encoders.lora import describe_updated
 from tellapart.training.encoders.trainable import Trainable
 from tellapart.training.idle_terms import IDLE_STEPS, describe_idle, find_idle_terms
 from tellapart.training.loop import Training, make_optimiser, rate
@@ -257,6 +258,7 @@ class _Rehearsal:
             for change in prepare_start(config, trainable, ranks.of):
                 with problems.collect():
                     change()
+            self.notes += [f"lora: {layers}"] if (layers := describe_updated(trainable.module)) else []
             return Training(config, trainable, rows, step_of(config), self.files, validation, ranks), name
         return None, name
 

@@ -1,13 +1,17 @@
 """LoRA: low-rank updates of linear layers are trained, and all else is frozen; the written model has them merged.
 
-Source: Hu et al. 2022, LoRA: Low-Rank Adaptation of Large Language Models, section 4.1; the layers are peft's.
+Source: Hu et al. 2022, LoRA: Low-Rank Adaptation of Large Language Models, section 4.1; the layers are peft's. The
+projections of an attention that reads their weights without calling a layer (torch's `MultiheadAttention`) are updated
+where they are read: peft 0.21 adds the update of the last one twice, and rounds the frozen weights at each step.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +22,22 @@ from tellapart.training.config import LoraConfig
 from tellapart.training.encoders.trainable import Trainable
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
 
-__all__ = ["add_updates", "linear_layers", "merge_updates", "save_merged", "with_directions"]
+__all__ = [
+    "add_updates",
+    "count_updated",
+    "describe_updated",
+    "linear_layers",
+    "merge_updates",
+    "save_merged",
+    "with_directions",
+]
+
+
+#: Weights that an attention reads without a layer's call; classes, and their layers whose weights alone are read.
+_READ = ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight")
+_READ_LAYERS = {"MultiheadAttention": ("out_proj",), "AttentionPool2d": ("q_proj", "k_proj", "v_proj", "c_proj")}
 
 
 def add_updates(trainable: Trainable, config: LoraConfig, seed: int) -> None:
@@ -34,21 +51,48 @@ def add_updates(trainable: Trainable, config: LoraConfig, seed: int) -> None:
         seed: of the updates' directions.
 
     Raises:
-        ModelError: unknown layer.
+        ModelError: unknown layer, or dropout before a projection that has no input of its own.
         MissingDependencyError: peft is not installed.
     """
-    peft = require("peft", extra="train")
-    names = linear_layers(trainable.module, config.targets)
-    import_torch().manual_seed(seed)
-    settings = peft.LoraConfig(
-        r=config.rank,
-        lora_alpha=config.alpha,
-        lora_dropout=config.dropout,
-        target_modules="|".join(map(re.escape, names)),  # a text is a pattern of full names
-    )
-    peft.inject_adapter_in_model(settings, trainable.module)  # which freezes everything else
+    peft, torch = require("peft", extra="train"), import_torch()
+    names, read = linear_layers(trainable.module, config.targets), _read_weights(trainable.module)
+    called = [name for name in names if name not in read]
+    if config.dropout and len(called) < len(names):
+        raise ModelError(
+            f"lora.dropout: {next(name for name in names if name in read)} is a projection inside an attention, whose "
+            "input cannot be dropped; leave lora.dropout out, or name other layers in lora.targets"
+        )
+    trainable.module.requires_grad_(False)
+    torch.manual_seed(seed)
+    if called:
+        settings = peft.LoraConfig(
+            r=config.rank,
+            lora_alpha=config.alpha,
+            lora_dropout=config.dropout,
+            target_modules="|".join(map(re.escape, called)),  # a text is a pattern of full names
+        )
+        peft.inject_adapter_in_model(settings, trainable.module)
+    for name in names:
+        if name in read:
+            owner, weight = read[name]
+            update = _update_class()(getattr(owner, weight), config.rank, config.alpha / config.rank)
+            torch.nn.utils.parametrize.register_parametrization(owner, weight, update)
     if trainable.log_scale is not None:
         trainable.log_scale.requires_grad_(True)
+
+
+def count_updated(module: nn.Module) -> dict[str, int]:
+    """Return how many layers have an update, by name with `*` for numbers."""
+    names = (name.partition(".lora_A.")[0] for name, _ in module.named_parameters() if ".lora_A." in name)
+    layers = (re.sub(r"[._]weight\.0$", "", name.replace("parametrizations.", "")) for name in names)
+    return dict(Counter(re.sub(r"\b\d+\b", "*", name) for name in layers))
+
+
+def describe_updated(module: nn.Module) -> str:
+    """Describe the layers that have an update; empty if none has."""
+    counts = count_updated(module)
+    named = ", ".join(f"{name} ({count})" for name, count in counts.items())
+    return named and f"{sum(counts.values())} layers: {named}"
 
 
 def save_merged(trainable: Trainable, folder: Path) -> str:
@@ -58,38 +102,74 @@ def save_merged(trainable: Trainable, folder: Path) -> str:
 
 
 def linear_layers(module: nn.Module, ends: Sequence[str] = ()) -> list[str]:
-    """Return the names of the linear layers that can have an update.
+    """Return the names of the linear layers that can have an update: those that are not frozen.
 
     Args:
-        module: of any model. Inside torch's `MultiheadAttention` there are none: its projections are packed in one
-            tensor, and its one layer is never called.
-        ends: of the names, in full parts (`fc1`, `layers.0.mlp.fc1`); all layers if empty.
+        module: of any model. The packed projections of an attention are one layer, `in_proj`.
+        ends: of the names, in full parts (`fc1`, `layers.0.mlp.fc1`, `attn.in_proj`); all layers if empty.
 
     Raises:
         ModelError: none has such an end.
 
     >>> import torch
     >>> block = torch.nn.TransformerEncoderLayer(8, 2)
-    >>> linear_layers(block), linear_layers(block, ["linear2"])
-    (['linear1', 'linear2'], ['linear2'])
+    >>> linear_layers(block)
+    ['self_attn.out_proj', 'linear1', 'linear2', 'self_attn.in_proj']
+    >>> linear_layers(block, ["linear2", "in_proj"])
+    ['linear2', 'self_attn.in_proj']
     """
-    from torch import nn
-
-    packed = tuple(f"{name}." for name, inner in module.named_modules() if isinstance(inner, nn.MultiheadAttention))
-    every = [
-        name for name, inner in module.named_modules() if isinstance(inner, nn.Linear) and not name.startswith(packed)
-    ]
+    read = _read_weights(module)
+    linear = {name: layer for name, layer in module.named_modules() if isinstance(layer, import_torch().nn.Linear)}
+    weights = {name: layer.weight for name, layer in linear.items()}
+    weights |= {name: getattr(owner, weight) for name, (owner, weight) in read.items()}
+    every = [name for name, weight in weights.items() if weight.requires_grad]
     for end in ends:
         if not any(f".{name}".endswith(f".{end}") for name in every):
             kinds = ", ".join(sorted({name.rpartition(".")[2] for name in every})) or "none at all"
             raise ModelError(
-                f"lora.targets: no linear layer's name ends in {end!r}; the layers' last names are {kinds} (packed "
-                "projections of MultiheadAttention are not linear layers)"
+                f"lora.targets: no linear layer's name ends in {end!r}; the layers' last names are {kinds}"
             )
     layers = [name for name in every if not ends or any(f".{name}".endswith(f".{end}") for end in ends)]
     if not layers:
         raise ModelError("lora: the model has no linear layer to update; leave out [lora]")
     return layers
+
+
+def _read_weights(module: nn.Module) -> dict[str, tuple[nn.Module, str]]:
+    """Return the layers that are never called, by name: the module that has the weight, and its name there."""
+    found: dict[str, tuple[nn.Module, str]] = {}
+    for name, part in module.named_modules():
+        before = f"{name}." if name else ""
+        kinds = {kind.__name__ for kind in type(part).__mro__}
+        for weight in _READ:
+            if getattr(part, weight, None) is not None:
+                found[before + weight.removesuffix("_weight")] = (part, weight)
+        for layer in (each for kind in kinds & _READ_LAYERS.keys() for each in _READ_LAYERS[kind]):
+            found[before + layer] = (part.get_submodule(layer), "weight")
+    return found
+
+
+@cache
+def _update_class() -> type[nn.Module]:
+    # Made on first use, because its base class is torch's.
+    torch = import_torch()
+
+    class Update(torch.nn.Module):  # type: ignore[name-defined,misc]
+        """Adds scale * B A to a weight, 0 at first."""
+
+        def __init__(self, weight: Tensor, rank: int, scale: float) -> None:
+            super().__init__()
+            rows, columns = weight.shape
+            self.lora_A = torch.nn.Linear(columns, rank, bias=False, device=weight.device)
+            self.lora_B = torch.nn.Linear(rank, rows, bias=False, device=weight.device)
+            torch.nn.init.zeros_(self.lora_B.weight)
+            self.scale = scale
+
+        def forward(self, weight: Tensor) -> Tensor:
+            updated: Tensor = weight + self.scale * (self.lora_B.weight @ self.lora_A.weight)
+            return updated
+
+    return Update
 
 
 @contextmanager
@@ -98,22 +178,33 @@ def merge_updates(module: nn.Module) -> Iterator[None]:
 
     Afterwards every weight is as it was, to the bit.
     """
+    torch = import_torch()
+    parametrize = torch.nn.utils.parametrize
     adapted: list[tuple[Any, str, Any, Any]] = []
+    read: list[tuple[Any, str, Any, Any]] = []
     for name, layer in list(module.named_modules()):
         if hasattr(layer, "get_delta_weight"):  # peft's
             parent, _, leaf = name.rpartition(".")
             adapted.append((module.get_submodule(parent), leaf, layer, layer.get_base_layer().weight.data))
+        elif parametrize.is_parametrized(layer):
+            for weight, (update, *_) in layer.parametrizations.items():
+                read.append((layer, weight, update, layer.parametrizations[weight].original.data.clone()))
     try:
-        with import_torch().no_grad():
+        with torch.no_grad():
             for owner, leaf, layer, weight in adapted:
                 base = layer.get_base_layer()
                 base.weight.data = weight + sum(layer.get_delta_weight(one) for one in layer.active_adapters)
                 setattr(owner, leaf, base)
+            for owner, name, _, _ in read:
+                parametrize.remove_parametrizations(owner, name)
         yield
     finally:
         for owner, leaf, layer, weight in adapted:
             layer.get_base_layer().weight.data = weight
             setattr(owner, leaf, layer)
+        for owner, name, update, weight in read:
+            getattr(owner, name).data = weight
+            parametrize.register_parametrization(owner, name, update)
 
 
 def with_directions(start: Weights, trained: Weights) -> Weights:

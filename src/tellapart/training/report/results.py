@@ -48,6 +48,8 @@ def print_trained(record: TrainRecord, page: Path) -> None:
         plain(f"kept the weights after step {record.best_step} of {record.steps}{_name_limit(record)}: {value}"),
         f"measure with: tellapart run -m {shlex.quote(record.model)}",
     )
+    if record.updated:
+        print_lines(f"lora: {plain(record.updated)}")
     if record.comparison is not None:
         print_lines("")
         print_comparison(record.comparison)
