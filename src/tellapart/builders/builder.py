@@ -33,10 +33,17 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A candidate that makes no item: at which step, and why; the same on every run."""
+    """A candidate that makes no item: at which step, and why; the same on every run.
+
+    Attributes:
+        step: of the build.
+        reason: one of few, for they are counted.
+        shown: the refused text, of which one is shown to the user for each reason.
+    """
 
     step: str
     reason: str
+    shown: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -257,7 +257,7 @@ def _to_fields(outcome: Outcome) -> dict[str, object]:
     if isinstance(outcome, Made):
         return {"item": outcome.item.model_dump(mode="json"), "redrawn": list(outcome.redrawn)}
     if isinstance(outcome, Rejected):
-        return {"step": outcome.step, "reason": outcome.reason}
+        return {"step": outcome.step, "reason": outcome.reason} | ({"shown": outcome.shown} if outcome.shown else {})
     return {"error": outcome.error}
 
 

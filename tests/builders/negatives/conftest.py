@@ -21,7 +21,8 @@ from tellapart.builders.negatives.rewrites import Rewrite, rewrites
 class Server:
     """A chat model behind HTTP: it makes the changes that the rules know, in the form that it is asked for.
 
-    `statuses` are answered first, one request each; what `write` returns stands in for the model's answer.
+    `statuses` are answered first, one request each; what `write` returns stands in for the model's answer. A `newer`
+    model knows the limit of tokens by its other name alone.
     """
 
     url: str = ""
@@ -32,6 +33,7 @@ class Server:
     seconds: float = 0.0
     finish: str = "stop"
     body: bytes | None = None
+    newer: bool = False
     write: Callable[[dict[str, Any]], Any] = lambda body: edited(body["messages"])
 
 
@@ -61,6 +63,9 @@ def server() -> Iterator[Server]:
             state.keys.append(self.headers.get("Authorization"))
             status = state.statuses.pop(0) if state.statuses else 200
             data = state.body or b'{"error": {"message": "not now"}}'
+            if state.newer and "max_tokens" in body:
+                status = 400
+                data = b'{"error": {"message": "max_tokens is not supported. Use max_completion_tokens instead."}}'
             if status == 200 and state.body is None:
                 choice = {
                     "message": {"role": "assistant", "content": state.write(body)},

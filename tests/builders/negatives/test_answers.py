@@ -14,6 +14,7 @@ from tellapart.builders.negatives.answers import RewriteReply, check, parse
 from tellapart.builders.negatives.instructions import NONE, TASKS, conversation
 from tellapart.builders.negatives.rewrites import KINDS, rewrites
 from tellapart.builders.negatives.wording import uniform, words
+from tellapart.builders.pipeline import Funnel
 
 SUGARCREPE = Path(__file__).parents[4] / "shared/data/sugarcrepe/data"
 
@@ -57,6 +58,39 @@ def test_every_example_that_the_model_is_shown_passes_its_own_checks() -> None:
 )
 def test_a_reply_of_another_form_is_rejected(reply: str, why: str) -> None:
     assert reason(parse(reply, "replace_obj")) == why
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "<think>CHANGE: dog -> owl\nCAPTION: An owl.</think>\nCHANGE: dog -> cat\nCAPTION: A cat.",
+        "It is a dog, so a cat.</think>CHANGE: dog -> cat\nCAPTION: A cat.",
+        "```\nCHANGE: dog -> cat\nCAPTION: A cat.\n```",
+        "<think></think>\n```text\nCHANGE: dog -> cat\n\nCAPTION: A cat.\n```\n",
+    ],
+)
+def test_neither_a_thought_nor_a_fence_is_part_of_a_reply(reply: str) -> None:
+    assert parse(reply, "replace_obj") == RewriteReply(("dog", "cat"), "A cat.")
+
+
+def test_a_refused_reply_is_kept_and_one_of_each_reason_is_shown() -> None:
+    funnel = Funnel()
+    for reply in ("Sure!\nHere.", "Sure! Another.", "CHANGE: dog\nCAPTION: A cat.", ""):
+        outcome = parse(reply, "replace_obj")
+        assert isinstance(outcome, Rejected)
+        funnel.count(outcome)
+    shown = {reason: number for step, reason, number in funnel.rows() if step == "rejected by parse"}
+    assert shown == {
+        "not of the form, such as 'Sure!\\nHere.'": 2,
+        "the change is not noted in its form, such as 'CHANGE: dog\\nCAPTION: A cat.'": 1,
+        "empty": 1,
+    }
+    # The card of a set holds numbers alone.
+    assert funnel.to_record()["rejected"] == {
+        "parse: empty": 1,
+        "parse: not of the form": 2,
+        "parse: the change is not noted in its form": 1,
+    }
 
 
 def test_blanks_around_lines_and_blank_lines_do_not_count() -> None:

@@ -49,6 +49,14 @@ def test_a_request_says_all_that_the_recipe_says(server: Any, monkeypatch: pytes
     assert "secret-1" not in repr(chat.models)
 
 
+def test_a_newer_model_gets_the_limit_by_its_other_name_at_once_from_then_on(server: Any) -> None:
+    server.newer, server.write = True, lambda body: "NONE"
+    chat = open_chat(options(server, max_tokens=7))
+    assert [chat(HELLO, seed).text for seed in (1, 2)] == ["NONE", "NONE"]
+    assert ["max_tokens" in body for body in server.asked] == [True, False, False]
+    assert [body.get("max_completion_tokens") for body in server.asked] == [None, 7, 7]
+
+
 @pytest.mark.parametrize("status", [429, 500, 503])
 def test_a_busy_server_is_asked_again(server: Any, status: int) -> None:
     server.statuses = [status, status]

@@ -77,7 +77,7 @@ def test_answers_that_will_not_do_are_counted_by_why(server: Any, captions: Writ
     }
     server.write = lambda body: answers[body["messages"][-1]["content"]]
     recipe = written(home, server, 'kinds = ["replace_obj"]')
-    with raises(DataError, "3", "candidates"):
+    with raises(DataError, "3", "candidates", "'Of course! A man on a bus.'"):
         build(recipe, home / "none")
     answers["A dog on a bed"] = "CHANGE: dog -> cat\nCAPTION: A cat on a bed"
     built = build(written(home, server, 'kinds = ["replace_obj"]\nuniform = false'), home / "set")

@@ -158,15 +158,17 @@ def test_a_caption_of_the_same_picture_or_of_the_same_words_is_no_negative(liste
     Image.open(path.parent / "3.png").save(path.parent / "again.webp", lossless=True)  # the pixels of 3.png
     told += [{"image": "again.webp", "caption": f"again {k}"} for k in range(2)]
     told[0]["caption"] = told[12]["caption"] = "the same words"
+    told[2]["caption"] = "The same words."
     path.write_text("".join(json.dumps(line) + "\n" for line in told))
     rows = rows_of(path)
     wide = MiningSettings(nearest=9, negatives=15, hard=12)
     mined = coarse_to_fine(rows, Colours(), Together(), store=EmbeddingStore(None), settings=wide)
     for number in (6, 7, 20, 21):
         assert not set(mined.rows[number].negatives) & {"picture 3, said 0", "picture 3, said 1", "again 0", "again 1"}
-    for number in (0, 1, 12, 13):
-        assert "the same words" not in mined.rows[number].negatives
-    assert "the same words" in {text for row in mined.rows for text in row.negatives}
+    for number in (0, 1, 2, 3, 12, 13):
+        assert not {"the same words", "The same words."} & set(mined.rows[number].negatives)
+    chosen = [{"the same words", "The same words."} & set(row.negatives) for row in mined.rows]
+    assert max(map(len, chosen)) == 1
     assert not any(
         np.array_equal(rows.pixels(row), rows.pixels(c)) for row in range(22) for c in mined.rows[row].counterparts
     )
@@ -192,6 +194,26 @@ def test_the_nearest_images_become_counterparts_and_false_captions_stay(listed: 
         tuple(2 * other + number % 2 for other in near[number // 2]) for number in range(24)
     ]
     assert {row.negatives for row in mined.rows} == {("no picture",)}
+
+
+def test_no_counterpart_has_a_caption_of_the_image_itself(listed: Listed) -> None:
+    path = listed(n=8)
+    told = [json.loads(line) for line in path.read_text().splitlines()]
+    # Image 0's caption in other signs: once beside another one, and of two images without any other.
+    rows = rows_of(path)
+    near = by_hand(Colours().encode_images([rows.pixels(2 * k) for k in range(8)]), 7)
+    first, second, third, fourth = near[0][:4]
+    told[0]["caption"], told[2 * first]["caption"] = "The same words.", "the same  words"
+    for k in (2 * second, 2 * second + 1, 2 * third, 2 * third + 1):
+        told[k]["caption"] = "the same words"
+    path.write_text("".join(json.dumps(line) + "\n" for line in told))
+    mined = nearest_images(rows_of(path), Colours(), store=EmbeddingStore(None), count=2)
+    assert mined.rows[0].counterparts == (2 * first + 1, 2 * fourth)
+    assert mined.rows[1].counterparts == (2 * first + 1, 2 * fourth + 1)
+    others = {mined.rows[each].caption.lower() for row in mined.rows[:2] for each in row.counterparts}
+    assert not any("same" in caption for caption in others)
+    with raises(DataError, "0", "'The same words.'", "5", "6"):
+        nearest_images(rows_of(path), Colours(), store=EmbeddingStore(None), count=6)
 
 
 def test_the_written_file_is_read_as_the_same_rows(listed: Listed, tmp_path: Path) -> None:

@@ -10,10 +10,12 @@ from typing import NamedTuple
 from tellapart.builders.builder import Rejected
 from tellapart.builders.negatives.instructions import NONE
 from tellapart.builders.negatives.wording import words
+from tellapart.data.answer_text import strip_thought
 
 __all__ = ["RewriteReply", "check", "parse"]
 
 _FORM = re.compile(r"CHANGE: (?P<change>[^\n]+)\nCAPTION: (?P<caption>[^\n]+)")
+_FENCE = re.compile(r"```\w*")
 _SIGNS = {"replace": " -> ", "swap": " <-> "}
 #: Words of a phrase that is replaced, swapped or added; more is another sentence.
 _LONGEST = 6
@@ -55,7 +57,7 @@ def parse(reply: str, kind: str) -> RewriteReply | Rejected:
     """Read a reply; one that is not of the form, to the letter, is rejected at the step `parse`.
 
     Args:
-        reply: the model's text; blanks around lines and blank lines do not count.
+        reply: the model's text; a thought before it, a code fence around it, and blanks around lines do not count.
         kind: one of SugarCrepe's seven; decides how the change is noted.
 
     >>> parse("CHANGE: dog -> cat\\nCAPTION: A cat.", "replace_obj")
@@ -63,18 +65,19 @@ def parse(reply: str, kind: str) -> RewriteReply | Rejected:
     >>> parse("Sure! Here is one: A cat.", "replace_obj").reason
     'not of the form'
     """
-    plain = "\n".join(stripped for line in reply.splitlines() if (stripped := line.strip()))
+    stripped = (line.strip() for line in strip_thought(reply).splitlines())
+    plain = "\n".join(line for line in stripped if line and not _FENCE.fullmatch(line))
     if plain.rstrip(".") == NONE:
         return Rejected("model", "no such change, it says")
     lines = _FORM.fullmatch(plain)
     if lines is None:
-        return Rejected("parse", "not of the form" if plain else "empty")
+        return Rejected("parse", "not of the form", reply) if plain else Rejected("parse", "empty")
     change, sign = lines["change"].strip(), _SIGNS.get(kind.partition("_")[0])
     phrases = tuple(change.split(sign)) if sign else (change.removeprefix("+ "),)
     noted = len(phrases) == 2 if sign else change.startswith("+ ")
     # A swap's sign holds the other's.
     if not noted or not all(words(phrase) for phrase in phrases) or any(">" in phrase for phrase in phrases):
-        return Rejected("parse", "the change is not noted in its form")
+        return Rejected("parse", "the change is not noted in its form", reply)
     return RewriteReply(tuple(phrase.strip() for phrase in phrases), lines["caption"].strip())
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, Protocol, Self
 from pydantic import BaseModel, ConfigDict, Field
 
 from tellapart.errors import ModelError
-from tellapart.models.api.completion import Completion
+from tellapart.models.api.completion import Completions
 from tellapart.models.api.connection import Connection
 from tellapart.models.huggingface.files import config_facts, import_transformers, load_tokenizer, load_weights, quiet
 from tellapart.models.options import ModelOptions
@@ -63,14 +63,15 @@ class ServedChat:
 
     def __init__(self, options: ChatOptions, *, insecure: bool = False) -> None:
         self._options = options
-        self._server = Connection(
+        connection = Connection(
             options.source, options.name, timeout=options.timeout, tries=options.tries, insecure=insecure
         )
+        self._base, self._completions = connection.base, Completions(connection)
 
     @property
     def models(self) -> Mapping[str, str]:
         """The model's name; a server does not name the revision it serves."""
-        return {self._options.name: f"as served by {self._server.base}"}
+        return {self._options.name: f"as served by {self._base}"}
 
     def __call__(self, messages: Sequence[Message], seed: int, /) -> ChatReply:
         """Return the reply.
@@ -83,10 +84,9 @@ class ServedChat:
             "model": self._options.name,
             "messages": [message._asdict() for message in messages],
             "temperature": self._options.temperature,
-            "max_tokens": self._options.max_tokens,
             "seed": seed % 2**31,  # servers read 32 bits, some with a sign
         }
-        reply = Completion.read(self._server.ask("chat/completions", body), self._server.base)
+        reply = self._completions.ask(body, self._options.max_tokens)
         return ChatReply(reply.text, cut=reply.cut)
 
 

@@ -105,7 +105,7 @@ class LanguageNegatives(FalseCaptionBuilder[LanguageNegativesOptions]):
         digest = hashlib.sha256(f"{self._seed}:{candidate.id}:{attempt}".encode()).digest()
         answer = self._opened_chat(conversation(kind, caption), int.from_bytes(digest[:8], "big"))
         if answer.cut:
-            return Rejected("parse", "cut off at max_tokens")
+            return Rejected("parse", "cut off at max_tokens", answer.text)
         reply = parse(answer.text, kind)
         if isinstance(reply, Rejected):
             return reply

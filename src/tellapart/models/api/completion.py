@@ -1,17 +1,21 @@
-"""A chat completion: its text, the likeliest first tokens with their log-probabilities, and its tokens."""
+"""Chat completions: a reply's text, the likeliest first tokens with their log-probabilities, and its tokens."""
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
 from tellapart.errors import ModelError
+from tellapart.models.api.connection import Connection
 
-__all__ = ["Completion", "Probability"]
+__all__ = ["Completion", "Completions", "Probability"]
 
+#: The limit of tokens, as most servers know it, and as OpenAI's newer models do.
+_LIMIT, _NEW_LIMIT = "max_tokens", "max_completion_tokens"
 
 #: A blank before a token, as servers show it: plain, or by the sign of SentencePiece or GPT-2.
 _BLANKS = " \N{LOWER ONE EIGHTH BLOCK}\N{LATIN CAPITAL LETTER G WITH DOT ABOVE}"
@@ -95,6 +99,29 @@ class Completion(BaseModel):
             return Probability(min(1.0, sum(own)), censored=False)
         left = 1.0 - sum(value for _, value in listed)
         return Probability(max(0.0, min([left, *(value for _, value in listed)])), censored=True)
+
+
+class Completions:
+    """Chat completions of a server; several threads may ask at once."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection, self._limit = connection, _LIMIT
+
+    def ask(self, body: Mapping[str, Any], tokens: int) -> Completion:
+        """Return the reply to a request of at most so many tokens; the limit is named as the model knows it.
+
+        Raises:
+            ModelError: as `Connection.ask` and `Completion.read`.
+        """
+        limit = self._limit
+        try:
+            answer = self._connection.ask("chat/completions", {**body, limit: tokens})
+        except ModelError as error:
+            if limit == _NEW_LIMIT or _NEW_LIMIT not in str(error):  # the error of newer models names it
+                raise
+            self._limit = _NEW_LIMIT
+            answer = self._connection.ask("chat/completions", {**body, _NEW_LIMIT: tokens})
+        return Completion.read(answer, self._connection.base)
 
 
 def _read_number(value: object, kind: type) -> Any:

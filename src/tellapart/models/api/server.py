@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 from tellapart.data.images import pixel_hash
 from tellapart.errors import ModelError, quote
 from tellapart.models.api.answers import Answers
-from tellapart.models.api.completion import Completion
+from tellapart.models.api.completion import Completion, Completions
 from tellapart.models.api.connection import Connection
 from tellapart.models.protocols import Pixels
 
@@ -27,7 +27,6 @@ LISTED = 20
 
 #: The facts that a server lists of a model and that tell apart models of one name; of vLLM, of llama.cpp.
 _FACTS = ("id", "owned_by", "root", "max_model_len", "meta")
-_NEW_LIMIT = "max_completion_tokens"
 #: The paths of servers' versions, beside `/v1`; by `owned_by`.
 _VERSIONS = {"vllm": ("/version", "version"), "llamacpp": ("/props", "build_info")}
 
@@ -106,7 +105,7 @@ class Server:
         self.facts = {name: entry[name] for name in _FACTS if name in entry} | {"address": connection.base}
         self.facts |= _ask_version(connection, str(entry.get("owned_by")))
         self.usage = Usage()
-        self._limit = "max_tokens"
+        self._completions = Completions(connection)
 
     @property
     def base(self) -> str:
@@ -158,16 +157,7 @@ class Server:
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).digest()
 
     def _complete_question(self, key: bytes, question: Question) -> Completion:
-        body = self._request_body(question)
-        try:
-            answer = self._connection.ask("chat/completions", body)
-        except ModelError as error:
-            # OpenAI's newer models know the limit by another name, and their error names it.
-            if _NEW_LIMIT in body or _NEW_LIMIT not in str(error):
-                raise
-            self._limit = _NEW_LIMIT
-            answer = self._connection.ask("chat/completions", self._request_body(question))
-        reply = Completion.read(answer, self.base)
+        reply = self._completions.ask(self._request_body(question), question.tokens)
         if question.listed and reply.first is None:
             raise ModelError(
                 f"{self.base} gives no log-probabilities (`logprobs`) of {self.model!r}, and its scores are made of "
@@ -185,7 +175,6 @@ class Server:
             "messages": [{"role": "user", "content": content}],
             "temperature": 0,
             "seed": 0,
-            self._limit: question.tokens,
             **listed,
         }
 

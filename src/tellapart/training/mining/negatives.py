@@ -2,8 +2,9 @@
 
 Coarse to fine: of each image the 128 images nearest by unimodal features; the captions of those are scored with the
 image by a model that reads both together; the best of them are hard negatives, the others are drawn at random. A
-caption of the same picture (the same pixels in any file), or one that reads the same, is never a negative. That another
-image's caption happens to be true of this one, too, no rule here can detect: the nearer the images, the likelier it is.
+caption of the same picture (the same pixels in any file), or one that reads the same, is never a negative, nor of a
+counterpart. That another image's caption happens to be true of this one, too, no rule here can detect: the nearer the
+images, the likelier it is.
 
 Sources: EqSim (Wang et al. 2023), appendix C; NegCLIP (Yuksekonul et al. 2023), section 4 (three nearest images).
 """
@@ -17,6 +18,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from tellapart.builders.negatives.wording import words
 from tellapart.data.annotations import make_item
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
@@ -72,7 +74,7 @@ class RowPictures:
         files: the first file of each picture.
         rows: numbers of the rows of each picture.
         of_row: the picture of each row.
-        captions: the texts of each picture's rows.
+        captions: the texts of each picture's rows, as `_reading` has them.
         vectors: float32 `(picture, dimensions)`.
         hashes: file -> hash of its pixels.
     """
@@ -118,12 +120,12 @@ def coarse_to_fine(
     mined = []
     for number, row in enumerate(rows.rows):
         chosen = list(hard[pictures.of_row[number]])
-        texts = pictures.captions[pictures.of_row[number]] | {rows.rows[each].caption for each in chosen}
+        texts = pictures.captions[pictures.of_row[number]] | {_reading(rows.rows[each].caption) for each in chosen}
         for other in _draw_rows(len(rows), settings.seed, number):
             if len(chosen) == settings.negatives:
                 break
-            if rows.rows[other].caption not in texts:
-                texts |= {rows.rows[other].caption}
+            if (text := _reading(rows.rows[other].caption)) not in texts:
+                texts |= {text}
                 chosen.append(other)
         if len(chosen) < settings.negatives:
             raise DataError(
@@ -147,6 +149,7 @@ def nearest_images(
     """Return the rows with the nearest images as counterparts, the nearest first; their false captions are unchanged.
 
     Of an image with several rows, the row of the same rank is taken: the second caption of one with that of the other.
+    A row with a caption of the image itself is passed over, and an image that has no other.
 
     Args:
         rows: of training; counterparts that they have are replaced.
@@ -156,18 +159,34 @@ def nearest_images(
         progress: called with the number done.
 
     Raises:
-        DataError: an image cannot be read, or there are not more images than `count`.
+        DataError: an image cannot be read, or there are not `count` others with another caption.
         ModelError: the model is not a dual encoder, or its output is malformed.
     """
     pictures = encode_pictures(rows.rows, features, store=store, progress=progress)
-    near = nearest(pictures.vectors, count, progress=progress)
+    texts = [_reading(row.caption) for row in rows.rows]
     rank = {number: k for members in pictures.rows for k, number in enumerate(members)}
 
-    def beside(number: int) -> tuple[int, ...]:
-        members = [pictures.rows[other] for other in near[pictures.of_row[number]]]
-        return tuple(each[rank[number] % len(each)] for each in members)
+    def beside(number: int, near: NDArray[np.int64]) -> tuple[int, ...]:
+        found, picture = list[int](), pictures.of_row[number]
+        for members in (pictures.rows[other] for other in near[picture]):
+            first = rank[number] % len(members)
+            turned = (*members[first:], *members[:first])
+            found += [each for each in turned if texts[each] not in pictures.captions[picture]][:1]
+        return tuple(found[:count])
 
-    return TrainingRows(tuple(replace(row, counterparts=beside(number)) for number, row in enumerate(rows.rows)))
+    looked, most = count, max(count, len(pictures.files) - 1)
+    while True:  # as far as it takes until every row has its counterparts
+        near = nearest(pictures.vectors, looked, progress=progress)
+        mined = [replace(row, counterparts=beside(number, near)) for number, row in enumerate(rows.rows)]
+        lacks = next((number for number, row in enumerate(mined) if len(row.counterparts) < count), None)
+        if lacks is None:
+            return TrainingRows(tuple(mined))
+        if looked == most:
+            raise DataError(
+                f"training row {lacks} ({quote(rows.rows[lacks].caption)}): {len(mined[lacks].counterparts)} other "
+                f"images have another caption, and {count} counterparts are asked for; ask for fewer"
+            )
+        looked = min(4 * looked, most)
 
 
 def hard_rows(
@@ -230,8 +249,13 @@ def _candidate_rows(
     first: dict[str, int] = {}
     for other in near:
         for number in pictures.rows[other]:
-            first.setdefault(rows[number].caption, number)
-    return [number for caption, number in first.items() if caption not in pictures.captions[picture]]
+            first.setdefault(_reading(rows[number].caption), number)
+    return [number for text, number in first.items() if text not in pictures.captions[picture]]
+
+
+def _reading(caption: str) -> str:
+    """Return a caption as it reads: without case, signs and blanks around words."""
+    return " ".join(words(caption)) or caption
 
 
 def _draw_rows(count: int, seed: int, number: int) -> Iterator[int]:
@@ -269,7 +293,7 @@ def encode_pictures(
         files=tuple(files[position] for position in firsts),
         rows=tuple(map(tuple, members)),
         of_row=of_row,
-        captions=tuple(frozenset(rows[row].caption for row in each) for each in members),
+        captions=tuple(frozenset(_reading(rows[row].caption) for row in each) for each in members),
         vectors=encoded.images[firsts, 0],
         hashes=dict(encoded.hashes),
     )
