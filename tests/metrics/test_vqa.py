@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from facts import raises
+from steps import steps_of
 from tellapart.errors import MetricError
-from tellapart.metrics.vqa import clean_punctuation, clean_words, soft_accuracy
+from tellapart.metrics.vqa import Variant, clean_punctuation, clean_words, soft_accuracy
 
 WORDS = st.sampled_from(["yes", "no", "2", "two", "The dog", "dont", "a-b", "3.5", "x, y"])
 
@@ -130,3 +132,15 @@ def test_bad_arguments_raise() -> None:
         soft_accuracy(["yes"], ["yes"])
     with raises(MetricError, "'blip'"):
         soft_accuracy(["yes"], [["yes"] * 10], "blip")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("variant", ["official", "xvlm"])
+def test_a_prediction_costs_as_much_whether_people_agree_or_not(variant: Variant) -> None:
+    """Else whoever times the measuring of a long answer would learn whether the hidden answers differ."""
+    extra = []
+    for people in (["red"] * 10, ["red"] * 9 + ["blue"]):
+        short, long = (
+            steps_of(partial(soft_accuracy, [said], [people], variant)) for said in ("dark", "the dark, dark red one")
+        )
+        extra.append(long - short)
+    assert extra[0] == extra[1] != {}  # the words of the longer one

@@ -135,15 +135,14 @@ def soft_accuracy(
 def _normalise_answers(prediction: str, people: Sequence[str], variant: Variant) -> tuple[str, list[str]]:
     """Return the prediction and the people's answers as the variant's script compares them."""
     predicted = _one_line(prediction)
+    cleaned = clean_words(clean_punctuation(predicted))  # in every case: its cost must not follow the people's answers
     if variant == "official":
         people = [_one_line(answer) for answer in people]
         if len(set(people)) == 1:
             return predicted, people
-        return clean_words(clean_punctuation(predicted)), [clean_words(clean_punctuation(answer)) for answer in people]
+        return cleaned, [clean_words(clean_punctuation(answer)) for answer in people]
     differ = len(set(people)) > 1
-    return clean_words(clean_punctuation(predicted)), [
-        clean_punctuation(answer) if differ else answer for answer in people
-    ]
+    return cleaned, [clean_punctuation(answer) if differ else answer for answer in people]
 
 
 def _leave_one_out(predicted: str, people: Sequence[str]) -> float:

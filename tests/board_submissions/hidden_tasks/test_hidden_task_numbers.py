@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from steps import steps_of
 from tiny_tasks import CASES, EACH, N, lines, unique
 
 from tellapart.board.records import read_in
@@ -74,6 +75,29 @@ def test_who_knows_the_labels_gets_everything_and_who_says_one_thing_gets_chance
     assert numbers({row["id"]: case.wrong(record, row) for row, record in known}) == [0.0, 0.0]
     low, high = case.chance
     assert all(low <= value <= high for value in numbers({row["id"]: case.constant for row, _ in known}))
+
+
+@EACH
+def test_a_file_takes_the_same_steps_whether_one_answer_is_right_or_wrong(
+    hosted: Callable[..., Hosted], task: str, tmp_path: Path
+) -> None:
+    board, metrics = hosted(task), HIDEABLE[task].metrics
+    case, known, truth = CASES[task], board.known(), board.truth
+    words = {"vqa": "numbat", "vqa2": "numbat", "grounding": [0, 0, 1, 1]}  # as long to read as a right answer
+    wrong = {row["id"]: words.get(task, case.wrong(record, row)) for row, record in known}
+    steps = []
+    for row, record in [(None, None), *known[:6], *known[-6:]]:
+        said = wrong if row is None else {**wrong, row["id"]: case.right(record, row)}
+        (tmp_path / "sent.jsonl").write_bytes(lines(said))
+        sent = read_sent(tmp_path / "sent.jsonl", truth.bare(), task)
+
+        def measure(sent: Any = sent) -> None:
+            measure_sent(sent, truth, metrics, 0.5)
+
+        measure()
+        steps.append(steps_of(measure))
+    assert sum(steps[0].values()) > 1000
+    assert all(one == steps[0] for one in steps)
 
 
 @pytest.mark.slow

@@ -1,25 +1,26 @@
-"""Measuring of a submission: its contents meet the truth, and the code behind `tellapart score` measures them.
+"""Measuring of a submission: its contents meet the truth, and the metrics of `tellapart score` are averaged.
 
 The file itself never comes here: another process reads it (`reading.py`) and passes its contents on as a form.
+
+Whoever sends files can time the answers. So only the means that are published are computed, and a file takes the same
+steps whichever labels it meets: intervals come from the rounded numbers, after that (`published.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tellapart.board.submissions.hidden_items import HiddenPairs, HiddenRecords
 from tellapart.board.submissions.rounding import round_to
-from tellapart.data.pairset import PairSet
 from tellapart.data.scores import Scores
 from tellapart.errors import MetricError
-from tellapart.evaluation.measure import measure
+from tellapart.metrics.registry import METRICS
 from tellapart.models.generative.choice import BothOrders
-from tellapart.tasks.pairing import PAIRING
 from tellapart.tasks.registry import TASKS
 
 __all__ = ["Split", "measure_sent"]
@@ -70,23 +71,27 @@ def measure_sent(
     """
     if isinstance(hidden, HiddenRecords):
         return _measure_records(hidden.restore(sent), hidden, metrics, step)
-    sent, public = _restore_order(sent, hidden), np.array(hidden.public)
+    public = np.array(hidden.public)
     ties = _count_ties(sent) if isinstance(sent, Scores) else 0
-    parts = [np.flatnonzero(mask).tolist() for mask in (public, ~public)]
-    names = [[hidden.items[k].cluster for k in rows] for rows in parts]
-    values = [_measure_rows(sent, hidden, rows) for rows in parts]
-    _require_metrics(metrics, values[0])
+    right = _list_right(_restore_order(sent, hidden), metrics)
+    clusters = np.array([item.cluster for item in hidden.items])
     first, second = (
-        Split(
-            len(own),
-            len({*own}),
-            ties,
-            {name: round_to(numbers[name], step) for name in metrics},
-            worth=dict.fromkeys(metrics, worth_of(own)) if worth_of(own) < len({*own}) else {},
-        )
-        for own, numbers in zip(names, values, strict=True)
+        _split_of(clusters[mask].tolist(), ties, {name: round_to(right[name][mask].mean(), step) for name in metrics})
+        for mask in (public, ~public)
     )
     return first, second
+
+
+def _list_right(sent: Scores | BothOrders, metrics: tuple[str, ...]) -> dict[str, NDArray[np.float64]]:
+    """Return the items that are right by each metric, float64 `(item,)`: 0 or 1, so NumPy's means of them are exact."""
+    if isinstance(sent, BothOrders):
+        return sent.measure()
+    return {name: METRICS[name].per_item(METRICS[name].check(sent.values, sent.kind)) for name in metrics}
+
+
+def _split_of(clusters: Sequence[str], ties: int, values: Mapping[str, float]) -> Split:
+    worth, distinct = worth_of(clusters), len({*clusters})
+    return Split(len(clusters), distinct, ties, values, worth=dict.fromkeys(values, worth) if worth < distinct else {})
 
 
 def _measure_records(sent: object, hidden: HiddenRecords, metrics: tuple[str, ...], step: float) -> tuple[Split, Split]:
@@ -101,21 +106,17 @@ def _measure_records(sent: object, hidden: HiddenRecords, metrics: tuple[str, ..
             (len(own), len({units.units[k].cluster for k in own})) for units, own in zip(measured, rows, strict=True)
         ]
         means = {
-            one.name: (one.over(one.strict[own]), size)
+            one.name: (one.over(one.strict[own]), size, worth_of([units.units[k].cluster for k in own]))
             for units, own, size in zip(measured, rows, sizes, strict=True)
             for one in units.values
-            if own
+            if own and one.name in metrics
         }
-        _require_metrics(metrics, means)
+        if missing := [name for name in metrics if name not in means]:
+            published = ", ".join(metrics)
+            raise MetricError(f"{missing[0]} is not defined for this file; the benchmark publishes {published}")
         values = {name: round_to(means[name][0], step) for name in metrics}
         joined = {name: means[name][1] for name in metrics if means[name][1] != sizes[0]}
-        worth = {
-            one.name: worth_of([units.units[k].cluster for k in own])
-            for units, own in zip(measured, rows, strict=True)
-            for one in units.values
-            if one.name in metrics and own
-        }
-        uneven = {name: number for name, number in worth.items() if number < means[name][1][1]}
+        uneven = {name: worth for name, (_, size, worth) in means.items() if worth < size[1]}
         splits.append(Split(*sizes[0], 0, values, joined, uneven))
     return splits[0], splits[1]
 
@@ -130,22 +131,6 @@ def worth_of(clusters: Sequence[str]) -> float:
     """
     sizes = np.unique(np.array(clusters), return_counts=True)[1].astype(np.float64)
     return float(sizes.sum() ** 2 / (sizes**2).sum()) if len(sizes) else 0.0
-
-
-def _require_metrics(metrics: tuple[str, ...], means: Mapping[str, Any]) -> None:
-    if missing := [name for name in metrics if name not in means]:
-        raise MetricError(f"{missing[0]} is not defined for this file; the benchmark publishes {', '.join(metrics)}")
-
-
-def _measure_rows(sent: Any, hidden: HiddenPairs, rows: list[int]) -> dict[str, float]:
-    """Measure some items with every metric that is defined."""
-    pairs = PairSet("hidden", tuple(hidden.items[k] for k in rows), Path())
-    if isinstance(sent, BothOrders):
-        own = BothOrders(
-            pairs.outline.ids, *(tuple(answers[k] for k in rows) for answers in (sent.in_order, sent.swapped))
-        )
-        return {one.name: one.over(one.strict) for units in PAIRING.measure(pairs, own) for one in units.values}
-    return {name: value.value for name, value in measure(sent, pairs.outline).metrics.items()}
 
 
 def _count_ties(scores: Scores) -> int:

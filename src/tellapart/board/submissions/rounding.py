@@ -55,8 +55,9 @@ def round_to(value: float, step: float) -> float:
     """
     if not 0 <= value <= 1:
         raise MetricError(f"only fractions are rounded here; got {value}, which is not in [0, 1]")
-    exact = _exact_step(step)
-    return float(math.floor(Fraction(value) / exact + Fraction(1, 2)) * exact)
+    over, under = _exact_step(step).as_integer_ratio()
+    top, bottom = float(value).as_integer_ratio()  # whole numbers, since the steps of a Fraction depend on its value
+    return (2 * top * under + bottom * over) // (2 * bottom * over) * over / under
 
 
 def in_points(step: float) -> str:

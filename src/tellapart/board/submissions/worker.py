@@ -14,6 +14,7 @@ queue reports it.
 from __future__ import annotations
 
 import json
+import math
 import os
 import resource
 import sys
@@ -25,10 +26,10 @@ from typing import Any
 
 from tellapart.errors import ScoreError, TellapartError
 
-__all__ = ["limit", "may_open", "measure", "read"]
+__all__ = ["answer_seconds", "limit", "may_open", "measure", "read"]
 
 _LONGEST = 1000  # characters of a refusal: it repeats parts of the file, which may be long
-_QUARTER = 0.25  # of a second
+_QUARTER, _OF_ITEMS = 0.25, 1000  # seconds, for every so many items: a few times the work
 _FILES = 64  # open at once; modules are files, too
 
 
@@ -88,7 +89,8 @@ def read(job: dict[str, Any]) -> None:
 def measure(job: dict[str, Any], form: bytes) -> None:
     """Measure a form, and print the rounded numbers, or only the step that failed.
 
-    The answer waits for a full quarter of a second: the work depends a little on the labels, of private items, too.
+    The answer comes after a time that only the number of items decides, or a multiple of it on a busy machine. The
+    steps are the same whatever the labels are; the wait covers what the processor makes of them.
 
     Args:
         job: truth, task, metrics, step.
@@ -98,11 +100,11 @@ def measure(job: dict[str, Any], form: bytes) -> None:
     from tellapart.board.submissions.measuring import measure_sent
     from tellapart.board.submissions.prepared import read_truth
 
-    step, started = "truth", time.monotonic()
+    step, started, items = "truth", time.monotonic(), 0
     try:
         hidden = read_truth(Path(job["truth"]))
-        step = "form"
-        sent = unpack(form, job["task"], len(hidden.public), hidden.shape)
+        step, items = "form", len(hidden.public)
+        sent = unpack(form, job["task"], items, hidden.shape)
         step = "numbers"
         public, private = measure_sent(sent, hidden, tuple(job["metrics"]), job["step"])
     except TellapartError:  # its message may repeat labels
@@ -111,8 +113,17 @@ def measure(job: dict[str, Any], form: bytes) -> None:
         answer = {"failed": "memory"}
     else:
         answer = {"public": asdict(public), "private": asdict(private)}
-    time.sleep((started - time.monotonic()) % _QUARTER)
+    time.sleep((started - time.monotonic()) % answer_seconds(items))
     _send_message(answer)
+
+
+def answer_seconds(items: int) -> float:
+    """Return after how many seconds the numbers of a file are answered.
+
+    >>> answer_seconds(300), answer_seconds(4000)
+    (0.25, 1.0)
+    """
+    return _QUARTER * max(1, math.ceil(items / _OF_ITEMS))
 
 
 def _send_message(message: dict[str, Any]) -> None:
