@@ -149,6 +149,17 @@ NAME_ATTACKS: dict[str, Attack] = {
         lambda: ta.score("demo", np.zeros((400, 2, 2)), name="a\udcff"), "name", "\\udcff"
     ),
     "a name in two scripts": _call(lambda: check_model_name("\u043eracle"), "looks like", "\\u043e"),
+    **{
+        f"a name for people: {name!a}": _call(partial(check_model_name, name), "looks like", "human")
+        for name in (
+            "\ua4e7\ua4f4\ua4df\ua4ee\ua4e0",
+            "\u029c\u1d1c\u1d0d\u1d00\u0274",
+            "\U0001d417 (h\u0336u\u0336m\u0336a\u0336n\u0336)",
+            "Human (experts)",
+            "human-level model",
+            "h u m a n",
+        )
+    },
     "a name of two scripts in a word": _call(lambda: check_model_name("\u0421LIP"), "cyrillic", "latin"),
     "a name that turns the page around": _call(lambda: check_model_name("a\u202eb"), "\\u202e"),
     **{f"option without effect: {option}": _refuse_options(option) for option in MEANT_FOR},

@@ -33,6 +33,23 @@ MakeBoard = Callable[..., Any]
 
 #: Cyrillic, Greek and Armenian letters among Latin ones, whole words of them, digits, and other dashes.
 ALIKE = ["\u043eracle", "0racle", "bIind", "\u043e\u0433\u0430\u0441\u04cf\u0435", "hum\u0430n", "bag\u2013of words"]
+#: In Lisu and small capitals, letter by letter, struck through, with accents; as a word among others.
+ALIKE += ["\ua4e7\ua4f4\ua4df\ua4ee\ua4e0", "\u029c\u1d1c\u1d0d\u1d00\u0274", "h u m a n", "b.l.i.n.d", "or-acle"]
+ALIKE += [
+    "h\u0336u\u0336m\u0336a\u0336n\u0336",
+    "h\u00fcm\u00e1n",
+    "Human (experts)",
+    "human-level model",
+    "HumanExperts",
+]
+ALIKE += [
+    "expert humans",
+    "People, five of each",
+    "Random (chance)",
+    "an Oracle",
+    "Bag of words, 2",
+    "\U0001d5db\u03c5man CLIP",
+]
 MIXED = ["CLI\u0420-large", "\u0415va-CLIP", "sig\u03bfip", "B\u03b2"]
 PLAIN = [
     "\u03b1-CLIP",
@@ -40,6 +57,8 @@ PLAIN = [
     "\u30e2\u30c7\u30ebv2",
     "\u043c\u043e\u0434\u0435\u043b\u044c",
     "na\u00efve-CLIP",
+    "Humboldt-CLIP (8 experts)",
+    "randomised blinds, constants",
 ]
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from steps import steps_of
 from tiny_tasks import CASES, EACH, N, lines, unique
 
+from steps import steps_of
 from tellapart.board.records import read_in
 from tellapart.board.submissions.measuring import measure_sent
 from tellapart.board.submissions.reading import read_sent

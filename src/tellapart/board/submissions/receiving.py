@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
 import anyio
+from disarm import skeleton_key
 from fastapi import Request
 from fastapi.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
@@ -38,13 +39,8 @@ _PIECE = 1 << 16
 _NAME = 80  # characters of a file's name
 _GRACE, _SLOWEST = 30, 1 << 16  # seconds, and bytes a second after them: a slower sender only holds a place
 _INVISIBLE = "\u115f\u1160\u17b4\u17b5\u2028\u2029\u2800\u3164\uffa0"  # letters by their class, and nothing to see
-_RESERVED = {*REFERENCES, "human"}  # a board shows these as chance, as bounds and as people
-#: Letters of `_RESERVED`, and the small letters and digits of any script that look like them.
-_ALIKE = {
-    **{"a": "аαɑ", "b": "ьƅ", "c": "сϲ", "d": "ԁ", "e": "е", "g": "ɡ", "h": "һհ", "k": "кκ", "l": "iіιı1ӏ", "m": "м"},
-    **{"n": "пո", "o": "оοօ0σ", "r": "г", "s": "ѕ5", "t": "тτ", "u": "υս", "w": "ѡԝω"},
-}
-_LOOKALIKES = str.maketrans({letter: shown for shown, letters in _ALIKE.items() for letter in letters})
+_ALIKE = str.maketrans("i5", "ls")  # for those who look less closely than Unicode's table
+_PEOPLE = ("human", "people", "annotator", "annotators")  # and any word that begins with the first
 #: Scripts that one word may join: how Japanese, Korean and Chinese are written.
 _JOINED = {"CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "LATIN"}
 
@@ -147,8 +143,8 @@ def check_model_name(name: str) -> str:
     """Return a model's name as it is shown: one line of visible letters, without a special meaning on the board.
 
     Raises:
-        RefusedError: the name is empty, too long, not visible, or that of a reference model or of people, or looks
-            like another: a word has letters of two scripts.
+        RefusedError: the name is empty, too long or not visible; a word of it stands for people or a reference model,
+            looks as if it did, or has letters of two scripts.
 
     >>> check_model_name("  CLIP ViT-B/32 (ours) ")
     'CLIP ViT-B/32 (ours)'
@@ -163,9 +159,11 @@ def check_model_name(name: str) -> str:
         raise RefusedError(422, f"model: {hidden[0]!a} cannot be shown in a name; leave it out")
     if not any(letter.isalnum() for letter in plain):
         raise RefusedError(422, f"model: {plain!a} has no letter and no digit; give a name that people can say")
+    if word := _find_reserved(plain):
+        stands = "for people" if word in _PEOPLE else "for a reference model"
+        why = f"a word of it is, or looks like, {word!r}, which stands {stands} on a board"
+        raise RefusedError(422, f"model: {plain!a}: {why}; name the model without it")
     folded = unicodedata.normalize("NFKC", plain).casefold()
-    if _shape_of(folded) in map(_shape_of, _RESERVED):
-        raise RefusedError(422, f"model: {plain!a} is, or looks like, a name with a meaning here; use another name")
     for word in re.findall(r"[^\W\d_]+", folded):
         scripts = {re.split("[ -]", unicodedata.name(letter, ""))[0] for letter in word}
         if len(scripts) > 1 and not scripts <= _JOINED:
@@ -174,9 +172,23 @@ def check_model_name(name: str) -> str:
     return plain
 
 
-def _shape_of(name: str) -> str:
-    """Return the letters and digits of a name in small letters, each as the one that it looks like."""
-    return "".join(filter(str.isalnum, name.translate(_LOOKALIKES)))
+def _find_reserved(name: str) -> str:
+    """Return the word by which a name would pass as people or as a reference model; nothing if it has none.
+
+    >>> [_find_reserved(name) for name in ("Human (experts)", "\u029c\u1d1c\u1d0d\u1d00\u0274", "r a n d o m", "humus")]
+    ['human', 'human', 'random', '']
+    """
+    words = _words_of(name)
+    if any(word.startswith(_PEOPLE[0]) for word in words):
+        return _PEOPLE[0]
+    joined = {"".join(words[start:end]) for start in range(len(words)) for end in range(start + 1, len(words) + 1)}
+    return next((word for word in (*_PEOPLE, *REFERENCES) if "".join(_words_of(word)) in joined), "")
+
+
+def _words_of(name: str) -> list[str]:
+    """Return the words of a name, each letter and digit as the small Latin letter that it looks like (UTS 39)."""
+    shown = unicodedata.normalize("NFKD", skeleton_key(name, digit_policy="tr39")).translate(_ALIKE)
+    return re.findall(r"[^\W\d_]+", "".join(letter for letter in shown if unicodedata.category(letter)[0] != "M"))
 
 
 def _check_file_name(name: str, suffixes: tuple[str, ...]) -> str:
