@@ -135,6 +135,7 @@ def test_a_truth_that_was_damaged_is_no_truth(tmp_path: Path, found: str) -> Non
         ("texts", [[0, 2], [1, 0]], ("'a'", "texts")),
         ("images", [[0], [0]], ("'a'", "texts")),
         ("public", [True], ("2", "items")),
+        ("pixels", {"0.png": 5}, "pixels"),
         ("public", [True, 1], ("2", "items")),
         ("items", [{"id": "a", "images": ["0.png"], "texts": ["x"], "extra": 1}], "'extra'"),
     ],
@@ -145,6 +146,7 @@ def test_a_truth_that_does_not_fit_together_is_one_line(
     items = [{"id": id_, "images": ["0.png", "1.png"], "texts": ["x", "y"]} for id_ in "ab"]
     orders = [[0, 1], [1, 0]]
     truth = {"items": items, "texts": orders, "images": orders, "public": [True, False], "sources": {}}
+    truth["pixels"] = {}
     path = tmp_path / "truth.json"
     path.write_text(json.dumps(truth))
     assert len(read_truth(path).public) == 2
@@ -201,9 +203,10 @@ def test_two_processes_that_prepare_at_once_take_the_files_of_the_first(
     benchmark = HiddenBenchmark(name="clocks", pairs=made_set("set", n=24), largest_share=1000.0)
     both = threading.Barrier(2, timeout=60)
 
-    def write_and_wait(*arguments: Any) -> None:
-        write_task(*arguments)
+    def write_and_wait(*arguments: Any) -> dict[str, str]:
+        hashes = write_task(*arguments)
         both.wait()
+        return hashes
 
     monkeypatch.setattr("tellapart.board.submissions.prepared.write_task", write_and_wait)
     with ThreadPoolExecutor(2) as pool:

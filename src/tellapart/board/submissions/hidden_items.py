@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ from tellapart.tasks.hiding import Hiding
 from tellapart.tasks.registry import HIDEABLE, TASKS
 from tellapart.tasks.task import Task
 
-__all__ = ["HiddenPairs", "HiddenRecords", "hide", "hide_records", "keyed_hash", "new_id"]
+__all__ = ["HiddenPairs", "HiddenRecords", "hide", "hide_records", "keyed_hash", "list_shown", "new_id"]
 
 
 def keyed_hash(key: bytes, *parts: str) -> bytes:
@@ -54,6 +54,7 @@ class HiddenPairs:
         images: item -> original position of each published image.
         public: item -> whether it is in the public split.
         sources: published image name -> the set's reference.
+        pixels: published image name -> hash of its pixels; empty until the task file is written.
 
     >>> item = Item(id="a", images=("0.png",), texts=("a cat", "a dog"))
     >>> HiddenPairs((item,), ((1, 0),), ((0,),), (True,), {}).bare()[0].texts
@@ -65,6 +66,7 @@ class HiddenPairs:
     images: tuple[tuple[int, ...], ...]
     public: tuple[bool, ...]
     sources: Mapping[str, str]
+    pixels: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -106,7 +108,7 @@ class HiddenPairs:
         """Return what `from_json` reads."""
         rows = {name: getattr(self, name) for name in ("texts", "images", "public")}
         items = [item.model_dump(mode="json", exclude=None if item.true else {"true"}) for item in self.items]
-        return {**rows, "sources": dict(self.sources), "items": items}
+        return {**rows, "sources": dict(self.sources), "pixels": dict(self.pixels), "items": items}
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> HiddenPairs:
@@ -116,7 +118,8 @@ class HiddenPairs:
             texts=tuple(map(tuple, content["texts"])),
             images=tuple(map(tuple, content["images"])),
             public=_check_split(content["public"], len(content["items"])),
-            sources=_check_sources(content["sources"]),
+            sources=_check_names(content["sources"]),
+            pixels=_check_names(content["pixels"]),
         )
         shapes = {(item.shape, item.truths) for item in found.items}
         if len(shapes) > 1:
@@ -134,10 +137,10 @@ def _check_split(public: Any, items: int) -> tuple[bool, ...]:
     return tuple(public)
 
 
-def _check_sources(sources: object) -> Mapping[str, str]:
-    if not isinstance(sources, dict) or not all(isinstance(one, str) for one in sources.values()):
-        raise TypeError("its sources are no images by their names")
-    return sources
+def _check_names(table: object) -> Mapping[str, str]:
+    if not isinstance(table, dict) or not all(isinstance(one, str) for one in table.values()):
+        raise TypeError("its sources or pixels are no texts by the names of images")
+    return table
 
 
 def hide(pairs: PairSet, key: bytes, public_share: float, suffix: str = ".png") -> HiddenPairs:
@@ -214,6 +217,7 @@ class HiddenRecords:
         records: with their labels; ids and images are the published ones.
         public: record -> whether it is in the public split.
         sources: published image name -> the benchmark's reference.
+        pixels: as `HiddenPairs` has them.
 
     >>> from tellapart.data.task_records import Statement, StatementSet
     >>> one = Statement("0", "Both show a dog.", "a.png", "b.png", True)
@@ -225,6 +229,7 @@ class HiddenRecords:
     records: Any
     public: tuple[bool, ...]
     sources: Mapping[str, str]
+    pixels: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def shape(self) -> None:
@@ -266,6 +271,7 @@ class HiddenRecords:
             "records": self._plain_records(self.records),
             "public": self.public,
             "sources": dict(self.sources),
+            "pixels": dict(self.pixels),
         }
 
     def bare_to_json(self) -> dict[str, Any]:
@@ -280,7 +286,8 @@ class HiddenRecords:
         """Make it of what `to_json` returned; other content is a KeyError, TypeError or ValueError."""
         task = content["task"]
         records = TypeAdapter(HIDEABLE[task].records).validate_python(content["records"])
-        found = cls(task, records, tuple(content["public"]), _check_sources(content["sources"]))
+        names = (_check_names(content[field]) for field in ("sources", "pixels"))
+        found = cls(task, records, tuple(content["public"]), *names)
         _check_split(found.public, len(found.rows))
         return found
 
@@ -307,6 +314,26 @@ def hide_records(task: Task, records: Any, key: bytes, public_share: float, suff
         public=tuple(row.id in public for row in rows),
         sources={name: reference for reference, name in names.items()},
     )
+
+
+def list_shown(hidden: HiddenPairs | HiddenRecords) -> list[set[tuple[str, str]]]:
+    """Return each row's pictures with its texts, by content: rows that share one have labels that follow from another.
+
+    >>> item = Item(id="a", images=("0.png",), texts=("A cat", "a dog"))
+    >>> sorted(list_shown(HiddenPairs((item,), ((1, 0),), ((0,),), (True,), {}, {"0.png": "c0ffee"}))[0])
+    [('c0ffee', 'a cat'), ('c0ffee', 'a dog')]
+    """
+    rows = []
+    for row in hidden.template_rows():
+        shown = [part for key, value in row.items() if key != "id" for part in _list_texts(value)]
+        pictures = [hidden.pixels[part] for part in shown if part in hidden.pixels]
+        texts = [" ".join(part.casefold().split()) for part in shown if part not in hidden.pixels]
+        rows.append({(picture, text) for picture in pictures for text in texts})
+    return rows
+
+
+def _list_texts(value: object) -> list[str]:
+    return [value] if isinstance(value, str) else [*value] if isinstance(value, list | tuple) else []
 
 
 def _published_name(value: str | Sequence[str], names: Mapping[str, str]) -> str | tuple[str, ...]:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.board.submissions.hidden import HiddenBenchmark, check_limits
-from tellapart.board.submissions.hidden_items import HiddenPairs, HiddenRecords, hide, hide_records
+from tellapart.board.submissions.hidden_items import HiddenPairs, HiddenRecords, hide, hide_records, list_shown
 from tellapart.board.submissions.measuring import measure_sent
 from tellapart.board.submissions.refused import RefusedError
 from tellapart.board.submissions.task_file import suffix_for, write_task
@@ -163,8 +163,9 @@ def prepare(benchmark: HiddenBenchmark, folder: Path, key: bytes) -> Prepared:
         key: secret, of this benchmark alone.
 
     Raises:
-        DataError: the pairs or records cannot be read, are too few to be split, or were prepared from another source;
-            an image cannot be decoded, the limits would give too much away, or the disk is full.
+        DataError: the pairs or records cannot be read, are too few to be split, were prepared from another source,
+            or are another benchmark's; an image cannot be decoded, the limits would give too much away, or the disk is
+            full.
     """
     folder = folder / benchmark.name
     try:
@@ -230,7 +231,8 @@ def _make_files(benchmark: HiddenBenchmark, folder: Path, key: bytes) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     draft = Path(tempfile.mkdtemp(prefix=f".{benchmark.name}-", dir=folder.parent))
     try:
-        write_task(draft / "task.zip", benchmark, hidden, pixels)
+        hidden = replace(hidden, pixels=write_task(draft / "task.zip", benchmark, hidden, pixels))
+        _refuse_shared(benchmark, hidden, folder)
         (draft / "truth.json").write_text(json.dumps(hidden.to_json()), encoding="utf-8")
         sync_folder(draft, deep=True)
         try:
@@ -242,6 +244,19 @@ def _make_files(benchmark: HiddenBenchmark, folder: Path, key: bytes) -> None:
         sync_folder(folder.parent)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+
+
+def _refuse_shared(benchmark: HiddenBenchmark, hidden: HiddenPairs | HiddenRecords, folder: Path) -> None:
+    """Refuse items that the state has already, under any name: one split would publish what the other keeps."""
+    rows = list_shown(hidden)
+    for path in sorted({*folder.parent.glob("[!.]*/truth.json")} - {folder / "truth.json"}):
+        other = set[tuple[str, str]]().union(*list_shown(read_truth(path)))
+        if shared := sum(not row.isdisjoint(other) for row in rows):
+            raise DataError(
+                f"hidden benchmark {benchmark.name!r}: {shared} of its {len(rows)} rows show a picture with a text of "
+                f"{path.parent.name!r}: labels that are private in one could be public in the other, and limits are "
+                f"counted apart; leave these rows out of one, or delete {path.parent} if no file was sent to it"
+            )
 
 
 def _check_measurable(benchmark: HiddenBenchmark, hidden: HiddenRecords, metrics: tuple[str, ...]) -> None:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from tellapart.board.submissions.hidden import HiddenBenchmark
 from tellapart.board.submissions.hidden_items import HiddenPairs, HiddenRecords
+from tellapart.data.images import pixel_hash
 from tellapart.errors import DataError
 from tellapart.tasks.registry import TASKS
 
@@ -75,8 +76,8 @@ def write_task(
     benchmark: HiddenBenchmark,
     hidden: HiddenPairs | HiddenRecords,
     pixels: Callable[[str], NDArray[np.uint8]],
-) -> None:
-    """Write the archive.
+) -> dict[str, str]:
+    """Write the archive; return the hash of each image's pixels by its published name.
 
     Args:
         path: of a new file.
@@ -87,6 +88,7 @@ def write_task(
     Raises:
         DataError: an image is missing, cannot be decoded, or has not the size that its labels refer to.
     """
+    hashes: dict[str, str] = {}
     sizes = hidden.sizes() if isinstance(hidden, HiddenRecords) else {}
     listing = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in hidden.template_rows())
     with zipfile.ZipFile(path, "w") as archive:
@@ -102,6 +104,8 @@ def write_task(
                     "drawn in"
                 )
             archive.writestr(zipfile.ZipInfo(name, _ZIPPED), reencode(image, Path(name).suffix))
+            hashes[name] = pixel_hash(image)
+    return hashes
 
 
 def _readme_text(benchmark: HiddenBenchmark, hidden: HiddenPairs | HiddenRecords) -> str:
