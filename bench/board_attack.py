@@ -2,6 +2,7 @@
 
     python bench/board_attack.py                                                  # some six minutes
     python bench/board_attack.py --seconds 20 --files 4 --readers 20 --locked 2   # the short form
+    python bench/board_attack.py --clock                                          # two minutes, on an idle machine
 
 For five minutes 200 readers look at pages, a run is added every ten seconds, and 50 files are sent to a hidden
 benchmark and measured. Meanwhile another program locks the board's database for 20 seconds, then the submissions'; bad
@@ -11,6 +12,10 @@ as a supervisor does. The server is `tellapart serve` in a process of its own on
 What is told: how long a run that was added was not on the first page (the page's age), what became of every file that
 the server had acknowledged, and whether `tellapart board check` finds the state whole. Exit status 1 if a goal is
 missed. A file whose measuring process was killed from outside is told as such: it ends as `refused` or `stopped`.
+
+`--clock` is another attack: files, each made so that one label would decide how long it is measured, against 300 and
+4,000 pairs. It tells how well the best split of their times (of the processor, and of the answer) separates the labels,
+and how well it would if times were drawn: 99 of 100 orders do no better than `by_chance`.
 """
 
 from __future__ import annotations
@@ -41,11 +46,18 @@ from board_readers import read
 
 from board import free_port, make_hidden, start_server
 from tellapart.board.submissions.database import Database
+from tellapart.board.submissions.forms import pack
+from tellapart.board.submissions.hidden_items import HiddenPairs
+from tellapart.board.submissions.measuring import measure_sent
+from tellapart.board.submissions.process import MeasureResult, Process
+from tellapart.data.item import Item as Pair
+from tellapart.data.scores import Scores
 from tellapart.records.machine import this_machine
 from tellapart.records.result import Result
 from tellapart.records.run_folder import write_result
 
 RECORD = Path(__file__).parent / "records" / "board_attack.json"
+CLOCK_RECORD, TARGETS = RECORD.with_name("board_clock.json"), 24
 ITEMS, OLDEST, RUN_EVERY = 1_000, 30.0, 10.0
 PAGES = ("/", "/ranks", "/compare", "/pareto/latency", "/?format=json", "/hidden/clocks", "/static/board.css")
 BAD_RUNS = {"nested": "{" * 100_000, "cut": '{"format": 1, "run', "bytes": "\0\1\2" * 1000}
@@ -246,6 +258,59 @@ def run(folder: Path, options: argparse.Namespace) -> dict[str, object]:
     }
 
 
+def best_split(times: list[float], labels: list[int]) -> float:
+    """Return the share of labels that the best threshold on the times gets right."""
+    seconds, right = np.array(times), np.array(labels, bool)
+    return float(max(np.mean((seconds > cut) == (right == side)) for cut in times for side in (True, False)))
+
+
+def time_labels(folder: Path, items: int) -> dict[str, object]:
+    """Time files that each hang on one label, in this process and as the server waits for its measuring process."""
+    rng = np.random.default_rng(items)
+    orders = tuple((1, 0) if swapped else (0, 1) for swapped in rng.integers(0, 2, items).tolist())
+    pairs = tuple(Pair(id=f"p{k}", images=(f"{k}0", f"{k}1"), texts=(f"{k} top", f"{k} bottom")) for k in range(items))
+    hidden = HiddenPairs(pairs, orders, ((0, 1),) * items, tuple(k % 2 == 0 for k in range(items)), {})
+    (folder / "truth.json").write_text(json.dumps(hidden.to_json()))
+    job = {"truth": str(folder / "truth.json"), "metrics": ("group_score",), "step": 0.01, "task": "pairs"}
+    times: dict[str, list[float]] = {"processor": [], "answer": []}
+    targets = rng.choice(items, TARGETS, replace=False).tolist()
+    for target in targets:
+        scores = np.broadcast_to([[0, 0], [1, 1]], (items, 2, 2)).astype(np.float32)
+        others = rng.permutation(items)
+        scores[others[others != target][: items // 60]] = 0
+        scores[target] = [[0, 3], [0, 3]]
+        sent = Scores(tuple(map(str, range(items))), scores, "similarity")
+        started = time.process_time()
+        measure_sent(sent, hidden, job["metrics"], 0.01)  # type: ignore[arg-type]
+        times["processor"].append(time.process_time() - started)
+        started = time.monotonic()
+        process = Process({**job, "seconds": 60, "memory_bytes": 2 << 30}, folder, 60, pack(sent, "pairs"))
+        answer = [*process.messages(MeasureResult)][-1]
+        times["answer"].append(time.monotonic() - started)
+        assert answer.public is not None and answer.public.values == {"group_score": 0.0}
+    labels = [int(orders[target] == (0, 1)) for target in targets]
+    drawn = [best_split(list(range(TARGETS)), rng.permutation(labels).tolist()) for _ in range(2000)]
+    return {
+        "targets": TARGETS,
+        "private": sum(not hidden.public[target] for target in targets),
+        "by_chance": round(float(np.quantile(drawn, 0.99)), 3),
+        **{f"best_split_{name}": round(best_split(own, labels), 3) for name, own in times.items()},
+        **{f"{name}_seconds": [round(min(own), 4), round(max(own), 4)] for name, own in times.items()},
+    }
+
+
+def attack_clock(folder: Path) -> dict[str, object]:
+    """Attack by the clock, with few pairs and with many; a goal is missed if a split is better than drawn times are."""
+    found: dict[str, dict[str, object]] = {f"{items} pairs": time_labels(folder, items) for items in (300, 4000)}
+    late = [
+        f"{size}: {name} separates labels"
+        for size, own in found.items()
+        for name in ("processor", "answer")
+        if own[f"best_split_{name}"] > own["by_chance"]  # type: ignore[operator]
+    ]
+    return {**found, "missed": late}
+
+
 def missed(found: dict[str, object], options: argparse.Namespace) -> list[str]:
     """Return the goals that were missed."""
     by_state, killed = found["files_by_state"], found["measuring_processes_killed"]
@@ -268,18 +333,20 @@ if __name__ == "__main__":
     parser.add_argument("--files", type=int, default=50)
     parser.add_argument("--readers", type=int, default=200)
     parser.add_argument("--locked", type=float, default=20.0, help="seconds for which a database is locked")
-    parser.add_argument("--out", type=Path, default=RECORD)
+    parser.add_argument("--clock", action="store_true", help="attack labels by the time that files take")
+    parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        found = run(Path(scratch), options)
+        found = attack_clock(Path(scratch)) if options.clock else run(Path(scratch), options)
     found = {
         "command": shlex.join(["python", "bench/board_attack.py", *sys.argv[1:]]),
         "date": time.strftime("%Y-%m-%d"),
         "machine": this_machine("cpu").model_dump(exclude_none=True),
         **found,
-        "missed": missed(found, options),
+        "missed": found["missed"] if options.clock else missed(found, options),
         "load_at_the_end": round(os.getloadavg()[0], 1),
     }
-    options.out.write_text(json.dumps(found, indent=1) + "\n")
+    out = options.out or (CLOCK_RECORD if options.clock else RECORD)
+    out.write_text(json.dumps(found, indent=1) + "\n")
     print(json.dumps(found, indent=1))
     sys.exit(1 if found["missed"] else 0)

@@ -37,3 +37,11 @@ def test_the_record_of_the_long_attack_missed_nothing() -> None:
     found = json.loads((BENCH / "records" / "board_attack.json").read_text())
     assert (found["command"], found["missed"]) == ("python bench/board_attack.py", [])
     assert (found["seconds"], found["files_acknowledged"], found["readers"]["readers"]) == (300, 50, 200)
+
+
+def test_the_record_of_the_clock_separates_no_labels() -> None:
+    found = json.loads((BENCH / "records" / "board_clock.json").read_text())
+    assert (found["command"], found["missed"]) == ("python bench/board_attack.py --clock", [])
+    for size in ("300 pairs", "4000 pairs"):
+        assert found[size]["targets"] == 24 and found[size]["private"] > 5
+        assert max(found[size][f"best_split_{name}"] for name in ("processor", "answer")) <= found[size]["by_chance"]
