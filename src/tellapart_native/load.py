@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from tellapart.models.fusion.torch_encoder import Preparation, TorchFusionEncode
 from tellapart.models.huggingface.files import load_tokenizer, tokenizer_facts
 from tellapart.models.huggingface.tokens import TokenReader, check_tokenizer, leave_out_end
 from tellapart.models.torch.backend import Runtime, import_torch, runtime
-from tellapart.models.torch.checkpoint import Checkpoint, read_checkpoint
+from tellapart.models.torch.checkpoint import Checkpoint, read_checkpoint, split_part
 from tellapart_native.family import Layout, NativeFamily, Reading
 from tellapart_native.heads.captioner import check_ends
 from tellapart_native.prefix import TOKENIZER_FILES
@@ -40,11 +41,13 @@ class OpenedModel(SimpleNamespace):
         family: the `NativeFamily`.
         module: with its weights, in evaluation mode.
         path: the file.
+        checkpoint: read from it, without its tensors.
     """
 
     family: NativeFamily
     module: Network
     path: Path
+    checkpoint: Checkpoint
 
 
 def load_native(family: NativeFamily, name: str, options: ModelOptions) -> NativeModel:
@@ -52,7 +55,8 @@ def load_native(family: NativeFamily, name: str, options: ModelOptions) -> Nativ
 
     Args:
         family: that the file is of.
-        name: the authors' file, or a folder with `model.safetensors` and `config.json`.
+        name: the authors' file, or a folder with `model.safetensors` and `config.json`; `FILE#PART` takes an entry of
+            a file that holds several, `FILE#ema` the averaged weights.
         options: device, dtype, reading, texts, image size, tokenizer.
 
     Raises:
@@ -69,7 +73,9 @@ def load_native(family: NativeFamily, name: str, options: ModelOptions) -> Nativ
     take_words(halves, opened.path.parent, tokenizer)
     if reading.read == "likelihood":
         check_ends(name, preparation.texts)
-    return make_model(TorchFusionEncoder(name, halves, preparation, where, reading=reading.read), halves)
+    model = make_model(TorchFusionEncoder(name, halves, preparation, where, reading=reading.read), halves)
+    model.weights = opened.checkpoint.weights
+    return model
 
 
 def _expect_options(family: NativeFamily, name: str, options: ModelOptions) -> None:
@@ -88,8 +94,9 @@ def open_model(family: NativeFamily, name: str, where: Runtime, *, image_size: i
     Raises:
         ModelError: as `load_native`.
     """
-    path = Path(name).expanduser()
-    checkpoint = read_checkpoint(path / WEIGHTS if path.is_dir() else path)
+    file, part = split_part(name)
+    path = Path(file).expanduser()
+    checkpoint = read_checkpoint(path / WEIGHTS if path.is_dir() else path, part=part)
     tensors, settings = family.keep_tensors(checkpoint.tensors), _read_settings(checkpoint, family.name)
     if family.holds_settings and not settings:
         raise ModelError(
@@ -114,7 +121,8 @@ def open_model(family: NativeFamily, name: str, where: Runtime, *, image_size: i
             f"{module.config.image_size}: image_size={module.config.image_size}"
         )
     family.fit_module(name, module, tensors)
-    return OpenedModel(family=family, module=module.to(where.device, where.torch_dtype), path=checkpoint.path)
+    module, kept = module.to(where.device, where.torch_dtype), replace(checkpoint, tensors={}, beside={})
+    return OpenedModel(family=family, module=module, path=checkpoint.path, checkpoint=kept)
 
 
 def _read_settings(checkpoint: Checkpoint, model_type: str) -> Mapping[str, Any]:

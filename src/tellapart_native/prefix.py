@@ -11,6 +11,7 @@ from tellapart.catalog import import_target
 from tellapart.models.fusion.prefix import FusionPrefix, TrainableParts
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Model
+from tellapart.models.torch.checkpoint import split_part
 
 if TYPE_CHECKING:
     from tellapart.models.torch.backend import Runtime
@@ -68,7 +69,7 @@ def _open_trainable(
 
 def _list_files(name: str) -> list[Path] | None:
     """List a model's files: weights, tokenizer, settings, this code; None if the tokenizer is the hub's."""
-    path = Path(name.partition(":")[2]).expanduser()
+    path = Path(split_part(name.partition(":")[2])[0]).expanduser()
     folder = path if path.is_dir() else path.parent
     beside = [folder / name for name in (*TOKENIZER_FILES, "config.json") if (folder / name).is_file()]
     if not any(file.name in TOKENIZER_FILES for file in beside):

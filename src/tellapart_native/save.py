@@ -38,12 +38,13 @@ def convert_model(name: str, folder: Path, *, tokenizer: Path | None = None) -> 
         The number of the model's parameters.
 
     Raises:
-        ModelError: the file or the tokenizer is incomplete.
+        ModelError: the file or the tokenizer is incomplete, or the file holds several weights and none is named.
         DataError: the folder holds something already, or cannot be written.
         MissingDependencyError: torch, timm, transformers or safetensors is not installed.
     """
     family, _, file = name.partition(":")
     opened = open_model(find_family(family), file, Runtime("cpu"))
+    opened.checkpoint.expect_one(name)
     words = load_vocabulary(opened, tokenizer)
     with atomic_folder(folder) as draft:
         save_native(opened.module, words, draft)

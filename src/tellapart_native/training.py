@@ -22,11 +22,13 @@ def open_trainable(
     """Open a file of the authors with a matching head for each reading; validations use the first reading.
 
     Raises:
-        ModelError: the family cannot be trained, a reading does not use a matching head, or the file does not fit.
+        ModelError: the file holds several weights and none is named, the family cannot be trained, a reading does not
+            use a matching head, or the file does not fit.
         MissingDependencyError: torch, timm or transformers is not installed.
     """
     prefix, _, file = name.partition(":")
     opened = open_model(family, file, where, image_size=image_size)
+    opened.checkpoint.expect_one(name)
     if family.begin_training is None:
         raise ModelError(f"{name}: {family.title} cannot be trained here; METER and FIBER can")
     chosen = []

@@ -11,11 +11,11 @@ import pytest
 from tiny_files import PICTURES, SETTINGS, TEXTS, albef_state, save_tokenizer
 from typer.testing import CliRunner
 
-from facts import raises
+from facts import check_facts, raises
 from tellapart.cli.main import app
 from tellapart.errors import ModelError
 from tellapart.evaluation.verified import read_result
-from tellapart.models.find import find_model
+from tellapart.models.find import find_model, find_prefix
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import DualEncoder, PairScorer
 from tellapart.models.torch.backend import import_torch
@@ -89,3 +89,33 @@ def test_a_file_without_a_tokenizer(file: Path) -> None:
         (file.parent / name).unlink(missing_ok=True)
     with raises(ModelError, "tokenizer=", "FOLDER"):
         find_model(f"albef:{file}")
+
+
+def test_of_plain_and_averaged_weights_each_can_be_taken(tmp_path: Path) -> None:
+    plain = albef_state()
+    mean = {name: tensor * 0.9 if tensor.ndim > 1 else tensor for name, tensor in plain.items()}
+    beside = {"epoch": 3, "config": {"image_res": 32}}
+    torch.save({"model": plain, "model_ema": {"decay": 0.999, "module": mean}, **beside}, tmp_path / "both.pth")
+    torch.save({"model": mean, **beside}, tmp_path / "mean.pth")
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "albef", **SETTINGS}))
+    save_tokenizer(tmp_path)
+    both = f"albef:{tmp_path / 'both.pth'}"
+    for reading in ("itm", "itc"):
+        options = ModelOptions(reading=reading)
+        taken, named, alone = (
+            find_model(name, options) for name in (both, f"{both}#ema", f"albef:{tmp_path / 'mean.pth'}")
+        )
+        assert named.fingerprint == alone.fingerprint != taken.fingerprint
+        check_facts(taken.weights, "'model'", "model_ema.module")  # type: ignore[attr-defined]
+        check_facts(named.weights, "'model_ema.module'", "model")  # type: ignore[attr-defined]
+        assert not alone.weights  # type: ignore[attr-defined]
+    with raises(ModelError, "'best'", "model", "model_ema.module"):
+        find_model(f"{both}#best")
+    prefix = find_prefix(both)
+    assert prefix is not None
+    assert prefix.convert is not None
+    assert prefix.files(both) == prefix.files(f"{both}#ema") is not None
+    with raises(ModelError, f"{both}#model", f"{both}#model_ema.module"):
+        prefix.convert(both, tmp_path / "new", None)
+    prefix.convert(f"{both}#ema", tmp_path / "new", None)
+    assert find_model(f"hf:{tmp_path / 'new'}").fingerprint == find_model(f"albef:{tmp_path / 'mean.pth'}").fingerprint

@@ -279,6 +279,7 @@ class ModelRecord(Record):
         reading: which of its readings was scored, if one was asked for.
         prompt: name and version of the prompt, if it is asked in words.
         texts: how captions were changed before its tokenizer read them, if a library and the authors differ.
+        weights: which part of its checkpoint was read, if that holds others: plain weights and their average.
         file: the user's file of Python that defines it, if it is in one.
     """
 
@@ -289,6 +290,7 @@ class ModelRecord(Record):
     reading: str | None = None
     prompt: str | None = None
     texts: str | None = None
+    weights: str | None = None
     file: Located | None = None
 
     @property

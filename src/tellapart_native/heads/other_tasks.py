@@ -30,6 +30,8 @@ class FusionHead:
         cache_bytes: bound of all states kept, in bytes.
     """
 
+    weights = ""
+
     def __init__(self, encoder: TorchFusionEncoder, *, cache_bytes: int = CACHE_BYTES) -> None:
         self.encoder = encoder
         self.name, self.fingerprint, self.kind = encoder.name, encoder.fingerprint, encoder.kind

@@ -6,14 +6,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from facts import raises
+import tellapart as ta
+from facts import check_facts, raises
 from tellapart.errors import ModelError, UnknownNameError
+from tellapart.evaluation.verified import read_result
 from tellapart.models.find import find_model
 from tellapart.models.openclip.building import without_initialisation
 from tellapart.models.openclip.fitting import fitting_architectures
+from tellapart.models.options import ModelOptions
+from tellapart.models.protocols import DualEncoder
+from tellapart.models.scoring.deferred import source_key
 from tellapart.models.torch.backend import import_torch
+from tellapart.training.encoders.load_start import open_dual
 
 pytest.importorskip("torch", reason="torch is not installed (the models extra)")
 
@@ -260,3 +267,58 @@ def test_a_folder_without_a_configuration_and_a_file_that_is_none_are_refused(tm
         find_model(f"local-dir:{tmp_path}")
     with raises(ModelError, "gone.pt", "checkpoint"):
         find_model(f"open_clip:ViT-B-32-quickgelu@{tmp_path / 'gone.pt'}")
+
+
+def _vectors(name: str) -> Any:
+    model = find_model(name)
+    assert isinstance(model, DualEncoder)
+    return model.encode_texts(["a red cup", "two dogs"])
+
+
+def _twice(checkpoints: Callable[[str], Path], folder: Path) -> tuple[Path, Path]:
+    """A training checkpoint with plain weights and others as their average, and a file of the average alone."""
+    plain = torch.load(checkpoints("tiny"), weights_only=True)
+    mean = {name: tensor * 0.9 if tensor.ndim > 1 else tensor for name, tensor in plain.items()}
+    torch.save({"epoch": 2, "state_dict": plain, "ema_state_dict": mean}, folder / "epoch_2.pt")
+    torch.save(mean, folder / "mean.pt")
+    return folder / "epoch_2.pt", folder / "mean.pt"
+
+
+def test_of_plain_and_averaged_weights_a_record_names_those_that_were_read(
+    checkpoints: Callable[[str], Path], tmp_path: Path
+) -> None:
+    file, alone = _twice(checkpoints, tmp_path)
+    plain, mean = f"open_clip:tiny-gelu@{file}", f"open_clip:tiny-gelu@{file}#ema"
+    np.testing.assert_array_equal(_vectors(plain), _vectors(f"open_clip:tiny-gelu@{checkpoints('tiny')}"))
+    np.testing.assert_array_equal(_vectors(mean), _vectors(f"open_clip:tiny-gelu@{alone}"))
+    assert find_model(mean).fingerprint != find_model(plain).fingerprint
+    for name, taken in ((plain, "'state_dict'"), (mean, "'ema_state_dict'")):
+        for cache in ("cold", "warm"):
+            out = tmp_path / f"{cache} {taken}"
+            ta.run(name, "demo", limit=6, out=out, cache=tmp_path / "store.sqlite")
+            measured = read_result(out)
+            (note,) = (each for each in measured.benchmarks["demo"].notes if "epoch_2.pt" in each)
+            check_facts(note, taken, "epoch_2.pt")
+            assert measured.model.weights == note, cache
+    with raises(ModelError, "'teacher'", "state_dict", "ema_state_dict"):
+        find_model(f"open_clip:tiny-gelu@{file}#teacher")
+
+
+def test_a_folder_of_open_clip_takes_the_part_that_is_named(checkpoints: Callable[[str], Path], tmp_path: Path) -> None:
+    file, alone = _twice(checkpoints, tmp_path)
+    folder = saved_folder(tmp_path / "model", checkpoints("tiny"))
+    (folder / "open_clip_model.safetensors").unlink(missing_ok=True)
+    for old in folder.glob("open_clip_pytorch_model.bin"):
+        old.unlink()
+    file.rename(folder / "open_clip_pytorch_model.bin")
+    name = f"local-dir:{folder}#ema_state_dict"
+    np.testing.assert_array_equal(_vectors(name), _vectors(f"open_clip:tiny-gelu@{alone}"))
+    assert source_key(name, ModelOptions()) != source_key(f"local-dir:{folder}", ModelOptions())
+
+
+def test_training_begins_with_weights_that_are_named(checkpoints: Callable[[str], Path], tmp_path: Path) -> None:
+    file, alone = _twice(checkpoints, tmp_path)
+    with raises(ModelError, f"{file}#state_dict", f"{file}#ema_state_dict"):
+        open_dual(f"open_clip:tiny-gelu@{file}", "cpu")
+    started = open_dual(f"open_clip:tiny-gelu@{file}#ema", "cpu")
+    assert started.model().fingerprint == find_model(f"open_clip:tiny-gelu@{alone}").fingerprint

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from facts import raises
+from facts import check_facts, raises
 from tellapart.errors import ModelError
 from tellapart.models.torch.backend import import_torch
-from tellapart.models.torch.checkpoint import InertObject, read_checkpoint, read_state_dict
+from tellapart.models.torch.checkpoint import InertObject, read_checkpoint, read_state_dict, split_part
 
 torch = import_torch()
 
@@ -213,3 +213,66 @@ def test_what_is_no_state_dict_is_refused_in_one_line(tmp_path: Path, kind: str)
     with raises(ModelError, message) as caught:
         read_state_dict(tmp_path / name)
     assert "\n" not in str(caught.value)
+
+
+def twice(kind: str) -> dict[str, Any]:
+    """A training checkpoint with its plain weights and their average, by the name of the code that writes it."""
+    plain = {"a": torch.ones(2), "b": torch.zeros(3)}
+    mean = {"a": torch.full((2,), 5.0), "b": torch.full((3,), 7.0)}
+    wrapped = {"n_averaged": torch.tensor(9), **{f"module.{name}": tensor for name, tensor in mean.items()}}
+    return {
+        "open_clip": {"epoch": 3, "state_dict": plain, "ema_state_dict": mean},
+        "timm": {"state_dict": plain, "state_dict_ema": mean, "optimizer": {"state": {0: {"exp_avg": mean["a"]}}}},
+        "moco": {"model": plain, "model_ema": {"decay": 0.99, "module": mean}},
+        "yolo": {"model": plain, "ema": mean, "updates": 10},
+        "torch": {"model_state_dict": plain, "averaged_model": wrapped},
+        "fairseq": {"model": plain, "args": argparse.Namespace(arch="x"), "extra_state": {"epoch": 1, "ema": mean}},
+        "lightning": {"state_dict": plain, "callbacks": {"EMA": {"decay": 0.9, "ema_state_dict": mean}}},
+    }[kind]
+
+
+KINDS = ["open_clip", "timm", "moco", "yolo", "torch", "fairseq", "lightning"]
+
+
+@BOTH
+@pytest.mark.parametrize("kind", KINDS)
+def test_weights_that_are_there_twice_are_named_and_each_can_be_taken(tmp_path: Path, kind: str, legacy: bool) -> None:
+    path = save(twice(kind), tmp_path / "x.pt", legacy)
+    read, mean = read_checkpoint(path), read_checkpoint(path, part="ema")
+    assert (read.tensors["a"].tolist(), mean.tensors["a"].tolist()) == ([1, 1], [5, 5])
+    assert list(mean.tensors) == ["a", "b"]
+    assert (read.others, mean.others) == ((mean.part,), (read.part,))
+    check_facts(read.weights, repr(read.part), mean.part, f"x.pt#{mean.part}")
+    assert torch.equal(read_checkpoint(path, part=mean.part).tensors["b"], mean.tensors["b"])
+    assert torch.equal(read_checkpoint(path, part=read.part).tensors["b"], read.tensors["b"])
+    with raises(ModelError, "'best'", read.part, mean.part, path):
+        read_checkpoint(path, part="best")
+    with raises(ModelError, f"{path}#{read.part}", f"{path}#{mean.part}"):
+        read.expect_one(str(path))
+    read.expect_one(f"{path}#ema")
+
+
+def test_weights_that_are_there_once_have_no_part_to_say(tmp_path: Path) -> None:
+    path = save(
+        {"state_dict": {"a": torch.ones(2)}, "optimizer": {"state": {0: {"a": torch.ones(2)}}}},
+        tmp_path / "x.pt",
+        False,
+    )
+    assert (read_checkpoint(path).weights, read_checkpoint(path).others) == ("", ())
+    with raises(ModelError, "'ema'", "state_dict", path):
+        read_checkpoint(path, part="ema")
+
+
+def test_an_average_alone_is_named_and_not_taken(tmp_path: Path) -> None:
+    path = save({"ema_state_dict": {"a": torch.ones(2)}, "epoch": 1}, tmp_path / "x.pt", legacy=False)
+    with raises(ModelError, path, "ema_state_dict", "x.pt#PART"):
+        read_checkpoint(path)
+    assert read_checkpoint(path, part="ema").tensors["a"].tolist() == [1, 1]
+
+
+def test_a_part_follows_the_file_unless_the_file_has_that_name(tmp_path: Path) -> None:
+    odd = tmp_path / "run#3.pt"
+    assert split_part(str(odd)) == (str(tmp_path / "run"), "3.pt")
+    odd.touch()
+    assert split_part(str(odd)) == (str(odd), "")
+    assert split_part(f"{odd}#ema") == (str(odd), "ema")

@@ -37,6 +37,7 @@ from tellapart.models.torch.backend import (
     weights_fingerprint,
 )
 from tellapart.models.torch.backend import forward as compute
+from tellapart.models.torch.checkpoint import split_part
 from tellapart.models.vectors import dot_products, normalise
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def _name_preparation(config: Mapping[str, Any]) -> str:
 
 def _checkpoint_files(name: str) -> list[Path] | None:
     _, at, path = name.partition("@")
-    file = Path(path).expanduser()
+    file = Path(split_part(path)[0]).expanduser()
     if not at or not file.is_file():
         return None
     # The files near a checkpoint may show how it was trained.
@@ -128,6 +129,7 @@ OPEN_CLIP = ModelPrefix(
         "open_clip:ARCH@FILE": "a checkpoint of an open_clip architecture; ViT-B-32-quickgelu@FILE if fine-tuned from "
         "OpenAI's",
         "open_clip:ARCH/TAG@FILE": "a checkpoint fine-tuned from the weights of that tag, or a folder of peft's LoRA",
+        "open_clip:ARCH@FILE#ema": "the averaged weights of a checkpoint that holds both; #PART is any of its entries",
     },
     load,
     _checkpoint_files,
@@ -137,7 +139,7 @@ HF_HUB = ModelPrefix({"hf-hub:ORG/REPO": "a model of open_clip on the hub"}, loa
 LOCAL_DIR = ModelPrefix(
     {"local-dir:PATH": "a folder with open_clip_config.json, of any architecture, and one file of weights"},
     load,
-    lambda name: files_below(name.removeprefix(FOLDER)),
+    lambda name: files_below(split_part(name.removeprefix(FOLDER))[0]),
     takes=_TAKES,
 )
 
@@ -160,6 +162,7 @@ class OpenClipEncoder:
         preparation: names the way from pixels to a prepared image; models that crop alike share it.
         logit_scale: the factor of its cosines in training.
         texts: the rule by which captions are changed before the tokenizer reads them; empty if there is none.
+        weights: which part of its file they are, if that holds others; else empty.
         truncated: how many of the texts encoded so far were longer than the context and lost their end.
     """
 
@@ -172,6 +175,7 @@ class OpenClipEncoder:
     ) -> None:
         self.truncated = 0
         self.activation, self.texts, self.device = parts.activation, parts.texts, runtime.device
+        self.weights = parts.checkpoint.weights if parts.checkpoint else ""
         self.logit_scale = float(read_attribute(parts.model, "logit_scale").detach().exp())
         self._size = _ON_CPU if runtime.device == "cpu" else _ELSEWHERE
         self.batch_size = 4 * self._size

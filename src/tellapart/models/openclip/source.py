@@ -14,6 +14,7 @@ from tellapart.errors import ModelError, UnknownNameError
 from tellapart.models.hub import fetch_file
 from tellapart.models.openclip.library import import_open_clip
 from tellapart.models.purpose import MODULES
+from tellapart.models.torch.checkpoint import split_part
 from tellapart.models.torch.peft_adapter import PeftAdapter, find_adapter
 
 __all__ = ["CONFIG", "FOLDER", "HUB", "NEW_ARCHITECTURE", "TAG", "WEIGHTS_SUFFIXES", "Source", "name_forms", "resolve"]
@@ -43,6 +44,7 @@ class Source:
         checkpoint: the file of the weights.
         preprocessing: `mean`, `std`, `interpolation`, `resize_mode` and other settings of its authors.
         adapter: merged into the weights.
+        part: the entry of the checkpoint that is meant, if the name ends in `#PART`.
     """
 
     name: str
@@ -51,6 +53,7 @@ class Source:
     checkpoint: Path
     preprocessing: Mapping[str, Any]
     adapter: PeftAdapter | None = None
+    part: str = ""
 
 
 def resolve(name: str) -> Source:
@@ -69,23 +72,28 @@ def resolve(name: str) -> Source:
       If it is the folder of peft's adapter, the tag's weights are its base; without a tag the base is the checkpoint
       that adapter_config.json names.
 
+    A checkpoint may hold its weights twice, plain and averaged: `#PART` after the file, the folder or the repository
+    names the entry, `#ema` the average.
+
     Raises:
         UnknownNameError: no such architecture or tag; the message names the nearest.
         ModelError: no such file or repository, or the activation or the preprocessing of the weights is unknown.
         MissingDependencyError: torch or open_clip is not installed.
     """
     import_open_clip()
+    place, part = split_part(name.removeprefix(FOLDER))
     if name.startswith(FOLDER):
-        return _resolve_folder(name, Path(name.removeprefix(FOLDER)).expanduser())
+        return replace(_resolve_folder(name, Path(place).expanduser()), part=part)
     if name.startswith(HUB):
-        return _resolve_repository(name, name.removeprefix(HUB))
+        return replace(_resolve_repository(name, place.removeprefix(HUB)), part=part)
     model, at, file = name.removeprefix(TAG).partition("@")
     architecture, slash, tag = _split_name(model)
     if at and (adapter := find_adapter(file)) is not None:
         base = _resolve_tag(name, architecture, tag) if slash else _base_file(name, architecture, adapter)
         return replace(base, adapter=adapter)
     if at:
-        return _resolve_checkpoint(name, architecture, tag, Path(file).expanduser())
+        file, part = split_part(file)
+        return replace(_resolve_checkpoint(name, architecture, tag, Path(file).expanduser()), part=part)
     if not slash:
         tags = _published_tags(architecture)
         known = f"a tag ({', '.join(list(tags)[:5])}{', ...' if len(tags) > 5 else ''})" if tags else "a file"
@@ -103,13 +111,14 @@ def _resolve_tag(name: str, architecture: str, tag: str) -> Source:
 
 
 def _base_file(name: str, architecture: str, adapter: PeftAdapter) -> Source:
-    base = Path(adapter.base).expanduser()
+    file, part = split_part(adapter.base)
+    base = Path(file).expanduser()
     if not base.is_file():
         raise ModelError(
             f"{name}: the base model of the adapter, {adapter.base!r}, is not a file; name the weights that it was "
             f"trained from: {TAG}{architecture}/TAG@{adapter.folder}"
         )
-    return _resolve_checkpoint(name, architecture, "", base)
+    return replace(_resolve_checkpoint(name, architecture, "", base), part=part)
 
 
 def _split_name(name: str) -> tuple[str, str, str]:
@@ -264,7 +273,13 @@ def _resolve_repository(name: str, repository: str) -> Source:
     path = _fetch_file(name, repository, (CONFIG,))
     checkpoint = _fetch_file(name, repository, _WEIGHTS)
     # The tokenizer may be another repository's: open_clip finds it through the hub id, not through the folder.
-    return Source(name, f"{FOLDER}{path.parent}", name, checkpoint, _stated_preprocessing(name, _read_config(path)))
+    return Source(
+        name,
+        f"{FOLDER}{path.parent}",
+        f"{HUB}{repository}",
+        checkpoint,
+        _stated_preprocessing(name, _read_config(path)),
+    )
 
 
 def _read_config(path: Path) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tellapart.errors import MissingDependencyError, ModelError, first_line, require
@@ -17,7 +17,7 @@ from tellapart.models.openclip.library import import_open_clip, import_towers
 from tellapart.models.openclip.lora import merge_updates
 from tellapart.models.openclip.source import FOLDER, HUB, Source
 from tellapart.models.torch.backend import import_torch
-from tellapart.models.torch.checkpoint import describe_misfit, read_state_dict
+from tellapart.models.torch.checkpoint import Checkpoint, describe_misfit, read_checkpoint
 from tellapart.models.torch.peft_adapter import merge_adapter
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ class Parts:
         transform: of `torchvision`, from a picture to a tensor.
         activation: of the transformers that open_clip builds: `QuickGELU` or `GELU`; empty if it builds none.
         texts: the rule by which captions are changed before the tokenizer; empty if they are not.
+        checkpoint: read for the weights, without its tensors; None of a caller's model.
     """
 
     model: Any
@@ -57,6 +58,7 @@ class Parts:
     tokenizer: Any
     activation: str
     texts: str = ""
+    checkpoint: Checkpoint | None = None
 
 
 def assemble(source: Source, *, texts: str = "raw") -> Parts:
@@ -89,7 +91,7 @@ def assemble(source: Source, *, texts: str = "raw") -> Parts:
         transform = open_clip.image_transform(facts["size"], is_train=False, **steps)
     _check_size(source, facts)
     activation = _activation_of(model)
-    _load_tensors(source, model.eval(), activation)
+    checkpoint = _load_tensors(source, model.eval(), activation)
     with (
         quiet_open_clip(),
         _explain_errors(source, "its tokenizer cannot be loaded", _TOKENIZER_FIX),
@@ -98,7 +100,7 @@ def assemble(source: Source, *, texts: str = "raw") -> Parts:
         tokenizer = open_clip.get_tokenizer(source.tokenizer)
     _check_tokenizer(source, model, tokenizer)
     rule, _ = caption_rule(is_siglip(model, tokenizer), tokenizer, texts)
-    return Parts(model, transform, tokenizer, activation, rule)
+    return Parts(model, transform, tokenizer, activation, rule, replace(checkpoint, tensors={}, beside={}))
 
 
 def is_siglip(model: Any, tokenizer: Any) -> bool:
@@ -135,9 +137,10 @@ def _activation_of(model: Network) -> str:
     return " and ".join(sorted(kind.__name__ for kind in kinds & activations))
 
 
-def _load_tensors(source: Source, model: Network, activation: str) -> None:
+def _load_tensors(source: Source, model: Network, activation: str) -> Checkpoint:
     torch = import_torch()
-    tensors = read_state_dict(source.checkpoint)
+    checkpoint = read_checkpoint(source.checkpoint, part=source.part)
+    tensors: dict[str, Any] = checkpoint.tensors
     if any(key in tensors for key in _OPENAI):
         tensors = {key: tensor for key, tensor in tensors.items() if key not in _OPENAI}
         if activation != "QuickGELU":
@@ -160,6 +163,7 @@ def _load_tensors(source: Source, model: Network, activation: str) -> None:
     bad = next((name for name, tensor in odd_sums if not torch.isfinite(tensor).all()), None)
     if bad is not None:
         raise ModelError(f"{source.name}: {source.checkpoint.name} holds NaN or infinity, first in {bad}")
+    return checkpoint
 
 
 def _check_shapes(source: Source, model: Network, tensors: Mapping[str, Any]) -> None:

@@ -34,9 +34,15 @@ class Deferred:
     """The identity of a model that is not loaded yet, and how to load it."""
 
     def __init__(
-        self, name: str, fingerprint: str, kind: ScoreKind, load: Callable[[], Model], texts: str = ""
+        self,
+        name: str,
+        fingerprint: str,
+        kind: ScoreKind,
+        load: Callable[[], Model],
+        texts: str = "",
+        weights: str = "",
     ) -> None:
-        self.name, self.fingerprint, self.kind, self.texts = name, fingerprint, kind, texts
+        self.name, self.fingerprint, self.kind, self.texts, self.weights = name, fingerprint, kind, texts, weights
         self._load = load
         self._loaded: Model | None = None
 
@@ -72,13 +78,15 @@ def find_deferred(name: str, options: ModelOptions, store: EmbeddingStore) -> Mo
     if facts is not None and facts["kind"] in get_args(ScoreKind):
         kind: ScoreKind = facts["kind"]  # type: ignore[assignment]
         load = partial(find_model, name, options)
-        return Deferred(facts["name"], facts["fingerprint"], kind, load, facts.get("texts", ""))
+        return Deferred(
+            facts["name"], facts["fingerprint"], kind, load, facts.get("texts", ""), facts.get("weights", "")
+        )
     model = find_model(name, options)
     # Not of a model that only answers, which is asked again each time, nor of one whose prompt every record names.
     if isinstance(model, _SCORERS) and not hasattr(model, "prompt"):
-        rule = getattr(model, "texts", "")
         facts = {"name": model.name, "fingerprint": model.fingerprint, "kind": model.kind}
-        store.put_model(key, facts | ({"texts": rule} if rule else {}))
+        more = {each: text for each in ("texts", "weights") if (text := getattr(model, each, ""))}
+        store.put_model(key, facts | more)
     return model
 
 

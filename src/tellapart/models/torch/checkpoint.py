@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import pickle
 import pickletools
+import re
 import zipfile
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -21,18 +22,27 @@ import numpy as np
 
 from tellapart.data.scores import join_names
 from tellapart.data.strict_json import first_repeated
-from tellapart.errors import ModelError, first_line, quote, require
+from tellapart.errors import ModelError, first_line, plain, quote, require
 from tellapart.models.torch.backend import import_torch
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from torch import Tensor
 
-__all__ = ["Checkpoint", "InertObject", "describe_misfit", "read_checkpoint", "read_state_dict"]
+__all__ = ["Checkpoint", "InertObject", "describe_misfit", "read_checkpoint", "read_state_dict", "split_part"]
 
 #: Names that hold the state dict among a training checkpoint's other entries.
 _NESTINGS = ("state_dict", "model_state_dict", "model")
+
+#: Names of entries with averages of the weights: `ema_state_dict`, `state_dict_ema`, `model_ema`, `averaged_model`.
+_AVERAGE = re.compile(r"(^|[._])(ema|swa|averaged?|averaging|shadow)([._]|$)|ema(_fp32)?_(params|weights)")
+
+#: How deep a state dict may lie: fairseq's are `extra_state.ema`, a callback's `callbacks.NAME.state_dict`.
+_DEPTH = 3
+
+#: An entry of torch's `AveragedModel` that is no weight.
+_UPDATES = "n_averaged"
 
 #: Storage classes of torch and the dtype of their numbers.
 _STORAGES = {
@@ -90,11 +100,35 @@ class Checkpoint:
         path: the file.
         tensors: `torch.Tensor` by name, without `module.` before every name.
         beside: the entries outside the state dict (epoch, hyper-parameters, configuration); empty if there are none.
+        part: the entry that the tensors were taken from, as `state_dict`; empty if they are the whole file.
+        others: entries with further weights of the same model, as `ema_state_dict` or `extra_state.ema`.
     """
 
     path: Path
     tensors: dict[str, Tensor]
     beside: Mapping[Any, Any] = field(default_factory=dict)
+    part: str = ""
+    others: tuple[str, ...] = ()
+
+    @property
+    def weights(self) -> str:
+        """A sentence on the weights that were taken, for results; empty if the file holds no others."""
+        if not self.others:
+            return ""
+        return (
+            f"the weights are {quote(self.part)} of {self.path.name}, which also holds {join_names(self.others, 5)}: "
+            f"a model's name that ends in {self.path.name}#{plain(self.others[0])} takes the other"
+        )
+
+    def expect_one(self, name: str) -> None:
+        """Refuse weights that were taken from among several by no choice of the user's.
+
+        Raises:
+            ModelError: the file holds others, and `name` names none of them after a `#`.
+        """
+        if self.others and not split_part(name)[1]:
+            listed = " or ".join(f"{name}#{plain(part)}" for part in (self.part, *self.others)[:4])
+            raise ModelError(f"{name}: {self.path.name} holds weights {1 + len(self.others)} times; write {listed}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,25 +140,37 @@ class _Storage:
     count: int
 
 
-def read_checkpoint(path: Path | str, *, shapes_only: bool = False) -> Checkpoint:
+def split_part(name: str) -> tuple[str, str]:
+    """Split `FILE#PART` into the file and the part of it that is meant, which is empty if none is named.
+
+    >>> split_part("epoch_5.pt#ema"), split_part("epoch_5.pt")
+    (('epoch_5.pt', 'ema'), ('epoch_5.pt', ''))
+    """
+    file, _, part = name.rpartition("#")
+    return (file, part) if file and part and not Path(name).expanduser().exists() else (name, "")
+
+
+def read_checkpoint(path: Path | str, *, part: str = "", shapes_only: bool = False) -> Checkpoint:
     """Read a checkpoint: `.safetensors`, or a file of `torch.save` of any age. Nothing in it runs.
 
     A training checkpoint's nesting is undone: `state_dict`, `model_state_dict` or `model` next to epoch and optimiser,
-    and the `module.` that a data-parallel wrapper puts before every name.
+    and the `module.` that a data-parallel wrapper puts before every name. Averages of the weights (EMA) lie next to
+    them in some files; the plain ones are taken unless a part is named.
 
     Args:
         path: the file.
+        part: the entry to take: its name, or `ema` for the one with an average.
         shapes_only: read no numbers; the tensors lie on torch's device `meta`.
 
     Raises:
-        ModelError: the file is missing, damaged, or holds no state dict.
+        ModelError: the file is missing, damaged, or holds no state dict, or no such part.
         MissingDependencyError: torch or safetensors is not installed.
     """
     path = Path(path).expanduser()
     if not path.is_file():
         raise ModelError(f"{path} is {'a folder' if path.is_dir() else 'no file'}; name a checkpoint file")
     if path.suffix == ".safetensors":
-        return _find_state_dict(path, _read_safetensors(path, shapes_only))
+        return _find_state_dict(path, _read_safetensors(path, shapes_only), part)
     try:
         with path.open("rb") as file:
             content = _read_archive(path, shapes_only) if zipfile.is_zipfile(file) else _read_legacy(file, shapes_only)
@@ -134,7 +180,7 @@ def read_checkpoint(path: Path | str, *, shapes_only: bool = False) -> Checkpoin
         raise ModelError(
             f"{path} is not a checkpoint of torch.save: {first_line(error) or type(error).__name__}"
         ) from error
-    return _find_state_dict(path, content)
+    return _find_state_dict(path, content, part)
 
 
 def read_state_dict(path: Path | str, *, shapes_only: bool = False) -> dict[str, Tensor]:
@@ -153,22 +199,61 @@ def _read_safetensors(path: Path, shapes_only: bool) -> dict[str, Tensor]:
         raise ModelError(f"{path} is not a safetensors file: {first_line(error)}") from error
 
 
-def _find_state_dict(path: Path, content: object) -> Checkpoint:
-    """Find the state dict and the other entries."""
-    torch = import_torch()
+def _find_state_dict(path: Path, content: object, part: str) -> Checkpoint:
+    """Find the state dict, the other entries, and further weights."""
     if not isinstance(content, Mapping):
         raise ModelError(f"{path} holds no state dict; it holds {type(content).__name__}")
-    name = next((name for name in _NESTINGS if isinstance(content.get(name), Mapping)), None)
-    entries = content if name is None else content[name]
-    beside = {} if name is None else {key: value for key, value in content.items() if key != name}
-    tensors = {key: value for key, value in entries.items() if isinstance(value, torch.Tensor)}
-    odd = [key for key in entries if not (isinstance(key, str) and key in tensors)]
-    if odd or not tensors:
+    name = next((name for name in _NESTINGS if isinstance(content.get(name), Mapping)), "")
+    plain = _strip_wrapper(content[name] if name else content)
+    parts = dict(_list_parts(content, "", _DEPTH, set(plain)))
+    if part:
+        name = _choose_part(path, part, parts)
+    entries = parts[name] if part else plain
+    odd = [key for key in entries if not (isinstance(key, str) and _is_tensor(entries[key]))]
+    if odd or not entries:
         first = f": {len(odd)} of its {len(entries)} entries are no tensors, first {odd[0]!r:.60}" if odd else ""
-        raise ModelError(f"{path} holds no state dict{first}")
-    if all(key.startswith("module.") for key in tensors):
-        tensors = {key.removeprefix("module."): tensor for key, tensor in tensors.items()}
-    return Checkpoint(path, tensors, beside)
+        fix = f"; it has weights in {join_names([*parts], 5)}: name one, as {path.name}#PART" if parts else ""
+        raise ModelError(f"{path} holds no state dict{first}{fix}")
+    top = name.partition(".")[0]
+    beside = {key: value for key, value in content.items() if key != top} if name else {}
+    return Checkpoint(path, dict(entries), beside, name, tuple(each for each in parts if name and each != name))
+
+
+def _is_tensor(value: object) -> bool:
+    return isinstance(value, import_torch().Tensor)
+
+
+def _strip_wrapper(entries: Mapping[Any, Any]) -> Mapping[Any, Any]:
+    """Return a state dict without the `module.` that a wrapper puts before every name."""
+    weights = {key: value for key, value in entries.items() if key != _UPDATES}
+    if weights and all(isinstance(key, str) and key.startswith("module.") for key in weights):
+        return {key.removeprefix("module."): value for key, value in weights.items()}
+    return entries
+
+
+def _list_parts(content: Mapping[Any, Any], place: str, depth: int, names: set[Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the path and the tensors of entries with a model's weights: named as averages, or with half its names."""
+    for key, value in content.items() if depth else ():
+        path = f"{place}{key}"
+        if not isinstance(key, str) or not isinstance(value, Mapping):
+            continue
+        entries = _strip_wrapper(value)
+        if entries and all(isinstance(name, str) and _is_tensor(entries[name]) for name in entries):
+            if _AVERAGE.search(path) or key in (*_NESTINGS, "module") or 2 * len(names & set(entries)) >= len(names):
+                yield path, entries
+        else:
+            yield from _list_parts(value, f"{path}.", depth - 1, names)
+
+
+def _choose_part(path: Path, part: str, parts: Mapping[str, object]) -> str:
+    """Return the path of the part that a user names: all of it, its first or last name, or `ema`."""
+    fits = [each for each in parts if each == part]
+    fits = fits or [each for each in parts if part in (each.partition(".")[0], each.rpartition(".")[2])]
+    fits = fits or [each for each in parts if part == "ema" and _AVERAGE.search(each)]
+    if len(fits) != 1:
+        listed = join_names(fits or [*parts], 10) or "no parts, one set of weights"
+        raise ModelError(f"{path} has {len(fits) or 'no'} weights named {quote(part)}; it has {listed}")
+    return fits[0]
 
 
 class _Unpickler(pickle.Unpickler):

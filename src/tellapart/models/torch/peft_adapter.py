@@ -17,7 +17,7 @@ from tellapart.data.scores import join_names
 from tellapart.data.strict_json import load_json
 from tellapart.errors import ModelError
 from tellapart.models.torch.backend import import_torch
-from tellapart.models.torch.checkpoint import read_state_dict
+from tellapart.models.torch.checkpoint import read_checkpoint
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -109,7 +109,10 @@ def merge_adapter(name: str, model: Network, adapter: PeftAdapter, *, unused: Se
     file = next(adapter.folder / each for each in _WEIGHTS if (adapter.folder / each).is_file())
     where, modules, updated = f"{name}: {file.name}", dict(model.named_modules()), set()
     left_out = tuple(f"{part}." for part in unused)
-    for module, a, b in _list_pairs(where, read_state_dict(file)):
+    checkpoint = read_checkpoint(file)
+    if checkpoint.others:
+        raise ModelError(f"{where} holds {checkpoint.part} and {checkpoint.others[0]}; leave one of them in it")
+    for module, a, b in _list_pairs(where, checkpoint.tensors):
         if module.startswith(left_out) and module not in modules:
             continue
         layer = modules.get(module.replace(".base_layer", ""))

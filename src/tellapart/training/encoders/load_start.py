@@ -7,6 +7,7 @@ from pathlib import Path
 from tellapart.errors import DataError, ModelError
 from tellapart.models.find import declared_prefix
 from tellapart.models.fusion.prefix import FusionPrefix
+from tellapart.models.torch.checkpoint import split_part
 from tellapart.training.config import StartSettings
 from tellapart.training.encoders.fusion_encoder import open_fusion
 from tellapart.training.encoders.new_model import NEW, new_model_facts, write_new_model
@@ -127,6 +128,6 @@ def resolve_name(name: str, home: Path) -> str:
     """
     prefix, colon, path = name.partition(":")
     known = prefix in {"folder", "local-dir", "hf", "new", "compact"}
-    if colon and (known or isinstance(declared_prefix(name), FusionPrefix)) and (home / path).exists():
+    if colon and (known or isinstance(declared_prefix(name), FusionPrefix)) and (home / split_part(path)[0]).exists():
         return f"{prefix}:{home / path}"
     return str(home / name) if (home / name / "config.json").is_file() else name

@@ -33,13 +33,16 @@ def open_openclip(name: str, device: str) -> TrainableOpenClip:
 
     Raises:
         UnknownNameError: no such architecture or tag.
-        ModelError: its files are missing or do not fit each other, or the device is not available.
+        ModelError: its files are missing or do not fit each other, its checkpoint holds several weights and none is
+            named, or the device is not available.
     """
     options = ModelOptions(device=device)
     runtime(options)
     source = resolve(name)
     config = import_open_clip().get_model_config(source.architecture)
     parts = assemble(source)
+    if parts.checkpoint is not None:
+        parts.checkpoint.expect_one(name)
     parts.model.to(device)
     return TrainableOpenClip(source, parts, config, device)
 
