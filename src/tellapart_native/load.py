@@ -74,7 +74,7 @@ def load_native(family: NativeFamily, name: str, options: ModelOptions) -> Nativ
     if reading.read == "likelihood":
         check_ends(name, preparation.texts)
     model = make_model(TorchFusionEncoder(name, halves, preparation, where, reading=reading.read), halves)
-    model.weights = opened.checkpoint.weights
+    model.provenance = opened.checkpoint.weights
     return model
 
 

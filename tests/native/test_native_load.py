@@ -106,9 +106,9 @@ def test_of_plain_and_averaged_weights_each_can_be_taken(tmp_path: Path) -> None
             find_model(name, options) for name in (both, f"{both}#ema", f"albef:{tmp_path / 'mean.pth'}")
         )
         assert named.fingerprint == alone.fingerprint != taken.fingerprint
-        check_facts(taken.weights, "'model'", "model_ema.module")  # type: ignore[attr-defined]
-        check_facts(named.weights, "'model_ema.module'", "model")  # type: ignore[attr-defined]
-        assert not alone.weights  # type: ignore[attr-defined]
+        check_facts(taken.provenance, "'model'", "model_ema.module")  # type: ignore[attr-defined]
+        check_facts(named.provenance, "'model_ema.module'", "model")  # type: ignore[attr-defined]
+        assert not alone.provenance  # type: ignore[attr-defined]
     with raises(ModelError, "'best'", "model", "model_ema.module"):
         find_model(f"{both}#best")
     prefix = find_prefix(both)

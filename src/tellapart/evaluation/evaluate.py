@@ -256,8 +256,8 @@ def evaluate(
         notes += (f"each video is read as {session.frames} frames, evenly spread",)
     if isinstance(subject, NoteTaker):
         notes += subject.take_notes()
-    if weights := getattr(subject, "weights", ""):
-        notes += (weights,)
+    if provenance := getattr(subject, "provenance", ""):
+        notes += (provenance,)
     if unstored := getattr(subject, "unstored", ""):
         notes += (unstored,)
     update = {"seconds": time.monotonic() - started, "notes": notes}

@@ -334,7 +334,7 @@ def _open_records(models: Sequence[Model], dtypes: Sequence[str], settings: Sett
             reading=options_beside(given, settings.models, asked).reading,
             prompt=getattr(getattr(model, "prompt", None), "label", None),
             texts=getattr(model, "texts", None) or None,
-            weights=getattr(model, "weights", None) or None,
+            provenance=getattr(model, "provenance", None) or None,
             file=None if (file := getattr(model, "file", None)) is None else locate(file, folder, hashed=True),
         )
         for given, name, model, chosen, folder in zip(settings.models, names, models, dtypes, folders, strict=True)

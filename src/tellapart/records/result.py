@@ -279,7 +279,8 @@ class ModelRecord(Record):
         reading: which of its readings was scored, if one was asked for.
         prompt: name and version of the prompt, if it is asked in words.
         texts: how captions were changed before its tokenizer read them, if a library and the authors differ.
-        weights: which part of its checkpoint was read, if that holds others: plain weights and their average.
+        provenance: which weights of its checkpoint were read, if that holds others (their average), or where its text
+            tower is read, if transformers would read it elsewhere.
         file: the user's file of Python that defines it, if it is in one.
     """
 
@@ -290,7 +291,7 @@ class ModelRecord(Record):
     reading: str | None = None
     prompt: str | None = None
     texts: str | None = None
-    weights: str | None = None
+    provenance: str | None = None
     file: Located | None = None
 
     @property

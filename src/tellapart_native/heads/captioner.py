@@ -32,7 +32,7 @@ class NativeCaptioner:
         batch_size: pairs that are best given at once.
     """
 
-    weights = ""
+    provenance = ""
     kind: ScoreKind = "similarity"  # a log-probability: no logit of a match, and no probability
 
     def __init__(self, encoder: TorchFusionEncoder) -> None:

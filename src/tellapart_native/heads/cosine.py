@@ -29,7 +29,7 @@ class CosineScorer:
 
     kind: ScoreKind = "similarity"
     ranks_by_cosine = True
-    weights = ""
+    provenance = ""
 
     def __init__(self, encoder: TorchFusionEncoder) -> None:
         self.name, self.fingerprint, self.parameters = encoder.name, encoder.fingerprint, encoder.parameters

@@ -30,7 +30,7 @@ class FusionHead:
         cache_bytes: bound of all states kept, in bytes.
     """
 
-    weights = ""
+    provenance = ""
 
     def __init__(self, encoder: TorchFusionEncoder, *, cache_bytes: int = CACHE_BYTES) -> None:
         self.encoder = encoder

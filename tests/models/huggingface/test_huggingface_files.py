@@ -161,3 +161,21 @@ def test_no_code_of_a_model_is_run(
     with raises(ModelError, "CLIPModel", "weights"):
         loaded(elsewhere)
     assert not ran.exists()
+
+
+def test_a_single_file_beside_other_shards_is_refused(saved: Callable[[str], Path], tmp_path: Path) -> None:
+    folder = copied(saved("clip"), tmp_path)
+    model = tiny_models.transformers().CLIPModel.from_pretrained(folder)
+    model.save_pretrained(tmp_path / "shards", max_shard_size="20KB")
+    for file in (tmp_path / "shards").glob("model*"):
+        shutil.copy(file, folder)
+    vectors = loaded(saved("clip")).encode_texts(TEXTS)
+    np.testing.assert_array_equal(loaded(folder).encode_texts(TEXTS), vectors)  # equal numbers, whichever is read
+    rewrite(folder, lambda tensors: tensors["logit_scale"].add_(1))
+    with raises(ModelError, folder, "model.safetensors", "model.safetensors.index.json", "logit_scale"):
+        loaded(folder)
+    next(folder.glob("model-00001-of-*")).unlink()  # what is left of the shards is no model
+    loaded(folder)
+    (folder / "model.safetensors").unlink()
+    with raises(ModelError, folder):
+        loaded(folder)

@@ -299,7 +299,7 @@ def test_of_plain_and_averaged_weights_a_record_names_those_that_were_read(
             measured = read_result(out)
             (note,) = (each for each in measured.benchmarks["demo"].notes if "epoch_2.pt" in each)
             check_facts(note, taken, "epoch_2.pt")
-            assert measured.model.weights == note, cache
+            assert measured.model.provenance == note, cache
     with raises(ModelError, "'teacher'", "state_dict", "ema_state_dict"):
         find_model(f"open_clip:tiny-gelu@{file}#teacher")
 

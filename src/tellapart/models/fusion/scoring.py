@@ -106,8 +106,8 @@ class FusionScorer:
     """
 
     batch_size = _CHUNK
-    #: Which part of its file the weights are, in a sentence, if the file holds others.
-    weights = ""
+    #: A sentence on its files for results: which weights were taken, if there were others.
+    provenance = ""
 
     def __init__(self, encoder: HalfEncoder, *, cache_bytes: int = CACHE_BYTES) -> None:
         if cache_bytes < 0:

@@ -31,6 +31,7 @@ from tellapart.models.huggingface.towers import (
     find_towers,
     fit_towers,
     is_siglip,
+    pool_at_end,
 )
 from tellapart.models.protocols import Pixels, Vectors
 from tellapart.models.torch.backend import (
@@ -147,6 +148,7 @@ class HuggingFaceDual:
     Attributes:
         batch_size: samples that are best given at once: some forward passes, so that texts of one length meet.
         texts: the rule by which captions are changed before the tokenizer reads them; empty if there is none.
+        provenance: where its text tower reads a text, if transformers would read it elsewhere; else empty.
         truncated: how many of the texts encoded so far were longer than the context and lost their end.
     """
 
@@ -172,6 +174,7 @@ class HuggingFaceDual:
         self.truncated = 0
         self.parameters = parameter_count(model)
         self._model, self._towers, self._where = model, towers, where
+        self.provenance = pool_at_end(name, model, processor.tokenizer, held=fingerprint is not None)
         length = context_length(name, model.config, processor.tokenizer, towers)
         self.texts, clean = caption_rule(is_siglip(towers), processor.tokenizer, texts)
         self._texts = TokenReader(processor.tokenizer, length, whole=towers.whole, clean=clean)

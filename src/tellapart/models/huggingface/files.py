@@ -17,6 +17,7 @@ from tellapart.data.strict_json import load_json
 from tellapart.errors import ModelError, first_sentence, require
 from tellapart.models.hub import fetch_file, reach_hub
 from tellapart.models.torch.backend import Runtime, guard_torch_load, import_torch
+from tellapart.models.torch.checkpoint import read_state_dict
 from tellapart.models.torch.peft_adapter import find_adapter, merge_adapter
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ __all__ = [
     "load_tokenizer",
     "load_weights",
     "loading",
+    "refuse_other_shards",
     "processor_facts",
     "quiet",
     "read_config",
@@ -47,6 +49,9 @@ _COUNTERS = re.compile(r"(^|\.)(position_ids|token_type_ids)$")
 #: Fields of a configuration about its file and the library that wrote it, not about the model.
 _INCIDENTAL = {"_name_or_path", "name_or_path", "transformers_version", "architectures", "dtype", "torch_dtype"}
 _INCIDENTAL |= {"processor_class", "_processor_class", "image_processor_type", "feature_extractor_type", "auto_map"}
+
+#: Files of weights that transformers reads before the shards that an index of the same name lists.
+_SINGLE = ("model.safetensors", "pytorch_model.bin")
 
 _WEIGHTS = "expected model.safetensors, whole or in shards, that was saved as the class that config.json names"
 _ORIGINAL = "the model that it was trained from"
@@ -141,9 +146,11 @@ def load_weights(
         config: in place of the source's, for a class that transformers does not have.
 
     Raises:
-        ModelError: weights are missing, unexpected or of another shape, or the files cannot be read.
+        ModelError: weights are missing, unexpected or of another shape, the files cannot be read, or the folder has
+            other weights in shards.
         MissingDependencyError: torch or transformers is not installed.
     """
+    refuse_other_shards(source)
     kind = getattr(import_transformers(), architecture) if isinstance(architecture, str) else architecture
     with loading(source, f"cannot be loaded as {kind.__name__}", _WEIGHTS):
         model, report = kind.from_pretrained(
@@ -175,6 +182,42 @@ def load_weights(
         if hasattr(holder := model.get_submodule(owner), leaf):
             setattr(holder, leaf, None)
     return model.eval().requires_grad_(False).to(runtime.device)
+
+
+def refuse_other_shards(source: str) -> None:
+    """Refuse a folder with a single file of weights and an index of shards, if their numbers differ.
+
+    transformers reads the single file; one of the two is a leftover, and no file names it.
+
+    Raises:
+        ModelError: they differ; or one of them is damaged.
+    """
+    folder = Path(_expand_source(source))
+    for single in _SINGLE:
+        index = folder / f"{single}.index.json"
+        if not ((folder / single).is_file() and index.is_file()):
+            continue
+        content = load_json(index, error=ModelError)
+        listed = content.get("weight_map") if isinstance(content, dict) else None
+        shards = sorted({str(shard) for shard in (listed.values() if isinstance(listed, dict) else ())})
+        if not shards or not all(Path(shard).name == shard and (folder / shard).is_file() for shard in shards):
+            continue  # an index alone can be read by nobody
+        if differing := _find_differing(folder / single, [folder / shard for shard in shards]):
+            raise ModelError(
+                f"{source} holds two models, {single} and {len(shards)} shards of {index.name}; they differ, first in "
+                f"{differing}: transformers reads {single}; move the other one out of the folder"
+            )
+
+
+def _find_differing(single: Path, shards: Sequence[Path]) -> str:
+    """Return the name of a tensor that differs between a file and the shards, or is in one of them; empty if none."""
+    tensors = read_state_dict(single)
+    for shard in shards:
+        for name, tensor in read_state_dict(shard).items():
+            held = tensors.pop(name, None)
+            if held is None or held.dtype != tensor.dtype or not import_torch().equal(held, tensor):
+                return name
+    return next(iter(tensors), "")
 
 
 def load_processor(source: str) -> ProcessorMixin:

@@ -20,7 +20,19 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase, ProcessorMixin
 
-__all__ = ["LEGACY_END", "TOWERS", "Tower", "Towers", "context_length", "find_towers", "fit_towers", "is_siglip"]
+    from tellapart.models.torch.network import Network
+
+__all__ = [
+    "LEGACY_END",
+    "TOWERS",
+    "Tower",
+    "Towers",
+    "context_length",
+    "find_towers",
+    "fit_towers",
+    "is_siglip",
+    "pool_at_end",
+]
 
 Batch = Mapping[str, "Tensor"]  # by the names of inputs
 Tower = Callable[["PreTrainedModel", Batch], "Tensor"]
@@ -129,6 +141,9 @@ _LONGEST = 2**16
 #: OpenAI's configurations name this as the end of the text; transformers then takes the highest token of a text.
 LEGACY_END = 2
 
+#: Folders of transformers with towers of that rule, and with towers that take the highest token in any case.
+_LEGACY, _HIGHEST = frozenset({"clip", "clipseg", "groupvit", "x_clip"}), frozenset({"owlvit", "owlv2"})
+
 #: Architecture (a class of transformers) -> its towers, if they need more than `get_image_features` and
 #: `get_text_features` on texts of any padding.
 TOWERS: Mapping[str, Towers] = MappingProxyType(
@@ -175,7 +190,8 @@ def find_towers(architecture: str) -> Towers | None:
     kind: Any = getattr(import_transformers(), architecture, None)
     if not all(hasattr(kind, name) for name in ("get_image_features", "get_text_features")):
         return None
-    return Towers(kind.config_class.model_type, _image_features, _text_features, tested=False)
+    pools = _folder_of(kind) in _LEGACY
+    return Towers(kind.config_class.model_type, _image_features, _text_features, pools_at_end=pools, tested=False)
 
 
 def fit_towers(towers: Towers, model: PreTrainedModel, processor: ProcessorMixin) -> Towers:
@@ -185,6 +201,45 @@ def fit_towers(towers: Towers, model: PreTrainedModel, processor: ProcessorMixin
     padded = any(isinstance(part, nn.Embedding) and part.padding_idx is not None for part in positions)
     own = getattr(processor, "text_kwargs", None) or {}
     return replace(towers, padded_positions=padded, limit=own.get("max_length"))
+
+
+def _folder_of(kind: type) -> str:
+    """Return the folder of transformers that a class comes from: `clip`."""
+    return kind.__module__.split(".")[-2] if kind.__module__.startswith("transformers.models.") else ""
+
+
+def pool_at_end(name: str, model: Network, tokenizer: PreTrainedTokenizerBase, *, held: bool = False) -> str:
+    """Have CLIP's text towers read a text at the tokenizer's end of it, if tokens were added behind that.
+
+    With OpenAI's configuration transformers takes the highest token for the end: an added word, or padding.
+
+    Args:
+        name: of the model, for the error.
+        model: its towers, and its configuration, are changed if that moves a number.
+        tokenizer: of transformers.
+        held: the model is a caller's, and is not changed.
+
+    Returns:
+        A sentence for results; empty if nothing changed.
+
+    Raises:
+        ModelError: the tower would read added tokens, and cannot be changed.
+    """
+    end, highest = tokenizer.eos_token_id, max(tokenizer.get_vocab().values())
+    if end is None or highest <= end:
+        return ""
+    kinds = [(part, _folder_of(type(part))) for part in model.modules()]
+    legacy = [part for part, kind in kinds if kind in _LEGACY and getattr(part, "eos_token_id", None) == LEGACY_END]
+    if (held and legacy) or any(kind in _HIGHEST for _, kind in kinds):
+        fix = f"set eos_token_id = {end} on its text tower" if legacy else "remove them from its tokenizer"
+        raise ModelError(
+            f"{name}: its text tower reads a text at the highest token, and its tokenizer ends texts with {end} and has "
+            f"added tokens up to {highest}; {fix}"
+        )
+    for part in legacy:
+        part.eos_token_id = part.config.eos_token_id = text_config(model.config).eos_token_id = end
+    read = f"texts are read at the tokenizer's end token, {end}; transformers takes the highest, up to {highest}"
+    return f"{read}, for the eos_token_id {LEGACY_END} of config.json" if legacy else ""
 
 
 def context_length(name: str, config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase, towers: Towers) -> int:
@@ -201,7 +256,8 @@ def context_length(name: str, config: PreTrainedConfig, tokenizer: PreTrainedTok
             f"{name}: its tokenizer pads with token {tokenizer.pad_token_id}, its text encoder expects "
             f"{text.pad_token_id}; set pad_token in tokenizer_config.json"
         )
-    if towers.pools_at_end and text.eos_token_id not in {LEGACY_END, tokenizer.eos_token_id}:
+    legacy = {LEGACY_END} if towers.model_type in _LEGACY else set()
+    if towers.pools_at_end and text.eos_token_id not in {tokenizer.eos_token_id, *legacy}:
         raise ModelError(
             f"{name}: its tokenizer ends a text with token {tokenizer.eos_token_id}, and its text encoder looks for "
             f"{text.eos_token_id} there; set eos_token_id of text_config in config.json to the tokenizer's"

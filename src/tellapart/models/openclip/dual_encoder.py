@@ -162,7 +162,7 @@ class OpenClipEncoder:
         preparation: names the way from pixels to a prepared image; models that crop alike share it.
         logit_scale: the factor of its cosines in training.
         texts: the rule by which captions are changed before the tokenizer reads them; empty if there is none.
-        weights: which part of its file they are, if that holds others; else empty.
+        provenance: which part of its file the weights are, if that holds others; else empty.
         truncated: how many of the texts encoded so far were longer than the context and lost their end.
     """
 
@@ -175,7 +175,7 @@ class OpenClipEncoder:
     ) -> None:
         self.truncated = 0
         self.activation, self.texts, self.device = parts.activation, parts.texts, runtime.device
-        self.weights = parts.checkpoint.weights if parts.checkpoint else ""
+        self.provenance = parts.checkpoint.weights if parts.checkpoint else ""
         self.logit_scale = float(read_attribute(parts.model, "logit_scale").detach().exp())
         self._size = _ON_CPU if runtime.device == "cpu" else _ELSEWHERE
         self.batch_size = 4 * self._size

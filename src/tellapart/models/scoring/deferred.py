@@ -40,9 +40,9 @@ class Deferred:
         kind: ScoreKind,
         load: Callable[[], Model],
         texts: str = "",
-        weights: str = "",
+        provenance: str = "",
     ) -> None:
-        self.name, self.fingerprint, self.kind, self.texts, self.weights = name, fingerprint, kind, texts, weights
+        self.name, self.fingerprint, self.kind, self.texts, self.provenance = name, fingerprint, kind, texts, provenance
         self._load = load
         self._loaded: Model | None = None
 
@@ -79,13 +79,13 @@ def find_deferred(name: str, options: ModelOptions, store: EmbeddingStore) -> Mo
         kind: ScoreKind = facts["kind"]  # type: ignore[assignment]
         load = partial(find_model, name, options)
         return Deferred(
-            facts["name"], facts["fingerprint"], kind, load, facts.get("texts", ""), facts.get("weights", "")
+            facts["name"], facts["fingerprint"], kind, load, facts.get("texts", ""), facts.get("provenance", "")
         )
     model = find_model(name, options)
     # Not of a model that only answers, which is asked again each time, nor of one whose prompt every record names.
     if isinstance(model, _SCORERS) and not hasattr(model, "prompt"):
         facts = {"name": model.name, "fingerprint": model.fingerprint, "kind": model.kind}
-        more = {each: text for each in ("texts", "weights") if (text := getattr(model, each, ""))}
+        more = {each: text for each in ("texts", "provenance") if (text := getattr(model, each, ""))}
         store.put_model(key, facts | more)
     return model
 

@@ -58,7 +58,7 @@ class SentenceTransformerDual:
         self.parameters, self.batch_size = parameter_count(model), 4 * library.size
         #: Scores rise with the cosine of the vectors, so that a gallery can be ranked by it.
         self.ranks_by_cosine = model.similarity_fn_name == "cosine"
-        self._library = library
+        self._library, self.provenance = library, library.provenance
         default = {"prompt": model.prompts.get(model.default_prompt_name)}
         self._query, self._document = (default, default) if reading == "encode" else roles(model)
 

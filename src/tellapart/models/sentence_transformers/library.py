@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tellapart.errors import ModelError, first_sentence
 from tellapart.models.huggingface.files import config_facts, processor_facts, quiet, tokenizer_facts
+from tellapart.models.huggingface.towers import pool_at_end
 from tellapart.models.protocols import Pixels
 from tellapart.models.torch.backend import (
     Runtime,
@@ -21,6 +22,7 @@ from tellapart.models.torch.backend import (
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder, SentenceTransformer
+    from transformers import PreTrainedTokenizerBase
 
     from tellapart.models.torch.network import Network
 
@@ -51,6 +53,10 @@ class Library:
     Attributes:
         size: samples in one forward pass.
         truncated: texts so far that were longer than the model's limit and lost their end.
+        provenance: where a CLIP among its parts reads a text, if transformers would read it elsewhere; else empty.
+
+    Raises:
+        ModelError: a CLIP of a caller's would read added tokens.
     """
 
     def __init__(
@@ -59,6 +65,9 @@ class Library:
         self.source, self.model, self.where = source, model, where
         self.size = _ON_CPU if where.device == "cpu" else _ELSEWHERE
         self.truncated = 0
+        held = identity is not None
+        pooled = [pool_at_end(source, part, own, held=held) for part in model.modules() if (own := _tokenizer_of(part))]
+        self.provenance = "; ".join(filter(None, pooled))
         self._lock = Lock()  # a tokenizer's settings are changed by a call
         self._identity = identity
 
@@ -143,6 +152,12 @@ def as_picture(pixels: Pixels) -> dict[str, Any]:
     return {"image": Image.fromarray(pixels)}
 
 
+def _tokenizer_of(part: Network) -> PreTrainedTokenizerBase | None:
+    """Return the tokenizer of a part that reads texts by a network of transformers."""
+    tokenizer = getattr(getattr(part, "processor", None), "tokenizer", getattr(part, "tokenizer", None))
+    return tokenizer if hasattr(tokenizer, "special_tokens_map") else None
+
+
 def _batch_shape(features: Features) -> tuple[Any, ...]:
     """Return the traits that all samples of a batch must share: shapes and dtypes of tensors, and all other values."""
     torch = import_torch()
@@ -162,7 +177,7 @@ def _module_facts(module: Network) -> object:
     processor = getattr(module, "processor", None)
     if hasattr(processor, "image_processor"):
         facts["processor"] = processor_facts(processor)
-    elif hasattr(tokenizer := getattr(module, "tokenizer", None), "special_tokens_map"):
+    elif (tokenizer := _tokenizer_of(module)) is not None:
         facts["processor"] = tokenizer_facts(tokenizer)
     facts["chat"] = str(getattr(processor, "chat_template", None))
     return facts

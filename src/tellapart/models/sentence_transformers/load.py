@@ -14,7 +14,7 @@ from tellapart.data.scores import join_names
 from tellapart.data.strict_json import load_json
 from tellapart.errors import ModelError, require
 from tellapart.models.fusion.scoring import FusionScorer
-from tellapart.models.huggingface.files import find_file, import_transformers, loading
+from tellapart.models.huggingface.files import find_file, import_transformers, loading, refuse_other_shards
 from tellapart.models.options import ModelOptions
 from tellapart.models.prefix import ModelPrefix, files_below
 from tellapart.models.protocols import Model, Pixels
@@ -148,6 +148,7 @@ def _all_weights(source: str) -> Iterator[None]:
 
     def load_checked(kind: type[Any], /, *arguments: object, **options: object) -> Any:
         asked = options.pop("output_loading_info", False)
+        refuse_other_shards(str(arguments[0]))
         model, report = original.__func__(kind, *arguments, output_loading_info=True, **options)
         lost = sorted({*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])})
         if lost:

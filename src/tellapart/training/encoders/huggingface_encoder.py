@@ -12,7 +12,7 @@ from tellapart.models.huggingface.dual_encoder import HuggingFaceDual
 from tellapart.models.huggingface.files import load_processor, load_weights, quiet, read_config
 from tellapart.models.huggingface.images import check_images, image_inputs
 from tellapart.models.huggingface.tokens import TokenReader
-from tellapart.models.huggingface.towers import Towers, context_length, find_towers, is_siglip
+from tellapart.models.huggingface.towers import Towers, context_length, find_towers, is_siglip, pool_at_end
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Pixels
 from tellapart.models.torch.backend import Runtime, import_torch, runtime
@@ -50,6 +50,7 @@ class TrainableHuggingFace(TrainableDual):
         self._name, self._processor, self._towers, self._where = name, processor, towers, where
         self._image_inputs = image_inputs(name, processor.image_processor)
         check_images(name, model.config, self._image_inputs)
+        pool_at_end(name, model, processor.tokenizer)
         length = context_length(name, model.config, processor.tokenizer, towers)
         _, clean = caption_rule(is_siglip(towers), processor.tokenizer)
         self._texts = TokenReader(processor.tokenizer, length, whole=towers.whole, clean=clean)
