@@ -116,7 +116,7 @@ def test_two_is_no_rule_of_other_families(tmp_path: Path) -> None:
     folder = metaclip_2(tmp_path)
     assert len(loaded(folder).encode_images(pictures(2))) == 2
     tokenizer = transformers().AutoTokenizer.from_pretrained(folder)
-    tokenizer.eos_token = "<mask>"
+    tokenizer.eos_token = tokenizer.mask_token
     tokenizer.save_pretrained(folder)
     with raises(ModelError, "2", str(tokenizer.eos_token_id)):
         loaded(folder)

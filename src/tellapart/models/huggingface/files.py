@@ -35,10 +35,10 @@ __all__ = [
     "load_tokenizer",
     "load_weights",
     "loading",
-    "refuse_other_shards",
     "processor_facts",
     "quiet",
     "read_config",
+    "refuse_other_shards",
     "silent",
     "tokenizer_facts",
 ]

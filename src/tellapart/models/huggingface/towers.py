@@ -233,7 +233,7 @@ def pool_at_end(name: str, model: Network, tokenizer: PreTrainedTokenizerBase, *
     if (held and legacy) or any(kind in _HIGHEST for _, kind in kinds):
         fix = f"set eos_token_id = {end} on its text tower" if legacy else "remove them from its tokenizer"
         raise ModelError(
-            f"{name}: its text tower reads a text at the highest token, and its tokenizer ends texts with {end} and has "
+            f"{name}: its text tower reads a text at the highest token, its tokenizer ends texts with {end} and has "
             f"added tokens up to {highest}; {fix}"
         )
     for part in legacy:
