@@ -61,6 +61,7 @@ class DataConfig(_Table):
     keep_images: bool = False
     augment: Literal["none", "meter", "fiber", "open-clip"] = "none"
     share: float = Field(default=1.0, gt=0, le=1)
+    duplicates: Literal["masked", "negatives"] = "masked"
     take: list[Annotated[float, Field(gt=0, le=1)]] = []
 
     @model_validator(mode="after")
@@ -279,6 +280,8 @@ class TrainConfig(_Table):
             del values["optimiser"]["decayed"]
         if self.batch_norm == "batch":  # as this one is
             del values["batch_norm"]
+        if self.data.duplicates == "negatives":  # likewise, and this is how they were trained
+            del values["data"]["duplicates"]
         revised = [f"{term.name} {term.loss.revision}" for term in self.loss_terms() if term.loss.revision > 1]
         return hashlib.sha256(json.dumps([values, *facts, *revised], sort_keys=True).encode()).hexdigest()[:16]
 

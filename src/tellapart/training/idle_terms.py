@@ -18,6 +18,7 @@ __all__ = ["ENDS", "IDLE_STEPS", "NOT_TERMS", "describe_idle", "find_idle_terms"
 ENDS = ("validation_low", "validation_high")
 #: Fields of a log's line that are not terms of the loss.
 NOT_TERMS = {"step", "gradient_norm", "learning_rate", "scale", "moved_loss", "moved_gradient", "lora_layers", *ENDS}
+NOT_TERMS |= {"rows_same_caption", "rows_same_picture", "texts_cut"}
 
 #: Steps after which a term that was always 0 is named.
 IDLE_STEPS = 50

@@ -32,6 +32,7 @@ from tellapart.training.checkpoint import (
 from tellapart.training.config import OptimiserConfig, TrainConfig
 from tellapart.training.data.augmentation import find_augmentation
 from tellapart.training.data.batch_order import BatchOrder
+from tellapart.training.data.duplicates import Duplicates
 from tellapart.training.data.image_loader import ImageLoader
 from tellapart.training.data.rows import TrainingRows
 from tellapart.training.data.validation import better_beyond_doubt, items_right, metric_of
@@ -71,6 +72,7 @@ class Training:
     files: RunFiles
     validation: PairSet | None
     ranks: RankGroup
+    duplicates: Duplicates | None = None
 
 
 def train(training: Training, *, limit: int | None = None, progress: NotedProgress | None = None) -> TrainingState:
@@ -116,6 +118,7 @@ def train(training: Training, *, limit: int | None = None, progress: NotedProgre
 
     try:
         moved: dict[str, float] = {"lora_layers": sum(count_updated(trainable.module).values())} if config.lora else {}
+        moved |= {} if training.duplicates is None else training.duplicates.to_log()
         if plain is not None and state.step == 0 < total:
             moved |= _measure_moves(steps, plain, read_part(0), ranks)
         feed = _read_ahead(read_part, range(state.step * count, total * count))

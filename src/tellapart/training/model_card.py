@@ -74,6 +74,10 @@ def _describe_origin(record: TrainRecord) -> Iterator[str]:
         if share < 1
         else ""
     )
+    if data.duplicates is not None and (counts := data.duplicates.describe()):
+        masked = table.get("duplicates") == "masked"
+        fate = "are never each other's negatives" if masked else "counted as each other's negatives, as released"
+        yield f"Of these, {counts}. Equal captions and pictures {fate} (`data.duplicates`)."
 
 
 def _describe_validation(record: TrainRecord) -> Iterator[str]:
@@ -87,6 +91,9 @@ def _describe_validation(record: TrainRecord) -> Iterator[str]:
             f"{len(record.history)} measurements on a validation set, with {_escape_cell(value)}, ties counted as "
             f"wrong.{smoke}"
         )
+    leak = record.data.validation_leak
+    if leak is not None and leak.describe_choice():
+        yield f"{len(leak.same) + len(leak.alike):,} training images are pictures of that set, or look like one."
 
 
 def _list_settings(record: TrainRecord) -> Iterator[str]:

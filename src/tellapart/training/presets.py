@@ -6,6 +6,7 @@ Each is declared with its loss, its source and its differences from the release.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from tellapart.catalog import LOSSES, names, nearest
@@ -15,10 +16,14 @@ from tellapart.training.losses.preset import Preset
 
 __all__ = ["find_preset", "list_presets", "merge_preset"]
 
+#: Released code takes equal captions, and copies of a picture, for each other's negatives.
+_RELEASED: Mapping[str, Any] = {"data": {"duplicates": "negatives"}}
+
 
 def list_presets() -> dict[str, Preset]:
     """Return the presets of every loss, by name; those of other packages' losses last.
 
+    All have `data.duplicates = "negatives"`, as the released code, unless they name it themselves.
     A loss of another package that cannot be loaded has none.
 
     >>> list_presets()["trohn-text"].values["loss"]
@@ -32,7 +37,8 @@ def list_presets() -> dict[str, Preset]:
             if name in LOSSES:
                 raise
             continue
-        presets |= {preset: one for preset, one in found.items() if preset not in presets}
+        for preset, one in found.items():
+            presets.setdefault(preset, replace(one, values=merge_preset(_RELEASED, one.values)))
     return presets
 
 

@@ -16,6 +16,7 @@ from tellapart.errors import RunError
 from tellapart.evaluation.compare import Comparison, MetricComparison
 from tellapart.records.run_folder import write_text_file
 from tellapart.records.timing_record import Machine
+from tellapart.training.data.duplicates import Duplicates
 from tellapart.training.data.leaks import Leak
 from tellapart.training.sweep import Sweep
 
@@ -40,6 +41,10 @@ class DataRecord(_Record):
         fingerprint: SHA-256 of all texts and of the bytes of every image.
         validation: items that the weights were chosen by; None if the last weights were taken.
         validation_metric: by which metric of theirs; None in records that were written before it was kept.
+        validation_leak: pictures that the set of `data.validation` shares with the training images; None if no such set
+            is named.
+        duplicates: rows with the same caption or picture, and texts that are cut; None in records that were written
+            before they were counted.
     """
 
     rows: int
@@ -48,6 +53,8 @@ class DataRecord(_Record):
     fingerprint: str
     validation: int | None = None
     validation_metric: str | None = None
+    validation_leak: Leak | None = None
+    duplicates: Duplicates | None = None
 
 
 class TrainRecord(_Record):

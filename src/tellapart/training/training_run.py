@@ -7,6 +7,7 @@ writes.
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -16,7 +17,7 @@ from pathlib import Path
 from tellapart.benchmarks.locations import Locations
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import NotedProgress, Progress
-from tellapart.errors import DataError
+from tellapart.errors import DataError, TellapartWarning
 from tellapart.evaluation.compare import Comparison, compare
 from tellapart.evaluation.run import Settings, run
 from tellapart.models.store.embedding_store import EmbeddingStore
@@ -26,6 +27,7 @@ from tellapart.records.run_folder import write_text_file
 from tellapart.training.checkpoint import TrainingState, Weights, copy_weights, replace_folder, weights_of
 from tellapart.training.config import DataConfig, ReportConfig, TrainConfig
 from tellapart.training.data.augmentation import warn_of_flips
+from tellapart.training.data.duplicates import Duplicates, count_duplicates, hash_pictures
 from tellapart.training.data.leaks import Leak, find_leaks, refuse_leaks
 from tellapart.training.data.rows import TrainingRows, read_rows
 from tellapart.training.data.sources import build_recipes, data_folder, find_sources
@@ -125,20 +127,28 @@ def run_training(
     ranks, files, name = RankGroup(open_accelerator(config.device)), RunFiles(out), resolve_name(config.model, home)
     ranks.first(lambda: build_recipes(config.data, home, progress))
     with ranks.together():
-        rows, validation = choose_validation(config, home, read_sources(config.data, home))
+        rows = read_sources(config.data, home)
+    hashes = ranks.first(lambda: hash_pictures(rows, progress))
+    with ranks.together():
+        rows, validation = choose_validation(config, home, rows.with_pictures(hashes))
         trainable, facts = open_start(name, config.start_settings())
         for change in () if trainable is None else prepare_start(config, trainable, ranks.of):
             change()  # what they refuse is refused before the folder is this run's
 
     def begin() -> _Beginning:
         """Check for leaks and claim the run's folder, before any rank trains."""
-        leaks = find_leaks(rows, config.report.benchmarks, progress, data_locations(config.data, home))
+        reported = config.report.benchmarks
+        named = [] if config.data.validation is None else [resolve_name(config.data.validation, home)]
+        leaks = find_leaks(rows, [*reported, *named], progress, data_locations(config.data, home))
+        leaks, chosen = leaks[: len(reported)], next(iter(leaks[len(reported) :]), None)
         if not allow_leak:
             refuse_leaks(leaks)
+        if chosen is not None and (line := chosen.describe_choice()):
+            warnings.warn(line, TellapartWarning, stacklevel=2)
         warn_of_flips(config.data.augment, rows)
         fingerprint = config.fingerprint(rows.fingerprint, facts, version("tellapart"), str(limit))
         data, resumed = (
-            _data_record(config.validation.metric, rows, validation),
+            _data_record(config.validation.metric, rows, validation, chosen),
             files.claim(fingerprint, resume=resume),
         )
         return _Beginning(config, started, clock, fingerprint, facts, data, tuple(leaks), limit, resumed, ranks.of)
@@ -151,17 +161,19 @@ def run_training(
                 change()
     with ranks.together():
         before = weights_of(trainable.module) if ranks.leads and _has_sweep(config.report) else {}
+    duplicates = ranks.first(lambda: count_duplicates(rows, trainable.reader))
     import_torch().manual_seed(config.seed)
     with open_trackers(config.log, files.folder, config.name) as trackers:
         files.trackers += trackers
-        training = Training(config, trainable, rows, step_of(config), files, validation, ranks)
+        shown = rows if config.data.duplicates == "masked" else rows.with_pictures({})
+        training = Training(config, trainable, shown, step_of(config), files, validation, ranks, duplicates)
         state = train(training, limit=limit, progress=progress)
     finished = FinishedRun("", state, beginning.resumed)
     with ranks.together():
         if ranks.leads:
             finished = replace(finished, name=save_model(trainable, files))
             finished = _measure_both(training, (name, data_locations(config.data, home)), before, finished, progress)
-            finished = _write_record(beginning, files, finished, describe_updated(trainable.module))
+            finished = _write_record(beginning, files, finished, describe_updated(trainable.module), duplicates)
     ranks.leave()
     return finished
 
@@ -245,7 +257,9 @@ def save_model(trainable: Trainable, files: RunFiles) -> str:
     return name.replace(str(draft), str(files.model))
 
 
-def _write_record(beginning: _Beginning, files: RunFiles, finished: FinishedRun, updated: str) -> FinishedRun:
+def _write_record(
+    beginning: _Beginning, files: RunFiles, finished: FinishedRun, updated: str, duplicates: Duplicates
+) -> FinishedRun:
     """Write the model card, then the record. The record comes last: a folder that has one is complete."""
     state = finished.state
     record = TrainRecord(
@@ -260,7 +274,7 @@ def _write_record(beginning: _Beginning, files: RunFiles, finished: FinishedRun,
         ranks=beginning.ranks,
         versions=versions(),
         machine=this_machine(beginning.config.device),
-        data=beginning.data,
+        data=beginning.data.model_copy(update={"duplicates": duplicates}),
         leaks=beginning.leaks,
         steps=state.step,
         best_step=state.best_step,
@@ -276,7 +290,7 @@ def _write_record(beginning: _Beginning, files: RunFiles, finished: FinishedRun,
     return replace(finished, record=record)
 
 
-def _data_record(metric: str | None, rows: TrainingRows, validation: PairSet | None) -> DataRecord:
+def _data_record(metric: str | None, rows: TrainingRows, validation: PairSet | None, leak: Leak | None) -> DataRecord:
     return DataRecord(
         rows=len(rows),
         images=len(set(rows.image_ids.tolist())),
@@ -284,6 +298,7 @@ def _data_record(metric: str | None, rows: TrainingRows, validation: PairSet | N
         fingerprint=rows.fingerprint,
         validation=None if validation is None else len(validation),
         validation_metric=None if validation is None else metric_of(metric, validation.shape),
+        validation_leak=leak,
     )
 
 

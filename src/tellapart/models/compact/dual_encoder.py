@@ -52,6 +52,14 @@ class CompactParts:
     model: Any
     tokenizer: Any
 
+    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the token ids of each text, padded to the context."""
+        return [encoding.ids for encoding in self.tokenizer.encode_batch(list(texts))]
+
+    def find_cut(self, texts: Sequence[str]) -> list[bool]:
+        """Return for each text whether it is longer than the context."""
+        return [bool(encoding.overflowing) for encoding in self.tokenizer.encode_batch(list(texts))]
+
 
 def open_parts(folder: Path) -> CompactParts:
     """Open the files of a folder.

@@ -137,8 +137,7 @@ class TorchFusionEncoder:
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the token ids of each text, padded to the context."""
-        reader = self._preparation.texts
-        return [[int(token) for token in row] for row in reader.tokens(texts, reader.length)["input_ids"]]
+        return self._preparation.texts.token_ids(texts)
 
     def input_pixels(self, pixels: Pixels) -> NDArray[np.float32]:
         """Return the first of an image's inputs, as the image's half is given it."""

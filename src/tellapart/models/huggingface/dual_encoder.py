@@ -207,12 +207,11 @@ class HuggingFaceDual:
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the token ids of each text, padded to the context."""
-        ids = self._texts.tokens(texts, self._texts.length)["input_ids"] if texts else []
-        return [[int(token) for token in row] for row in ids]
+        return self._texts.token_ids(texts)
 
     def find_cut(self, texts: Sequence[str]) -> list[bool]:
         """Return for each text whether it is longer than the context."""
-        return [bool(cut) for cut in self._texts.lengths(texts)[1]] if texts else []
+        return self._texts.find_cut(texts)
 
     def input_pixels(self, pixels: Pixels) -> NDArray[np.float32]:
         """Return one image as the tower is given it; of a model that takes patches, `(patches, values)`."""

@@ -53,6 +53,15 @@ class TokenReader:
         options = {"padding": "max_length", "truncation": True, "max_length": length, "return_tensors": "pt"}
         return dict(self.tokenizer(self._clean_texts(texts), **options, verbose=False))
 
+    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the token ids of each text, padded to the context."""
+        ids = self.tokens(texts, self.length)["input_ids"] if texts else []
+        return [[int(token) for token in row] for row in ids]
+
+    def find_cut(self, texts: Sequence[str]) -> list[bool]:
+        """Return for each text whether it is longer than the context."""
+        return [bool(cut) for cut in self.lengths(texts)[1]]
+
     def _clean_texts(self, texts: Sequence[str]) -> list[str]:
         return [self._clean(text) for text in texts]
 

@@ -39,6 +39,16 @@ class Leak:
     alike: tuple[str, ...]
     images: int
 
+    def describe_choice(self) -> str:
+        """Return a line on weights that are chosen by such pictures; empty if there are none."""
+        shared = len(self.same) + len(self.alike)
+        if not shared:
+            return ""
+        return (
+            f"data.validation: {shared:,} training images are pictures of {self.benchmark} or look like one: weights "
+            "are chosen by pictures that were trained on; leave them out of data.train, or name another set"
+        )
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Hashed:

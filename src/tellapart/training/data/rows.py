@@ -36,6 +36,7 @@ from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_jsonl
 from tellapart.errors import DataError, quote
 from tellapart.records.run_folder import write_text_file
+from tellapart.training.data.clusters import join_clusters
 from tellapart.training.data.released_rows import json_rows, table_rows
 
 __all__ = ["TrainingRow", "TrainingRows", "images_root", "read_rows", "write_rows"]
@@ -55,6 +56,7 @@ class TrainingRow:
         positives: further captions that are true of it.
         item: number of the row's item: rows of one item may be kept in one batch.
         cluster: name of rows that must not be split between training and validation.
+        picture: the hash of its pixels; empty if only its file is known.
     """
 
     image: Path
@@ -66,6 +68,7 @@ class TrainingRow:
     positives: tuple[str, ...] = ()
     item: int = 0
     cluster: str = ""
+    picture: str = ""
 
 
 @dataclass(frozen=True)
@@ -85,9 +88,13 @@ class TrainingRows:
 
     @cached_property
     def image_ids(self) -> NDArray[np.int64]:
-        """One number for each image file, int64 `(rows,)`: rows of one file share it."""
-        numbers: dict[Path, int] = {}
-        return np.array([numbers.setdefault(row.image, len(numbers)) for row in self.rows], np.int64)
+        """One number for each picture, int64 `(rows,)`: rows of one file, or of the same pixels, share it."""
+        numbers: dict[object, int] = {}
+        return np.array([numbers.setdefault(row.picture or row.image, len(numbers)) for row in self.rows], np.int64)
+
+    def with_pictures(self, hashes: Mapping[Path, str]) -> TrainingRows:
+        """Return the rows with the hashes of their files' pixels; a file without one is a picture of its own."""
+        return TrainingRows(tuple(replace(row, picture=hashes.get(row.image, "")) for row in self.rows))
 
     @cached_property
     def items(self) -> tuple[tuple[int, ...], ...]:
@@ -144,15 +151,23 @@ class TrainingRows:
     def split(self, share: float, salt: str = "") -> tuple[TrainingRows, TrainingRows]:
         """Split by cluster: each cluster's hash decides its side, so more data move no cluster.
 
+        Clusters that share a picture are one, of the name that comes first.
+
         Args:
             share: of the clusters, in expectation, that the first part gets.
             salt: another salt is another split.
 
         Source: COCO-Counterfactuals trains on 80 % of its pairs; its released split is by row, and breaks pairs.
+
+        >>> row = TrainingRow(Path("a.png"), "a cat", cluster="a", picture="1")
+        >>> rows = TrainingRows((row, replace(row, image=Path("copy.png"), cluster="b")))
+        >>> sorted(len(part) for part in rows.split(0.5))
+        [0, 2]
         """
         parts: tuple[list[int], list[int]] = ([], [])
+        groups = join_clusters([row.cluster for row in self.rows], self.image_ids.tolist())
         for number, row in enumerate(self.rows):
-            parts[_unit_interval(salt + row.cluster) >= share].append(number)
+            parts[_unit_interval(salt + groups[row.cluster]) >= share].append(number)
         return self.select(parts[0]), self.select(parts[1])
 
     def select(self, numbers: Sequence[int]) -> TrainingRows:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tellapart.data.images import decode
+from tellapart.data.images import decode, pixel_hash
 from tellapart.data.scores import join_names
 from tellapart.data.strict_json import read_whole
 from tellapart.data.validation import find_problems
@@ -111,28 +111,29 @@ def open_images(rows: TrainingRows, seconds: float) -> tuple[TrainingRows, int, 
         seconds: for decoding; the first bytes of the rest are read.
 
     Returns:
-        The rows whose images can be read, the images that were decoded, and a line for each that cannot be read.
+        The rows whose images can be read, with the hashes of those that were decoded; how many these are, and a line
+        for each that cannot be read.
     """
     paths = list(dict.fromkeys(row.image for row in rows.rows if row.image != Path()))
     until = time.monotonic() + seconds
 
-    def open_one(path: Path) -> tuple[bool, str]:
+    def open_one(path: Path) -> tuple[str, str]:
         try:
             if time.monotonic() < until:
-                decode(read_whole(path), str(path))
-                return True, ""
+                return pixel_hash(decode(read_whole(path), str(path))), ""
             with path.open("rb") as file:
-                return False, "" if file.read(16) else f"{path}: is empty"
+                return "", "" if file.read(16) else f"{path}: is empty"
         except DataError as error:
-            return False, str(error)
+            return "", str(error)
         except OSError as error:
-            return False, f"{path}: cannot be read ({error.strerror})"
+            return "", f"{path}: cannot be read ({error.strerror})"
 
     with ThreadPoolExecutor(4) as pool:
         opened = dict(zip(paths, pool.map(open_one, paths), strict=True))
     kept = [number for number, row in enumerate(rows.rows) if row.image in opened and not opened[row.image][1]]
     bad = [error for _, error in opened.values() if error]
-    return rows.select(kept), sum(decoded for decoded, _ in opened.values()), bad
+    hashes = {path: value for path, (value, _) in opened.items() if value}
+    return rows.select(kept).with_pictures(hashes), len(hashes), bad
 
 
 def join_faults(lines: Iterable[str]) -> list[str]:

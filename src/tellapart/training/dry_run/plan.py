@@ -13,6 +13,7 @@ from rich.filesize import decimal
 from tellapart.errors import plain
 from tellapart.report.numbers import thousands
 from tellapart.report.terminal import console, print_lines, table
+from tellapart.training.data.duplicates import Duplicates
 from tellapart.training.dry_run.lenient import join_faults
 
 __all__ = ["DataPlan", "DryRun", "Forecast", "Schedule", "Span", "Trial", "WeightGroup"]
@@ -34,6 +35,8 @@ class DataPlan:
         missing: a line for each image or row that cannot be read.
         validation: items that choose the weights; None if none do.
         metric: by which metric of theirs.
+        duplicates: rows with the same caption or decoded picture, and texts that are cut; None if the model was not
+            opened.
     """
 
     rows: int
@@ -43,6 +46,7 @@ class DataPlan:
     missing: tuple[str, ...]
     validation: int | None
     metric: str | None
+    duplicates: Duplicates | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +198,8 @@ class DryRun:
                 f"data: {data.rows:,} rows, {data.images:,} images, {data.decoded:,} of them decoded; "
                 f"{data.compared:,} compared with the reported sets"
             )
+            if data.duplicates is not None and (counts := data.duplicates.describe()):
+                yield f"  {counts}"
             faults = join_faults(data.missing)
             if len(faults) > 1:  # one alone is among the problems
                 yield from (f"  {fault}" for fault in faults[:_LISTED])

@@ -18,13 +18,14 @@ from rich.filesize import decimal
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import NotedProgress
-from tellapart.errors import DataError, RunError, TellapartWarning, require
+from tellapart.errors import DataError, RunError, TellapartWarning, quote, require
 from tellapart.evaluation.run import run
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.tasks.registry import find_task
 from tellapart.training.config import TrainConfig
 from tellapart.training.data.augmentation import warn_of_flips
 from tellapart.training.data.batch_order import BatchOrder
+from tellapart.training.data.duplicates import Duplicates, count_duplicates
 from tellapart.training.data.leaks import find_leaks, refuse_leaks
 from tellapart.training.data.rows import TrainingRows
 from tellapart.training.data.sources import RECIPE, find_sources
@@ -58,6 +59,9 @@ _OPENING, _COMPARING, _STEPPING = 0.15, 0.2, 0.35
 
 #: Rows whose images are hashed, to time it; images that are compared however long that takes.
 _HASHED, _COMPARED = 200, 500
+
+#: Rows whose duplicates are counted; captions of a picture, as a multiple of the median, that only a placeholder has.
+_COUNTED, _PLACEHOLDER = 100_000, 10
 
 #: Columns of the schedule's picture.
 _COLUMNS = 60
@@ -141,6 +145,9 @@ class _Rehearsal:
             training, name = self._open_training(rows, validation)
             self.parts["load"] = time.perf_counter() - begun
             if training is not None:
+                with problems.collect():
+                    duplicates = self._judge_duplicates(rows, training.trainable)
+                    plan = replace(plan, data=data and replace(data, duplicates=duplicates))
                 with problems.collect():
                     plan = replace(plan, weights=_group_weights(training.trainable, config))
                 with problems.collect():
@@ -233,12 +240,8 @@ class _Rehearsal:
         pictures = sum(leak.images for leak in leaks)
         self.parts["leaks"] = took * (len(numbers) + pictures) / (len(some) + pictures)
         for leak in leaks:
-            shared = len(leak.same) + len(leak.alike)
-            if leak.benchmark == own and shared:
-                self.problems.add(
-                    f"data.validation: {shared:,} training images are pictures of {own} or look like one: weights are "
-                    "chosen by pictures that were trained on; leave them out of data.train, or name another set"
-                )
+            if leak.benchmark == own and (line := leak.describe_choice()):
+                self.problems.add(line)
             elif leak.benchmark != own and not self.allow_leak:
                 with self.problems.collect():
                     refuse_leaks([leak])
@@ -259,8 +262,35 @@ class _Rehearsal:
                 with problems.collect():
                     change()
             self.notes += [f"lora: {layers}"] if (layers := describe_updated(trainable.module)) else []
-            return Training(config, trainable, rows, step_of(config), self.files, validation, ranks), name
+            shown = rows if config.data.duplicates == "masked" else rows.with_pictures({})
+            return Training(config, trainable, shown, step_of(config), self.files, validation, ranks), name
         return None, name
+
+    def _judge_duplicates(self, rows: TrainingRows, trainable: Trainable) -> Duplicates:
+        """Keep as problems a picture or a caption of too many rows, and captions that the cut makes the same."""
+        some = rows.select(range(min(len(rows), _COUNTED)))
+        found, pictures = count_duplicates(some, trainable.reader), len(set(some.image_ids.tolist()))
+        (caption, showing), (picture, captions) = found.caption, found.picture
+        if captions > _PLACEHOLDER * max(found.middle, 1):
+            self.problems.add(
+                f"data.train: {captions:,} different captions are of one picture ({picture}), and half of the pictures "
+                f"have {found.middle} at most: is it a placeholder of missing ones? Leave its rows out"
+            )
+        if showing > pictures / 2:
+            self.problems.add(
+                f"data.train: {quote(caption)} is the caption of {showing:,} of {pictures:,} pictures, which it cannot "
+                "tell apart; name what differs, or leave these rows out"
+            )
+        if found.merged:
+            self.problems.add(
+                f"data.train: {found.merged:,} captions lose their end, and are then the tokens of another one; put "
+                "what differs first, or take a model with a longer context"
+            )
+        if self.config.data.duplicates == "negatives" and found.captions + found.pictures:
+            self.notes.append(
+                'data.duplicates = "negatives": equal captions and copies of a picture count as each other\'s negatives'
+            )
+        return found
 
     def _plan_schedule(self, rows: TrainingRows) -> Schedule:
         config, settings = self.config, self.config.optimiser

@@ -39,7 +39,7 @@ class TrainableCompact(TrainableDual):
 
     def __init__(self, name: str, parts: CompactParts, where: Runtime) -> None:
         self._name, self._parts, self._where = name, parts, where
-        model, config = parts.model.to(where.device), parts.config
+        model, config, self.reader = parts.model.to(where.device), parts.config, parts
         super().__init__(
             model,
             lambda images: model.visual(scale_pixels(images["pixels"], config)),
@@ -52,7 +52,7 @@ class TrainableCompact(TrainableDual):
 
     def tokens(self, texts: Sequence[str]) -> Inputs:
         """Tokenise texts, to `ids`, int64 `(m, length)`: as long as the longest needs."""
-        ids = import_torch().tensor([encoding.ids for encoding in self._parts.tokenizer.encode_batch(list(texts))])
+        ids = import_torch().tensor(self._parts.token_ids(texts))
         return {"ids": ids[:, : int((ids != 0).sum(1).max())]}
 
     def model(self) -> CompactEncoder:

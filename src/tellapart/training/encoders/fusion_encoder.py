@@ -133,6 +133,7 @@ class TrainableFusion:
         parts.halves.module.requires_grad_(True)
         self.module: nn.Module = _matcher_class()(parts.halves, parts.contrast, parts.others)
         cast("Any", self.module).heads = heads or (self._reading,)
+        self.reader = parts.preparation.texts
 
     @property
     def log_scale(self) -> Tensor | None:
@@ -148,9 +149,8 @@ class TrainableFusion:
 
     def tokens(self, texts: Sequence[str]) -> Inputs:
         """Tokenise texts to `input_ids` and `attention_mask`, int64 `(m, length)`, as long as the longest needs."""
-        reader = self._parts.preparation.texts
-        lengths, _ = reader.lengths(texts)
-        tokens = reader.tokens(texts, max(lengths))
+        lengths, _ = self.reader.lengths(texts)
+        tokens = self.reader.tokens(texts, max(lengths))
         return {name: tokens[name] for name in ("input_ids", "attention_mask")}
 
     def model(self) -> FusionScorer:

@@ -53,7 +53,7 @@ class TrainableHuggingFace(TrainableDual):
         pool_at_end(name, model, processor.tokenizer)
         length = context_length(name, model.config, processor.tokenizer, towers)
         _, clean = caption_rule(is_siglip(towers), processor.tokenizer)
-        self._texts = TokenReader(processor.tokenizer, length, whole=towers.whole, clean=clean)
+        self.reader = TokenReader(processor.tokenizer, length, whole=towers.whole, clean=clean)
         super().__init__(model, lambda images: towers.image(model, images), lambda texts: towers.text(model, texts))
 
     def image(self, pixels: Pixels) -> Inputs:
@@ -63,8 +63,8 @@ class TrainableHuggingFace(TrainableDual):
 
     def tokens(self, texts: Sequence[str]) -> Inputs:
         """Tokenise texts, as the tokenizer names its tensors."""
-        lengths, _ = self._texts.lengths(texts)
-        return self._texts.tokens(texts, max(lengths))
+        lengths, _ = self.reader.lengths(texts)
+        return self.reader.tokens(texts, max(lengths))
 
     def model(self) -> HuggingFaceDual:
         """Return a model that measures with the weights as they are."""

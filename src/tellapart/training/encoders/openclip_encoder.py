@@ -54,7 +54,7 @@ class TrainableOpenClip(TrainableDual):
         self._source, self._parts, self._config, self._device = source, parts, config, device
         *shaping, _, scale = parts.transform.transforms
         self._shape = type(parts.transform)(shaping)
-        self._tokens = Tokens(parts.tokenizer)
+        self.reader = Tokens(parts.tokenizer)
         self._tower = TextTower(parts.model)
 
         def encode_images(images: Inputs) -> Tensor:
@@ -72,7 +72,7 @@ class TrainableOpenClip(TrainableDual):
 
     def tokens(self, texts: Sequence[str]) -> Inputs:
         """Tokenise texts, to `ids`, int64 `(m, length)`."""
-        ids, _ = self._tokens.read(texts)
+        ids, _ = self.reader.read(texts)
         return {"ids": ids[:, : max(self._tower.lengths(ids), default=ids.shape[1])]}
 
     def _local_features(self) -> LocalFeatures | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import numpy as np
 
 from tellapart.errors import ModelError
-from tellapart.models.protocols import Model, Pixels
+from tellapart.models.protocols import Bounded, Model, Pixels
 from tellapart.models.torch.backend import import_torch
 from tellapart.training.encoders.local_features import LocalFeatures
 
@@ -68,6 +68,10 @@ class Trainable(Protocol):
     @property
     def log_scale(self) -> Tensor | None:
         """The parameter whose exponential is a contrastive scale, or None."""
+
+    @property
+    def reader(self) -> Bounded:
+        """The tokenizer, which shows the tokens that the text tower reads of a text, and whether it cuts it."""
 
     def image(self, pixels: Pixels) -> Inputs:
         """Prepare one image, uint8 `(height, width, 3)`, as the model's preprocessing does."""

@@ -26,6 +26,12 @@ class Batch:
         scale: scalar that cosines are multiplied by (the exponential of CLIP's `logit_scale`).
         image_ids: int64 `(b,)`, equal if two pairs show the same image, on any rank: the caption of an image is
             never a negative of that image.
+        text_ids: int64 `(b,)`, equal if two texts are the same to the text tower, on any rank: a text that some pair of
+            all ranks joins with an image is never a negative of that image. None if no two are.
+        negative_text_ids: int64 `(b, f)`, the same of `negative_texts`.
+        positive_text_ids: int64 `(b, p)`, the same of `positive_texts`.
+        unit_ids: int64 `(b, u, 2)`, the same of `units`.
+        known: int64 `(k, 2)`, further images and texts that are true of them, by id; as many on each rank.
         bias: scalar that SigLIP adds to its logits.
         negative_texts: float `(b, f, d)`, unit vectors of captions that are false of image `i`.
         has_negative: bool `(b, f)`, False if an image has fewer; all True if None.
@@ -54,6 +60,11 @@ class Batch:
     texts: Tensor
     scale: Tensor
     image_ids: Tensor
+    text_ids: Tensor | None = None
+    negative_text_ids: Tensor | None = None
+    positive_text_ids: Tensor | None = None
+    unit_ids: Tensor | None = None
+    known: Tensor | None = None
     bias: Tensor | None = None
     negative_texts: Tensor | None = None
     has_negative: Tensor | None = None
@@ -96,8 +107,38 @@ class Batch:
             _expect_shape("real_words", real, (b, c, w), "which tokens there are")
         if self.mates is not None:
             _expect_shape("mates.images", self.mates.images, (b, d), "one counterpart for each pair")
+        for name, texts in (("", self.texts), ("negative_", self.negative_texts), ("positive_", self.positive_texts)):
+            _expect_ids(f"{name}text_ids", getattr(self, f"{name}text_ids"), texts)
+        _expect_ids("unit_ids", self.unit_ids, self.units)
         if self.chunk is not None and self.chunk < 1:
             raise ModelError(f"Batch(chunk={self.chunk}): a chunk has at least one row; None takes all rows at once")
+
+    def true_pairs(self) -> Tensor | None:
+        """Return the ids of each image with each text that this rank knows to be true of it, `(k, 2)`, of mates too.
+
+        None if texts have no ids.
+
+        >>> import torch
+        >>> images, texts = torch.tensor([3, 4]), torch.tensor([7, 7])
+        >>> Batch(torch.eye(2), torch.eye(2), torch.tensor(1.0), images, text_ids=texts).true_pairs().tolist()
+        [[3, 7], [4, 7]]
+        """
+        import torch
+
+        if self.text_ids is None:
+            return None
+        texts = [self.text_ids[:, None]]
+        texts += [] if self.positive_text_ids is None else [self.positive_text_ids]
+        texts += [] if self.unit_ids is None else [self.unit_ids[:, :, 0]]
+        columns = torch.cat(texts, dim=1)
+        pairs = torch.stack([self.image_ids[:, None].expand_as(columns), columns], dim=-1).flatten(0, 1)
+        others = [self.known, None if self.mates is None else self.mates.true_pairs()]
+        return torch.cat([pairs, *(each for each in others if each is not None)])
+
+
+def _expect_ids(name: str, ids: Tensor | None, texts: Tensor | None) -> None:
+    if ids is not None:
+        _expect_shape(name, ids, () if texts is None else tuple(texts.shape[:-1]), "the number of each text's tokens")
 
 
 def _expect_shape(name: str, tensor: Tensor, shape: tuple[int, ...], what: str) -> None:

@@ -121,13 +121,15 @@ def _between_texts(batch: Batch) -> Tensor:
     pairs = gather_pairs(batch)
     columns = gather(wide(negatives).flatten(0, 1))
     missing = torch.zeros(len(columns), dtype=torch.bool, device=columns.device)
+    ids = None if batch.negative_text_ids is None else gather(batch.negative_text_ids.flatten())
     if batch.has_negative is not None:
         missing = ~gather(batch.has_negative.flatten())
 
     def nats(rows: MatrixRows) -> Tensor:
         own = slice(rows.first, rows.last)
         true = pairs.scale * (pairs.images[own] * pairs.texts[own]).sum(1)
-        false = (pairs.scale * (pairs.texts[own] @ columns.T)).masked_fill(missing[None, :], float("-inf"))
+        left_out = missing[None, :] | rows.is_true(ids)
+        false = (pairs.scale * (pairs.texts[own] @ columns.T)).masked_fill(left_out, float("-inf"))
         return torch.cat([true[:, None], false], dim=1).logsumexp(1) - true
 
     return mean_over_ranks(by_rows(pairs, nats).mean())

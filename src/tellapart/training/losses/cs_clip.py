@@ -10,7 +10,7 @@ from tellapart.errors import ModelError
 from tellapart.training.losses.batch import Batch, LossParts, sum_parts, wide
 from tellapart.training.losses.itc import contrast, contrasts
 from tellapart.training.losses.loss import DualLoss
-from tellapart.training.losses.matrix_rows import MatrixRows, by_rows, gather_pairs
+from tellapart.training.losses.matrix_rows import MatrixRows, by_rows, find_true, gather_pairs
 from tellapart.training.losses.negclip import negclip
 from tellapart.training.losses.options import LossOptions, number, one_of
 from tellapart.training.losses.preset import Preset
@@ -50,8 +50,8 @@ def cs_clip(batch: Batch, options: CsClip = _DEFAULT) -> LossParts:
 
     A unit is a thing with its attributes, or a relation, that the caption names ("a red cup"); its foil differs in one
     of them ("a blue cup"). An image finds its unit among it, the other images' units and its foil; a unit finds its
-    image among all images. The first units of all captions meet each other, then the second ones. A unit may be true of
-    another image of the batch, too, which no number here knows.
+    image among all images. The first units of all captions meet each other, then the second ones. A unit or foil that
+    is a unit or caption of another image is no candidate of that image; one in other words may be.
 
     Raises:
         ModelError: the batch has no false captions, or no units.
@@ -68,29 +68,39 @@ def cs_clip(batch: Batch, options: CsClip = _DEFAULT) -> LossParts:
     if batch.units is None:
         raise ModelError("cs-clip needs units with their foils: give Batch(units=...) (pairs, units, 2, dimensions)")
     total = negclip(batch)["total"]
-    plain = replace(batch, negative_texts=None, has_negative=None, units=None)
-    each = [
-        _against_own_foils(replace(plain, texts=unit), foil)
-        if options.foils == "own"
-        else negclip(replace(plain, texts=unit, negative_texts=foil[:, None]))["total"]
-        for unit, foil in (pair.unbind(1) for pair in batch.units.unbind(1))
-    ]
+    plain = replace(
+        batch, negative_texts=None, has_negative=None, negative_text_ids=None, units=None, unit_ids=None, text_ids=None,
+        known=batch.true_pairs(),
+    )  # fmt: skip
+    each = []
+    for place, pair in enumerate(batch.units.unbind(1)):
+        ids = None if batch.unit_ids is None else batch.unit_ids[:, place]
+        unit = replace(
+            plain,
+            texts=pair[:, 0],
+            negative_texts=pair[:, 1:],
+            text_ids=None if ids is None else ids[:, 0],
+            negative_text_ids=None if ids is None else ids[:, 1:],
+        )
+        each.append(_against_own_foils(unit) if options.foils == "own" else negclip(unit)["total"])
     units = sum(each[1:], start=each[0]) / len(each)
     return sum_parts(negclip=total, units=options.weight * units)
 
 
-def _against_own_foils(batch: Batch, foils: Tensor) -> Tensor:
-    """Return the contrast of images and units whose images have their unit's foil, `(b, d)`, as one more candidate."""
-    pairs = gather_pairs(batch)
-    return contrast(by_rows(pairs, partial(_with_own_foils, foils=wide(foils))))["total"]
+def _against_own_foils(batch: Batch) -> Tensor:
+    """Return the contrast of images and units whose images have their unit's foil as one more candidate."""
+    return contrast(by_rows(gather_pairs(batch), partial(_with_own_foils, batch=batch)))["total"]
 
 
-def _with_own_foils(rows: MatrixRows, foils: Tensor) -> Tensor:
+def _with_own_foils(rows: MatrixRows, batch: Batch) -> Tensor:
     import torch
 
+    assert batch.negative_texts is not None  # noqa: S101  (for the type checker)
     pairs, plain = rows.pairs, contrasts(rows)
-    own = foils[rows.first - pairs.start : rows.last - pairs.start]
-    logits = pairs.scale * (pairs.images[rows.first : rows.last] * own).sum(1)
+    own = slice(rows.first - pairs.start, rows.last - pairs.start)
+    ids = None if batch.negative_text_ids is None else batch.negative_text_ids[own, 0]
+    logits = pairs.scale * (pairs.images[rows.first : rows.last] * wide(batch.negative_texts[own, 0])).sum(1)
+    logits = logits.masked_fill(find_true(pairs.true, batch.image_ids[own], ids), float("-inf"))
     return torch.cat([torch.logaddexp(plain[:, 0], logits)[:, None], plain[:, 1:]], dim=1)
 
 

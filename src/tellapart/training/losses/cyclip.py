@@ -44,8 +44,8 @@ def cyclip(batch: Batch, options: CyClip = _DEFAULT) -> LossParts:
     """Return `itc` with CyCLIP's two regularisers: parts `itc`, `cross` and `within`.
 
     Cross: `s(I_i, T_j) = s(I_j, T_i)`; within: `s(I_i, I_j) = s(T_i, T_j)`; squared, on cosines, summed over the `n`
-    columns and averaged over rows, as in the original: they grow with the batch of all ranks. Pairs of one image are
-    left out.
+    columns and averaged over rows, as in the original: they grow with the batch of all ranks. Pairs of one image or
+    of one text are left out.
 
     Source: CyCLIP (Goel et al. 2022), Eq. 3 and 4; weights of its released command.
 

@@ -26,7 +26,7 @@ def eqsim(batch: Batch, options: EqSim = _DEFAULT) -> LossParts:
 
     v1 (`s12 = s21`) is averaged over distant pairs of pairs, v2 (`s11 - s12 = s22 - s21` and `s11 - s21 = s22 - s12`)
     over close ones, each deviation squared and hinged at alpha before it is averaged. Two pairs are close if either
-    is among the `k` partners most similar to the other. Two pairs of one image are neither.
+    is among the `k` partners most similar to the other. Two pairs of one image or one text are neither.
 
     Source: EqSim (Wang et al. 2023), section 3, Eq. 6, and appendix C; with `as_released`, its code.
 
@@ -152,8 +152,9 @@ def _as_released(pairs: AllPairs, options: EqSim, step: int) -> LossParts:
     crossed entries swapped: a hinge on the mean of all pairs of the batch. v1 is the mean over all `n x n` entries of
     `(P - P^T)^2`, which is 0 at drawn pairs, without a margin.
 
-    Two things differ from that code: pairs of one image are never drawn (and other captions are not candidates), and
-    ranks compute the numbers of one rank (there each rank masks its rows only and takes the other ranks' as constants).
+    Two things differ from that code: pairs of one image or one text are never drawn (and other captions are not
+    candidates), and ranks compute the numbers of one rank (there each rank masks its rows only and takes the other
+    ranks' as constants).
 
     Source: `get_pairloss_itc_hard` and `get_pairloss_v1_itc_hard` of EqSim's released objectives.
     """

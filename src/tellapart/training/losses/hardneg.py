@@ -54,10 +54,11 @@ def hardneg(batch: Batch, options: HardNeg = _DEFAULT) -> LossParts:
     import torch
 
     def both(rows: MatrixRows) -> Tensor:
+        low = float("-inf")
         plain = contrasts(rows)  # columns 2 and 3: the true pair's logit, in the image's row and in the text's row
         among = [
-            _among_hardest(rows, plain[:, 2], rows.logits_of_images(), options.k),
-            _among_hardest(rows, plain[:, 3], rows.logits_of_texts(), options.k),
+            _among_hardest(plain[:, 2], rows.logits_of_images().masked_fill(~rows.negative_texts, low), options.k),
+            _among_hardest(plain[:, 3], rows.logits_of_texts().masked_fill(~rows.negative_images, low), options.k),
         ]
         return torch.cat([plain, torch.stack(among, dim=1)], dim=1)
 
@@ -69,10 +70,9 @@ def hardneg(batch: Batch, options: HardNeg = _DEFAULT) -> LossParts:
 HARDNEG = DualLoss(hardneg, HardNeg)
 
 
-def _among_hardest(rows: MatrixRows, true_logits: Tensor, logits: Tensor, k: int) -> Tensor:
+def _among_hardest(true_logits: Tensor, negatives: Tensor, k: int) -> Tensor:
     """Return each row's loss, in nats, for choosing the true pair among it and the `k` negatives of highest logit."""
     import torch
 
-    negatives = logits.masked_fill(~rows.negative, float("-inf"))
     hardest = negatives.topk(min(k, negatives.shape[1]), dim=1).values
     return torch.cat([true_logits[:, None], hardest], dim=1).logsumexp(1) - true_logits

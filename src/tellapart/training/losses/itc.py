@@ -19,7 +19,7 @@ __all__ = ["ITC", "contrast", "contrasts", "itc"]
 def itc(batch: Batch) -> LossParts:
     """Return the symmetric contrastive loss, in nats: parts `image_to_text` and `text_to_image`, a half each.
 
-    Other captions of the same image are left out of the candidates.
+    Other texts that are true of the image are left out of the candidates.
 
     Source: CLIP (Radford et al. 2021), Fig. 3; ITC of EqSim (Wang et al. 2023), section 5.1.
 

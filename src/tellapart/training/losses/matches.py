@@ -29,9 +29,10 @@ class Matches:
         wrong_images: float `(b, m)`, of the image of negative `j` with text `i`.
         counterparts: float `(b, m)`, of the image of negative `j` with its text; EqSim needs it.
         image_ids: int64 `(b,)`, the image of each pair.
-        negative_text_ids: int64 `(b, m)`, the image that each wrong text belongs to; -1 if the negative is missing.
-        negative_image_ids: int64 `(b, m)`, the number of each wrong image; -1 if the negative is missing. A negative of
-            the pair's image counts nowhere.
+        negative_text_ids: int64 `(b, m)`, the image that each wrong text belongs to, or the pair's if the text is true
+            of that; -1 if the negative is missing.
+        negative_image_ids: int64 `(b, m)`, the number of each wrong image, or the pair's if its text is true of the
+            wrong one; -1 if the negative is missing. A negative of the pair's image counts nowhere.
         close: bool `(b, m)`, which negatives are hard; if None, those that the logits themselves find most similar.
 
     Raises:
@@ -108,7 +109,7 @@ def hard_negatives(batch: Batch, count: int = 1, *, shared: bool = False, hardes
     caller gathers the encoded negatives and runs the fusion half on them.
 
     Args:
-        batch: unit vectors; another caption of the same image is never drawn, nor is the image itself.
+        batch: unit vectors; a text that is true of the image is never drawn, nor is an image that the text is true of.
         count: negatives a pair.
         shared: cross image `i` and text `i` with the same pairs, as EqSim needs: its four similarities then take no
             more passes through the model than matching does, for the fourth is another pair's true logit
@@ -128,11 +129,11 @@ def hard_negatives(batch: Batch, count: int = 1, *, shared: bool = False, hardes
     pairs = gather_pairs(batch)
 
     def choose(rows: MatrixRows) -> Tensor:
-        of_images, of_texts = (
-            logits.masked_fill(~rows.negative, float("-inf"))
-            for logits in (rows.logits_of_images(), rows.logits_of_texts())
-        )
-        sides = [torch.maximum(of_images, of_texts)] * 2 if shared else [of_images, of_texts]
+        low = float("-inf")
+        of_images = rows.logits_of_images().masked_fill(~rows.negative_texts, low)
+        of_texts = rows.logits_of_texts().masked_fill(~rows.negative_images, low)
+        both = torch.maximum(of_images, of_texts).masked_fill(~rows.negative, low)
+        sides = [both] * 2 if shared else [of_images, of_texts]
         chosen = [
             best(logits, count) if hardest else draw(logits, count, 2 * batch.step + side * (not shared), rows.index)
             for side, logits in enumerate(sides)

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
     from tellapart.training.losses.batch import Batch
 
-__all__ = ["AllPairs", "MatrixRows", "by_rows", "gather_pairs"]
+__all__ = ["AllPairs", "MatrixRows", "by_rows", "find_true", "gather_pairs", "gather_true"]
+
+#: Makes one number of an image's and a text's (an odd number: int64 wraps, and nothing is lost).
+_IMAGE = -0x61C8864680B583EB
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,6 +38,8 @@ class AllPairs:
         start: number of this rank's first pair.
         count: how many pairs this rank has.
         chunk: rows at a time, or None for all.
+        text_ids: int64 `(n,)`, equal for texts of the same tokens; None if no two are the same.
+        true: int64, sorted: a number for each image id with the id of a text that is true of it; None without text_ids.
 
     >>> import torch
     >>> second = AllPairs(torch.eye(4), torch.eye(4), torch.tensor(10.0), torch.arange(4), start=2, count=2, chunk=None)
@@ -49,6 +54,8 @@ class AllPairs:
     start: int
     count: int
     chunk: int | None
+    text_ids: Tensor | None = None
+    true: Tensor | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,10 +80,30 @@ class MatrixRows:
         return torch.arange(self.first, self.last, device=self.pairs.images.device)
 
     @property
-    def negative(self) -> Tensor:
-        """True if the column is a pair of another image than the row, bool `(c, n)`."""
+    def negative_texts(self) -> Tensor:
+        """True if the column's text is false of the row's image, bool `(c, n)`."""
         ids = self.pairs.image_ids
-        return ids[self.first : self.last, None] != ids[None, :]
+        if self.pairs.text_ids is None:
+            return ids[self.first : self.last, None] != ids[None, :]
+        return ~self.is_true(self.pairs.text_ids)
+
+    @property
+    def negative_images(self) -> Tensor:
+        """True if the row's text is false of the column's image, bool `(c, n)`."""
+        pairs = self.pairs
+        if pairs.text_ids is None:
+            return self.negative_texts
+        return ~find_true(pairs.true, pairs.image_ids[None, :], pairs.text_ids[self.first : self.last, None])
+
+    @property
+    def negative(self) -> Tensor:
+        """True if each pair's text is false of the other's image, of the row and of the column, bool `(c, n)`."""
+        return self.negative_texts if self.pairs.text_ids is None else self.negative_texts & self.negative_images
+
+    def is_true(self, text_ids: Tensor | None) -> Tensor:
+        """Return which texts, of ids `(m,)`, are true of the rows' images, bool `(c, m)`; `(c, 1)` without ids."""
+        images = self.pairs.image_ids[self.first : self.last, None]
+        return find_true(self.pairs.true, images, None if text_ids is None else text_ids[None, :])
 
     def cosines_of_images(self) -> Tensor:
         """Cosines of images with all texts, `(c, n)`."""
@@ -87,19 +114,18 @@ class MatrixRows:
         return self.pairs.texts[self.first : self.last] @ self.pairs.images.T
 
     def logits_of_images(self) -> Tensor:
-        """Scaled cosines of images with all texts, `(c, n)`; -inf at other captions of the same image."""
-        return self._mask_positives(self.pairs.scale * self.cosines_of_images())
+        """Scaled cosines of images with all texts, `(c, n)`; -inf at other texts that are true of the image."""
+        return self._mask_positives(self.pairs.scale * self.cosines_of_images(), self.negative_texts)
 
     def logits_of_texts(self) -> Tensor:
-        """Scaled cosines of texts with all images, `(c, n)`; -inf at the same image in another pair."""
-        return self._mask_positives(self.pairs.scale * self.cosines_of_texts())
+        """Scaled cosines of texts with all images, `(c, n)`; -inf at other pairs' images that the text is true of."""
+        return self._mask_positives(self.pairs.scale * self.cosines_of_texts(), self.negative_images)
 
     def own(self, matrix: Tensor) -> Tensor:
         """Each row's entry in its column, `(c,)`, of a matrix `(c, n)`."""
         return matrix.gather(1, self.index[:, None])[:, 0]
 
-    def _mask_positives(self, logits: Tensor) -> Tensor:
-        allowed = self.negative
+    def _mask_positives(self, logits: Tensor, allowed: Tensor) -> Tensor:
         allowed.scatter_(1, self.index[:, None], True)
         return logits.masked_fill(~allowed, float("-inf"))
 
@@ -125,7 +151,35 @@ def gather_pairs(batch: Batch) -> AllPairs:
         start=own_rank() * count,
         count=count,
         chunk=batch.chunk,
+        text_ids=None if batch.text_ids is None else gather(batch.text_ids),
+        true=gather_true(batch),
     )
+
+
+def gather_true(batch: Batch) -> Tensor | None:
+    """Return the images with the texts that any rank knows to be true of them, as `find_true` takes them.
+
+    >>> import torch
+    >>> from tellapart.training.losses.batch import Batch
+    >>> ids = torch.tensor([0, 1])
+    >>> batch = Batch(torch.eye(2), torch.eye(2), torch.tensor(1.0), ids, text_ids=torch.tensor([5, 6]))
+    >>> find_true(gather_true(batch), ids, torch.tensor([5, 5])).tolist()
+    [True, False]
+    """
+    pairs = batch.true_pairs()
+    if pairs is not None:
+        count_rows(batch.images)
+    return None if pairs is None else gather(pairs[:, 0] * _IMAGE + pairs[:, 1]).sort().values
+
+
+def find_true(true: Tensor | None, image_ids: Tensor, text_ids: Tensor | None) -> Tensor:
+    """Return whether texts are known to be true of images, bool, of shapes that broadcast; False without ids."""
+    import torch
+
+    if true is None or text_ids is None:
+        return torch.zeros_like(image_ids, dtype=torch.bool)
+    sought = image_ids * _IMAGE + text_ids
+    return true[torch.searchsorted(true, sought).clamp(max=len(true) - 1)] == sought
 
 
 def by_rows(pairs: AllPairs, function: Callable[[MatrixRows], Tensor]) -> Tensor:

@@ -24,7 +24,8 @@ def negclip(batch: Batch) -> LossParts:
 
     True and false captions are gathered apart, so a text's column is its pair's number on any number of ranks (the
     original gathers both at once, and its labels do not fit two ranks). Its hard images with their captions are
-    further pairs of the batch. TROHN-Text is this loss with one false caption an image.
+    further pairs of the batch. A false caption that is true of another image is none of that image's candidates.
+    TROHN-Text is this loss with one false caption an image.
 
     Raises:
         ModelError: the batch has no false captions.
@@ -48,11 +49,12 @@ def negclip(batch: Batch) -> LossParts:
         present = torch.ones(negatives.shape[:2], dtype=torch.bool, device=negatives.device)
     columns = gather(negatives.flatten(0, 1).to(pairs.images.dtype))  # (all false captions, d)
     missing = ~gather(present.flatten())
+    ids = None if batch.negative_text_ids is None else gather(batch.negative_text_ids.flatten())
 
     def with_negatives(rows: MatrixRows) -> Tensor:
         plain = contrasts(rows)
         logits = pairs.scale * (pairs.images[rows.first : rows.last] @ columns.T)
-        false = logits.masked_fill(missing[None, :], float("-inf"))
+        false = logits.masked_fill(missing[None, :] | rows.is_true(ids), float("-inf"))
         # One logarithm over both kinds of candidates; the true text keeps it finite without a false one.
         over_texts = torch.cat([plain[:, :1], false], dim=1).logsumexp(1)
         return torch.cat([over_texts[:, None], plain[:, 1:]], dim=1)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tellapart.errors import ModelError
 from tellapart.training.losses.batch import Batch, wide
+from tellapart.training.losses.matrix_rows import find_true, gather_true
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -21,7 +22,8 @@ def own_choices(batch: Batch, loss: str) -> tuple[Tensor, Tensor]:
         loss: the name in error messages.
 
     Returns:
-        Float `(b, 1 + f)`, the true caption first, and 0 if one is missing; bool `(b, 1 + f)`.
+        Float `(b, 1 + f)`, the true caption first, and 0 if one is missing; bool `(b, 1 + f)`. A false caption that is
+        true of the image is missing.
 
     Raises:
         ModelError: the batch has no false captions.
@@ -42,4 +44,5 @@ def own_choices(batch: Batch, loss: str) -> tuple[Tensor, Tensor]:
     there = torch.ones(logits.shape, dtype=torch.bool, device=logits.device)
     if batch.has_negative is not None:
         there[:, 1:] = batch.has_negative
+    there[:, 1:] &= ~find_true(gather_true(batch), batch.image_ids[:, None], batch.negative_text_ids)
     return logits.masked_fill(~there, 0.0), there

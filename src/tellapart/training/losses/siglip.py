@@ -19,7 +19,7 @@ __all__ = ["SIGLIP", "siglip"]
 def siglip(batch: Batch) -> LossParts:
     """Return the sigmoid loss, in nats an image: part `matched` of the true pairs, `unmatched` of all others.
 
-    Other captions of the same image are left out.
+    Other texts that are true of the image are left out.
 
     Raises:
         ModelError: the batch has no bias.
@@ -40,7 +40,7 @@ def siglip(batch: Batch) -> LossParts:
 
     def losses(rows: MatrixRows) -> Tensor:
         logits = rows.pairs.scale * rows.cosines_of_images() + bias
-        unmatched = softplus(logits).masked_fill(~rows.negative, 0.0).sum(1)
+        unmatched = softplus(logits).masked_fill(~rows.negative_texts, 0.0).sum(1)
         return torch.stack([softplus(-rows.own(logits)), unmatched], dim=1)
 
     means = mean_over_ranks(by_rows(gather_pairs(batch), losses).mean(0))

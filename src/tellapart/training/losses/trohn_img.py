@@ -66,6 +66,9 @@ def side_by_side(batch: Batch) -> Batch:
         texts=torch.cat([batch.texts, mates.texts]),
         scale=batch.scale,
         image_ids=torch.cat([batch.image_ids, mates.image_ids]),
+        text_ids=None
+        if batch.text_ids is None or mates.text_ids is None
+        else torch.cat([batch.text_ids, mates.text_ids]),
         bias=batch.bias,
         chunk=batch.chunk,
         step=batch.step,

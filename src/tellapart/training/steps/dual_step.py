@@ -154,12 +154,12 @@ class DualStep(TrainingStep[DrawnRows]):
             # The true caption fills the place of a missing false one; the mask leaves it out.
             texts += false + [caption] * (self._captions - len(false))
         positives = [text for one in drawn.joined for text in one.captions[1:]]
-        pieces = list(self._cut_pieces(images, texts + drawn.units + positives))
+        texts += drawn.units + positives
+        pieces = list(self._cut_pieces(images, texts))
         if len(pieces) > 1:
-            return self._backward_in_pieces(drawn, pieces, step)
-        parts = self._sum_losses(
-            [self._make_batch(drawn, self._encode_piece(pieces[0], step, 0), step)] * len(self._terms)
-        )
+            return self._backward_in_pieces(drawn, pieces, texts, step)
+        batch = self._make_batch(drawn, self._encode_piece(pieces[0], step, 0), texts, step)
+        parts = self._sum_losses([batch] * len(self._terms))
         self.accelerator.backward(parts["total"])
         return parts
 
@@ -182,7 +182,9 @@ class DualStep(TrainingStep[DrawnRows]):
         with autocast(self.config.precision, device.type):
             return Encoded(*self.module(images, tokens))
 
-    def _backward_in_pieces(self, drawn: DrawnRows, pieces: Sequence[_Piece], step: int) -> LossParts:
+    def _backward_in_pieces(
+        self, drawn: DrawnRows, pieces: Sequence[_Piece], every: Sequence[str], step: int
+    ) -> LossParts:
         import torch
 
         with torch.no_grad():
@@ -191,9 +193,8 @@ class DualStep(TrainingStep[DrawnRows]):
         texts = torch.cat([one.texts for one in first]).requires_grad_()
         scale = first[0].scale.detach().clone().requires_grad_()
         bias = None if first[0].bias is None else first[0].bias.detach().clone().requires_grad_()
-        parts = self._sum_losses(
-            [self._make_batch(drawn, Encoded(images, texts, scale, bias), step)] * len(self._terms)
-        )
+        batch = self._make_batch(drawn, Encoded(images, texts, scale, bias), every, step)
+        parts = self._sum_losses([batch] * len(self._terms))
         torch.autograd.backward(parts["total"])
         image = text = 0
         for number, piece in enumerate(pieces):
@@ -210,40 +211,54 @@ class DualStep(TrainingStep[DrawnRows]):
             image, text = image + len(again.images), text + len(again.texts)
         return parts
 
-    def _make_batch(self, drawn: DrawnRows, encoded: Encoded, step: int) -> Batch:
+    def _make_batch(self, drawn: DrawnRows, encoded: Encoded, every: Sequence[str], step: int) -> Batch:
         import torch
 
         device, count = encoded.images.device, len(drawn.rows)
         ids = torch.from_numpy(self._image_ids(drawn)).to(device)
-        texts, negatives, present = encoded.texts[:count], None, None
+        numbers = None if self._text_ids is None else torch.tensor(self._text_ids(every), device=device)
+        texts, present = self._part_texts(drawn, encoded.texts), None
+        text_ids = dict.fromkeys(texts) if numbers is None else self._part_texts(drawn, numbers)
         shared: dict[str, Any] = {"scale": encoded.scale, "chunk": self.config.batch.chunk, "step": step}
         own, mates = slice(count), None
         if self._counterparts == "mate":
-            own, rest = slice(drawn.own), slice(drawn.own, None)
-            mates = Batch(encoded.images[rest], texts[rest], image_ids=ids[rest], **shared)
+            own, rest = slice(drawn.own), slice(drawn.own, count)
+            rest_ids = None if numbers is None else numbers[rest]
+            mates = Batch(encoded.images[rest], encoded.texts[rest], image_ids=ids[rest], text_ids=rest_ids, **shared)
         if drawn.negatives:
-            negatives = encoded.texts[count : count * (1 + self._captions)].reshape(count, self._captions, -1)[own]
             counts = torch.tensor([len(texts) for texts in drawn.negatives], device=device)[own]
             present = torch.arange(self._captions, device=device)[None, :] < counts[:, None]
         return Batch(
             encoded.images[own],
-            texts[own],
+            texts["true"],
             image_ids=ids[own],
+            text_ids=text_ids["true"],
+            negative_text_ids=text_ids["negative"],
+            positive_text_ids=text_ids["positive"],
+            unit_ids=text_ids["unit"],
             bias=None if encoded.bias is None else encoded.bias.reshape(()),
-            positive_texts=encoded.texts[-count * drawn.positives :].reshape(count, drawn.positives, -1)
-            if drawn.joined
-            else None,
-            negative_texts=negatives,
+            positive_texts=texts["positive"],
+            negative_texts=texts["negative"],
             has_negative=present,
             patches=encoded.patches if encoded.patches is None else encoded.patches[own],
             words=self._of_captions(encoded.words, count, own),
             real_words=self._of_captions(encoded.real_words, count, own),
-            units=encoded.texts[-len(drawn.units) :].reshape(-1, self._units, 2, texts.shape[-1])
-            if drawn.units
-            else None,
+            units=texts["unit"],
             mates=mates,
             **shared,
         )
+
+    def _part_texts(self, drawn: DrawnRows, values: Any) -> dict[str, Any]:
+        """Return the parts of a tensor that has a vector or a number of each text, in the order of encoding."""
+        count, rest = len(drawn.rows), values.shape[1:]
+        own = slice(drawn.own if self._counterparts == "mate" else count)
+        false = values[count : count * (1 + self._captions)]
+        return {
+            "true": values[own],
+            "negative": false.reshape(count, self._captions, *rest)[own] if drawn.negatives else None,
+            "positive": values[-count * drawn.positives :].reshape(count, -1, *rest) if drawn.joined else None,
+            "unit": values[-len(drawn.units) :].reshape(-1, self._units, 2, *rest) if drawn.units else None,
+        }
 
     def _of_captions(self, tokens: Tensor | None, count: int, own: slice) -> Tensor | None:
         """Return the tokens of each caption and its false ones, `(b, 1 + f, ...)`, from those of all texts in order."""

@@ -105,6 +105,9 @@ class FusionStep(TrainingStep[DrawnPairs]):
         losses, towers = _matching_losses(self._terms), self.trainable.module.scale is not None
         self._wrong_images = any(loss.wrong_images for loss in losses)
         self._counterparts = any(loss.counterparts for loss in losses)
+        self._rows_of: dict[int, list[int]] = {}
+        for number, image in enumerate(self.rows.image_ids.tolist()):
+            self._rows_of.setdefault(image, []).append(number)
         contrasts = [term.name for term in self._terms if not isinstance(term.loss, FusionLoss)]
         # A contrastive loss that the configuration names replaces the default one.
         self._itc = self._matching.contrast and towers and not contrasts
@@ -137,10 +140,28 @@ class FusionStep(TrainingStep[DrawnPairs]):
             close.append([k < (self._matching.close or 0) for k in choices])
         return DrawnPairs(rows, len(numbers), negatives, None if self._matching.close is None else close)
 
+    def _captions(self, numbers: Sequence[int]) -> list[str]:
+        return [self.rows.rows[number].caption for number in numbers]
+
+    def _find_true(self, drawn: DrawnPairs) -> tuple[list[list[bool]] | None, list[list[bool]] | None]:
+        """Return which mined texts are true of their row's image, and of which mined images the row's text is true.
+
+        A text is true of an image if a row of the data joins them; of a batch no such pair is drawn.
+        """
+        if drawn.negatives is None or self._text_ids is None:
+            return None, None
+        images, own = self.rows.image_ids[drawn.rows].tolist(), self._text_ids(self._captions(drawn.rows))
+        of_image = {image: set(self._text_ids(self._captions(self._rows_of[image]))) for image in set(images)}
+        rows = list(enumerate(drawn.negatives))
+        return (
+            [[own[other] in of_image[images[row]] for other in others] for row, others in rows],
+            [[own[row] in of_image[images[other]] for other in others] for row, others in rows],
+        )
+
     def _backward_step(self, drawn: DrawnPairs, images: Sequence[Inputs], step: int) -> LossParts:
         device = self.accelerator.device
         inputs = [{name: tensor.to(device) for name, tensor in image.items()} for image in images]
-        tokens = self._read_tokens([self.rows.rows[number].caption for number in drawn.rows])
+        tokens = self._read_tokens(self._captions(drawn.rows))
         self._seed_dropout(step)
         with autocast(self.config.precision, device.type):
             joined = self.module(lambda fusion: self._join_pairs(fusion, drawn, inputs, tokens, step))
@@ -173,7 +194,9 @@ class FusionStep(TrainingStep[DrawnPairs]):
         if self._contrast or drawn.negatives is None:
             image, text = fusion.vectors(*(tuple(tensor[:count] for tensor in side) for side in (images, texts)))
             scale = torch.as_tensor(fusion.scale or 1.0, device=device)
-            batch = Batch(image, text, scale, ids[:count], step=step)
+            numbers = None if self._text_ids is None else self._text_ids(self._captions(drawn.rows[:count]))
+            text_ids = None if numbers is None else torch.tensor(numbers, device=device)
+            batch = Batch(image, text, scale, ids[:count], text_ids, step=step)
         if drawn.negatives is None:
             assert batch is not None  # noqa: S101  (for the type checker)
             hardest, shared = self._matching.hardest, self._counterparts
@@ -205,6 +228,7 @@ class FusionStep(TrainingStep[DrawnPairs]):
         calls = [(true_rows, true_rows), (repeated, wrong_texts)]
         calls += [(wrong_images, repeated)] if self._wrong_images else []
         calls += [(torch.arange(b, len(drawn.rows), device=device),) * 2] if mined and self._counterparts else []
+        true_texts, true_images = self._find_true(drawn)
         logits = join(*(torch.cat(side) for side in zip(*calls, strict=True)))
         sizes, heads = [len(side) for side, _ in calls], []
         for head_logits in logits.unbind(1):
@@ -219,8 +243,8 @@ class FusionStep(TrainingStep[DrawnPairs]):
                     wrong_images=(rest[0] if self._wrong_images else crossed).reshape(b, m),
                     counterparts=fourth,
                     image_ids=ids[true_rows],
-                    negative_text_ids=_take_ids(ids, pairs.texts),
-                    negative_image_ids=_take_ids(ids, pairs.images),
+                    negative_text_ids=_take_ids(ids, pairs.texts, true_rows, true_texts),
+                    negative_image_ids=_take_ids(ids, pairs.images, true_rows, true_images),
                     close=None if drawn.close is None else torch.tensor(drawn.close, device=device),
                 )
             )
@@ -266,5 +290,9 @@ def _gather_states(states: Tensors) -> Tensors:
     return tuple(gather(state.byte()).bool() if state.dtype == torch.bool else gather(state) for state in padded)
 
 
-def _take_ids(ids: Tensor, numbers: Tensor) -> Tensor:
-    return ids[numbers.clamp(min=0)].masked_fill(numbers < 0, -1)
+def _take_ids(ids: Tensor, numbers: Tensor, rows: Tensor, true: Sequence[Sequence[bool]] | None) -> Tensor:
+    """Return the images of negatives, and the row's image for those that are true of it."""
+    import torch
+
+    taken = ids[numbers.clamp(min=0)].masked_fill(numbers < 0, -1)
+    return taken if true is None else torch.where(torch.tensor(true, device=ids.device), ids[rows][:, None], taken)

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from tellapart.models.torch.backend import import_torch
 from tellapart.training.config import TrainConfig
+from tellapart.training.data.duplicates import TextIds
 from tellapart.training.data.rows import TrainingRows
 from tellapart.training.encoders.trainable import Inputs, Trainable
 from tellapart.training.losses.batch import LossParts
@@ -37,6 +38,8 @@ class TrainingStep(ABC, Generic[Drawn]):
 
     def __post_init__(self) -> None:
         self._terms: tuple[LossTerm, ...] = self.config.loss_terms()
+        masked = self.config.data.duplicates == "masked"
+        self._text_ids = TextIds(self.trainable.reader) if masked else None
 
     @abstractmethod
     def draw(self, numbers: Sequence[int], step: int) -> Drawn:

@@ -1,0 +1,165 @@
+"""Texts and pictures that are the same: by the tokens that a text tower reads, and by the pixels of a picture."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tellapart.data.images import pixel_hash
+from tellapart.data.progress import Progress
+from tellapart.models.protocols import Bounded
+from tellapart.training.data.rows import TrainingRows
+
+__all__ = ["Duplicates", "TextIds", "count_duplicates", "hash_pictures"]
+
+#: Texts that are tokenised at a time, and whose numbers are kept.
+_BLOCK, _KEPT = 4096, 1 << 22
+
+_THREADS = 4
+
+
+class TextIds:
+    """A number for each text: the same for texts of the same tokens within the context, in every process.
+
+    Args:
+        reader: shows the tokens.
+
+    >>> class Letters:
+    ...     def token_ids(self, texts):
+    ...         return [[ord(letter) for letter in text.lower()[:5]] for text in texts]
+    >>> one, other, third = TextIds(Letters())(["A cat", "a cat sleeps", "a dog"])
+    >>> one == other, one == third
+    (True, False)
+    """
+
+    def __init__(self, reader: Bounded) -> None:
+        self._reader = reader
+        self._numbers: dict[str, int] = {}
+
+    def __call__(self, texts: Sequence[str]) -> list[int]:
+        """Return the number of each text, of 64 bits with a sign."""
+        new = [text for text in dict.fromkeys(texts) if text not in self._numbers]
+        numbers: dict[str, int] = {}
+        for start in range(0, len(new), _BLOCK):
+            block = new[start : start + _BLOCK]
+            numbers |= zip(block, map(_hash_tokens, self._reader.token_ids(block)), strict=True)
+        if len(self._numbers) < _KEPT:
+            self._numbers |= numbers
+        return [numbers[text] if text in numbers else self._numbers[text] for text in texts]
+
+
+def _hash_tokens(ids: Sequence[int]) -> int:
+    digest = hashlib.sha256(np.asarray(ids, np.int64).tobytes()).digest()
+    return int.from_bytes(digest[:8], "little", signed=True)
+
+
+def hash_pictures(rows: TrainingRows, progress: Progress | None = None) -> dict[Path, str]:
+    """Return for each image file the hash of its pixels.
+
+    Raises:
+        DataError: an image cannot be read.
+    """
+    first = {row.image: number for number, row in reversed(list(enumerate(rows.rows)))}
+    hashes: dict[Path, str] = {}
+    with ThreadPoolExecutor(_THREADS) as pool:
+        found = pool.map(lambda number: pixel_hash(rows.pixels(number)), first.values())
+        for done, (path, value) in enumerate(zip(first, found, strict=True), start=1):
+            hashes[path] = value
+            if progress is not None:
+                progress("training pictures", done, len(first))
+    return hashes
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicates:
+    """How much of some rows is the same to a model.
+
+    Attributes:
+        captions: rows whose caption is that of another picture, too.
+        pictures: rows whose picture is in a file of another name, too.
+        foils: false captions that are a true caption of their picture.
+        cut: texts that lose their end.
+        texts: different texts.
+        merged: rows whose caption is that of another row after the cut alone.
+        caption: the most frequent caption, and how many pictures have it.
+        picture: a file of the picture with the most captions, and how many it has.
+        middle: captions of a picture, the median.
+    """
+
+    captions: int
+    pictures: int
+    foils: int
+    cut: int
+    texts: int
+    merged: int
+    caption: tuple[str, int]
+    picture: tuple[str, int]
+    middle: int
+
+    def to_log(self) -> dict[str, float]:
+        """Return the counts that are not 0, for the log's first line."""
+        counts = {"rows_same_caption": self.captions, "rows_same_picture": self.pictures, "texts_cut": self.cut}
+        return {name: float(count) for name, count in counts.items() if count}
+
+    def describe(self) -> str:
+        """Return the counts in words; empty if all are 0.
+
+        >>> Duplicates(2, 0, 0, 1, 9, 0, ("a cat", 2), ("a.png", 1), 1).describe()
+        '2 rows share their captions with another picture, 1 of 9 texts loses the end'
+        """
+        counts = (
+            (self.captions, "row shares its caption", "rows share their captions", " with another picture"),
+            (self.pictures, "row shows", "rows show", " a picture that is in another file, too"),
+            (self.foils, "false caption is", "false captions are", " true of the picture"),
+            (self.cut, f"of {self.texts:,} texts loses", f"of {self.texts:,} texts lose", " the end"),
+        )
+        return ", ".join(f"{count:,} {one if count == 1 else many}{rest}" for count, one, many, rest in counts if count)
+
+
+def count_duplicates(rows: TrainingRows, reader: Bounded) -> Duplicates:
+    """Count texts and pictures that are the same.
+
+    Args:
+        rows: of training, with the hashes of their pictures.
+        reader: shows the tokens of a text.
+    """
+    number, pictures = TextIds(reader), rows.image_ids.tolist()
+    captions = number([row.caption for row in rows.rows])
+    texts = list(dict.fromkeys(text for row in rows.rows for text in (row.caption, *row.negatives)))
+    cut = {text for k in range(0, len(texts), _BLOCK) for text, lost in _cut_of(reader, texts[k : k + _BLOCK]) if lost}
+    showing: dict[int, set[int]] = {}  # the pictures of each caption, and the captions and files of each picture
+    of_picture: dict[int, set[int]] = {}
+    files: dict[int, set[Path]] = {}
+    written: dict[int, set[str]] = {}
+    for row, caption, picture in zip(rows.rows, captions, pictures, strict=True):
+        showing.setdefault(caption, set()).add(picture)
+        of_picture.setdefault(picture, set()).add(caption)
+        files.setdefault(picture, set()).add(row.image)
+        written.setdefault(caption, set()).add(row.caption)
+    foils = sum(
+        foil in of_picture[picture]
+        for row, picture in zip(rows.rows, pictures, strict=True)
+        for foil in number(row.negatives)
+    )
+    frequent = max(captions, key=lambda caption: len(showing[caption]))
+    many = max(pictures, key=lambda picture: len(of_picture[picture]))
+    return Duplicates(
+        captions=sum(len(showing[caption]) > 1 for caption in captions),
+        pictures=sum(len(files[picture]) > 1 for picture in pictures),
+        foils=foils,
+        cut=len(cut),
+        texts=len(texts),
+        merged=sum(len(written[c]) > 1 and row.caption in cut for row, c in zip(rows.rows, captions, strict=True)),
+        caption=(rows.rows[captions.index(frequent)].caption, len(showing[frequent])),
+        picture=(rows.rows[pictures.index(many)].image.name, len(of_picture[many])),
+        middle=int(np.median([len(each) for each in of_picture.values()])),
+    )
+
+
+def _cut_of(reader: Bounded, texts: Sequence[str]) -> zip[tuple[str, bool]]:
+    return zip(texts, reader.find_cut(texts), strict=True)
