@@ -128,10 +128,12 @@ def test_a_run_that_was_stopped_before_goes_on_unless_its_losses_numbers_changed
     before = {"eqsim": "1c83ad05467e7eb0", "fsc-clip": "9e22799d3b34879d", "cs-clip": "d2ebb00d26f40589"}
     losses: dict[str, Any] = {"eqsim": {"name": "eqsim", "k": 4}, "fsc-clip": {"name": "fsc-clip"}}
     losses["cs-clip"] = {"name": "cs-clip"}
-    now = {name: TrainConfig(**(VALUES | {"loss": loss})).fingerprint("data") for name, loss in losses.items()}
+    values = VALUES | {"data": VALUES["data"] | {"duplicates": "negatives"}}  # as they all were then
+    now = {name: TrainConfig(**(values | {"loss": loss})).fingerprint("data") for name, loss in losses.items()}
     assert {name for name in before if now[name] != before[name]} == {"fsc-clip", "cs-clip"}
-    decays_all = TrainConfig(**(VALUES | {"optimiser": VALUES["optimiser"] | {"decayed": "all"}}))
+    decays_all = TrainConfig(**(values | {"optimiser": VALUES["optimiser"] | {"decayed": "all"}}))
     assert decays_all.fingerprint("data") != now["eqsim"]
+    assert TrainConfig(**(VALUES | {"loss": losses["eqsim"]})).fingerprint("data") not in before.values()
 
 
 def keys(model: type[BaseModel] = TrainConfig, prefix: str = "") -> Iterator[tuple[str, Any]]:

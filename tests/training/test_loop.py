@@ -38,8 +38,9 @@ from tellapart.training.training_run import run_training
 torch = import_torch()
 
 
-def test_a_run_equals_a_plain_loop_of_torch(tmp_path: Path) -> None:
-    settings = config(tmp_path)
+@pytest.mark.parametrize("duplicates", ["masked", "negatives"])
+def test_a_run_equals_a_plain_loop_of_torch(tmp_path: Path, duplicates: str) -> None:
+    settings = config(tmp_path, data={"duplicates": duplicates})
     run_training(settings, tmp_path, tmp_path / "run")
     # The same in the plainest way: the whole batch, cross-entropy both ways, AdamW in two groups, the schedule.
     model = open_dual(f"local-dir:{tmp_path / 'run' / 'start'}", "cpu")
@@ -57,6 +58,10 @@ def test_a_run_equals_a_plain_loop_of_torch(tmp_path: Path) -> None:
         images = torch.stack([model.image(pairs.pixels(rows[n][0]))["pixels"] for n in chosen])
         image, text, scale, _ = model.module({"pixels": images}, model.tokens([rows[n][1] for n in chosen]))
         logits = scale * image @ text.T
+        if duplicates == "masked":  # a caption is in the batch several times: these are not each other's negatives
+            texts = [rows[n][1] for n in chosen]
+            alike = torch.tensor([[one == other for other in texts] for one in texts]) & ~torch.eye(8, dtype=torch.bool)
+            logits = logits.masked_fill(alike, float("-inf"))
         same = torch.nn.functional.cross_entropy
         loss = (same(logits, torch.arange(8)) + same(logits.T, torch.arange(8))) / 2
         assert loss.item() == pytest.approx(

@@ -54,9 +54,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Configurations, and what they name."""
     folder = tmp_path_factory.mktemp("ranks")
     SEEDS["report"] = {"benchmarks": [f"folder:{squares(folder / 'test', seed=1)}"]}
-    for name in ("seeded", "broken"):
+    for name in ("seeded", "broken", "second/broken"):  # a disk that the second rank sees otherwise
         squares(folder / name)
-    image = read_by_the_second(folder / "broken")
+    image = read_by_the_second(folder / "second" / "broken")
     image.write_bytes(image.read_bytes()[:-60])
     settings: dict[str, dict[str, Any]] = {
         "dual": DUAL,

@@ -14,6 +14,9 @@ from tellapart.training.losses.matches import Matches
 #: What a batch may have, a row for each pair.
 LOCAL = ("units", "patches", "words", "real_words")
 
+#: The numbers of texts that a batch may have.
+TEXT_IDS = ("text_ids", "negative_text_ids", "positive_text_ids", "unit_ids")
+
 IDS = [0, 1, 2, 0, 3, 4, 2, 5]
 
 
@@ -22,8 +25,12 @@ def units(*shape: int, seed: int) -> Tensor:
     return made / made.norm(dim=-1, keepdim=True)
 
 
-def batch(seed: int = 0, ids: list[int] = IDS, scale: float = 8.0, **more: Any) -> Batch:
+def batch(seed: int = 0, ids: list[int] = IDS, scale: float = 8.0, *, alike: bool = False, **more: Any) -> Batch:
+    """With `alike`, texts have numbers, of so few kinds that many are the same."""
     b, d = len(ids), 5
+    generator = torch.Generator().manual_seed(seed)
+    shapes = {"text_ids": (b,), "negative_text_ids": (b, 2), "positive_text_ids": (b, 2), "unit_ids": (b, 2, 2)}
+    numbers = {name: torch.randint(9, shape, generator=generator) for name, shape in shapes.items() if alike}
     images = units(b, d, seed=seed)
     texts = images + 0.7 * units(b, d, seed=seed + 1)
     mates = Batch(
@@ -31,6 +38,7 @@ def batch(seed: int = 0, ids: list[int] = IDS, scale: float = 8.0, **more: Any) 
         units(b, d, seed=seed + 4),
         torch.tensor(scale, dtype=torch.float64),
         torch.tensor(ids) * 0 + 100 + torch.arange(b),
+        text_ids=torch.randint(9, (b,), generator=generator) if alike else None,
     )
     return Batch(
         images=images,
@@ -47,6 +55,7 @@ def batch(seed: int = 0, ids: list[int] = IDS, scale: float = 8.0, **more: Any) 
         words=units(b, 3, 3, d, seed=seed + 8),
         real_words=torch.arange(9 * b).reshape(b, 3, 3) % 4 != 3,
         mates=mates,
+        **numbers,
         **more,
     )
 
@@ -59,7 +68,13 @@ def reordered(made: Batch, order: Tensor) -> Batch:
     mates = None
     if made.mates is not None:
         old = made.mates
-        mates = replace(old, images=old.images[order], texts=old.texts[order], image_ids=old.image_ids[order])
+        mates = replace(
+            old,
+            images=old.images[order],
+            texts=old.texts[order],
+            image_ids=old.image_ids[order],
+            text_ids=None if old.text_ids is None else old.text_ids[order],
+        )
     return replace(
         made,
         images=made.images[order],
@@ -68,7 +83,7 @@ def reordered(made: Batch, order: Tensor) -> Batch:
         negative_texts=made.negative_texts[order],
         has_negative=made.has_negative[order],
         positive_texts=made.positive_texts[order],
-        **{name: None if (one := getattr(made, name)) is None else one[order] for name in LOCAL},
+        **{name: None if (one := getattr(made, name)) is None else one[order] for name in LOCAL + TEXT_IDS},
         mates=mates,
     )
 

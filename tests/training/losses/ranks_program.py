@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from made_batches import IDS, batch
+from made_batches import IDS, TEXT_IDS, batch
 from torch import Tensor
 
 from tellapart.catalog import LOSSES
@@ -64,11 +64,12 @@ def share(tensor: Tensor, rank: int, size: int) -> Tensor:
     return tensor.chunk(size)[rank]
 
 
-def shared_batch(rank: int, size: int, chunk: int | None) -> Batch:
-    whole = batch(2, chunk=chunk, step=5)
+def shared_batch(rank: int, size: int, chunk: int | None, alike: bool) -> Batch:
+    whole = batch(2, chunk=chunk, step=5, alike=alike)
     mates = whole.mates
-    mates = replace(mates, **{n: share(getattr(mates, n), rank, size) for n in ("images", "texts", "image_ids")})
-    names = (*ENCODED, "image_ids", "has_negative", "real_words")
+    names = ("images", "texts", "image_ids", *(["text_ids"] if alike else []))
+    mates = replace(mates, **{n: share(getattr(mates, n), rank, size) for n in names})
+    names = (*ENCODED, "image_ids", "has_negative", "real_words", *(TEXT_IDS if alike else ()))
     return replace(whole, mates=mates, **{n: share(getattr(whole, n), rank, size) for n in names})
 
 
@@ -124,15 +125,16 @@ def main(out: Path) -> None:
     weights = torch.randn(5, 5, dtype=torch.float64, generator=generator) / 2
     scale = torch.tensor(1.5, dtype=torch.float64)
     found = {}
-    for chunk in (None, 2):
+    for chunk, alike in ((None, False), (2, False), (None, True), (2, True)):
         for name, loss in DUAL.items():
             learned = [weights.clone().requires_grad_(), scale.clone().requires_grad_()]
-            made = encoded(shared_batch(rank, size, chunk), *learned)
-            found[f"{name} {chunk}"] = record(loss(made), learned, size)
+            made = encoded(shared_batch(rank, size, chunk, alike), *learned)
+            found[f"{name} {chunk}{' alike' * alike}"] = record(loss(made), learned, size)
     for name, loss in FUSION.items():
-        learned = [weights.clone().requires_grad_()]
-        made = fusion_matches(shared_batch(rank, size, None), learned[0], rank, size)
-        found[name] = record(loss(made), learned, size)
+        for alike in (False, True):
+            learned = [weights.clone().requires_grad_()]
+            made = fusion_matches(shared_batch(rank, size, None, alike), learned[0], rank, size)
+            found[name + " alike" * alike] = record(loss(made), learned, size)
     if size > 1:
         found["refused"] = {"itc": torch.tensor(unequal_ranks_are_refused(rank))}
         assert len(IDS) % size == 0

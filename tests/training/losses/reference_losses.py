@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-# L: logits (image, text); same[i, j]: pairs i and j show one image.
+# L: logits (image, text); same[i, j]: text j is true of image i, for it is a caption of it.
 
 
 def softmax(x):
@@ -29,6 +29,7 @@ def itc(L, same):
     for i in range(n):
         at = candidates(n, i, same)
         halves[0] += nll(L[i, at], at.index(i)) / n / 2
+        at = candidates(n, i, same.T)
         halves[1] += nll(L[at, i], at.index(i)) / n / 2
     return {"image_to_text": halves[0], "text_to_image": halves[1], "total": sum(halves)}
 
@@ -41,34 +42,40 @@ def siglip(L, same):
 
 
 def negclip(L, N, there, same):
-    """N: logits of images with all false captions, (n, m)."""
+    """N: logits of images with all false captions, (n, m), and which of these there are, of all or of each image."""
     n, out = len(L), itc(L, same)
-    half = 0.0
+    half, there = 0.0, np.broadcast_to(there, N.shape)
     for i in range(n):
         at = candidates(n, i, same)
-        half += nll([*L[i, at], *N[i, there]], at.index(i)) / n / 2
+        half += nll([*L[i, at], *N[i, there[i]]], at.index(i)) / n / 2
     return {**out, "image_to_text": half, "total": half + out["text_to_image"]}
 
 
-def tripletclip(L, L2, LN, L2N, same, same2, cross):
-    """L: pairs by pairs, L2: mates by mates, LN, L2N: one's images by the other's texts; cross: who shows one image."""
+def tripletclip(L, L2, LN, L2N, same, same2, cross, cross2):
+    """L: pairs by pairs, L2: mates by mates, LN, L2N: one's images by the other's texts; cross, cross2: of these."""
     image, text, n = 0.0, 0.0, len(L)
-    for logits, false, own, other in ((L, LN, same, cross), (L2, L2N, same2, cross.T)):
+    for logits, false, own, other in ((L, LN, same, cross), (L2, L2N, same2, cross2)):
         for i in range(n):
             at = candidates(n, i, own)
             image += nll([*logits[i, at], *false[i, ~other[i]]], at.index(i)) / n / 2
+            at = candidates(n, i, own.T)
             text += nll(logits[at, i], at.index(i)) / n / 2
     return {"image_to_text": image, "text_to_image": text, "total": image + text}
 
 
-def cs_clip(L, N, there, U, F, same, weight, foils):
-    """U: for each place logits of images with all units, F: with all foils; `foils` own or all."""
+def cs_clip(L, N, there, U, F, same, weight, foils, units, false):
+    """U: for each place logits of images with all units, F: with all foils; `foils` own or all.
+
+    units, false: for each place, which units are true of each image, and which foils are not.
+    """
     captions, each, n = negclip(L, N, there, same)["total"], [], len(L)
-    for u, f in zip(U, F, strict=True):
+    for u, f, same_units, foiled in zip(U, F, units, false, strict=True):
         image = text = 0.0
         for i in range(n):
-            at = candidates(n, i, same)
-            image += nll([*u[i, at], *(f[i] if foils == "all" else [f[i, i]])], at.index(i)) / n
+            at = candidates(n, i, same_units)
+            shown = foiled[i] & (np.arange(n) == i if foils == "own" else True)
+            image += nll([*u[i, at], *f[i, shown]], at.index(i)) / n
+            at = candidates(n, i, same_units.T)
             text += nll(u[at, i], at.index(i)) / n
         each.append((image + text) / 2)
     units = mean(each)
@@ -92,8 +99,8 @@ def negbench(L, false, there, same, contrast, choice):
 
 
 def clic(L, false, there, same, distances, contrast, choice, paraphrase):
-    """L: logits of images with each of their true captions, (p, n, n); distances of the first two captions."""
-    captions = [negbench(one, false, there, same, contrast, choice) for one in L]
+    """L: logits of images with each of their true captions, (p, n, n), and which of these are true of each image."""
+    captions = [negbench(one, false, there, its, contrast, choice) for one, its in zip(L, same, strict=True)]
     parts = {name: mean([one[name] for one in captions]) for name in ("itc", "choice")}
     parts["paraphrase"] = paraphrase * mean(distances**2)
     return {**parts, "total": sum(parts.values())}
@@ -130,23 +137,23 @@ def fsc_clip(L, false, there, same, scale, patches, words, real, *, local, weigh
     return {**parts, "local": own, "total": total + own}
 
 
-def ce_clip(L, N, T, false, there, same, *, intra, rank, bound, threshold):
-    """T: logits of texts with all false captions, (n, m)."""
-    n, flat = len(L), there.flatten()
-    between = mean([nll([L[i, i], *T[i, flat]], 0) for i in range(n)])
+def ce_clip(L, N, T, false, there, columns, same, *, intra, rank, bound, threshold):
+    """T: logits of texts with all false captions, (n, m); columns: which of these are false of each image."""
+    n = len(L)
+    between = mean([nll([L[i, i], *T[i, columns[i]]], 0) for i in range(n)])
     ahead = [logits[0] - one for logits, _ in choices(np.diag(L), false, there) for one in logits[1:]]
     if threshold is None:
         threshold = min(max(mean(ahead), 0.0), bound)
     ranked = mean([max(threshold - one, 0.0) for one in ahead])
-    parts = {"negclip": negclip(L, N, flat, same)["total"], "intra": intra * between, "rank": rank * ranked}
+    parts = {"negclip": negclip(L, N, columns, same)["total"], "intra": intra * between, "rank": rank * ranked}
     return {**parts, "total": sum(parts.values())}
 
 
 def hardneg(L, same, k, weight):
     n, hard = len(L), 0.0
     for i in range(n):
-        others = [j for j in range(n) if not same[i, j]]
-        for row in (L[i], L[:, i]):
+        for row, true in ((L[i], same[i]), (L[:, i], same[:, i])):
+            others = [j for j in range(n) if not true[j]]
             hardest = sorted((row[j] for j in others), reverse=True)[:k]
             hard += nll([row[i], *hardest], 0) / n / 2
     total = itc(L, same)["total"]
@@ -158,7 +165,7 @@ def cyclip(images, texts, scale, same, cross, within):
     a = b = 0.0
     for i in range(n):
         for j in range(n):
-            if not same[i, j]:
+            if not (same | same.T)[i, j]:
                 a += (images[i] @ texts[j] - images[j] @ texts[i]) ** 2 / n
                 b += (images[i] @ images[j] - texts[i] @ texts[j]) ** 2 / n
     total = itc(scale * images @ texts.T, same)["total"]
@@ -173,7 +180,7 @@ def close_sets(C, same, k):
     n = len(C)
     top = []
     for i in range(n):
-        others = sorted((j for j in range(n) if not same[i, j]), key=lambda j, i=i: -max(C[i, j], C[j, i]))
+        others = sorted((j for j in range(n) if not (same | same.T)[i, j]), key=lambda j, i=i: -max(C[i, j], C[j, i]))
         top.append(set(others[:k]))
     return top
 
@@ -199,7 +206,7 @@ def four_of(C, scale, same, normalise, i, j):
     for a, b in entries:
         at = candidates(n, a, same)
         texts.append(softmax(scale * C[a, at])[at.index(b)])
-        at = candidates(n, b, same)
+        at = candidates(n, b, same.T)
         images.append(softmax(scale * C[at, b])[at.index(a)])
     return [texts, images]
 
@@ -209,7 +216,7 @@ def eqsim(C, scale, same, *, alpha, beta, k, variant, normalise):
     sums = {"v1": [], "v2": []}
     for i in range(n):
         for j in range(n):
-            if same[i, j]:
+            if (same | same.T)[i, j]:
                 continue
             kind = "close" if j in top[i] or i in top[j] else "distant"
             texts, images = four_of(C, scale, same, normalise, i, j)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 import reference_losses as reference
 import torch
 from made_batches import IDS, batch, matches
+from torch import Tensor
 
 from tellapart.training.losses.batch import Batch, LossParts
 from tellapart.training.losses.ce_clip import CeClip, ce_clip
@@ -41,25 +43,57 @@ def assert_equal(parts: LossParts, expected: dict[str, float]) -> None:
         np.testing.assert_allclose(parts[name].item(), value, rtol=1e-11, atol=1e-13, err_msg=name)
 
 
+def foils_of(made: Batch) -> np.ndarray:
+    """Which false captions of all images are candidates of each."""
+    count = made.negative_texts[..., 0].numel()
+    there = np.ones(count, bool) if made.has_negative is None else made.has_negative.flatten().numpy()
+    texts = made.negative_text_ids
+    return there & ~true_of(made, torch.zeros(count) if texts is None else texts)
+
+
 def logits(made: Batch) -> np.ndarray:
     return (made.scale * made.images @ made.texts.T).numpy()
 
 
 def same(made: Batch) -> np.ndarray:
-    return (made.image_ids[:, None] == made.image_ids[None, :]).numpy()
+    return true_of(made, made.text_ids)
 
 
+def true_of(made: Batch, texts: Tensor | None, images: Tensor | None = None, facts: set[Any] | None = None) -> Any:
+    """Which texts are true of each image: those that some pair joins with it, one by one."""
+    images = made.image_ids if images is None else images
+    if made.text_ids is None:  # no two texts are the same: one is true of its pair's image, a foil of none
+        each = made.image_ids.tolist() if texts is None else [None] * len(texts)
+        return np.array([[one == image for one in each] for image in images.tolist()])
+    facts = facts_of(made) if facts is None else facts
+    return np.array([[(image, text) in facts for text in texts.flatten().tolist()] for image in images.tolist()])
+
+
+def facts_of(made: Batch) -> set[tuple[int, int]]:
+    facts = set()
+    for pairs in (made, made.mates):
+        for row, image in enumerate(pairs.image_ids.tolist()):
+            facts.add((image, pairs.text_ids[row].item()))
+            facts |= {(image, text) for text in made.positive_text_ids[row].tolist() if pairs is made}
+            facts |= {(image, text) for text in made.unit_ids[row, :, 0].tolist() if pairs is made}
+    return facts
+
+
+@pytest.mark.parametrize("alike", [False, True])
 @pytest.mark.parametrize("chunk", CHUNKS)
 @pytest.mark.parametrize("ids", IDS_OF_EACH, ids=str)
 @pytest.mark.parametrize("seed", [0, 10])
-def test_the_losses_of_dual_encoders(seed: int, ids: list[int], chunk: int | None) -> None:
-    made = batch(seed, ids, chunk=chunk)
+def test_the_losses_of_dual_encoders(seed: int, ids: list[int], chunk: int | None, alike: bool) -> None:
+    made = batch(seed, ids, chunk=chunk, alike=alike)
     L, alike = logits(made), same(made)
+    assert (alike != alike.T).any() == (
+        made.text_ids is not None
+    )  # of two texts and images, one cell alone may be true
     images, texts, scale = made.images.numpy(), made.texts.numpy(), made.scale.item()
     assert_equal(itc(made), reference.itc(L, alike))
     assert_equal(siglip(made), reference.siglip(L - 3.0, alike))
     N = scale * images @ made.negative_texts.flatten(0, 1).numpy().T
-    assert_equal(negclip(made), reference.negclip(L, N, made.has_negative.flatten().numpy(), alike))
+    assert_equal(negclip(made), reference.negclip(L, N, foils_of(made), alike))
     for k, weight in ((1, 1.0), (3, 0.5), (50, 2.0)):
         assert_equal(hardneg(made, HardNeg(k, weight)), reference.hardneg(L, alike, k, weight))
     for cross, within in ((0.25, 0.25), (0.5, 0.0)):
@@ -67,45 +101,54 @@ def test_the_losses_of_dual_encoders(seed: int, ids: list[int], chunk: int | Non
         assert_equal(cyclip(made, CyClip(cross, within)), expected)
 
 
+@pytest.mark.parametrize("alike", [False, True])
 @pytest.mark.parametrize("chunk", [None, 3])
 @pytest.mark.parametrize("ids", IDS_OF_EACH, ids=str)
 @pytest.mark.parametrize("present", ["some", "none of the first", "all"])
-def test_the_losses_of_an_images_own_captions(present: str, ids: list[int], chunk: int | None) -> None:
-    made = batch(3, ids, chunk=chunk)
+def test_the_losses_of_an_images_own_captions(present: str, ids: list[int], chunk: int | None, alike: bool) -> None:
+    made = batch(3, ids, chunk=chunk, alike=alike)
     there = made.has_negative.numpy().copy()
     if present == "all":
         made, there = replace(made, has_negative=None), np.ones_like(there)
     elif present != "some":
         there[0] = False
         made = replace(made, has_negative=torch.tensor(there))
-    L, alike, scale = logits(made), same(made), made.scale.item()
+    L, true, scale = logits(made), same(made), made.scale.item()
+    columns, n = foils_of(made), len(ids)
+    there = np.stack([columns[i].reshape(there.shape)[i] for i in range(n)])
     false = scale * np.einsum("bd,bfd->bf", made.images.numpy(), made.negative_texts.numpy())
-    columns = made.negative_texts.flatten(0, 1).numpy().T
-    N, T = scale * made.images.numpy() @ columns, scale * made.texts.numpy() @ columns
+    foils = made.negative_texts.flatten(0, 1).numpy().T
+    N, T = scale * made.images.numpy() @ foils, scale * made.texts.numpy() @ foils
     for contrast, choice in ((0.99, 0.01), (0.0, 1.0)):
-        expected = reference.negbench(L, false, there, alike, contrast, choice)
+        expected = reference.negbench(L, false, there, true, contrast, choice)
         assert_equal(negbench(made, NegBench(contrast, choice)), expected)
-    true = np.concatenate([made.texts.numpy()[:, None], made.positive_texts.numpy()], axis=1).transpose(1, 2, 0)
-    apart = np.linalg.norm(true[0] - true[1], axis=0)
+    captions = np.concatenate([made.texts.numpy()[:, None], made.positive_texts.numpy()], axis=1).transpose(1, 2, 0)
+    apart = np.linalg.norm(captions[0] - captions[1], axis=0)
+    positives = [None] * 2 if made.positive_text_ids is None else made.positive_text_ids.unbind(1)
+    sides = [true, *(true_of(made, texts) for texts in positives)]
     for weights in ((0.5, 0.5, 1.0), (1.0, 0.0, 0.0)):
-        expected = reference.clic(scale * made.images.numpy() @ true, false, there, alike, apart, *weights)
+        expected = reference.clic(scale * made.images.numpy() @ captions, false, there, sides, apart, *weights)
         assert_equal(clic(made, Clic(*weights)), expected)
     U, F = ([scale * made.images.numpy() @ made.units[:, k, side].numpy().T for k in (0, 1)] for side in (0, 1))
-    for foils in ("own", "all"):
-        expected = reference.cs_clip(L, N, there.flatten(), U, F, alike, 0.7, foils)
-        assert_equal(cs_clip(made, CsClip(0.7, foils)), expected)
+    unit_ids = (
+        [(None, torch.zeros(n))] * 2 if made.unit_ids is None else [pair.unbind(1) for pair in made.unit_ids.unbind(1)]
+    )
+    meant, untrue = [true_of(made, unit) for unit, _ in unit_ids], [~true_of(made, foil) for _, foil in unit_ids]
+    for kind in ("own", "all"):
+        expected = reference.cs_clip(L, N, columns, U, F, true, 0.7, kind, meant, untrue)
+        assert_equal(cs_clip(made, CsClip(0.7, kind)), expected)
     for weight, gamma, smoothing in ((0.5, 2.0, 0.02), (1.0, 0.0, 0.0), (2.0, 1.0, 0.5)):
         settings = {"weight": weight, "gamma": gamma, "smoothing": smoothing}
-        expected = reference.fsc_global(L, false, there, alike, **settings)
+        expected = reference.fsc_global(L, false, there, true, **settings)
         assert_equal(fsc_global(made, FscGlobal(**settings)), expected)
         patches, words = made.patches.numpy(), (made.words.numpy(), made.real_words.numpy())
         directions = patches / np.linalg.norm(patches, axis=-1, keepdims=True)
         for unit_patches, shown in ((False, patches), (True, directions)):
-            expected = reference.fsc_clip(L, false, there, alike, scale, shown, *words, local=0.3, **settings)
+            expected = reference.fsc_clip(L, false, there, true, scale, shown, *words, local=0.3, **settings)
             assert_equal(fsc_clip(made, FscClip(local=0.3, unit_patches=unit_patches, **settings)), expected)
     for bound, threshold in ((5.0, None), (0.5, None), (5.0, 2.0)):
         settings = {"intra": 0.2, "rank": 0.4, "bound": bound, "threshold": threshold}
-        expected = reference.ce_clip(L, N, T, false, there, alike, **settings)
+        expected = reference.ce_clip(L, N, T, false, there, columns, true, **settings)
         assert_equal(ce_clip(made, CeClip(**settings)), expected)
 
 
@@ -120,9 +163,10 @@ def test_the_growing_threshold_of_ce_clip_has_no_gradient() -> None:
     assert torch.equal(*gradients)
 
 
+@pytest.mark.parametrize("alike", [False, True])
 @pytest.mark.parametrize("chunk", [None, 3])
-def test_tripletclip_is_negclip_of_both_sides(chunk: int | None) -> None:
-    made = batch(chunk=chunk)
+def test_tripletclip_is_negclip_of_both_sides(chunk: int | None, alike: bool) -> None:
+    made = batch(chunk=chunk, alike=alike)
     # A mate of one pair is another pair of the batch, as where the rows are 2x2 items: its caption is no false one.
     made.mates.image_ids[3] = 4
     ids, others = made.image_ids.numpy(), made.mates.image_ids.numpy()
@@ -130,10 +174,12 @@ def test_tripletclip_is_negclip_of_both_sides(chunk: int | None) -> None:
     L, L2, LN, L2N = (
         made.scale.item() * sides[image][0] @ sides[text][1].T for image, text in ((0, 0), (1, 1), (0, 1), (1, 0))
     )
-    expected = reference.tripletclip(
-        L, L2, LN, L2N, same(made), others[:, None] == others[None, :], ids[:, None] == others[None, :]
-    )
-    assert_equal(tripletclip(made), expected)
+    crosses = [others[:, None] == others[None, :], ids[:, None] == others[None, :], others[:, None] == ids[None, :]]
+    if alike:
+        mates, facts = made.mates, facts_of(made)
+        sides = ((mates.image_ids, mates), (made.image_ids, mates), (mates.image_ids, made))
+        crosses = [true_of(made, texts.text_ids, images, facts) for images, texts in sides]
+    assert_equal(tripletclip(made), reference.tripletclip(L, L2, LN, L2N, same(made), *crosses))
 
 
 def test_negclip_without_a_mask_takes_every_false_caption() -> None:
@@ -142,12 +188,17 @@ def test_negclip_without_a_mask_takes_every_false_caption() -> None:
     assert_equal(negclip(made), reference.negclip(logits(made), N, np.ones(N.shape[1], bool), same(made)))
 
 
-def test_trohn_img_is_the_contrast_of_pairs_and_mates_side_by_side() -> None:
-    made = batch()
+@pytest.mark.parametrize("alike", [False, True])
+def test_trohn_img_is_the_contrast_of_pairs_and_mates_side_by_side(alike: bool) -> None:
+    made = batch(alike=alike)
     images = torch.cat([made.images, made.mates.images]).numpy()
     texts = torch.cat([made.texts, made.mates.texts]).numpy()
     ids = np.array([*IDS, *made.mates.image_ids.tolist()])
-    expected = reference.itc(made.scale.item() * images @ texts.T, ids[:, None] == ids[None, :])
+    true = ids[:, None] == ids[None, :]
+    if alike:
+        every = torch.cat([made.text_ids, made.mates.text_ids])
+        true = true_of(made, every, torch.tensor(ids))
+    expected = reference.itc(made.scale.item() * images @ texts.T, true)
     assert_equal(trohn_img(made), expected)
 
 
@@ -158,8 +209,9 @@ def test_trohn_img_is_the_contrast_of_pairs_and_mates_side_by_side() -> None:
 def test_every_variant_of_eqsim_in_the_papers_form(
     variant: str, normalise: str, alpha: float, chunk: int | None
 ) -> None:
-    for seed, k, ids in ((0, 2, IDS), (10, 1, list(range(6))), (20, 8, IDS), (30, 1, [4, 4, 4])):
-        made = batch(seed, ids, chunk=chunk)
+    cases = ((0, 2, IDS, False), (10, 1, list(range(6)), False), (20, 8, IDS, False), (30, 1, [4, 4, 4], False))
+    for seed, k, ids, alike in (*cases, (40, 2, IDS, True), (50, 1, list(range(6)), True)):
+        made = batch(seed, ids, chunk=chunk, alike=alike)
         settings = {"alpha": alpha, "beta": 0.5, "k": k, "variant": variant, "normalise": normalise}
         expected = reference.eqsim(logits(made) / made.scale.item(), made.scale.item(), same(made), **settings)
         assert_equal(eqsim(made, EqSim(**settings)), expected)

@@ -76,10 +76,10 @@ def with_learned(made: Batch, images: Tensor, texts: Tensor, scale: Tensor, bias
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("chunk", [None, 3])
+@pytest.mark.parametrize(("chunk", "alike"), [(None, False), (3, False), (3, True)])
 @pytest.mark.parametrize("name", DUAL)
-def test_the_gradient_is_the_derivative(name: str, chunk: int | None) -> None:
-    made = batch(5, [0, 1, 2, 0, 3], scale=6.0, chunk=chunk)
+def test_the_gradient_is_the_derivative(name: str, chunk: int | None, alike: bool) -> None:
+    made = batch(5, [0, 1, 2, 0, 3], scale=6.0, chunk=chunk, alike=alike)
     learned = [
         tensor.clone().requires_grad_()
         for tensor in (made.images, made.texts, made.scale, made.bias, made.negative_texts)
@@ -97,9 +97,10 @@ def test_the_gradient_of_a_fusion_loss_is_the_derivative(name: str) -> None:
     )
 
 
+@pytest.mark.parametrize("alike", [False, True])
 @pytest.mark.parametrize("name", DUAL)
-def test_the_parts_sum_to_the_total_and_are_finite_and_not_negative(name: str) -> None:
-    parts = DUAL[name](batch())
+def test_the_parts_sum_to_the_total_and_are_finite_and_not_negative(name: str, alike: bool) -> None:
+    parts = DUAL[name](batch(alike=alike))
     assert all(part.ndim == 0 and math.isfinite(part) and part >= -1e-12 for part in parts.values())
     total = parts.pop("total")
     assert len(parts) >= 2
@@ -107,9 +108,9 @@ def test_the_parts_sum_to_the_total_and_are_finite_and_not_negative(name: str) -
 
 
 @settings(max_examples=20)
-@given(st.permutations(range(8)), st.sampled_from(sorted(set(DUAL) - DRAWING)), st.integers(0, 5))
-def test_the_order_of_the_pairs_changes_nothing(order: list[int], name: str, seed: int) -> None:
-    made = batch(seed)
+@given(st.permutations(range(8)), st.sampled_from(sorted(set(DUAL) - DRAWING)), st.integers(0, 5), st.booleans())
+def test_the_order_of_the_pairs_changes_nothing(order: list[int], name: str, seed: int, alike: bool) -> None:
+    made = batch(seed, alike=alike)
     parts, again = DUAL[name](made), DUAL[name](reordered(made, torch.tensor(order)))
     for part, value in parts.items():
         torch.testing.assert_close(again[part], value, rtol=1e-10, atol=1e-12)
@@ -121,6 +122,22 @@ def test_new_numbers_for_the_images_change_nothing(name: str) -> None:
     renamed = replace(made, image_ids=(made.image_ids * 7919 + 13) % 104729 + 10**12)
     for part, value in DUAL[name](made).items():
         assert DUAL[name](renamed)[part] == value
+
+
+@pytest.mark.parametrize("name", DUAL)
+def test_numbers_of_texts_that_are_all_different_change_nothing(name: str) -> None:
+    made = batch()
+    numbers = torch.randperm(8 * 9 + 8, generator=torch.Generator().manual_seed(1)) * 10**12
+    named = replace(
+        made,
+        text_ids=numbers[:8],
+        negative_text_ids=numbers[8:24].reshape(8, 2),
+        positive_text_ids=numbers[24:40].reshape(8, 2),
+        unit_ids=numbers[40:72].reshape(8, 2, 2),
+        mates=replace(made.mates, text_ids=numbers[72:]),
+    )
+    for part, value in DUAL[name](made).items():
+        assert DUAL[name](named)[part] == value
 
 
 @pytest.mark.parametrize("name", sorted(set(DUAL) - NEGATIVES_OF_THEIR_OWN))

@@ -61,9 +61,9 @@ LOSSES: dict[str, Callable[[Batch], LossParts]] = {
 }
 
 
-def used(loss: Callable[[Batch], LossParts], chunk: int | None) -> tuple[int, int]:
+def used(loss: Callable[[Batch], LossParts], chunk: int | None, alike: bool) -> tuple[int, int]:
     """Elements of the largest tensor, and of all that is saved between the forward and the backward pass."""
-    made = batch(ids=list(range(N)), chunk=chunk)
+    made = batch(ids=list(range(N)), chunk=chunk, alike=alike)
     learned = [made.images, made.texts, made.negative_texts, made.mates.images, made.mates.texts]
     for tensor in learned:
         tensor.requires_grad_()
@@ -83,8 +83,9 @@ def used(loss: Callable[[Batch], LossParts], chunk: int | None) -> tuple[int, in
 
 
 @pytest.mark.few(2)
+@pytest.mark.parametrize("alike", [False, True])
 @pytest.mark.parametrize("name", LOSSES)
-def test_no_tensor_is_larger_than_a_chunk_of_rows(name: str) -> None:
+def test_no_tensor_is_larger_than_a_chunk_of_rows(name: str, alike: bool) -> None:
     # Columns: the pairs; with false captions two more each; with mates twice the pairs and as many rows.
     columns = {
         "negclip": 2 * N + 1,
@@ -94,10 +95,11 @@ def test_no_tensor_is_larger_than_a_chunk_of_rows(name: str) -> None:
         "tripletclip": 2 * N,
     }.get(name, N + 1)
     kept = 8 * N * 20  # a few values a row: inputs of 5 dimensions, normalisers, neighbours
-    largest, saved = used(LOSSES[name], CHUNK)
-    assert largest <= max(CHUNK * columns, 4 * N * 5)  # or the two units of each pair and their foils
+    largest, saved = used(LOSSES[name], CHUNK, alike)
+    # Or the two units of each pair and their foils, or the ids of each image with its true texts, of both sides.
+    assert largest <= max(CHUNK * columns, 4 * N * 5, 2 * 11 * N * alike)
     assert saved <= kept
-    whole_largest, whole_saved = used(LOSSES[name], None)
+    whole_largest, whole_saved = used(LOSSES[name], None, alike)
     assert whole_largest >= N * N
     assert whole_saved >= 2 * N * N > 2 * largest
 

@@ -44,7 +44,7 @@ def _rows(folder: Path) -> list[tuple[Any, str]]:
 
 
 def test_matching_with_the_hardest_negatives_equals_a_plain_loop_of_the_library(tmp_path: Path) -> None:
-    _, trained = run(tmp_path, "run", matching={"hardest": True})
+    _, trained = run(tmp_path, "run", matching={"hardest": True}, data={"duplicates": "negatives"})
     encoder = open_fusion(f"hf:{tmp_path / 'blip'}", "cpu")
     model, rows = encoder.module.model, _rows(tmp_path)
     named = list(model.parameters())
