@@ -32,6 +32,9 @@ WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS image (reference TEXT PRIMARY KEY, sha256 TEXT NOT NULL, data BLOB NOT NULL);
 """
 
+#: Letters of a refused text that are kept.
+_SHOWN = 500
+
 
 class Journal:
     """The outcomes of one recipe's candidates, on disk.
@@ -257,7 +260,8 @@ def _to_fields(outcome: Outcome) -> dict[str, object]:
     if isinstance(outcome, Made):
         return {"item": outcome.item.model_dump(mode="json"), "redrawn": list(outcome.redrawn)}
     if isinstance(outcome, Rejected):
-        return {"step": outcome.step, "reason": outcome.reason} | ({"shown": outcome.shown} if outcome.shown else {})
+        shown = {"shown": outcome.shown[:_SHOWN].encode("utf-8", "replace").decode()} if outcome.shown else {}
+        return {"step": outcome.step, "reason": outcome.reason, **shown}
     return {"error": outcome.error}
 
 

@@ -161,6 +161,14 @@ def test_an_attention_is_updated_as_one_whose_weights_hold_the_updates(make: Any
     assert frozen.keys() == bits.keys() and all(torch.equal(value, bits[name]) for name, value in frozen.items())
 
 
+def test_other_parametrisations_of_a_model_stay_as_they_are() -> None:
+    layer = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(2, 2))
+    before = {name: value.clone() for name, value in layer.state_dict().items()}
+    with merge_updates(torch.nn.Sequential(layer)):
+        assert layer.state_dict().keys() == before.keys()
+    assert all(torch.equal(value, before[name]) for name, value in layer.state_dict().items())
+
+
 def test_dropout_before_a_projection_inside_an_attention_is_refused() -> None:
     with raises(ModelError, "lora.dropout", "self_attn.out_proj", "lora.targets"):
         add_updates(Holder(torch.nn.TransformerEncoderLayer(8, 2)), LoraConfig(rank=2, dropout=0.1), 0)  # type: ignore[arg-type]

@@ -188,7 +188,8 @@ def merge_updates(module: nn.Module) -> Iterator[None]:
             adapted.append((module.get_submodule(parent), leaf, layer, layer.get_base_layer().weight.data))
         elif parametrize.is_parametrized(layer):
             for weight, (update, *_) in layer.parametrizations.items():
-                read.append((layer, weight, update, layer.parametrizations[weight].original.data.clone()))
+                if isinstance(update, _update_class()):  # a model may have others, such as weight norm
+                    read.append((layer, weight, update, layer.parametrizations[weight].original.data.clone()))
     try:
         with torch.no_grad():
             for owner, leaf, layer, weight in adapted:
