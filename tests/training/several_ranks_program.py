@@ -95,7 +95,7 @@ def lost(folder: Path) -> None:
 def main(folder: Path) -> None:
     torch.set_num_threads(1)
     said: dict[str, Any] = {"dual": command("train", folder / "dual.toml", "--out", folder / "dual")}
-    for name in ("norms", "lora", "frozen", "blip", "vilt", "meter", "fiber", "meter-eqsim", "fiber-eqsim"):
+    for name in ("lora", "frozen", "blip", "vilt", "meter", "fiber", "meter-eqsim", "fiber-eqsim"):
         said[name] = ended(lambda name=name: trained(folder, name))
     seeds = ("train", folder / "seeds.toml", "--out", folder / "seeds", "--allow-leak", "--json", "--seeds")
     said["seeds"] = [command(*seeds, 2), command(*seeds, 2, "--resume")]
@@ -105,6 +105,7 @@ def main(folder: Path) -> None:
     said["exchanging"] = exchanging()
     said["odd"] = command(*seeds, 3, "--resume")
     said["leak"] = command("train", folder / "leak.toml", "--out", folder / "leak")
+    said["norms"] = ended(lambda: trained(folder, "norms"))
     said["image"] = ended(lambda: trained(folder, "image", home=folder / "second" if RANK else folder))
     said["elsewhere"] = ended(lambda: trained(folder, "dual", home=folder / "nowhere" if RANK else folder))
     said["full"] = ended(lambda: full(folder))
