@@ -128,6 +128,9 @@ def train(training: Training, *, limit: int | None = None, progress: NotedProgre
                 group["lr"] = group["factor"] * learning_rate
             optimiser.zero_grad(set_to_none=True)
             parts = _accumulate_parts(training, steps, feed, step, order)
+            if step == 0 and config.lora and ranks.leads and (idle := count_updated(trainable.module, idle=True)):
+                text = f"lora: no gradient reaches {', '.join(idle)}: the loss does not read them; set lora.targets"
+                warnings.warn(text, TellapartWarning, stacklevel=2)
             batch = _name_rows(training.rows, order.batch(step))
             norm = _update_weights(training, optimiser, batch)
             numbers = _step_numbers(parts, norm, learning_rate, trainable) | (moved if step == 0 else {})

@@ -13,7 +13,7 @@ from training_sets import architecture, config, logged, squares
 
 from facts import raises
 from tellapart.data.folder import read_pair_set
-from tellapart.errors import ModelError
+from tellapart.errors import ModelError, TellapartWarning
 from tellapart.metrics.pairs import group_score
 from tellapart.models.find import find_model
 from tellapart.models.scoring.score import score
@@ -159,6 +159,38 @@ def test_an_attention_is_updated_as_one_whose_weights_hold_the_updates(make: Any
         if "lora_" not in name
     }
     assert frozen.keys() == bits.keys() and all(torch.equal(value, bits[name]) for name, value in frozen.items())
+
+
+class Unread(torch.nn.Module):  # type: ignore[misc]
+    """Calls one of three layers, and reads another one's weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.called, self.read, self.left = (torch.nn.Linear(2, 2) for _ in range(3))
+
+    def forward(self, x: Any) -> Any:
+        return self.called(x) @ self.read.weight
+
+
+def test_layers_that_no_gradient_reaches_are_found() -> None:
+    add_updates(Holder(module := Unread()), LoraConfig(rank=1), 0)  # type: ignore[arg-type]
+    assert set(count_updated(module)) == {"called", "read", "left"}
+    module(torch.ones(1, 2)).sum().backward()
+    assert set(count_updated(module, idle=True)) == {"read", "left"}
+
+
+def test_a_run_names_layers_that_no_gradient_reaches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tellapart.training.encoders.openclip_encoder import TrainableOpenClip
+
+    made = TrainableOpenClip.__init__
+
+    def with_another(self: Any, source: Any, parts: Any, *more: Any) -> None:
+        parts.model.left = torch.nn.Linear(2, 2)
+        made(self, source, parts, *more)
+
+    monkeypatch.setattr(TrainableOpenClip, "__init__", with_another)
+    with pytest.warns(TellapartWarning, match=r"model\.left"):
+        run_training(config(tmp_path, lora={"rank": 2}, optimiser={"steps": 1}), tmp_path, tmp_path / "run")
 
 
 def test_other_parametrisations_of_a_model_stay_as_they_are() -> None:

@@ -81,9 +81,10 @@ def add_updates(trainable: Trainable, config: LoraConfig, seed: int) -> None:
         trainable.log_scale.requires_grad_(True)
 
 
-def count_updated(module: nn.Module) -> dict[str, int]:
-    """Return how many layers have an update, by name with `*` for numbers."""
-    names = (name.partition(".lora_A.")[0] for name, _ in module.named_parameters() if ".lora_A." in name)
+def count_updated(module: nn.Module, *, idle: bool = False) -> dict[str, int]:
+    """Return how many layers have an update, by name with `*` for numbers; `idle` ones are those without a gradient."""
+    every = ((name, value) for name, value in module.named_parameters() if not idle or value.grad is None)
+    names = (name.partition(".lora_A.")[0] for name, _ in every if ".lora_A." in name)
     layers = (re.sub(r"[._]weight\.0$", "", name.replace("parametrizations.", "")) for name in names)
     return dict(Counter(re.sub(r"\b\d+\b", "*", name) for name in layers))
 
