@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any
 
 __all__ = [
+    "UNPACKED",
     "DataError",
     "MetricError",
     "MissingDependencyError",
@@ -45,6 +46,9 @@ _LONGEST = 2000
 
 #: Control characters but for tabs and line ends, and embeddings, overrides and isolates of direction.
 _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+#: Temporary folder -> the archive that it was unpacked from, by which messages name it: nobody finds the folder.
+UNPACKED: dict[str, str] = {}
 
 #: A file, perhaps with a line or a row: `a.jsonl`, `a.jsonl:3`, `a.json: row 3`.
 _PLACE = re.compile(r"(?P<path>.*?)(?::(?P<line>\d+)|: .*)?", re.DOTALL)
@@ -88,11 +92,18 @@ class TellapartError(Exception):
         field: str | None = None,
         got: object = None,
     ) -> None:
-        super().__init__(*(_without_middle(plain(value)) if isinstance(value, str) else value for value in values))
-        place = None if path is None else _PLACE.fullmatch(str(path))
+        texts = (_name_archives(value) if isinstance(value, str) else value for value in values)
+        super().__init__(*(_without_middle(plain(value)) if isinstance(value, str) else value for value in texts))
+        place = None if path is None else _PLACE.fullmatch(_name_archives(str(path)))
         self.path: str | None = place["path"] if place else None
         self.line: int | None = int(place["line"]) if line is None and place and place["line"] else line
         self.field, self.got = field, got
+
+
+def _name_archives(text: str) -> str:
+    for folder, archive in UNPACKED.items():
+        text = text.replace(folder, archive)
+    return text
 
 
 class TellapartWarning(UserWarning):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,11 +13,13 @@ import numpy as np
 import pytest
 
 import tellapart as ta
-from facts import raises
+from facts import check_facts, raises
 from tellapart.api.verify import Verified
 from tellapart.errors import RunError
 from tellapart.evaluation.verified import read_result
+from tellapart.evaluation.verify import verify_run
 from tellapart.models.memory.external import write_scores
+from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.run_folder import write_result
 
 
@@ -59,7 +63,7 @@ def test_what_differs_is_named(change: Callable[[Path], None], different: list[s
     verified = ta.verify(tmp_path)
     assert states(verified, "different") == different
     assert verified.passed is (not different)
-    assert states(verified, "cannot be checked") == []
+    assert states(verified, "cannot be checked") == (["model"] if change is break_checksum else [])
     assert len(states(verified, "equal")) > 20
 
 
@@ -114,7 +118,7 @@ def test_numbers_of_another_tool_cannot_be_checked(tmp_path: Path) -> None:
     demo = result.benchmarks["demo"].model_copy(update={"fingerprint": "imported-1", "origin": "mteb"})
     write_result(tmp_path, result.model_copy(update={"benchmarks": {"demo": demo}}))
     verified = ta.verify(tmp_path)
-    assert verified.passed and states(verified, "equal") == ["results.json"]
+    assert verified.passed and states(verified, "equal") == ["results.json", "model"]
     assert len(states(verified, "cannot be checked")) == verified.unchecked > 20
 
 
@@ -130,7 +134,9 @@ def test_the_command_exits_with_one_if_a_number_differs(command: Any, tmp_path: 
     sign(Path("a"), 0.25)
     done = command("verify", "a")
     assert (done.code, command("verify", "a", "--json").code) == (1, 1)
-    assert "0.25" in done.out and "1 different" in done.out
+    check_facts(done.out, "0.25", "2 different", "report.html")
+    command("show", "a")
+    check_facts(command("verify", "a").out, "0.25", "1 different", "not known: times")
 
 
 def test_a_number_that_cannot_be_checked_fails_a_strict_verification_alone(command: Any) -> None:
@@ -139,3 +145,130 @@ def test_a_number_that_cannot_be_checked_fails_a_strict_verification_alone(comma
     del record["sha256"]
     Path("a/results.json").write_text(json.dumps(record))
     assert (command("verify", "a").code, command("verify", "a", "--strict").code) == (0, 1)
+
+
+def change_record(folder: Path, **changes: Any) -> None:
+    """Change facts of the set in a record, and write a checksum that fits."""
+    result = read_result(folder)
+    records = {name: record.model_copy(update=changes) for name, record in result.benchmarks.items()}
+    write_result(folder, result.model_copy(update={"benchmarks": records}))
+
+
+def rename(folder: Path, name: str) -> None:
+    result = read_result(folder)
+    write_result(folder, result.model_copy(update={"model": result.model.model_copy(update={"name": name})}))
+
+
+FALSE_FACTS: dict[str, Any] = {
+    "title": "Winoground",
+    "fingerprint": "0" * 64,
+    "published_items": 400,
+    "limited_from": 40_000,
+}
+
+
+@pytest.mark.parametrize("fact", FALSE_FACTS)
+def test_a_false_fact_of_a_set_is_named_though_the_checksum_fits(command: Any, fact: str) -> None:
+    assert command("run", "-m", "oracle", "--limit", "10", "--out", "a").code == 0
+    assert command("verify", "a", "--strict").code == 0
+    change_record(Path("a"), **{fact: FALSE_FACTS[fact]})
+    command("show", "a")
+    done = command("verify", "a")
+    assert (done.code, states(ta.verify("a"), "different")) == (1, [fact])
+    check_facts(done.out, f"demo: {fact}: different", "recorded", "the set gives")
+
+
+@pytest.mark.parametrize("fact", ["fingerprint", "title"])
+def test_a_false_fact_of_the_set_of_a_score_file_is_named(scored: Path, fact: str) -> None:
+    assert not ta.verify(scored).unchecked
+    false = {"fingerprint": "ids-0", "title": "Winoground"}
+    change_record(scored, **{fact: false[fact]})
+    assert states(ta.verify(scored), "different") == [fact]
+    (scored.parent / "set").rename(scored.parent / "elsewhere")  # the samples have the ids
+    assert states(ta.verify(scored), "different") == ["fingerprint"][: fact == "fingerprint"]
+    assert "items of the set" in states(ta.verify(scored), "cannot be checked")
+
+
+def test_samples_are_compared_with_the_set(scored: Path) -> None:
+    path = scored.parent / "set" / "pairs.jsonl"
+    path.write_text(path.read_text().replace('"six"', '"seven"', 2))
+    verified = ta.verify(scored)
+    assert states(verified, "different") == ["items of the set"]
+    assert "2 of 6" in verified["why"][verified["fact"].index("items of the set")]
+
+
+@pytest.mark.parametrize(
+    ("name", "state"), [("better", "different"), ("random", "different"), ("mine", "cannot be checked")]
+)
+def test_a_renamed_model_does_not_pass_a_strict_verification(command: Any, name: str, state: str) -> None:
+    command("run", "-m", "oracle", "--name", "mine", "--limit", "4", "--out", "a")
+    assert command("verify", "a").code == 0
+    rename(Path("a"), name)
+    assert states(ta.verify("a"), state) == (["model", "report.html"] if name != "mine" else ["model"])
+    command("show", "a")
+    done = command("verify", "a", "--strict")
+    assert (done.code, command("verify", "a").code) == (1, int(state == "different"))
+    check_facts(done.out, "model", "'oracle'", f"'{name}'")
+
+
+def longer(image: object, text: str) -> int:
+    return len(text)
+
+
+longer.fingerprint = "mine:1"  # type: ignore[attr-defined]
+
+
+def test_a_foreign_fingerprint_cannot_bear_a_reference_models_name(tmp_path: Path) -> None:
+    ta.evaluate(longer, "demo", limit=4, out=tmp_path, names="mine")
+    verified = ta.verify(tmp_path)
+    assert verified.passed and not verified.unchecked and "'mine'" in verified.runs[0].unknown[1]
+    rename(tmp_path, "oracle")
+    assert states(ta.verify(tmp_path), "different") == ["model"]
+
+
+def test_the_store_knows_a_model_by_its_fingerprint(tmp_path: Path) -> None:
+    ta.evaluate(longer, "demo", limit=4, out=tmp_path)
+    with EmbeddingStore(None) as store:
+        store.put_vectors("mine:1", {"00" * 32: np.ones(3, np.float32)})
+        store.put_model("a key", {"name": "longer", "fingerprint": "mine:1", "kind": "similarity"})
+        model = verify_run(tmp_path, store).checks[1]
+        assert (model.fact, model.state) == ("model", "equal")
+        rename(tmp_path, "gpt-9")
+        model = verify_run(tmp_path, store).checks[1]
+        assert (model.fact, model.state) == ("model", "cannot be checked")
+        check_facts(model.why, "'longer'", "'gpt-9'")
+
+
+def test_an_edited_page_is_named(command: Any) -> None:
+    command("run", "-m", "oracle", "--limit", "4", "--out", "a")
+    page = Path("a/report.html")
+    assert "report.html" in states(ta.verify("a"), "equal")
+    page.write_text(page.read_text().replace("100.00", "99.99"))
+    done = command("verify", "a")
+    assert done.code == 1
+    check_facts(done.out, "report.html: different", "tellapart show")
+    command("show", "a")
+    assert command("verify", "a", "--strict").code == 0
+
+
+@pytest.mark.parametrize("cut", ["lines", "half a line", "all", "the file"])
+def test_samples_that_were_cut_fail_a_verification(command: Any, cut: str) -> None:
+    command("run", "-m", "oracle", "--limit", "10", "--out", "a")
+    path = Path("a/samples/demo.jsonl")
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text({"lines": "".join(lines[:5]), "half a line": "".join(lines)[:-40]}.get(cut, ""))
+    if cut == "the file":
+        path.unlink()
+    done = command("verify", "a")
+    assert (done.code, done.err) == (1, "")
+    check_facts(done.out, "samples/demo.jsonl: different", "demo.jsonl")
+
+
+def test_no_message_on_an_archive_names_the_folder_it_was_unpacked_into(command: Any, tmp_path: Path) -> None:
+    command("run", "-m", "oracle", "--limit", "10", "--out", "a")
+    Path("a/samples/demo.jsonl").write_text("")
+    shutil.make_archive("a", "zip", ".", "a")
+    for done in (command("verify", "a.zip"), command("show", "a.zip"), command("compare", "a.zip", "a.zip")):
+        assert done.code in (1, 2)
+        check_facts(done.out + done.err, "a.zip")
+        assert tempfile.gettempdir() not in (done.out + done.err).replace(str(tmp_path), "")

@@ -18,7 +18,7 @@ import numpy as np
 from tellapart.api.arguments import PathGiven, as_path
 from tellapart.api.frame import Frame, html_of, text_of
 from tellapart.catalog import nearest
-from tellapart.errors import RunError, TellapartError, UnknownNameError, plain, quote
+from tellapart.errors import UNPACKED, RunError, TellapartError, UnknownNameError, plain, quote
 from tellapart.evaluation.systems import System, gather
 from tellapart.evaluation.verified import read_result
 from tellapart.records.result import BenchmarkResult, Result, Sample, Value
@@ -65,6 +65,7 @@ def open_run(folder: PathGiven) -> Run:
         raise
     run = Run(inside, archive=path)
     weakref.finalize(run, around.cleanup)
+    weakref.finalize(run, UNPACKED.pop, str(Path(around.name) / path.name), None)
     return run
 
 

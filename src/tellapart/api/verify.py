@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tellapart.api.arguments import PathGiven, as_paths, run_folders
@@ -10,7 +11,9 @@ from tellapart.api.frame import Frame
 from tellapart.data.scores import join_names
 from tellapart.errors import plain
 from tellapart.evaluation.verify import Verification, verify_run
+from tellapart.models.store.embedding_store import EmbeddingStore, default_store_path
 from tellapart.records.run_folder import find_runs
+from tellapart.report.show import check_report
 from tellapart.report.terminal import print_lines
 
 if TYPE_CHECKING:
@@ -27,8 +30,10 @@ _MOST_EQUAL, _MOST_LINES = 3, 40
 def verify(*runs: PathGiven) -> Verified:
     """Measure every number of runs again from their samples, and check the samples.
 
-    A number is *equal*, *different*, or *cannot be checked*; the samples are checked against their digest, and against
-    the file of scores or predictions if they were read from one and it is still there.
+    A number is *equal*, *different*, or *cannot be checked*. Samples are checked against their digest, the set's files,
+    and the file of scores or predictions that they were read from; the set's title, fingerprint and counts against its
+    files; the model's name against the store; the page against records and samples. Facts that nothing here can show
+    are listed.
 
     Args:
         runs: runs, run folders, folders of them, or zip archives of either.
@@ -43,12 +48,21 @@ def verify(*runs: PathGiven) -> Verified:
     """
     named = as_paths(runs, "runs")
     with run_folders(named, "runs") as folders:
-        found = [
-            verify_run(each).model_copy(update={"run": f"{given}{str(each).removeprefix(str(folder))}"})
-            for given, folder in zip(named, folders, strict=True)
-            for each in find_runs(folder)
-        ]
+        path = default_store_path()
+        with EmbeddingStore(path if path.is_file() else None) as store:
+            found = [
+                _verify_run(each, store, str(folder), str(given))
+                for given, folder in zip(named, folders, strict=True)
+                for each in find_runs(folder)
+            ]
     return Verified(found)
+
+
+def _verify_run(run: Path, store: EmbeddingStore, folder: str, given: str) -> Verification:
+    """Verify a run and its report; an archive's is named by the archive."""
+    verified, report = verify_run(run, store), check_report(run)
+    checks = (*verified.checks, *([report] if report else []))
+    return verified.model_copy(update={"run": f"{given}{str(run).removeprefix(folder)}", "checks": checks})
 
 
 class Verified(Frame):
@@ -111,4 +125,5 @@ def _describe_run(run: Verification) -> list[str]:
     ]
     more = [f"  ... {len(lines):,} lines in all"] if len(lines) > _MOST_LINES else []
     head = f"{run.run} ({run.model}): {counts}, {run.count('cannot be checked')} cannot be checked"
-    return [head, *(f"  {line}" for line in lines[:_MOST_LINES]), *more]
+    unknown = f"  not known: {'; '.join(run.unknown)}"
+    return [head, *(f"  {line}" for line in lines[:_MOST_LINES]), *more, unknown]

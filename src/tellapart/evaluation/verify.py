@@ -1,4 +1,4 @@
-"""Verify a run: every number against its samples, the samples against their digest and against the file of scores."""
+"""Verify a run: numbers against samples, these against digest, set and file of scores, the model against the store."""
 
 from __future__ import annotations
 
@@ -9,23 +9,37 @@ from typing import Literal
 
 from pydantic import BaseModel
 
+from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_again
 from tellapart.benchmarks.locations import Locations
-from tellapart.data.pairset import Outline
-from tellapart.errors import RunError, TellapartError
-from tellapart.evaluation.evaluate import prepare_listed, yield_samples
+from tellapart.catalog import REFERENCES
+from tellapart.data.item import Item
+from tellapart.data.pairset import Outline, PairSet
+from tellapart.data.scores import join_names
+from tellapart.errors import RunError, TellapartError, quote
+from tellapart.evaluation.evaluate import Prepared, chosen, prepare, prepare_listed, yield_samples
 from tellapart.evaluation.measure import Remeasured, remeasure_samples
 from tellapart.evaluation.shared_benchmarks import name_source
 from tellapart.evaluation.verified import count_moved, differing_fields, list_numbers
-from tellapart.records.result import BenchmarkResult, Located, Result, Sample, is_imported
+from tellapart.models.find import find_model
+from tellapart.models.options import ModelOptions
+from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.records.result import IDS_ONLY, BenchmarkResult, Located, Result, Sample, is_imported
 from tellapart.records.run_folder import RESULTS, find_located, locate, read_stored
 from tellapart.records.samples import read_samples, samples_path
 from tellapart.tasks.pairs import ListedPairs
 from tellapart.tasks.registry import TASKS, find_task
+from tellapart.tasks.task import Session
 
 __all__ = ["Check", "Verification", "verify_run"]
 
 State = Literal["equal", "different", "cannot be checked"]
+
+#: Facts of the record and of a set.
+_MODEL, _SET = "model", "items of the set"
+
+_FOREIGN = "its fingerprint is not"
+_UNKNOWN = "times, versions, the command, and how much was encoded"
 
 
 class Check(BaseModel, frozen=True):
@@ -53,19 +67,25 @@ class Verification(BaseModel, frozen=True):
     Attributes:
         run: the folder.
         model: the model's name.
+        unknown: the facts of the record that nothing here can show.
     """
 
     run: str
     model: str
     checks: tuple[Check, ...]
+    unknown: tuple[str, ...] = ()
 
     def count(self, state: State) -> int:
         """Count the checks that ended so."""
         return Counter(check.state for check in self.checks)[state]
 
 
-def verify_run(folder: Path) -> Verification:
-    """Measure every number of a run folder again from its samples, and check the samples.
+def verify_run(folder: Path, store: EmbeddingStore | None = None) -> Verification:
+    """Measure every number of a run folder again from its samples, and check the samples, the set and the model.
+
+    Args:
+        folder: the run folder.
+        store: has the names of models by their fingerprints, and pictures' hashes; none if not given.
 
     Raises:
         RunError: the folder is not a run, or the record does not follow the schema.
@@ -78,10 +98,14 @@ def verify_run(folder: Path) -> Verification:
     True
     """
     stored = read_stored(folder, checked=False)
-    checks = [_check_record(stored.checksum)]
-    for name in stored.result.benchmarks:
-        checks += _check_benchmark(folder, stored.result, name)
-    return Verification(run=str(folder), model=stored.result.model.name, checks=tuple(checks))
+    store, result = store or EmbeddingStore(None), stored.result
+    model, unknown = _check_model(result, store), [_UNKNOWN]
+    if model is None:
+        unknown.append(f"whether the model is {quote(result.model.name)}: nothing here knows its fingerprint")
+    checks = [_check_record(stored.checksum), *([model] if model else [])]
+    for name in result.benchmarks:
+        checks += _check_benchmark(folder, result, name, store)
+    return Verification(run=str(folder), model=result.model.name, checks=tuple(checks), unknown=tuple(unknown))
 
 
 def _check_record(checksum: str) -> Check:
@@ -94,7 +118,26 @@ def _check_record(checksum: str) -> Check:
     return Check(fact=RESULTS, state=state, why=why)
 
 
-def _check_benchmark(folder: Path, result: Result, name: str) -> Iterator[Check]:
+def _check_model(result: Result, store: EmbeddingStore) -> Check | None:
+    """Check the model's name against the reference models and the store; None if neither has its fingerprint."""
+    model = result.model
+    references = {find_model(name, ModelOptions(seed=result.run.seed)).fingerprint: name for name in REFERENCES}
+    names = {each.fingerprint: each.name for each in store.models() if each.name} | references
+    name = names.get(model.fingerprint)
+    if not model.fingerprint:  # its scores came from a file, which names it unless the user did
+        files = [Path(record.file.path).stem for record in result.benchmarks.values() if record.file is not None]
+        return Check(fact=_MODEL) if model.name in files else None
+    if name == model.name:
+        return Check(fact=_MODEL)
+    if name is None:
+        claims = model.name in REFERENCES
+        return Check(fact=_MODEL, state="different", why=f"{_FOREIGN} {model.name}'s") if claims else None
+    typed = not result.run.command or model.name in result.run.command or name not in REFERENCES
+    why = f"its fingerprint is that of {quote(name)}; the record has it as {quote(model.name)}"
+    return Check(fact=_MODEL, state="cannot be checked" if typed else "different", why=why)
+
+
+def _check_benchmark(folder: Path, result: Result, name: str, store: EmbeddingStore) -> Iterator[Check]:
     record = result.benchmarks[name]
     stated = list_numbers(record)
     try:
@@ -103,6 +146,8 @@ def _check_benchmark(folder: Path, result: Result, name: str) -> Iterator[Check]
         samples = read_samples(folder, name, record.model_copy(update={"samples": None}))
         measured = remeasure_samples(name, record, samples, seed=result.run.seed)
     except TellapartError as error:
+        if record.samples is not None and not is_imported(record):
+            yield _check_digest(folder, name, record)
         yield from (
             Check(benchmark=name, fact=_name_fact(key), state="cannot be checked", recorded=value.value, why=str(error))
             for key, value in stated.items()
@@ -112,6 +157,7 @@ def _check_benchmark(folder: Path, result: Result, name: str) -> Iterator[Check]
     yield from _check_numbers(name, record, measured)
     if measured.outcomes:
         yield _check_outcomes(name, samples, measured)
+    yield from _check_set(folder, result, name, samples, store)
     if record.file is not None:
         yield _check_file(folder, result, name, record.file, samples)
 
@@ -186,17 +232,89 @@ def _read_file(folder: Path, result: Result, name: str, path: Path, samples: Seq
     record = result.benchmarks[name]
     task = find_task(record.task, name)
     try:
-        found = {
-            part: None if located is None else find_located(located, folder)
-            for part, located in (("own", record.own), ("data", result.run.data), ("images", result.run.images))
-        }
-        benchmark = find_again(name, found["own"], Locations(found["data"], found["images"]))
-        records = prepare_listed(benchmark).records
+        records = prepare_listed(_find_set(folder, result, name)).records
     except TellapartError:
         if record.shape is None:
             raise
-        truths = tuple(one.true for one in samples) if any(one.true for one in samples) else ()
-        ids, clusters, tags = zip(*((one.id, one.cluster, one.tags) for one in samples), strict=True)
-        records = ListedPairs(Outline(ids, record.shape, clusters, tags, truths))
+        records = ListedPairs(_outline(record.shape, samples))
     predictions = task.read(path, records, kind=record.kind) if task.kinds else task.read(path, records)
     return [sample for units in TASKS[record.task].measure(records, predictions) for sample in yield_samples(units)]
+
+
+def _find_set(folder: Path, result: Result, name: str) -> Benchmark:
+    own, data, images = (
+        None if located is None else find_located(located, folder)
+        for located in (result.benchmarks[name].own, result.run.data, result.run.images)
+    )
+    return find_again(name, own, Locations(data, images))
+
+
+def _outline(shape: tuple[int, int], samples: Sequence[Sample]) -> Outline:
+    truths = tuple(one.true for one in samples) if any(one.true for one in samples) else ()
+    ids, clusters, tags = zip(*((one.id, one.cluster, one.tags) for one in samples), strict=True)
+    return Outline(ids, shape, clusters, tags, truths)
+
+
+def _check_set(
+    folder: Path, result: Result, name: str, samples: Sequence[Sample], store: EmbeddingStore
+) -> Iterator[Check]:
+    """Check what a record has of its set against the set's files, and against the samples what these give."""
+    record = result.benchmarks[name]
+
+    def conclude(fact: str, state: State, why: str = "") -> Check:
+        return Check(benchmark=name, fact=fact, state=state, why=why)
+
+    def compare(fact: str, stated: object, given: object) -> Check:
+        same = stated == given
+        why = "" if same else f"recorded {quote(stated)}, and the set gives {quote(given)}"
+        return conclude(fact, "equal" if same else "different", why)
+
+    if (ids_only := record.fingerprint.startswith(IDS_ONLY)) and record.shape is not None:
+        listed = ListedPairs(_outline(record.shape, samples))
+        session = Session(pictures=Path.read_bytes, store=store)
+        yield compare("fingerprint", record.fingerprint, find_task(record.task, name).fingerprint_for(listed, session))
+    try:
+        benchmark = _find_set(folder, result, name)
+        yield compare("title", record.title, benchmark.title)
+        if benchmark.here() is None:
+            raise RunError(benchmark.needs())
+        ready = prepare(benchmark, store=store)
+        places = _find_places(ready, result, name, samples)
+        kept = ready.task.select(ready.records, places) if len(places) < ready.available else ready.records
+        given = "" if ids_only else ready.task.fingerprint_for(kept, ready.session)
+    except TellapartError as error:
+        yield conclude(_SET, "cannot be checked", str(error))
+        return
+    yield compare("published_items", record.published_items, benchmark.items if ready.unlike else None)
+    yield compare("limited_from", record.limited_from, ready.available if len(places) < ready.available else None)
+    if given and ready.task.shows_videos(kept) and given != record.fingerprint:
+        yield conclude("fingerprint", "cannot be checked", "the record does not have the number of frames of a video")
+    elif given:
+        yield compare("fingerprint", record.fingerprint, given)
+    if isinstance(kept, PairSet):
+        moved = sum(map(_differs, samples, map(Item.truth_first, kept.items)))
+        why = f"{moved} of {len(samples)} items are not as the set has them" if moved else ""
+        yield conclude(_SET, "different" if moved else "equal", why)
+
+
+def _find_places(ready: Prepared, result: Result, name: str, samples: Sequence[Sample]) -> Sequence[int]:
+    """Return the places of a run's records among those of the set.
+
+    Raises:
+        RunError: the set lacks one, or the record does not show which they are.
+    """
+    if isinstance(ready.records, PairSet):
+        places = {item.id: place for place, item in enumerate(ready.records.items)}
+        if lost := [one.id for one in samples if one.id not in places]:
+            raise RunError(f"the set has no item {join_names(lost)}")
+        return [places[one.id] for one in samples]
+    if result.benchmarks[name].limited_from is None:
+        return range(ready.available)
+    if result.run.limit is None:
+        raise RunError("the record does not show which of the set's records were measured")
+    return chosen(ready.available, result.run.limit)
+
+
+def _differs(sample: Sample, item: Item) -> bool:
+    known = (sample.cluster, sample.tags, sample.images or item.images, sample.texts or item.texts)
+    return known != (item.cluster, item.tags, item.images, item.texts)

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path, PurePosixPath
 
 from tellapart.data.strict_json import first_repeated
-from tellapart.errors import RunError, quote
+from tellapart.errors import UNPACKED, RunError, quote
 
 __all__ = ["MOST_BYTES", "MOST_FILES", "is_zipped", "unpack_run", "unpacked"]
 
@@ -44,12 +44,13 @@ def unpacked(paths: Sequence[Path]) -> Iterator[list[Path]]:
         RunError: an archive is damaged, too large, or holds a path that leaves it.
     """
     with ExitStack() as stack:
-        yield [
-            unpack_run(path, Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tellapart-"))))
-            if is_zipped(path)
-            else path
-            for path in paths
-        ]
+        yield [_unpack_for(stack, path) if is_zipped(path) else path for path in paths]
+
+
+def _unpack_for(stack: ExitStack, path: Path) -> Path:
+    into = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tellapart-")))
+    stack.callback(UNPACKED.pop, str(into / path.name), None)
+    return unpack_run(path, into)
 
 
 def unpack_run(path: Path, into: Path) -> Path:
@@ -60,6 +61,7 @@ def unpack_run(path: Path, into: Path) -> Path:
             that leaves it.
     """
     folder = into / path.name
+    UNPACKED[str(folder)] = str(path)
     try:
         with zipfile.ZipFile(path) as archive:
             files = _check_entries(path, archive.infolist())

@@ -12,19 +12,21 @@ from typing import TYPE_CHECKING
 from tellapart.benchmarks.find import declared_benchmark
 from tellapart.catalog import DEFAULT_MODEL, REFERENCES
 from tellapart.data.many_objects import collector_paused
-from tellapart.errors import DataError, plain
+from tellapart.errors import DataError, TellapartError, plain
 from tellapart.evaluation.check import Gate
 from tellapart.evaluation.gap import FEWEST_CORRELATED, Gaps
 from tellapart.evaluation.verified import read_result
+from tellapart.evaluation.verify import Check
+from tellapart.records.machine import versions
 from tellapart.records.result import Result, is_imported
-from tellapart.records.run_folder import find_runs, write_text_file
+from tellapart.records.run_folder import FOLLOWED, find_runs, read_stored, write_text_file
 from tellapart.records.samples import read_samples
 from tellapart.report.conclusions import WORDS_ALONE, Conclusion, answer_lines
 from tellapart.report.first_look import first_tables, tag_table
 from tellapart.report.followed import choose_shown, followed_tables, read_checkpoints
 from tellapart.report.image_sources import ImageSources, bundle_picture
 from tellapart.report.numbers import count_text, percent, points, thousands
-from tellapart.report.page import make_page
+from tellapart.report.page import ReportPage, make_page
 from tellapart.report.paper_tables.paper_table import groups_of, numbers_of, paper_row
 from tellapart.report.sections import ReportRun, note_lines
 from tellapart.report.tables import breakdown_table, equivariance_table, result_tables
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "WrittenReport",
+    "check_report",
     "on_the_same_items",
     "print_gaps",
     "print_gates",
@@ -42,6 +45,9 @@ __all__ = [
     "write_run_report",
 ]
 
+
+#: The file of the page.
+REPORT = "report.html"
 
 #: What each reference model does, for a reader who sees its numbers for the first time.
 _REFERENCES = {
@@ -87,6 +93,48 @@ def write_run_report(
     Raises:
         RunError: the folder is not a run, or a record is malformed.
     """
+    page, warnings = _draw_page(folder, bundle=bundle, outside=outside, reload=reload)
+    if page is None:
+        return WrittenReport(None)
+    path = folder / REPORT
+    if warnings and page.html.count(_EMBEDDED) < _count_embedded(path):
+        warnings += (f"{path} shows images that a new one would not: it is kept as it was",)
+    else:
+        write_text_file(path, page.html)
+    return WrittenReport(path, page.conclusions, warnings)
+
+
+def check_report(folder: Path) -> Check | None:
+    """Check that a run folder's page is the one that its records and samples make; None if it has no page.
+
+    >>> check_report(getfixture("tmp_path")) is None
+    True
+    """
+    path = folder / REPORT
+    if not path.is_file():
+        return None
+    try:
+        stored = read_stored(folder, checked=False)
+        page, lost = _draw_page(folder)
+    except TellapartError as error:
+        return Check(fact=REPORT, state="cannot be checked", why=str(error))
+    if page is None or page.html.encode() == path.read_bytes():
+        return None if page is None else Check(fact=REPORT)
+    others = [] if stored.checksum == "right" else [f"the record's checksum is {stored.checksum}"]
+    others += ["it has another number of checkpoints"] if (folder / FOLLOWED).exists() else []
+    others += [
+        f"{name} is {now} now" for name, now in versions().items() if stored.result.run.versions.get(name, now) != now
+    ]
+    if excuse := [*lost, *others]:
+        return Check(fact=REPORT, state="cannot be checked", why=excuse[0])
+    why = "records and samples make another page; `tellapart show` makes it again"
+    return Check(fact=REPORT, state="different", why=why)
+
+
+def _draw_page(
+    folder: Path, *, bundle: bool = False, outside: bool = False, reload: float | None = None
+) -> tuple[ReportPage | None, tuple[str, ...]]:
+    """Make the page of a run folder, and a line for each benchmark whose images are missing."""
     runs = []
     images = None
     checkpoints = read_checkpoints(folder, keep=True)
@@ -99,15 +147,8 @@ def write_run_report(
         images = images or _Images(folder, result, bundle, outside)  # all the runs of a folder measured the same files
         runs.append(ReportRun(result.model_copy(update={"benchmarks": own}), samples, images.read))
     if images is None:
-        return WrittenReport(None)
-    path = folder / "report.html"
-    page = make_page(runs, checkpoints=checkpoints, reload=reload)
-    warnings = tuple(images.lost.values())
-    if warnings and page.html.count(_EMBEDDED) < _count_embedded(path):
-        warnings += (f"{path} shows images that a new one would not: it is kept as it was",)
-    else:
-        write_text_file(path, page.html)
-    return WrittenReport(path, page.conclusions, warnings)
+        return None, ()
+    return make_page(runs, checkpoints=checkpoints, reload=reload), tuple(images.lost.values())
 
 
 #: Prefix of every picture in a page.
