@@ -33,6 +33,7 @@ from tellapart.evaluation.verified import read_result
 from tellapart.models.fusion.feature_files import read_regions
 from tellapart.models.memory.external import read_scores
 from tellapart.models.torch.checkpoint import read_state_dict
+from tellapart.records.result import Result
 from tellapart.records.run_folder import write_result
 
 __all__ = ["FALSE_INPUTS", "describe_outcome", "false_inputs_table", "split_name"]
@@ -105,10 +106,71 @@ def _forge_without_samples(folder: Path) -> Callable[[], object]:
     return lambda: ta.open_run(run).value("group_score")
 
 
-def _verify(run: Path) -> None:
+def _verify(run: Path, *facts: str) -> None:
     found = [row["fact"] for row in ta.verify(run).rows() if row["state"] == "different"]
-    if found != ["group_score"]:
+    if found != [*facts]:
         raise AssertionError(f"verify names {found}")
+
+
+def _sign(change: Callable[[Path, Result], Result], *facts: str) -> Attack:
+    """A record of the command line that was changed, with a checksum that fits, and the facts that verify names."""
+
+    def make(folder: Path) -> Callable[[], object]:
+        run = _write_run(folder, "random")
+        changed = change(run, read_result(run))
+        run_of = changed.run.model_copy(update={"command": "tellapart run -m random"})
+        write_result(run, changed.model_copy(update={"run": run_of}))
+        return partial(_verify, run, *facts)
+
+    return Attack(make)
+
+
+def _rename(_run: Path, result: Result) -> Result:
+    return result.model_copy(update={"model": result.model.model_copy(update={"name": "better"})})
+
+
+def _relabel(_run: Path, result: Result, **changes: str) -> Result:
+    return result.model_copy(update={"benchmarks": {"demo": result.benchmarks["demo"].model_copy(update=changes)}})
+
+
+def _edit_page(folder: Path) -> Callable[[], object]:
+    run = _write_run(folder, "random")
+    ta.open_run(run).write_report()
+    page = run / "report.html"
+    page.write_text(page.read_text("utf-8").replace("random", "better"), "utf-8")
+    return partial(_verify, run, "report.html")
+
+
+def _cut_samples(folder: Path) -> Callable[[], object]:
+    run = _write_run(folder, "random")
+    path = run / "samples" / "demo.jsonl"
+    path.write_bytes(path.read_bytes()[:-50])
+    return partial(_verify, run, "samples/demo.jsonl")
+
+
+def _columns(kind: str, read: Callable[[Path], object], *facts: str, **columns: str) -> Attack:
+    """A table of these columns and cells; a name that ends in `*` loses it, and so occurs twice."""
+
+    def make(folder: Path) -> Callable[[], object]:
+        path, names = folder / f"a.{kind}", [name.rstrip("*") for name in columns]
+        if kind == "parquet":
+            arrow, parquet = require("pyarrow", extra="hub"), require("pyarrow.parquet", extra="hub")
+            parquet.write_table(arrow.Table.from_arrays([arrow.array([x]) for x in columns.values()], names), path)
+        else:
+            path.write_text(f"{','.join(names)}\n{','.join(columns.values())}\n")
+        return lambda: read(path)
+
+    return Attack(make, (f"a.{kind}", *facts))
+
+
+def _load_table(path: Path) -> object:
+    return ta.load_pairs(f"table:{path}")
+
+
+def _import_percent(folder: Path) -> Callable[[], object]:
+    facts = {"dataset": "winoground", "model": "m", "pretrained": "", "task": "image_caption_selection"}
+    (folder / "a.json").write_text(json.dumps({**facts, "metrics": {"text_acc": 30.0}}))
+    return lambda: ta.import_results(folder / "a.json", out=folder / "run")
 
 
 def _change_samples(folder: Path) -> Callable[[], object]:
@@ -239,8 +301,15 @@ FALSE_INPUTS: dict[str, Attack] = {
         lambda run: ta.open_run(zip_folder(run, run.parent / "run.zip"))
     ),
     "record with a forged number and a fitting checksum: verify": Attack(
-        lambda folder: partial(_verify, _forge(folder, signed=True))
+        lambda folder: partial(_verify, _forge(folder, signed=True), "group_score")
     ),
+    "record with another model's name and a fitting checksum: verify": _sign(_rename, "model"),
+    "record with another set's fingerprint and a fitting checksum: verify": _sign(
+        partial(_relabel, fingerprint="0" * 64), "fingerprint"
+    ),
+    "record with another set's title and a fitting checksum: verify": _sign(partial(_relabel, title="COCO"), "title"),
+    "page that was edited: verify": Attack(_edit_page),
+    "samples that end early: verify": Attack(_cut_samples),
     "record without checksum and samples: every command": Attack(_forge_without_samples, ("checksum", "demo.jsonl")),
     "record with a wrong checksum: every command": Attack(_wrong_checksum, ("results.json", "tellapart verify")),
     "samples with forged outcomes: show, compare": Attack(_change_samples, ("demo.jsonl", "SHA-256")),
@@ -282,6 +351,31 @@ FALSE_INPUTS: dict[str, Attack] = {
 }
 
 
+_PAIR = {"image": "a.png", "caption": "true", "foil": "false"}
+_TWICE = "'caption' is repeated"
+FALSE_INPUTS |= {
+    "table with a misspelt column: pairs": _columns(
+        "csv",
+        _load_table,
+        "Caption_0",
+        "did you mean 'caption_0'",
+        image_0="a",
+        image_1="b",
+        Caption_0="x",
+        caption_1="y",
+    ),
+    "CSV with a name twice: pairs": _columns("csv", _load_table, _TWICE, **_PAIR, **{"caption*": "x"}),
+    "parquet with a name twice: pairs": _columns("parquet", _load_table, _TWICE, **_PAIR, **{"caption*": "x"}),
+    **{
+        f"{named} with a name twice: scores": _columns(
+            kind, _read_nine, "'score' is repeated", id="i0", image="0", text="0", score="1", **{"score*": "0"}
+        )
+        for kind, named in (("csv", "CSV"), ("parquet", "parquet"))
+    },
+    "result of another tool in percent: import": Attack(_import_percent, ("text_acc", "30", "percent")),
+}
+
+
 def false_inputs_table() -> str:
     """Try each, and return what came of it as a table."""
     rows = ["| input | door | outcome |", "|---|---|---|"]
@@ -301,5 +395,5 @@ def split_name(name: str) -> tuple[str, str]:
 def describe_outcome(name: str, outcome: str) -> str:
     """Return what came of an input in words."""
     if outcome == "read" and name.endswith(": verify"):
-        return "named, with both values"
+        return "named"
     return {"read": "read without the forged number", "refused": "refused by name"}.get(outcome, outcome)

@@ -16,10 +16,10 @@ def verify_command(
     runs: Annotated[
         list[Path], typer.Argument(metavar="RUN...", help="Run folders, folders of them, or zip archives of either.")
     ],
-    strict: Annotated[bool, typer.Option("--strict", help="Also exit with 1 if a number cannot be checked.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Also exit with 1 if a fact cannot be checked.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Measure every number of runs again from their samples; exit with 1 if one differs.
+    """Measure every number of runs again from their samples, and check set, model and page; exit with 1 if one differs.
 
     Example: `tellapart verify runs/a`
     """

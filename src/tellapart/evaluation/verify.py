@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -38,7 +39,6 @@ State = Literal["equal", "different", "cannot be checked"]
 #: Facts of the record and of a set.
 _MODEL, _SET = "model", "items of the set"
 
-_FOREIGN = "its fingerprint is not"
 _UNKNOWN = "times, versions, the command, and how much was encoded"
 
 
@@ -99,13 +99,12 @@ def verify_run(folder: Path, store: EmbeddingStore | None = None) -> Verificatio
     """
     stored = read_stored(folder, checked=False)
     store, result = store or EmbeddingStore(None), stored.result
-    model, unknown = _check_model(result, store), [_UNKNOWN]
-    if model is None:
-        unknown.append(f"whether the model is {quote(result.model.name)}: nothing here knows its fingerprint")
-    checks = [_check_record(stored.checksum), *([model] if model else [])]
+    model = _check_model(result, store)
+    unknown = (_UNKNOWN, *([model] if isinstance(model, str) else []))
+    checks = [_check_record(stored.checksum), *([model] if isinstance(model, Check) else [])]
     for name in result.benchmarks:
         checks += _check_benchmark(folder, result, name, store)
-    return Verification(run=str(folder), model=result.model.name, checks=tuple(checks), unknown=tuple(unknown))
+    return Verification(run=str(folder), model=result.model.name, checks=tuple(checks), unknown=unknown)
 
 
 def _check_record(checksum: str) -> Check:
@@ -118,23 +117,26 @@ def _check_record(checksum: str) -> Check:
     return Check(fact=RESULTS, state=state, why=why)
 
 
-def _check_model(result: Result, store: EmbeddingStore) -> Check | None:
-    """Check the model's name against the reference models and the store; None if neither has its fingerprint."""
+def _check_model(result: Result, store: EmbeddingStore) -> Check | str:
+    """Check the model's name against the reference models and the store, or describe why nothing here can show it."""
     model = result.model
     references = {find_model(name, ModelOptions(seed=result.run.seed)).fingerprint: name for name in REFERENCES}
     names = {each.fingerprint: each.name for each in store.models() if each.name} | references
     name = names.get(model.fingerprint)
-    if not model.fingerprint:  # its scores came from a file, which names it unless the user did
-        files = [Path(record.file.path).stem for record in result.benchmarks.values() if record.file is not None]
-        return Check(fact=_MODEL) if model.name in files else None
-    if name == model.name:
+    # Scores from a file have its name unless the user gave another one.
+    files = [Path(record.file.path).stem for record in result.benchmarks.values() if record.file is not None]
+    if name == model.name or (not model.fingerprint and model.name in files):
         return Check(fact=_MODEL)
     if name is None:
-        claims = model.name in REFERENCES
-        return Check(fact=_MODEL, state="different", why=f"{_FOREIGN} {model.name}'s") if claims else None
-    typed = not result.run.command or model.name in result.run.command or name not in REFERENCES
+        if model.name in REFERENCES:
+            why = f"its fingerprint is not that of {quote(model.name)}"
+            return Check(fact=_MODEL, state="different", why=why)
+        return f"whether the model is {quote(model.name)}: nothing here knows its fingerprint"
     why = f"its fingerprint is that of {quote(name)}; the record has it as {quote(model.name)}"
-    return Check(fact=_MODEL, state="cannot be checked" if typed else "different", why=why)
+    if model.name in result.run.command:
+        return f"whether the model is {quote(model.name)}, as the command names it: {why}"
+    certain = result.run.command and name in REFERENCES
+    return Check(fact=_MODEL, state="different" if certain else "cannot be checked", why=why)
 
 
 def _check_benchmark(folder: Path, result: Result, name: str, store: EmbeddingStore) -> Iterator[Check]:
@@ -276,25 +278,34 @@ def _check_set(
     try:
         benchmark = _find_set(folder, result, name)
         yield compare("title", record.title, benchmark.title)
-        if benchmark.here() is None:
+        if (place := benchmark.here()) is None:
             raise RunError(benchmark.needs())
-        ready = prepare(benchmark, store=store)
+        ready = prepare(replace(benchmark, place=place), store=store)  # without the network
         places = _find_places(ready, result, name, samples)
-        kept = ready.task.select(ready.records, places) if len(places) < ready.available else ready.records
-        given = "" if ids_only else ready.task.fingerprint_for(kept, ready.session)
     except TellapartError as error:
         yield conclude(_SET, "cannot be checked", str(error))
         return
+    limited = len(places) < ready.available
     yield compare("published_items", record.published_items, benchmark.items if ready.unlike else None)
-    yield compare("limited_from", record.limited_from, ready.available if len(places) < ready.available else None)
-    if given and ready.task.shows_videos(kept) and given != record.fingerprint:
-        yield conclude("fingerprint", "cannot be checked", "the record does not have the number of frames of a video")
-    elif given:
-        yield compare("fingerprint", record.fingerprint, given)
+    yield compare("limited_from", record.limited_from, ready.available if limited else None)
+    kept = ready.task.select(ready.records, places) if limited else ready.records
     if isinstance(kept, PairSet):
         moved = sum(map(_differs, samples, map(Item.truth_first, kept.items)))
         why = f"{moved} of {len(samples)} items are not as the set has them" if moved else ""
         yield conclude(_SET, "different" if moved else "equal", why)
+    if ids_only:
+        return
+    try:
+        given = ready.task.fingerprint_for(kept, ready.session)
+    except TellapartError as error:
+        yield conclude("fingerprint", "cannot be checked", str(error))
+        return
+    if given != record.fingerprint and ready.task.shows_videos(kept):
+        yield conclude("fingerprint", "cannot be checked", "the record does not have the number of frames of a video")
+    elif given != record.fingerprint and limited and not isinstance(kept, PairSet):
+        yield conclude("fingerprint", "cannot be checked", "the record does not show which of the set's were measured")
+    else:
+        yield compare("fingerprint", record.fingerprint, given)
 
 
 def _find_places(ready: Prepared, result: Result, name: str, samples: Sequence[Sample]) -> Sequence[int]:
