@@ -423,27 +423,18 @@ def _read_numbers(path: Path, entry: object) -> tuple[dict[str, float], list[str
         raise RunError(f"{path}: {', '.join(bad)} is not finite")
     if not numbers:
         raise RunError(f"{path} holds no number")
-    texts = [str(name) for name, value in entry.items() if isinstance(value, str) and _read_cell(value) is not None]
-    nulls = [str(name) for name, value in entry.items() if value is None]
-    return numbers, [*(f"{name} (null)" for name in nulls), *(f"{name} (a text)" for name in texts), *left]
+    texts = [name for name, value in entry.items() if isinstance(value, str) and _read_cell(value) is not None]
+    nulls = [f"{name} (null)" for name, value in entry.items() if value is None]
+    return numbers, [*nulls, *(f"{name} (a text)" for name in texts), *left]
 
 
 def _take_numbers(path: Path, numbers: Mapping[str, float], names: Mapping[str, str]) -> dict[str, float]:
-    """Return the numbers by our names; each is a share, or a correlation.
-
-    Raises:
-        RunError: one lies outside of 0 to 1, or of -1 to 1 if it may be a correlation.
-    """
+    """Return the numbers by our names; each is a share from 0 to 1, or a correlation."""
     taken = {ours: numbers[theirs] for ours, theirs in names.items()}
     for name, number in taken.items():
         if not (0 if _SHARE.search(name) else -1) <= number <= 1 + _ROUNDING:
-            raise RunError(
-                f"{path}: {names[name]} is {number:g}, and no share from 0 to 1; if the file holds percent, divide its "
-                "numbers by 100",
-                path=path,
-                field=names[name],
-                got=number,
-            )
+            why = f"is {number:g}, and no share from 0 to 1; if the file holds percent, divide its numbers by 100"
+            raise RunError(f"{path}: {names[name]} {why}", path=path, field=names[name], got=number)
     return taken
 
 
