@@ -121,9 +121,10 @@ def test_tags_of_a_listing_are_read_as_those_of_a_table(folder: Folder) -> None:
     home = folder([{**PAIRS, "tag:kind": "swap", "tag:n": 2}], "metadata.jsonl")
     item = read_pair_set(home).items[0]
     assert (item.tags, item.provenance) == ({"kind": "swap", "n": "2"}, {})
+    assert describe_columns({**CHOICE, "tags": {"kind": "swap"}}, (1, 2)).endswith("foil; tags: an object")
 
 
-def test_a_run_begins_with_the_columns_it_read(command, tmp_path: Path, folder: Folder) -> None:
+def test_a_run_begins_with_the_columns_it_read(command: Any, folder: Folder) -> None:
     rows = [{**PAIRS, "id": str(k), "tag:kind": "swap", "url": "u", "first": "a cup"} for k in range(3)]
     home = folder([renamed(row, caption_0="left") for row in rows], "metadata.jsonl")
     columns = "2 images x 2 texts from image_0, image_1, left as caption_0, caption_1; tags: 1 column; only kept: "
@@ -200,7 +201,13 @@ def test_a_table_of_pairs_with_a_name_twice_is_refused(folder: Folder, suffix: s
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 @pytest.mark.parametrize("name", ["id", "score", "note"])
 def test_scores_with_a_name_twice_are_refused(tmp_path: Path, suffix: str, name: str) -> None:
-    columns = [("id", ["a", "a"]), ("image", [0, 0]), ("text", [0, 1]), ("score", [0.9, 0.1]), ("note", ["", ""])]
+    columns: list[tuple[str, Any]] = [
+        ("id", ["a", "a"]),
+        ("image", [0, 0]),
+        ("text", [0, 1]),
+        ("score", [0.9, 0.1]),
+        ("note", ["", ""]),
+    ]
     write = write_twice if suffix == "parquet" else write_text
     path = tmp_path / f"s.{suffix}"
     write(path, *columns)

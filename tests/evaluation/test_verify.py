@@ -208,6 +208,15 @@ def test_a_renamed_model_does_not_pass_a_verification(command: Any, name: str) -
     check_facts(done.out, "model", "'oracle'", f"'{name}'")
 
 
+def test_scores_under_a_name_that_neither_file_nor_command_has_are_named(scored: Path) -> None:
+    result = read_result(scored)
+    asked = result.run.model_copy(update={"command": "tellapart score folder:set --scores mine.npz"})
+    write_result(scored, result.model_copy(update={"run": asked}))
+    assert "model" in states(ta.verify(scored), "equal")
+    rename(scored, "better")
+    assert states(ta.verify(scored), "different") == ["model"]
+
+
 def test_a_name_that_the_command_gave_is_listed_among_what_is_not_known(command: Any) -> None:
     command("run", "-m", "oracle", "--name", "mine", "--limit", "4", "--out", "a")
     done = command("verify", "a", "--strict")

@@ -118,6 +118,8 @@ def describe_columns(row: Mapping[str, Any], shape: tuple[int, int], given: Mapp
     parts = [f"{' x '.join(counts)} from {join_names(names)}"]
     if tags := len(columns.tags):
         parts.append(f"tags: {tags} column{'' if tags == 1 else 's'}")
+    elif "tags" in row:
+        parts.append("tags: an object")
     if kept := _list_unread(row, columns):
         parts.append(f"only kept: {join_names(kept)}")
     return "; ".join(parts)
