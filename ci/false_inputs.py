@@ -284,6 +284,36 @@ def _read_nine(path: Path) -> object:
     return read_scores(path, ids=_IDS, shape=(2, 2), kind="similarity")
 
 
+def _no_chat(config: dict[str, object], *files: str, fact: str) -> Attack:
+    """The files of an embedder or a reranker, with a chat model's type, through the prefix of chat models."""
+
+    def make(folder: Path) -> Callable[[], object]:
+        (folder / "model").mkdir()
+        (folder / "model" / "config.json").write_text(json.dumps({"model_type": "qwen3_vl", **config}))
+        for name in files:
+            (folder / "model" / name).write_text("{}")
+        return lambda: ta.evaluate(f"hf:{folder / 'model'}", "demo", limit=2, cache=False)
+
+    return Attack(make, (fact, "st:", "tellapart score"))
+
+
+def _spoil_cache(spoil: Callable[[Path], object]) -> Attack:
+    """Files in a cache that are no store: the run's numbers are those of an empty cache."""
+
+    def make(folder: Path) -> Callable[[], object]:
+        expected = ta.evaluate("random", "demo", limit=12, cache=folder / "cache").items().scores
+        spoil(folder / "cache" / "store.sqlite")
+
+        def read() -> None:
+            found = ta.evaluate("random", "demo", limit=12, cache=folder / "cache").items().scores
+            if found.tobytes() != expected.tobytes() or not (folder / "cache" / "store.sqlite.damaged-1").exists():
+                raise AssertionError("the numbers are others, or the file was not replaced")
+
+        return read
+
+    return Attack(make)
+
+
 #: What, and at which door -> the attack. The doors of one kind of file read it through one function.
 FALSE_INPUTS: dict[str, Attack] = {
     "record with a forged number: show": _forged(ta.open_run),
@@ -348,6 +378,15 @@ FALSE_INPUTS: dict[str, Attack] = {
     ),
     "HDF5, cut: regions": _cut_file("boxes.h5", _write_boxes, lambda path: list(read_regions(path))),
     "safetensors, cut: models": _cut_file("x.safetensors", _write_tensors, read_state_dict),
+    "embedder with a chat model's type: models": _no_chat({}, "sentence_bert_config.json", fact="sentence_bert_config"),
+    "reranker with a chat model's type: models": _no_chat(
+        {"architectures": ["Qwen3VLForSequenceClassification"]}, fact="Qwen3VLForSequenceClassification"
+    ),
+    "reranker with a chat model's architecture: models": _no_chat(
+        {"_name_or_path": "Qwen/Qwen3-VL-Reranker-2B"}, fact="Rerank"
+    ),
+    "cache with another program's store: run": _spoil_cache(lambda path: path.write_bytes(b"another program's " * 99)),
+    "cache with a store that was cut: run": _spoil_cache(lambda path: path.write_bytes(path.read_bytes()[:5000])),
 }
 
 

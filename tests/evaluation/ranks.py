@@ -1,4 +1,4 @@
-"""Runs in several ranks: how one ends, and all that its folder says."""
+"""Runs in several ranks: how one ends, and all that its folder holds."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ __all__ = ["ScoreKind", "Scores", "join_names", "note_spread"]
 
 ScoreKind = Literal["similarity", "logit", "probability"]
 
-#: Scores of which a note says that they hardly vary: so many at least, probabilities in so narrow a range, or such a
-#: share that lies so near the median. The cosines of an encoder have a narrow range, and none of these.
+#: A note names scores that hardly vary: so many at least, probabilities in so narrow a range, or such a share that
+#: lies so near the median. The cosines of an encoder have a narrow range, and none of these.
 _FEWEST, _NARROW, _SHARE, _NEAR = 10, 0.1, 0.99, 1e-4
 
 

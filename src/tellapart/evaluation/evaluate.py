@@ -277,7 +277,7 @@ def evaluate_predictions(
     """Measure predictions.
 
     Predictions are as the task's `read` or its runner returns them; `origin` is their file, or the folder of images;
-    `thoughts` counts those that were stripped from the predictions. If `scores` hardly vary, a note says so.
+    `thoughts` counts those that were stripped from the predictions. Scores that hardly vary get a note.
 
     Raises:
         MetricError: no metric is defined for them.

@@ -1,6 +1,6 @@
 """The purpose of a model with a chat model's architecture: it may be an embedder, a reranker or a reward model.
 
-Such a model gives P("Yes") for any pair, and that number means nothing. Its files say what it is, or its name.
+Such a model gives P("Yes") for any pair, and that number means nothing. Its files or its name are the evidence.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def find_library_file(source: str) -> str:
 
 
 def match_name(name: str) -> str:
-    """Return the part of a model's name that says that it is an embedder, a reranker or a reward model; else nothing.
+    """Return the part of a model's name that only embedders, rerankers and reward models have; empty if there is none.
 
     >>> match_name("Qwen/Qwen3-VL-Reranker-2B"), match_name("/rewards/Qwen2-VL-7B-Instruct")
     ('Rerank', '')
@@ -113,8 +113,8 @@ def _read_names(source: str, config: Mapping[str, Any]) -> str:
     if card is None:
         return ""
     task, tags = _TASKS.search(card["facts"]), _TAGS.search(card["facts"] + "\n")
-    told = (task[1] if task else "", _find(tags[1] if tags else ""), _find(card["title"] or ""))
-    return next((f"its README.md says {word!r}" for word in told if word), "")
+    words = (task[1] if task else "", _find(tags[1] if tags else ""), _find(card["title"] or ""))
+    return next((f"its README.md has {word!r}" for word in words if word), "")
 
 
 def _find(text: str) -> str:

@@ -42,7 +42,7 @@ def _load_served(name: str, options: ModelOptions) -> Served | ServedEncoder | S
 
 
 def _expect_kind(name: str, served: Sequence[str], reading: str | None) -> None:
-    """Refuse a model whose name, or whose files', says that the request is not the one that it reads.
+    """Refuse a model of an embedder's or reranker's name, which does not read the request that it would get.
 
     Source: QwenLM/Qwen3-VL-Embedding, issue 8, and vllm-project/vllm, issue 33167: the cosine of one pair.
     """
