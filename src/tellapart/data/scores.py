@@ -93,7 +93,7 @@ def note_spread(scores: Sequence[Scores]) -> tuple[str, ...]:
     >>> note_spread([Scores(("a",), [[[0.2, 0.21, 0.25] * 4]], "similarity")])
     ()
     """
-    values = np.concatenate([one.values.ravel() for one in scores]) if scores else np.zeros(0, np.float32)
+    values = np.concatenate([np.zeros(0), *(one.values.ravel() for one in scores)])
     if len(values) < _FEWEST:
         return ()
     low, middle, high = (float(number) for number in np.quantile(values, (0, 0.5, 1)))
