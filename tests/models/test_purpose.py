@@ -13,7 +13,7 @@ from facts import raises
 from tellapart.errors import ModelError, UnknownNameError
 from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
-from tellapart.models.purpose import INSTRUCTED, expect_chat, match_name
+from tellapart.models.purpose import expect_chat, match_name, reads_instruction
 
 CHAT = {"model_type": "qwen3_vl", "architectures": ["Qwen3VLForConditionalGeneration"]}
 CARD = "---\nlicense: mit\n{facts}\n---\n\n{title}\n\nIt writes, reranks and embeds.\n"
@@ -93,7 +93,7 @@ def test_a_chat_model_is_none_of_these(write: Callable[..., Path]) -> None:
     expect_chat(str(folder), CHAT | {"id2label": {"0": "a", "1": "b"}}, None)
     names = ("Qwen/Qwen2-VL-7B-Instruct", "llava-hf/llava-1.5-7b-hf", "google/gemma-3-4b-it", "zai-org/GLM-4.1V-9B")
     assert not any(map(match_name, names))
-    assert not any(map(INSTRUCTED.search, (*names, "openai/clip-vit-base-patch32", "jinaai/jina-clip-v2")))
+    assert not any(map(reads_instruction, (*names, "openai/clip-vit-base-patch32", "jinaai/jina-clip-v2")))
 
 
 @pytest.mark.parametrize("prefix", ["local-dir:", ""])

@@ -105,7 +105,7 @@ def note_spread(scores: Sequence[Scores]) -> tuple[str, ...]:
     else:
         return ()
     return (
-        f"{fact}: perhaps the model is not asked as it was trained, such as a reranker without its chat template, or an "
+        f"{fact}: perhaps the model is not asked as it was trained, as a reranker without its chat template or an "
         "embedder read as a chat model",
     )
 

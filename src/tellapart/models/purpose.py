@@ -14,7 +14,7 @@ from typing import Any
 from tellapart.errors import ModelError
 from tellapart.models.hub import fetch_file
 
-__all__ = ["INSTRUCTED", "MODULES", "expect_chat", "find_library_file", "match_name"]
+__all__ = ["MODULES", "expect_chat", "find_library_file", "match_name", "reads_instruction"]
 
 #: The list of a model's parts, as sentence-transformers saves it; with one of the others it is that library's, too.
 MODULES = "modules.json"
@@ -27,7 +27,7 @@ _NAMES = re.compile(
 )
 
 #: Embedders that read an instruction and marks around it, which a message with an image or a text alone lacks.
-INSTRUCTED = re.compile(
+_INSTRUCTED = re.compile(
     r"qwen3-?(vl|omni)-?embed|(^|[^a-z])(gme|e5-v)([^a-z]|$)|vlm2vec|mme5|unime|lamra|bge-vl-mllm|"
     "jina-embeddings-v4|ops-mm-embed",
     re.IGNORECASE,
@@ -70,9 +70,22 @@ def match_name(name: str) -> str:
     >>> match_name("Qwen/Qwen3-VL-Reranker-2B"), match_name("/rewards/Qwen2-VL-7B-Instruct")
     ('Rerank', '')
     """
-    parts = [part for part in Path(name).parts if part.startswith("models--")]  # a snapshot in the hub's cache
-    match = _NAMES.search((parts or [Path(name).name])[-1].rpartition("--")[2])
+    match = _NAMES.search(_last_part(name))
     return match[0].strip("-_.") if match else ""
+
+
+def reads_instruction(name: str) -> bool:
+    """Return whether the embedder of a name reads an instruction and marks around an image or a text.
+
+    >>> reads_instruction("Qwen/Qwen3-VL-Embedding-2B"), reads_instruction("jinaai/jina-clip-v2")
+    (True, False)
+    """
+    return _INSTRUCTED.search(_last_part(name)) is not None
+
+
+def _last_part(name: str) -> str:
+    parts = [part for part in Path(name).parts if part.startswith("models--")]  # a snapshot in the hub's cache
+    return (parts or [Path(name).name])[-1].rpartition("--")[2]
 
 
 def expect_chat(source: str, config: Mapping[str, Any], reading: str | None) -> None:

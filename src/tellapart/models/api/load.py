@@ -12,7 +12,7 @@ from tellapart.models.api.served import Served, ServedChoice, ServedYes
 from tellapart.models.api.server import Server
 from tellapart.models.options import ModelOptions
 from tellapart.models.prefix import ModelPrefix
-from tellapart.models.purpose import INSTRUCTED, match_name
+from tellapart.models.purpose import match_name, reads_instruction
 
 __all__ = ["API"]
 
@@ -46,7 +46,7 @@ def _expect_kind(name: str, served: Sequence[str], reading: str | None) -> None:
 
     Source: QwenLM/Qwen3-VL-Embedding, issue 8, and vllm-project/vllm, issue 33167: the cosine of one pair.
     """
-    if reading == "embeddings" and any(map(INSTRUCTED.search, served)):
+    if reading == "embeddings" and any(map(reads_instruction, served)):
         raise ModelError(
             f"{name} is an embedder that reads an instruction, and marks around image and text. A server gets one "
             "message of the user here, without them, and the vectors are others: a cosine of .776 becomes .277. "
