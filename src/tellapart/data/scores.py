@@ -83,8 +83,10 @@ class Scores:
         return Scores(ids, self.values[[row[item] for item in ids]], self.kind)
 
 
-def note_spread(scores: Sequence[Scores]) -> tuple[str, ...]:
+def note_spread(scores: Sequence[Scores], *, of_reranker: bool = False) -> tuple[str, ...]:
     """Return a note on scores that hardly vary, with the likely cause; none of others.
+
+    A narrow range is noted of probabilities, and of a reranker's scores.
 
     Source: vllm-project/vllm, issue 33885: without its chat template a reranker gives every pair about .5.
 
@@ -100,7 +102,7 @@ def note_spread(scores: Sequence[Scores]) -> tuple[str, ...]:
     share = float((np.abs(values - middle) <= _NEAR * max(1.0, abs(middle))).mean())
     if share >= _SHARE:
         fact = f"{share:.4g} of {len(values):,} scores are equal, at {middle:.4g}"
-    elif scores[0].kind == "probability" and high - low < _NARROW:
+    elif (of_reranker or scores[0].kind == "probability") and high - low < _NARROW:
         fact = f"all {len(values):,} scores lie within .1 of one another ({low:.4g} to {high:.4g})"
     else:
         return ()

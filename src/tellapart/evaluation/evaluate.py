@@ -18,7 +18,7 @@ from tellapart.data.answer_text import Thoughts, count_thoughts
 from tellapart.data.many_objects import collector_paused
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
-from tellapart.data.scores import Scores, note_spread
+from tellapart.data.scores import note_spread
 from tellapart.data.video import DEFAULT_FRAMES
 from tellapart.errors import DataError, MetricError, RunError
 from tellapart.evaluation.named_items import find_positions
@@ -238,20 +238,16 @@ def evaluate(
         session = replace(session, store=EmbeddingStore(None))
     with count_thoughts() as thoughts:
         predictions = run(subject, ready.records, session)
-    scores = [predictions.scores] if isinstance(predictions, Scored) else session.scores
-    evaluation = evaluate_predictions(
-        ready,
-        predictions,
-        origin=str(ready.benchmark.picture_root()),
-        seed=seed,
-        thoughts=thoughts,
-        scores=() if subject.name in REFERENCES else scores,
-    )
+    origin = str(ready.benchmark.picture_root())
+    evaluation = evaluate_predictions(ready, predictions, origin=origin, seed=seed, thoughts=thoughts)
     notes = evaluation.result.notes
     if ready.benchmark.was_mined_by(subject.name):
         notes += (f"{subject.name} chose these items where it failed: its authors leave it out, it does not compare",)
     if cut := _texts_cut(subject) - cut_before:
         notes += (f"{cut:,} of the texts encoded in this run are longer than the model reads, and lost their end",)
+    if subject.name not in REFERENCES:
+        scores = [predictions.scores] if isinstance(predictions, Scored) else session.scores
+        notes += note_spread(scores, of_reranker=getattr(subject, "is_reranker", False))
     if ready.task.shows_videos(ready.records):
         notes += (f"each video is read as {session.frames} frames, evenly spread",)
     if isinstance(subject, NoteTaker):
@@ -272,12 +268,12 @@ def evaluate_predictions(
     origin: str,
     seed: int = 0,
     thoughts: Thoughts | None = None,
-    scores: Sequence[Scores] = (),
+    notes: tuple[str, ...] = (),
 ) -> Evaluation:
     """Measure predictions.
 
     Predictions are as the task's `read` or its runner returns them; `origin` is their file, or the folder of images;
-    `thoughts` counts those that were stripped from the predictions. Scores that hardly vary get a note.
+    `thoughts` counts those that were stripped from the predictions; `notes` go into the record with the task's.
 
     Raises:
         MetricError: no metric is defined for them.
@@ -314,7 +310,7 @@ def evaluate_predictions(
             *_warn_unlike(ready.unlike),
             *thoughts.notes(),
             *task.notes(ready.records, predictions),
-            *note_spread(scores),
+            *notes,
         ),
         **fields,
     )

@@ -12,7 +12,7 @@ from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.data.answer_text import Thoughts, count_thoughts
-from tellapart.data.scores import ScoreKind
+from tellapart.data.scores import ScoreKind, note_spread
 from tellapart.errors import RunError
 from tellapart.evaluation.evaluate import Prepared, evaluate_predictions, prepare_listed
 from tellapart.evaluation.resume import keep, take_up
@@ -81,9 +81,9 @@ def run_scores(
                 continue
             origin = str(score_file.path.resolve())
             read = score_file.predictions
-            scores = [read.scores] if isinstance(read, Scored) else []
+            notes = note_spread([read.scores]) if isinstance(read, Scored) else ()
             evaluation = evaluate_predictions(
-                score_file.ready, read, origin=origin, seed=seed, thoughts=score_file.thoughts, scores=scores
+                score_file.ready, read, origin=origin, seed=seed, thoughts=score_file.thoughts, notes=notes
             )
             result = keep(out, result, benchmark, evaluation, score_file.located)
     return out

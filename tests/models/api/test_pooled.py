@@ -15,6 +15,7 @@ import pytest
 from json_handler import JsonHandler
 from PIL import Image
 
+import tellapart
 from facts import raises
 from tellapart.data.pairset import PairSet
 from tellapart.errors import ModelError
@@ -162,3 +163,19 @@ def test_a_served_model_is_no_chat_model_by_its_name_unless_a_reading_is_asked_f
     with raises(ModelError, "reading=score", "reading=embeddings", "reading=vqa"):
         open_model(served, None)
     assert open_model(served, "vqa").name == open_model(served, "score").name == name
+
+
+def test_a_reranker_without_its_template_gives_a_note(served: PoolingServer, pairs: PairSet) -> None:
+    """All of its scores lie about .5; the scores of the model in memory vary."""
+    varied = tellapart.evaluate(open_model(served, "score"), pairs, cache=False)
+    reranker = served.reranker
+
+    class Flat:
+        def score_pairs(self, images: Any, texts: Any) -> Any:
+            return 0.5 + 0.02 * (reranker.score_pairs(images, texts) - 0.5)
+
+    served.reranker = Flat()
+    flat = tellapart.evaluate(open_model(served, "score"), pairs, cache=False)
+    notes = [[note for note in run.result().benchmarks["drawn"].notes if "template" in note] for run in (varied, flat)]
+    assert [len(found) for found in notes] == [0, 1]
+    assert "24 scores" in notes[1][0]

@@ -74,6 +74,8 @@ class ServedEncoder(_Pooled):
 class ServedReranker(_Pooled):
     """A reranker: `/score` of a text, the query, with each of its images, the documents."""
 
+    is_reranker = True
+
     def __init__(self, server: Server) -> None:
         super().__init__(server, "score")
 

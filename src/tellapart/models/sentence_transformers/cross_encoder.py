@@ -33,6 +33,8 @@ class CrossEncoderScorer:
         ModelError: another reading, or a model that puts out several numbers.
     """
 
+    is_reranker = True
+
     def __init__(self, library: Library, reading: str = "predict") -> None:
         model = library.model
         if reading not in ("predict", "logit"):

@@ -23,7 +23,6 @@ ENDINGS = ("-shm", "-wal", "")
 
 #: SQLite's results for content that it cannot use; others are of the disk, of rights, or of another process.
 _DAMAGE = {
-    sqlite3.SQLITE_ERROR,
     sqlite3.SQLITE_CORRUPT,
     sqlite3.SQLITE_NOTADB,
     sqlite3.SQLITE_SCHEMA,
@@ -31,6 +30,8 @@ _DAMAGE = {
     sqlite3.SQLITE_MISMATCH,
     sqlite3.SQLITE_TOOBIG,
 }
+#: The beginnings of SQLite's messages about a file that has other tables than it should.
+_OTHER_TABLES = ("no such table", "no such column", "table ")
 
 _log = logging.getLogger(__name__)
 
@@ -62,7 +63,8 @@ def is_damage(error: BaseException | None) -> bool:
     """
     # A message of SQLite's that quotes damage may be no UTF-8.
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    return isinstance(error, UnicodeDecodeError) or code in _DAMAGE
+    other_tables = code == sqlite3.SQLITE_ERROR and str(error).startswith(_OTHER_TABLES)
+    return isinstance(error, UnicodeDecodeError) or code in _DAMAGE or other_tables
 
 
 def open_or_replace(path: Path, connect: Callable[[], sqlite3.Connection]) -> sqlite3.Connection:
