@@ -63,3 +63,10 @@ def test_every_decision_is_numbered_once_and_says_what_was_chosen() -> None:
     assert [int(page.name[:4]) for page in pages] == list(range(1, len(pages) + 1))
     for page in pages:
         assert "**Choice.**" in page.read_text(encoding="utf-8"), page
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("examples/notebooks/*.py")), ids=lambda path: path.stem)
+def test_a_notebook_leaves_the_verdicts_to_its_run(path: Path) -> None:
+    """What a run may contradict is printed by a cell: no sentence says which model is better, or what is told apart."""
+    prose = " ".join(re.findall(r"^# (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE))
+    assert not re.findall(r"\b(?:is|are) (?:better|worse)\b|\b(?:do|does) not tell\b(?! apart)|\bno longer\b", prose)
