@@ -84,7 +84,9 @@ def test_an_answer_of_neither_is_a_yes_by_popes_rule_and_the_note_says_by_which_
     assert found["pope_yes_rate"].value == 0.5 and found["pope_yes_rate_official"].value == 1
     assert found["a_acc"].value == 0.5 and found["unreadable"].value == 0.5
     (note,) = YES_NO.notes(records, answers)
-    assert note.startswith("20 of 40 ") and "wrong in `a_acc`" in note and "yes in `pope_*`" in note
+    assert note.startswith("20 of 40 ") and "wrong in `a_acc`" in note and "in `pope_*` 20 of them count as yes" in note
+    (note,) = YES_NO.notes(records, ["It is not there", *answers[1:]])
+    assert "in `pope_*` 19 of them" in note
 
 
 @pytest.mark.parametrize("suffix", [".json", ".csv"])

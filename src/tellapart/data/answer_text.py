@@ -34,7 +34,7 @@ _END = re.compile(r"</(?:answer|conclusion)>|<\|(?:end_of_(?:box|solution)|END_R
 
 _FENCE = re.compile(r"\s*```\w*\s(.*?)```\s*", re.DOTALL)
 _MARKDOWN = re.compile(r"[*`~#>]+|(?<!\w)_+|_+(?!\w)")
-_KEYS = ("answer", "final_answer", "prediction", "label", "output", "response")
+_KEYS = ("answer", "final_answer", "prediction", "label", "output", "response", "result", "verdict")
 _LABEL = re.compile(r"""\W*(yes|no|true|false)\W*|[\s"'(\[]*([01])(?:\.0*)?[\s"')\].,;:!]*""", re.IGNORECASE)
 _TRUE = ("yes", "true", "1")
 

@@ -205,9 +205,12 @@ def _answer_questions(model: Answerer, records: BinaryQuestionSet, session: Sess
 
 def _write_notes(records: BinaryQuestionSet, answers: Sequence[str]) -> tuple[str, ...]:
     rows = zip(answers, records.questions, strict=True)
-    unread = sum(read_answer(answer, OPTIONS[row.answer]) is None for answer, row in rows)
-    wrong = "count as wrong in `a_acc`, and as yes in `pope_*`" if _has_pope(records) else "count as wrong"
-    return (f"{unread:,} of {len(answers):,} answers name neither option, and {wrong}",) if unread else ()
+    unread = [answer for answer, row in rows if read_answer(answer, OPTIONS[row.answer]) is None]
+    if not unread:
+        return ()
+    yes = sum(read_no(answer) == "yes" for answer in unread)
+    by_pope = f" in `a_acc`; in `pope_*` {yes:,} of them count as yes, by POPE's rule" if _has_pope(records) else ""
+    return (f"{len(unread):,} of {len(answers):,} answers name neither option, and count as wrong{by_pope}",)
 
 
 def _bare_question(row: BinaryQuestion) -> BinaryQuestion:
