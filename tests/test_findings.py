@@ -6,11 +6,15 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 from examples.findings.frame import FOLDER, Source, make_table, points, write_pages_text
+from examples.findings.leaderboard import _auc_text
+from examples.findings.order_and_ties import _LAYOUTS
 from examples.findings.pages import PAGES, index_text
 from matplotlib.figure import Figure
 
+from tellapart.benchmarks.find import find_benchmark
 from tellapart.report.plots.style import new_figure, write_picture
 
 ROOT = Path(__file__).parents[1]
@@ -85,6 +89,31 @@ def test_pages_are_wrapped_and_tables_are_not() -> None:
     assert all(len(line) <= 120 for line in text.splitlines() if not line.startswith("|"))
     assert text.endswith("\n- next\n")
     assert table.splitlines()[1] == "|---|--:|"
+
+
+def test_an_item_without_discrimination_is_left_out_wherever_it_counts() -> None:
+    values, members = np.array([np.nan, -0.1, -0.5, -0.2, np.nan, -0.3, -0.4]), {0, 1, 2, 3}
+    assert _auc_text(values, members) == _auc_text(values[np.isfinite(values)], {0, 1, 2})
+    text = (FOLDER / "leaderboard.md").read_text(encoding="utf-8")
+    assert "has no discrimination" in text and "count as 0" not in text
+
+
+def test_page_3_has_the_years_of_the_catalogue() -> None:
+    text = (FOLDER / "order-and-ties.md").read_text(encoding="utf-8")
+    for name, set_name, *_ in _LAYOUTS:
+        assert f"| {name} | {find_benchmark(set_name).year} |" in text
+
+
+def test_page_2_names_its_number_of_coco_in_every_headline() -> None:
+    texts = [FOLDER / "checkpoints.md", FOLDER.with_suffix(".md"), ROOT / "README.md"]
+    assert all("text recall at 1 on COCO" in " ".join(one.read_text(encoding="utf-8").split()) for one in texts)
+    assert not any("COCO retrieval" in one.read_text(encoding="utf-8") for one in texts)
+
+
+def test_page_4_says_that_its_classifier_bounds_others_from_below() -> None:
+    for one in (FOLDER / "without-looking.md", FOLDER.with_suffix(".md"), ROOT / "README.md"):
+        text = " ".join(one.read_text(encoding="utf-8").split())
+        assert "A text-only classifier, learnt from SugarCrepe's other items, reaches at least" in text
 
 
 def test_differences_have_signs() -> None:

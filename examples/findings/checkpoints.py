@@ -94,18 +94,19 @@ def checkpoints(data: Path) -> Page:
     gains = [after.held_out - before.held_out for before, after in itertools.pairwise(steps)]
     small = next(k for k in range(len(gains)) if max(gains[k:]) <= 2 * share)
     sugar, coco = next(one for one in sets if one.name == "sugarcrepe"), _correlation(zoo, *_RIVALS)
-    answer = f"""{len(high)} of {len(sets)} sets of pairs rank {len(zoo.values)} published checkpoints almost as COCO
-        retrieval does, with a rank correlation of {_HIGH} or more (SugarCrepe: {sugar.coco:.2f},
+    answer = f"""{len(high)} of {len(sets)} sets of pairs rank {len(zoo.values)} published checkpoints almost as text
+        recall at 1 on COCO does, with a rank correlation of {_HIGH} or more (SugarCrepe: {sugar.coco:.2f},
         {_interval(sugar.interval)}, and {sugar.data:.2f}, {_interval(sugar.data_interval)}, among checkpoints of the
         same data), {len(signal)} rank them differently and reliably
         ({join_words([f"`{one.name}`" for one in signal])}), and {len(noise)} differently, but there the checkpoints
         hardly differ by more than the draw of independent items would make them (reliability
         {max(one.reliability for one in noise):.2f} or less)."""
     numbers = (
-        f"""COCO retrieval and ImageNet correlate with {coco:.2f}. {join_words([f"`{one.name}`" for one in high])} have
-        {_HIGH} or more with COCO retrieval, by the point value. A large model trained on much data could be better at
-        everything, so the last three columns compare like with like: the {int((zoo.architectures == _ONE).sum())}
-        checkpoints of one architecture (`{_ONE}`), which differ in their training; all checkpoints by their rank less
+        f"""COCO is text recall at 1 here: the right caption of a picture comes first. It and ImageNet correlate with
+        {coco:.2f}. {join_words([f"`{one.name}`" for one in high])} have {_HIGH} or more with it, by the point value. A
+        large model trained on much data could be better at everything, so the last three columns compare like with
+        like: the {int((zoo.architectures == _ONE).sum())} checkpoints of one architecture (`{_ONE}`), which differ in
+        their training; all checkpoints by their rank less
         the mean of their architecture; and by their rank less the mean of those trained on the same data, as the
         file's `pretrained` column names it ({_count_groups(zoo.trained_on)}). Checkpoints of the
         same data correlate less: {join_words([f"`{one.name}` with {one.data:.2f}" for one in (sugar, *fallen)])}. So
@@ -118,7 +119,7 @@ def checkpoints(data: Path) -> Page:
                 "mean",
                 "chance",
                 "reliability",
-                "COCO (95 %)",
+                "COCO, text recall at 1 (95 %)",
                 "ImageNet",
                 "one architecture",
                 "within",
@@ -151,12 +152,12 @@ def checkpoints(data: Path) -> Page:
     )
     return Page(
         name="checkpoints",
-        title="Do benchmarks of minimal pairs rank models by something else than retrieval?",
+        title="Do benchmarks of minimal pairs rank models by something else than text recall at 1?",
         question="vl_compo published the scores of 202 checkpoints of CLIP and its kin. Which sets of pairs rank them "
-        "differently from COCO retrieval, and is that difference more than noise?",
+        "differently from text recall at 1 on COCO, and is that difference more than noise?",
         answer=answer,
         picture=partial(_draw_sets, sets),
-        alt="Rank correlation of each set with COCO retrieval, reliable and unreliable sets marked",
+        alt="Rank correlation of each set with text recall at 1 on COCO, by reliability",
         numbers=numbers,
         method="""Every published column was read as `examples/clip_zoo_board` has it, one number a benchmark: the group
         score, the choice score, or recall at 1 of captions. Correlations are Spearman's; intervals draw the families of
@@ -377,7 +378,7 @@ def _draw_sets(sets: list[_Set]) -> Figure:
     axes.invert_yaxis()
     axes.set_xlim(-1, 1)
     axes.set_xticks([-1, -0.5, 0, 0.5, 1])
-    axes.set_xlabel("rank correlation with COCO retrieval")
+    axes.set_xlabel("rank correlation with text recall at 1 on COCO")
     axes.grid(axis="x")
     figure.legend(loc="outside upper left", ncols=3, handletextpad=0.2, columnspacing=1)
     return figure

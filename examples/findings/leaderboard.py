@@ -120,9 +120,11 @@ def leaderboard(data: Path) -> Page:
         {percent(_power_of_suspects(), 0)} percent of cases (`bench/records/items.json`). Diwan and others tagged the
         items. For these systems, their *harder* ones ({len(subsets["harder"])} of {len(items.items)}) are separated
         from the others with an area under the curve of {_auc_text(_failed(group), subsets["harder"])} by the share of
-        systems that fail, and of {_auc_text(_blunt(items), subsets["harder"])} by low discrimination; 0.5 is luck. The
-        two are not independent: an item that few systems get discriminates little. Of the {int(known.sum())} items that
-        a tenth of the systems or more get, discrimination has {_auc_text(_blunt(items), subsets["harder"], known)}. By
+        systems that fail, and of {_auc_text(_blunt(items), subsets["harder"])} by low discrimination; 0.5 is luck. An
+        item that no system gets, or every one, has no discrimination: it is left out wherever discrimination counts,
+        and {int(np.isfinite(_blunt(items)).sum())} items are left. The two are not independent: an item that few
+        systems get discriminates little. Of the {int(known.sum())} items that a tenth of the systems or more get,
+        discrimination has {_auc_text(_blunt(items), subsets["harder"], known)}. By
         tag (an item can have several):""",
         make_table(
             ["tag", "items", "systems' mean, group (95 %)", "people, group", "got by no system", "mean discrimination"],
@@ -144,8 +146,7 @@ def leaderboard(data: Path) -> Page:
         picture=partial(_draw_systems, group),
         alt="Group score of each system with its interval, and chance",
         numbers=tuple(block for block in numbers if block),
-        method="""`tellapart items` (`ta.items`) with families by name (14; items without a
-        discrimination count as 0) for the reliability and its interval, which
+        method="""`tellapart items` (`ta.items`) with families by name (14) for the reliability and its interval, which
         draws families; `wilson`, `tiers`, `mcnemar`, `paired_difference` and `holm`, over items and for these systems.
         Above chance after Holm: exact binomial tests, one-sided, of all systems together. A tie is wrong, as
         Winoground's authors count. The area under the curve has DeLong's interval, over items.""",
@@ -224,8 +225,8 @@ def _failed(one: _Metric) -> NDArray[np.float64]:
 
 
 def _blunt(items: ItemAnalysis) -> NDArray[np.float64]:
-    """Return the negative discrimination of each item; one without any (nobody, everybody) counts as 0."""
-    return np.array([-(row.discrimination or 0.0) for row in items.items])
+    """Return the negative discrimination of each item; NaN for one without any, which nobody or everybody gets."""
+    return np.array([np.nan if row.discrimination is None else -row.discrimination for row in items.items])
 
 
 def _power_of_suspects() -> float:
@@ -235,9 +236,12 @@ def _power_of_suspects() -> float:
 
 
 def _auc_text(values: NDArray[np.float64], members: set[int], kept: NDArray[np.bool_] | None = None) -> str:
-    """Return the area under the curve that separates members, of the kept items, with DeLong's interval."""
+    """Return the area under the curve that separates members, of the kept items that have a value, with an interval.
+
+    The interval is DeLong's.
+    """
     inside = np.isin(np.arange(len(values)), [*members])
-    known = np.ones_like(inside) if kept is None else kept
+    known = np.isfinite(values) & (True if kept is None else kept)
     x, y = values[inside & known], values[~inside & known]
     both = rankdata(np.concatenate([x, y]))
     of_x = (both[: len(x)] - rankdata(x)) / len(y)

@@ -32,41 +32,41 @@ __all__ = ["ANSWERS", "order_and_ties", "read_orders"]
 
 _PARTS = ("add_att", "add_obj", "replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj")
 ANSWERS = Source("sugarcrepe/gpt-4v-results/*/*.json", "MIT", "github.com/RAIVNLab/sugar-crepe, gpt-4v-results (2023)")
-#: Sets in the order of their year: name, year, files, the fields of the true and the false caption, and how a tie
-#: between two captions counts in the authors' code.
+#: Sets in the order of their year: name, name in the catalogue, which has the year, files, the fields of the true and
+#: the false caption, and how a tie between two captions counts in the authors' code.
 _LAYOUTS = (
-    ("VALSE", 2022, Source("valse/*.json", "MIT", "github.com/Heidelberg-NLP/VALSE"), ("caption", "foil"), "wrong"),
+    ("VALSE", "valse", Source("valse/*.json", "MIT", "github.com/Heidelberg-NLP/VALSE"), ("caption", "foil"), "wrong"),
     (
         "SugarCrepe",
-        2023,
+        "sugarcrepe",
         Source("sugarcrepe/data/*.json", "MIT", "github.com/RAIVNLab/sugar-crepe"),
         ("caption", "negative_caption"),
         "wrong",
     ),
     (
         "ViLMA, five files",
-        2023,
+        "vilma-counting",
         Source("vilma/data/*.json", "MIT", "github.com/ilkerkesen/ViLMA"),
         ("caption", "foils"),
         "right",
     ),
     (
         "VITATECS",
-        2023,
+        "vitatecs",
         Source("vitatecs/data/*", "CC BY 4.0", "github.com/lscpku/VITATECS"),
         ("caption", "counterfactual"),
         "wrong",
     ),
     (
         "SugarCrepe++",
-        2024,
+        "sugarcrepe-pp",
         Source("sugarcrepe_pp/*.json", "CC BY 4.0", "github.com/Sri-Harsha/scpp"),
         ("caption", "negative_caption"),
         "wrong",
     ),
     (
         "CameraBench",
-        2025,
+        "camerabench",
         Source(
             "camerabench/camerabench/data/vqa_and_retrieval/*/*.jsonl", "CC BY 4.0", "github.com/linzhiqiu/t2v_metrics"
         ),
@@ -109,7 +109,10 @@ def order_and_ties(data: Path) -> Page:
     moved = {(name, metric): _count_rules(systems[name], metric) for name in systems for metric in _METRICS}
     changed = {key: values for key, values in moved.items() if values[1] != values[0]}
     most = max(changed, key=lambda key: changed[key][1] - changed[key][0])
-    layouts = [(name, year, tie, *_count_places(source, fields, data)) for name, year, source, fields, tie in _LAYOUTS]
+    layouts = [
+        (name, find_benchmark(set_name).year, tie, *_count_places(source, fields, data))
+        for name, set_name, source, fields, tie in _LAYOUTS
+    ]
     always, groups = _constant_by_rule()
     answer = (
         f"GPT-4V is right on SugarCrepe {percent(-everything.difference.value)} points less often "
