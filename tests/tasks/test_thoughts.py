@@ -128,7 +128,7 @@ def test_a_model_is_read_without_its_thoughts(task: str) -> None:
     session = Session(pictures=picture, store=EmbeddingStore(None))
     found = []
     for thought in ("", THOUGHT):
-        model = Says([f"{thought}{answer}" for answer in answers])
+        model: Any = Says([f"{thought}{answer}" for answer in answers])
         run = TASKS[task].runner(model)
         assert run is not None
         with count_thoughts() as thoughts:

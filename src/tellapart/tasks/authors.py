@@ -241,7 +241,7 @@ def _judge_texts(units: Sequence[Unit], kind: ScoreKind | None) -> tuple[Units, 
     scores = np.array([one.scores[0] for one in units], dtype=np.float32)  # (item, text), the true one first
     sides = [(scores[:, 0], scores[:, 0] > 0.5), (scores[:, 1], scores[:, 1] < 0.5)]
     right = np.prod([side for _, side in sides], axis=0, dtype=np.float64)
-    neutral = np.prod([np.where(own == 0.5, 0.5, side) for own, side in sides], axis=0)
+    neutral = np.prod([np.where(values == 0.5, 0.5, side) for values, side in sides], axis=0)
     return (Units("item judged at 1/2", tuple(units), (_make_value(STRICT, right, neutral),)),)
 
 
