@@ -159,7 +159,7 @@ def add_codes(tokenizer: PreTrainedTokenizerBase, config: NativeConfig) -> None:
     """
     codes = [f"<{kind}_{k}>" for kind in _CODES for k in range(getattr(config, kind))]
     known = tokenizer.get_vocab()
-    tokenizer.add_tokens([code for code in codes if code not in known])
+    tokenizer.add_tokens([code for code in codes if code not in known], special_tokens=True)  # no words of a caption
     if len(tokenizer) != config.vocab_size:
         raise ModelError(
             f"OFA's tokenizer has {len(tokenizer)} tokens, {len(codes)} of images and coordinates among them, and the "

@@ -81,7 +81,7 @@ class MaskedLanguageModel:
                 raise ModelError(
                     f"{self._text_model.source}: a caption holds {mask!r}, by which the model knows a gap; take it out"
                 )
-        return self._text_model.ids([f"{gap.before}{mask}{gap.after}" for gap in gaps])
+        return self._text_model.ids([f"{gap.before}{mask}{gap.after}" for gap in gaps], masked=True)
 
     def _best_tokens(self, inputs: dict[str, Any], choices: int) -> list[tuple[list[int], list[float]]]:
         """Return the best tokens at each row's mask with their probabilities; among equals the lower id."""

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
 from tellapart.models.api.server import Server, image_part
+from tellapart.models.control_tokens import refuse_known_marks
 from tellapart.models.protocols import Pixels, Vectors
 from tellapart.models.vectors import dot_products, normalise
 
@@ -53,6 +54,7 @@ class ServedEncoder(_Pooled):
 
     def encode_texts(self, texts: Sequence[str]) -> Vectors:
         """Encode texts to vectors of length one, float32 `(n, dimensions)`; errors as of `encode_images`."""
+        refuse_known_marks(self.name, texts)
         return self._embed_parts([{"type": "text", "text": text} for text in texts])
 
     def similarity(self, images: Vectors, texts: Vectors) -> NDArray[np.float32]:
@@ -85,6 +87,7 @@ class ServedReranker(_Pooled):
         Raises:
             ModelError: the server refuses one, cannot be reached, or answers something else than scores.
         """
+        refuse_known_marks(self.name, texts)
         rows_of: dict[str, list[int]] = {}
         for row, text in enumerate(texts):
             rows_of.setdefault(text, []).append(row)

@@ -15,6 +15,7 @@ from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
 from tellapart.models.api.completion import Completion
 from tellapart.models.api.server import LISTED, Question, Server
+from tellapart.models.control_tokens import refuse_known_marks
 from tellapart.models.generative import prompts
 from tellapart.models.generative.choice import ANSWER_TOKENS, beside_each_other
 from tellapart.models.generative.prompts import Prompt
@@ -64,6 +65,7 @@ class Served:
             raise ModelError(
                 f"{self.name}: {len(prompts)} prompts and images for {len(images)}; give one list for each"
             )
+        refuse_known_marks(self.name, prompts)
         frames = [[frame for image in own for frame in list_frames(image)] for own in images]
         questions = [Question(own, prompt, max_new_tokens) for own, prompt in zip(frames, prompts, strict=True)]
         return [reply.text.strip() for reply in self._server.ask(questions)]
@@ -106,6 +108,7 @@ class ServedYes(Served):
         Raises:
             ModelError: the server gives no answer, or no probabilities.
         """
+        refuse_known_marks(self.name, texts)
         questions = [
             Question(list_frames(image), self.prompt.fill(text=text), 1, listed=True)
             for image, text in zip(images, texts, strict=True)

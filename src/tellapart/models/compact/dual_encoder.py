@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,6 +16,7 @@ from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError, first_line, quote, require
 from tellapart.models.compact.config import WEIGHTS, CompactConfig, read_compact_config, read_tokenizer
 from tellapart.models.compact.towers import build_encoder
+from tellapart.models.control_tokens import ControlTokens
 from tellapart.models.options import ModelOptions
 from tellapart.models.prefix import ModelPrefix, files_below
 from tellapart.models.protocols import Pixels, Vectors
@@ -44,7 +46,7 @@ _VERSION = "compact-1"
 _SIZE = 16
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class CompactParts:
     """The opened files of a folder: the configuration, the module and the tokenizer."""
 
@@ -52,13 +54,22 @@ class CompactParts:
     model: Any
     tokenizer: Any
 
+    @cached_property
+    def control(self) -> ControlTokens:
+        """The tokenizer's control tokens, which a text does not have."""
+        return ControlTokens(self.tokenizer)
+
+    def encode(self, source: str, texts: Sequence[str]) -> list[Any]:
+        """Return the tokenizer's encoding of each text, padded to the context; `source` names the model in an error."""
+        return self.control.encode(source, texts)
+
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the token ids of each text, padded to the context."""
-        return [encoding.ids for encoding in self.tokenizer.encode_batch(list(texts))]
+        return [encoding.ids for encoding in self.encode(PREFIX, texts)]
 
     def find_cut(self, texts: Sequence[str]) -> list[bool]:
         """Return for each text whether it is longer than the context."""
-        return [bool(encoding.overflowing) for encoding in self.tokenizer.encode_batch(list(texts))]
+        return [bool(encoding.overflowing) for encoding in self.encode(PREFIX, texts)]
 
 
 def open_parts(folder: Path) -> CompactParts:
@@ -131,7 +142,7 @@ class CompactEncoder:
 
     def __init__(self, name: str, parts: CompactParts, where: Runtime) -> None:
         self.name, self._parts, self._device, self.truncated = name, parts, where.device, 0
-        facts = (parts.config.model_dump_json(), parts.tokenizer.to_str())
+        facts = (parts.config.model_dump_json(), parts.tokenizer.to_str(), parts.control.facts)
         self.fingerprint = weights_fingerprint(parts.model, _VERSION, *facts)
         self.parameters = parameter_count(parts.model)
         parts.model.to(where.device)
@@ -161,7 +172,7 @@ class CompactEncoder:
             ModelError: the model fails, or a vector has no direction.
         """
         torch = import_torch()
-        encodings = self._parts.tokenizer.encode_batch(list(texts))
+        encodings = self._parts.encode(self.name, texts)
         self.truncated += sum(1 for encoding in encodings if encoding.overflowing)
 
         def encode_rows(batch: list[Any]) -> Tensor:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tellapart.data.images import pixel_hash
 from tellapart.errors import ModelError
+from tellapart.models.control_tokens import ControlTokens
 from tellapart.models.generative.prompts import BLIP_CAPTION, QUESTION, Prompt
 from tellapart.models.generative.reader import Ask, Task, fit, new_tokens, too_long
 from tellapart.models.huggingface.images import image_inputs
@@ -34,6 +35,7 @@ class _Blip:
     def __init__(self, source: str, model: PreTrainedModel, processor: ProcessorMixin, runtime: Runtime) -> None:
         self.source, self.model, self.processor, self.runtime = source, model, processor, runtime
         self.tokenizer = processor.tokenizer
+        self._control = ControlTokens(self.tokenizer)
         self.truncated = 0  # texts so far that did not fit the context and lost their end
         self._text = model.config.text_config
         self._context = int(self._text.max_position_embeddings)
@@ -41,7 +43,7 @@ class _Blip:
         self._last_image: tuple[str, Any] | None = None  # hash of pixels, states
 
     def _token_ids(self, text: str) -> list[int]:
-        return list(self.tokenizer(text, add_special_tokens=False).input_ids)
+        return self._control.read_ids(self.source, text)
 
     def _image_states(self, pixels: Pixels) -> Tensor:
         """Return the image's states, `(1, patches, dimensions)`, computed again unless it was the last one."""

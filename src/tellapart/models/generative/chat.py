@@ -116,7 +116,7 @@ class ChatModel:
         """Return log P(answer | image, prompt) of the question about each text; a video's frames are read as images.
 
         Raises:
-            ModelError: image and prompt alone fill the context, or a text holds the model's placeholder for an image.
+            ModelError: image and prompt alone fill the context, or a text holds a control token of the model's.
         """
         with import_torch().inference_mode():
             if not self._caches_image:
@@ -129,7 +129,7 @@ class ChatModel:
         """Return the greedy answer to one prompt about some images, without blanks at the ends.
 
         Raises:
-            ModelError: images, prompt and answer exceed the context, or the prompt holds the placeholder for an image.
+            ModelError: images, prompt and answer exceed the context, or the prompt holds a control token.
         """
         self.format.check_text(prompt)
         inputs = self._encode_prompt(pictures, self.format.render_prompt(len(pictures), prompt))

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tellapart.errors import ModelError, quote
+from tellapart.errors import ModelError
+from tellapart.models.control_tokens import list_control_tokens, refusal
 from tellapart.models.generative.reader import Ask, PromptedAnswer, fit
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class ChatFormat:
         template = str(getattr(processor, "chat_template", None))
         self._asks_to_think = "enable_thinking" in template
         self.thinks = self._asks_to_think or _THINK in template
+        self._control = list_control_tokens(processor, template)
         self._lead = self._find_lead()
 
     def render_prompt(self, images: int, prompt: str) -> str:
@@ -94,7 +96,7 @@ class ChatFormat:
             images: before the question; a video's frames are so many.
 
         Raises:
-            ModelError: the context is full even without the text, or the text holds the model's mark for an image.
+            ModelError: the context is full even without the text, or the text holds a control token of the model's.
         """
         self.check_text(text)
 
@@ -107,14 +109,16 @@ class ChatFormat:
         return tokens
 
     def check_text(self, text: str) -> None:
-        """Refuse a text that the model would take for an image.
+        """Refuse a text that the model would take for an image, or for the end of a turn.
 
         Raises:
             ModelError: it holds the model's mark for one.
         """
         mark = None if self.image_token is None else self.tokenizer.convert_ids_to_tokens(self.image_token)
         if mark and mark in text:
-            raise ModelError(f"{self.source}: the text {quote(text)} holds {mark!r}, the model's mark for an image")
+            raise refusal(self.source, text, mark)
+        for control in self._control:
+            control.refuse_in_prompt(self.source, text)
 
     def _tokenize_question(self, question: PromptedAnswer, images: int) -> TokenizedAnswer:
         rendered = self.render_prompt(images, question.prompt)

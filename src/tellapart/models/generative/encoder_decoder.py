@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from tellapart.errors import ModelError, quote
+from tellapart.errors import ModelError
+from tellapart.models.control_tokens import list_control_tokens, refusal
 from tellapart.models.generative import prompts
 from tellapart.models.generative.prompts import Prompt
 from tellapart.models.generative.reader import Ask, PromptedAnswer, Task, fit, too_long
@@ -62,6 +63,7 @@ class EncoderDecoderModel:
             )
         self.source, self.model, self.processor, self.runtime = source, model, processor, runtime
         self.tokenizer, self.truncated = processor.tokenizer, 0
+        self._control = list_control_tokens(processor)
         self._format, describe = FORMATS[family]
         self.describe_prompt: Prompt | None = describe
         self.takes_frames = False
@@ -88,7 +90,7 @@ class EncoderDecoderModel:
         """Return log P(answer | image, prompt) of the question about each text.
 
         Raises:
-            ModelError: image and prompt alone fill the context, or a text holds the model's mark for an image.
+            ModelError: image and prompt alone fill the context, or a text holds a control token of the model's.
         """
         questions = [self._fit_question(pixels, text, ask) for text in texts]
         values: dict[int, LogProbability] = {}
@@ -134,7 +136,9 @@ class EncoderDecoderModel:
     def _check_text(self, text: str) -> None:
         mark = str(getattr(self.processor, "image_token", None) or "")
         if mark and mark in text:
-            raise ModelError(f"{self.source}: the text {quote(text)} holds {mark!r}, the model's mark for an image")
+            raise refusal(self.source, text, mark)
+        for control in self._control:
+            control.refuse_in_prompt(self.source, text)
 
     def _answer_ids(self, question: PromptedAnswer) -> tuple[list[int], list[int]]:
         """Return the decoder's input, without the last token, and the tokens that are expected at its end."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tellapart.data.scores import join_names
 from tellapart.data.strict_json import load_json
 from tellapart.errors import ModelError, first_sentence, require
+from tellapart.models.control_tokens import ControlTokens
 from tellapart.models.hub import fetch_file, reach_hub
 from tellapart.models.torch.backend import Runtime, guard_torch_load, import_torch
 from tellapart.models.torch.checkpoint import read_state_dict
@@ -286,6 +287,7 @@ def _text_facts(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
         "side": tokenizer.padding_side,
         "special": {key: str(value) for key, value in tokenizer.special_tokens_map.items()},
         "vocabulary": _tokenizer_core(tokenizer),
+        "captions": ControlTokens(tokenizer).facts,
     }
 
 

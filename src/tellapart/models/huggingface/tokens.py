@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tellapart.errors import ModelError, require
+from tellapart.models.control_tokens import ControlTokens
 from tellapart.models.torch.backend import bucket
 
 if TYPE_CHECKING:
@@ -39,19 +40,26 @@ class TokenReader:
         self._clean = clean or str
         self.tokenizer = tokenizer
         self._whole = whole
+        self._control = ControlTokens(tokenizer)
 
     def lengths(self, texts: Sequence[str]) -> tuple[list[int], list[bool]]:
-        """Return each text's padded length, in tokens, and whether it exceeds the context and loses its end."""
+        """Return each text's padded length, in tokens, and whether it exceeds the context and loses its end.
+
+        Raises:
+            ModelError: a text holds a control token that cannot be read as text.
+        """
         if not texts:
             return [], []
-        own = [len(tokens) for tokens in self.tokenizer(self._clean_texts(texts), verbose=False)["input_ids"]]
+        read = self.tokenizer(self._clean_texts(["", *texts]), verbose=False, **self._control.split)["input_ids"]
+        self._control.refuse(type(self.tokenizer).__name__, texts, read[1:], read[0])
+        own = [len(tokens) for tokens in read[1:]]
         padded = [self.length if self._whole else bucket(max(length, 1), self.length) for length in own]
         return padded, [length > self.length for length in own]
 
     def tokens(self, texts: Sequence[str], length: int) -> dict[str, Any]:
         """Tokenise texts to tensors of `length` tokens, named as the tokenizer names them."""
         options = {"padding": "max_length", "truncation": True, "max_length": length, "return_tensors": "pt"}
-        return dict(self.tokenizer(self._clean_texts(texts), **options, verbose=False))
+        return dict(self.tokenizer(self._clean_texts(texts), **options, **self._control.split, verbose=False))
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the token ids of each text, padded to the context."""

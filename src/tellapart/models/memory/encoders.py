@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
+from tellapart.models.control_tokens import refuse_known_marks
 from tellapart.models.memory.mistakes import explain_call, explain_prepared, read_output, refuse_steps, to_array
 from tellapart.models.memory.rest import at_rest, modules_of
 from tellapart.models.protocols import Pixels, Vectors
@@ -184,6 +185,7 @@ class ModuleEncoder(_Cosine):
         Raises:
             ModelError: the tokenizer or the module fails, or a vector has no direction.
         """
+        refuse_known_marks(self.name, texts)
         tokens = [self._tokenize_text(text) for text in texts]
         return self._encode_shapes(self._module.encode_text, tokens)
 

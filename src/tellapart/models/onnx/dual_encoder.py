@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError, first_line
+from tellapart.models.control_tokens import ControlTokens
 from tellapart.models.onnx.file_format import weight_count
 from tellapart.models.onnx.folder import ModelFolder, OnnxConfig, read_folder
 from tellapart.models.onnx.runtime import import_onnxruntime
@@ -71,7 +72,9 @@ class OnnxDualEncoder:
         self.truncated = 0
         self.traits = {"context": f"{self.config.context_length} tokens", "dtype": "float32"}
         self._threads = threads or available_cores()
-        self._tokenizer = _load_tokenizer(folder)
+        self._control = ControlTokens(_load_tokenizer(folder))
+        if self._control.facts:  # else no text can hold one
+            self.fingerprint += f" {self._control.facts}"
         self._image = _Graph(folder, "image.onnx", device)
         self._text = _Graph(folder, "text.onnx", device)
         self._image.expect_input("pixel_values", (None, 3, self.config.image_size, self.config.image_size), _FLOAT)
@@ -110,7 +113,7 @@ class OnnxDualEncoder:
         Raises:
             ModelError: the graph fails, or its output has the wrong shape, type or no direction.
         """
-        encodings = [self._tokenizer.encode(text) for text in texts]
+        encodings = self._control.encode(self.name, texts)
         self.truncated += sum(1 for encoding in encodings if encoding.overflowing)
 
         def encode_batch(encoding: Encoding) -> Vectors:
@@ -121,7 +124,7 @@ class OnnxDualEncoder:
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the token ids of each text, padded to the context."""
-        return [list(self._tokenizer.encode(text).ids) for text in texts]
+        return [list(encoding.ids) for encoding in self._control.encode(self.name, texts)]
 
     def input_pixels(self, pixels: Pixels) -> NDArray[np.float32]:
         """Return one image as its graph is given it, float32 `(3, image_size, image_size)`."""

@@ -85,6 +85,7 @@ ATTRIBUTES = MappingProxyType(
             "encoder": "open_clip's own: its vocabulary, for the fingerprint",
             "eot_token_id": "open_clip's own: the token that ends a text",
             "reduction_fn": "leaves out words at random; None or absent: none is left out",
+            "sot_token_id": "open_clip's own: the token that begins a text",
             "strip_sep_token": "an option that the ids depend on; absent: open_clip's own tokenizer",
             "tokenizer": "that of transformers; absent: open_clip's own",
             "tokenizer_mode": "an option that the ids depend on; absent: open_clip's own tokenizer",

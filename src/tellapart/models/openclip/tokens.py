@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tellapart.models.control_tokens import ControlTokens, refusal
 from tellapart.models.openclip.internals import read_attribute
 from tellapart.models.openclip.library import import_open_clip
 from tellapart.models.torch.backend import bucket, import_torch
@@ -40,8 +41,11 @@ class Tokens:
     """
 
     def __init__(self, tokenizer: ClipTokenizer) -> None:
-        self._tokenizer = tokenizer
         self._inner = getattr(tokenizer, "tokenizer", None)  # of transformers; None: open_clip's
+        self._control = None if self._inner is None else ControlTokens(self._inner)
+        self._tokenizer = tokenizer
+        if self._control is not None:
+            vars(self._inner).update(self._control.split)
         options = {key: getattr(tokenizer, key, None) for key in _OPTIONS}
         vocabulary = read_attribute(tokenizer, "encoder") if self._inner is None else _read_vocabulary(self._inner)
         self.facts: dict[str, Any] = {
@@ -50,15 +54,20 @@ class Tokens:
             "vocabulary": _hash_vocabulary(tuple(vocabulary.items()))
             if self._inner is None
             else _hash_json(vocabulary),
+            "captions": self._control.facts if self._control else "no control tokens in texts",
         }
         self._last: tuple[tuple[str, ...], Any] = (), None
 
     def read(self, texts: Sequence[str]) -> tuple[Any, int]:
-        """Return token ids, int64 `(n, context_length)`, and how many texts lost their end."""
+        """Return token ids, int64 `(n, context_length)`, and how many texts lost their end.
+
+        Raises:
+            ModelError: a text holds a control token that cannot be read as text.
+        """
         length = read_attribute(self._tokenizer, "context_length")
         if not texts:
             return import_torch().zeros((0, length), dtype=import_torch().int64), 0
-        ids = self._tokenizer(list(texts))
+        ids = self._tokenize(texts)
         return ids, sum(self._find_longer(texts, ids, length))
 
     def _find_longer(self, texts: Sequence[str], ids: Any, length: int) -> list[bool]:
@@ -70,9 +79,11 @@ class Tokens:
         # open_clip's mode `clips` adds three tokens itself; else the tokenizer adds some.
         clips = read_attribute(self._tokenizer, "tokenizer_mode") == "clips"
         clean = read_attribute(self._tokenizer, "clean_fn")
-        cleaned = [clean(text) for text in texts]
+        cleaned = [clean(text) for text in ("", *texts)]
         whole = self._inner(cleaned, add_special_tokens=not clips, verbose=False).input_ids
-        return [len(tokens) + 3 * clips > length for tokens in whole]
+        if self._control is not None:
+            self._control.refuse(type(self._inner).__name__, texts, whole[1:], whole[0])
+        return [len(tokens) + 3 * clips > length for tokens in whole[1:]]
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the token ids of each text, padded to the context."""
@@ -88,8 +99,18 @@ class Tokens:
         """Return the token ids of some texts, of which an audit asks twice in turn: `(n, context_length)`."""
         known, ids = self._last
         if known != (key := tuple(texts)):
-            ids = self._tokenizer(list(texts))
+            ids = self._tokenize(texts)
             self._last = key, ids
+        return ids
+
+    def _tokenize(self, texts: Sequence[str]) -> Any:
+        """Return ids; refuse a text in which open_clip's tokenizer finds its marks of the start and the end."""
+        ids = self._tokenizer(list(texts))
+        if self._inner is None:
+            for name, mark in (("sot_token_id", "<start_of_text>"), ("eot_token_id", "<end_of_text>")):
+                rows = ((ids == read_attribute(self._tokenizer, name)).sum(dim=1) > 1).nonzero().flatten().tolist()
+                if rows:
+                    raise refusal("open_clip", texts[rows[0]], mark)
         return ids
 
 

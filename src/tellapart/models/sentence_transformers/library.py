@@ -8,6 +8,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tellapart.errors import ModelError, first_sentence
+from tellapart.models.control_tokens import ControlTokens
 from tellapart.models.huggingface.files import config_facts, processor_facts, quiet, tokenizer_facts
 from tellapart.models.huggingface.towers import pool_at_end
 from tellapart.models.protocols import Pixels
@@ -66,8 +67,9 @@ class Library:
         self.size = _ON_CPU if where.device == "cpu" else _ELSEWHERE
         self.truncated = 0
         held = identity is not None
-        pooled = [pool_at_end(source, part, own, held=held) for part in model.modules() if (own := _tokenizer_of(part))]
-        self.provenance = "; ".join(filter(None, pooled))
+        parts = [(part, own) for part in model.modules() if (own := _tokenizer_of(part)) is not None]
+        self.provenance = "; ".join(filter(None, (pool_at_end(source, part, own, held=held) for part, own in parts)))
+        self._control = [ControlTokens(own, str(getattr(own, "chat_template", ""))) for _, own in parts]
         self._lock = Lock()  # a tokenizer's settings are changed by a call
         self._identity = identity
 
@@ -87,8 +89,15 @@ class Library:
         except (ValueError, TypeError, AttributeError, RuntimeError, ZeroDivisionError) as error:
             raise ModelError(f"{self.source}: its preprocessing fails: {first_sentence(error)}") from error
 
-    def prepare_text(self, sample: object, **options: Any) -> Features:
-        """Preprocess one sample that has a text; count it in `truncated` if the text loses its end."""
+    def prepare_text(self, sample: Mapping[str, Any] | tuple[Mapping[str, Any], object], **options: Any) -> Features:
+        """Preprocess one sample that has a text; count it in `truncated` if the text loses its end.
+
+        Raises:
+            ModelError: the library fails on the sample, or the text holds a control token.
+        """
+        text = sample if isinstance(sample, Mapping) else sample[0]
+        for control in self._control:
+            control.refuse_in_prompt(self.source, text["text"])
         features, limit = self.prepare(sample, **options), self.model.max_seq_length
         if limit is not None and "input_ids" in features and features["input_ids"].shape[-1] >= limit:
             with quiet():  # it warns of the length that is asked for

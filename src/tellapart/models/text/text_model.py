@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from tellapart.errors import ModelError
+from tellapart.models.control_tokens import ControlTokens
 from tellapart.models.huggingface.files import config_facts, load_tokenizer, load_weights
 from tellapart.models.torch.backend import (
     Runtime,
@@ -95,18 +96,24 @@ class TextModel:
         own = int(self.tokenizer.model_max_length)
         return own if longest is None else min(own, longest)
 
-    def ids(self, texts: Sequence[str], *, least: int = 1, special: bool = True) -> list[list[int]]:
-        """Return the tokens of each text, with the special ones if wanted.
+    def ids(
+        self, texts: Sequence[str], *, least: int = 1, special: bool = True, masked: bool = False
+    ) -> list[list[int]]:
+        """Return the tokens of each text, with the special ones if wanted; `masked` texts hold some themselves.
 
         Raises:
-            ModelError: a text has fewer than `least`, or more than the model reads.
+            ModelError: a text has fewer than `least`, or more than the model reads, or a control token that cannot be
+                read as text.
         """
         if not texts:
             return []
         limit = self.limit
-        rows: list[list[int]] = self.tokenizer(
-            list(texts), add_special_tokens=special, padding=False, truncation=False, verbose=False
-        )["input_ids"]
+        control = ControlTokens(self.tokenizer)
+        options = {"padding": False, "truncation": False, "verbose": False} | ({} if masked else control.split)
+        read = self.tokenizer(["", *texts], add_special_tokens=special, **options)["input_ids"]
+        rows: list[list[int]] = read[1:]
+        if not masked:
+            control.refuse(self.source, texts, rows, read[0])
         for text, row in zip(texts, rows, strict=True):
             if len(row) < least or (limit is not None and len(row) > limit):
                 most = "any number of" if limit is None else limit

@@ -52,7 +52,7 @@ class TrainableCompact(TrainableDual):
 
     def tokens(self, texts: Sequence[str]) -> Inputs:
         """Tokenise texts, to `ids`, int64 `(m, length)`: as long as the longest needs."""
-        ids = import_torch().tensor(self._parts.token_ids(texts))
+        ids = import_torch().tensor([encoding.ids for encoding in self._parts.encode(self._name, texts)])
         return {"ids": ids[:, : int((ids != 0).sum(1).max())]}
 
     def model(self) -> CompactEncoder:

@@ -1,0 +1,134 @@
+"""Control tokens of a tokenizer: a caption is text, and its words do not become ends, masks, pictures or turns.
+
+Tokenizers turn `</s>`, `[MASK]` or `<|im_end|>` in a text into the token of that name. Libraries can be asked to read
+special tokens as text, which a vocabulary that lists them among its words (Unigram's) undoes; so ids are looked at,
+too. Words that a user added (`<concept1>`) are no special tokens, and stay one token each.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tellapart.errors import ModelError, quote
+
+__all__ = ["ControlTokens", "list_control_tokens", "refusal", "refuse_known_marks"]
+
+#: Names of control tokens in chat models' and CLIP's vocabularies, for tokenizers that nobody here can ask.
+_KNOWN = re.compile(
+    r"<\|[^\s|<>]{1,40}\|>|</?(s|bos|eos|pad|mask|think|image|video)>|<(start|end)_of_\w{1,20}>|\[/?(INST|IMG)\]"
+)
+
+
+class ControlTokens:
+    """The special tokens of a tokenizer.
+
+    Args:
+        tokenizer: of transformers, or of the tokenizers library.
+        template: of a chat; tokens that it writes are control tokens, special or not (`<think>`).
+
+    Attributes:
+        names: their texts, by id; the mark of unknown words is none of them.
+    """
+
+    def __init__(self, tokenizer: Any, template: str = "") -> None:
+        self._tokenizer = tokenizer
+        listed = getattr(tokenizer, "get_added_tokens_decoder", None)
+        added = listed() if listed is not None else getattr(tokenizer, "added_tokens_decoder", {})
+        self._words = any(not token.special for token in added.values())
+        self.names: dict[int, str] = {
+            number: token.content
+            for number, token in added.items()
+            if token.special or (token.content in template and token.content.startswith("<"))
+        }
+        roles = Counter(map(str, getattr(tokenizer, "special_tokens_map", {}).values()))
+        unknown = getattr(tokenizer, "unk_token", None) or getattr(getattr(tokenizer, "model", None), "unk_token", None)
+        self.names = {number: name for number, name in self.names.items() if name != unknown or roles[name] > 1}
+
+    @property
+    def facts(self) -> str:
+        """The rule by which they are read in captions, as part of a fingerprint; empty without any."""
+        return "control tokens in texts are text" if self.names else ""
+
+    @property
+    def split(self) -> dict[str, bool]:
+        """The option by which a tokenizer of transformers reads them as text, and keeps words that were added."""
+        splits = bool(getattr(self._tokenizer, "is_fast", False)) or not self._words
+        return {"split_special_tokens": splits} if self.names else {}
+
+    def refuse(self, source: str, texts: Sequence[str], rows: Iterable[Sequence[int]], empty: Sequence[int]) -> None:
+        """Refuse texts whose ids hold more control tokens than those of an empty text.
+
+        Args:
+            source: of the model, for the error.
+            texts: in the order of `rows`.
+            rows: the ids of each text, not padded.
+            empty: the ids of an empty text, as the tokenizer begins and ends it.
+
+        Raises:
+            ModelError: a text became a control token.
+        """
+        usual = Counter(token for token in empty if token in self.names)
+        for text, row in zip(texts, rows, strict=True):
+            more = Counter(token for token in row if token in self.names) - usual
+            if more:
+                raise refusal(source, text, self.names[next(iter(more))])
+
+    def refuse_in_prompt(self, source: str, text: str) -> None:
+        """Refuse a text that goes into a prompt with control tokens: there it cannot be read apart.
+
+        Raises:
+            ModelError: the text holds one.
+        """
+        self.refuse(source, [text], [self._tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]], ())
+
+    def read_ids(self, source: str, text: str) -> list[int]:
+        """Return the ids of a text without those that begin and end it, by a tokenizer of transformers.
+
+        Raises:
+            ModelError: its vocabulary makes a control token of the text all the same.
+        """
+        ids = list(self._tokenizer(text, add_special_tokens=False, verbose=False, **self.split)["input_ids"])
+        self.refuse(source, [text], [ids], ())
+        return ids
+
+    def encode(self, source: str, texts: Sequence[str]) -> list[Any]:
+        """Return the encodings of texts by a tokenizer of the tokenizers library.
+
+        Raises:
+            ModelError: its vocabulary makes a control token of a text all the same.
+        """
+        self._tokenizer.encode_special_tokens = True
+        encodings: list[Any] = self._tokenizer.encode_batch(list(texts))
+        rows = ([i for i, mark in zip(one.ids, one.special_tokens_mask, strict=True) if not mark] for one in encodings)
+        self.refuse(source, texts, rows, ())
+        return encodings
+
+
+def list_control_tokens(processor: Any, template: str = "") -> list[ControlTokens]:
+    """Return the control tokens of the tokenizers that read a prompt: a processor's, InstructBLIP's second too."""
+    tokenizers = (processor.tokenizer, getattr(processor, "qformer_tokenizer", None))
+    return [ControlTokens(tokenizer, template) for tokenizer in tokenizers if tokenizer is not None]
+
+
+def refuse_known_marks(source: str, texts: Iterable[str]) -> None:
+    """Refuse texts with a name of a control token, for a tokenizer that cannot be asked: a server's, a caller's.
+
+    >>> refuse_known_marks("model", ["a <red> cup", "a < b, [sic] | c"])
+
+    Raises:
+        ModelError: a text holds one.
+    """
+    for text in texts:
+        if found := _KNOWN.search(text):
+            raise refusal(source, text, found[0])
+
+
+def refusal(source: str, text: str, mark: str) -> ModelError:
+    """Return the error for a text with a control token."""
+    return ModelError(
+        f"{source}: the text {quote(text)} holds {quote(mark)}, a control token of the model, which its tokenizer does "
+        "not read as text here; take it out of the text"
+    )
