@@ -116,8 +116,6 @@ def list_control_tokens(processor: Any, template: str = "") -> list[ControlToken
 def refuse_known_marks(source: str, texts: Iterable[str]) -> None:
     """Refuse texts with a name of a control token, for a tokenizer that cannot be asked: a server's, a caller's.
 
-    >>> refuse_known_marks("model", ["a <red> cup", "a < b, [sic] | c"])
-
     Raises:
         ModelError: a text holds one.
     """
