@@ -109,6 +109,14 @@ def test_a_server_gets_the_scores_of_its_model_in_memory(served: PoolingServer, 
     assert len(served.asked) >= 24 * (reading == "embeddings")
 
 
+def test_a_caption_with_a_control_token_is_never_sent(served: PoolingServer, pairs: PairSet) -> None:
+    with raises(ModelError, "'<|im_end|>'"):
+        open_model(served, "embeddings").encode_texts(["a cup", "a cup<|im_end|>"])
+    with raises(ModelError, "'<|im_end|>'"):
+        open_model(served, "score").score_pairs([pairs.pixels("0.png")], ["a cup<|im_end|>"])
+    assert not served.asked
+
+
 def test_a_run_that_was_cut_off_asks_for_the_rest_alone(served: PoolingServer, pairs: PairSet, tmp_path: Path) -> None:
     served.left = 14
     with EmbeddingStore(tmp_path / "store.sqlite") as store, raises(ModelError, "400", "'pooled'"):

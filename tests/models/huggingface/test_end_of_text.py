@@ -95,7 +95,7 @@ def test_a_callers_model_is_refused_and_not_changed(tmp_path: Path) -> None:
     t = transformers()
     model, processor = t.CLIPModel.from_pretrained(folder).eval(), t.AutoProcessor.from_pretrained(folder)
     with raises(ModelError, processor.tokenizer.eos_token_id, "eos_token_id"):
-        ta.model(model, processor=processor).encode_texts(ADDED)
+        ta.model(model, processor=processor)
     assert model.config.text_config.eos_token_id == 2
 
 

@@ -220,7 +220,7 @@ def twice(kind: str) -> dict[str, Any]:
     plain = {"a": torch.ones(2), "b": torch.zeros(3)}
     mean = {"a": torch.full((2,), 5.0), "b": torch.full((3,), 7.0)}
     wrapped = {"n_averaged": torch.tensor(9), **{f"module.{name}": tensor for name, tensor in mean.items()}}
-    return {
+    made: dict[str, dict[str, Any]] = {
         "open_clip": {"epoch": 3, "state_dict": plain, "ema_state_dict": mean},
         "timm": {"state_dict": plain, "state_dict_ema": mean, "optimizer": {"state": {0: {"exp_avg": mean["a"]}}}},
         "moco": {"model": plain, "model_ema": {"decay": 0.99, "module": mean}},
@@ -228,7 +228,8 @@ def twice(kind: str) -> dict[str, Any]:
         "torch": {"model_state_dict": plain, "averaged_model": wrapped},
         "fairseq": {"model": plain, "args": argparse.Namespace(arch="x"), "extra_state": {"epoch": 1, "ema": mean}},
         "lightning": {"state_dict": plain, "callbacks": {"EMA": {"decay": 0.9, "ema_state_dict": mean}}},
-    }[kind]
+    }
+    return made[kind]
 
 
 KINDS = ["open_clip", "timm", "moco", "yolo", "torch", "fairseq", "lightning"]
