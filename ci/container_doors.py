@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from tellapart.errors import require
 from tellapart.models.fusion.feature_files import read_regions
 from tellapart.records.zipped import unpacked
 
-__all__ = ["encode_picture", "film", "open_container_doors", "zip_folder"]
+__all__ = ["encode_picture", "film", "open_container_doors", "write_entries", "zip_folder"]
 
 #: How Pillow saves each picture.
 _PICTURES: dict[str, dict[str, Any]] = {
@@ -106,6 +107,16 @@ def _archives(folder: Path) -> dict[str, Door]:
     }
 
 
+def write_entries(path: Path) -> None:
+    """Write regions of two images as UNITER's data bases have them."""
+    lmdb = require("lmdb", extra="regions")
+    stream = io.BytesIO()
+    np.savez(stream, features=np.ones((2, 2048), "f4"), norm_bb=np.ones((2, 6), "f4"))
+    with lmdb.open(str(path), subdir=False, lock=False, map_size=1 << 22) as base, base.begin(write=True) as changes:
+        for key in ("7.npz", "8.npz"):
+            changes.put(key.encode(), stream.getvalue())
+
+
 def _arrays(folder: Path) -> dict[str, Door]:
     arrow, parquet = require("pyarrow", extra="hub"), require("pyarrow.parquet", extra="hub")
     h5py = require("h5py", extra="regions")
@@ -122,11 +133,15 @@ def _arrays(folder: Path) -> dict[str, Door]:
         opened = ParquetTable([table], images=["image"])
         return list(opened.rows()), [opened(f"{row}/image") for row in range(3)]
 
-    def read_boxes() -> Any:
-        return [(one.id, one.features.tolist(), one.boxes.tolist()) for one in read_regions(boxes)]
+    entries = folder / "boxes.lmdb"
+    write_entries(entries)
+
+    def read_boxes(path: Path) -> Any:
+        return [(one.id, one.features.tolist(), one.boxes.tolist()) for one in read_regions(path)]
 
     # Neither has checksums by default.
     return {
         "rows.parquet": door_of(table, read_table, whole=False),
-        "boxes.h5": door_of(boxes, read_boxes, whole=False),
+        "boxes.h5": door_of(boxes, partial(read_boxes, boxes), whole=False),
+        "boxes.lmdb": door_of(entries, partial(read_boxes, entries), whole=False, slow=True),
     }

@@ -22,7 +22,7 @@ import numpy as np
 sys.path.append(str(Path(__file__).parent))
 
 from attacks import Attack, encrypt, try_attack
-from container_doors import encode_picture, film, zip_folder
+from container_doors import encode_picture, film, write_entries, zip_folder
 
 import tellapart as ta
 from tellapart.benchmarks.parquet import ParquetTable
@@ -403,6 +403,7 @@ FALSE_INPUTS: dict[str, Attack] = {
         "rows.parquet", _write_table, lambda path: list(ParquetTable([path], images=[]).rows())
     ),
     "HDF5, cut: regions": _cut_file("boxes.h5", _write_boxes, lambda path: list(read_regions(path))),
+    "LMDB, cut: regions": _cut_file("boxes.lmdb", write_entries, lambda path: list(read_regions(path))),
     "safetensors, cut: models": _cut_file("x.safetensors", _write_tensors, read_state_dict),
     "embedder with a chat model's type: models": _no_chat({}, "sentence_bert_config.json", fact="sentence_bert_config"),
     "reranker with a chat model's type: models": _no_chat(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import csv
+import io
 import json
 import pickle
 from collections.abc import Callable
@@ -174,3 +175,22 @@ def test_wrong_files_are_one_line(tmp_path: Path, images: Path) -> None:
     with raises(DataError, "COCO_val2014_000000000042", "image"):
         import_regions([write_lxmert(tmp_path)], images, out)
     assert not out.exists()
+
+
+@pytest.mark.parametrize("damage", ["cut", "pages", "longer entry"])
+def test_a_damaged_data_base_is_refused_and_ends_no_process(tmp_path: Path, damage: str) -> None:
+    stream = io.BytesIO()
+    np.savez(stream, features=np.ones((2, 1000), np.float32), norm_bb=np.ones((2, 6), np.float32))
+    value = stream.getvalue()
+    base = write_lmdb(tmp_path / "damaged.lmdb", {f"{k}.npz": value for k in range(20)})
+    assert len(list(read_regions(base))) == 20
+    data = bytearray((base / "data.mdb").read_bytes())
+    if damage == "cut":
+        del data[len(data) // 2 :]
+    elif damage == "pages":
+        data[3 * 4096 :] = bytes(len(data) - 3 * 4096)
+    else:  # the sizes of its entries
+        data = bytearray(bytes(data).replace(len(value).to_bytes(4, "little"), (1 << 31).to_bytes(4, "little")))
+    (base / "data.mdb").write_bytes(data)
+    with raises(DataError, "damaged.lmdb"):
+        list(read_regions(base))

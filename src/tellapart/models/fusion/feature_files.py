@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import struct
+import subprocess
+import sys
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -30,6 +33,20 @@ _BOTTOM_UP = ("image_id", "image_w", "image_h", *_REGIONS)
 
 #: An image has 10 to 100 regions of 2,048 numbers; a file of kilobytes may claim any number.
 _MOST_BYTES = 64_000_000
+
+#: A program that writes the entries of an lmdb, each after the sizes of its key and value.
+_ENTRIES = """
+import os, struct, sys, lmdb
+path = sys.argv[1]
+base = lmdb.open(path, subdir=os.path.isdir(path), readonly=True, lock=False, create=False)
+file = os.path.join(path, "data.mdb") if os.path.isdir(path) else path
+if os.path.getsize(file) < (base.info()["last_pgno"] + 1) * base.stat()["psize"]:
+    sys.exit("it is cut")
+with base.begin() as transaction:
+    for key, value in transaction.cursor():
+        sys.stdout.buffer.write(struct.pack("<QQ", len(key), len(value)) + key + value)
+"""
+_LONGEST = 2000  # bytes of its error
 
 #: Entries of a data base about itself.
 _INDEX = ("keys", "__keys__", "__len__")
@@ -162,16 +179,33 @@ def _read_dataset(h5py: ModuleType, file: Any, image: str, key: str) -> NDArray[
 
 
 def _read_lmdb(path: Path) -> Iterator[ImageRegions]:
-    lmdb = require("lmdb", extra="regions")
-    with _name_source(path, "the data base"):
-        base = lmdb.open(str(path), subdir=path.is_dir(), readonly=True, lock=False, create=False)
-    with base, base.begin() as transaction:
-        for key, value in transaction.cursor():
+    require("lmdb", extra="regions")
+    with closing(_list_entries(path)) as entries:
+        for key, value in entries:
             name = key.decode("utf-8", "replace")
             if name not in _INDEX:
                 with _name_source(path, f"image {name}"):
                     regions = _from_value(name, value, f"{path}: image {name}")
                 yield regions
+
+
+def _list_entries(path: Path) -> Generator[tuple[bytes, bytes], None, None]:
+    """Yield keys and values as another process reads them: the library trusts its pages, and damage ends a process."""
+    command = [sys.executable, "-P", "-c", _ENTRIES, str(path.absolute())]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=1 << 20) as process:  # noqa: S603
+        assert process.stdout is not None and process.stderr is not None  # noqa: S101  (pipes were asked for)
+        try:
+            while len(sizes := process.stdout.read(16)) == 16:
+                first, second = struct.unpack("<QQ", sizes)
+                key, value = process.stdout.read(first), process.stdout.read(second)
+                if len(value) == second:
+                    yield key, value
+            why = process.stderr.read()[-_LONGEST:].decode("utf-8", "replace").strip().rpartition("\n")[2]
+            if process.wait():
+                died = f"it ends the process that reads it ({process.returncode})"
+                raise DataError(f"{path}: the data base cannot be read, {why or died}; copy it again")
+        finally:
+            process.kill()
 
 
 def _from_value(name: str, value: bytes, source: str) -> ImageRegions:
