@@ -72,8 +72,8 @@ def write_board(folder: Path, pairs: Path, *, name: str | None = None, title: st
         title: of the board; the name if None.
 
     Raises:
-        DataError: the folder has a board file, the pairs cannot be read or are too few, or the name has other
-            characters than small letters, digits and hyphens.
+        DataError: the folder has a board file or cannot be made, the pairs cannot be read or are too few, or the name
+            has other characters than small letters, digits and hyphens.
     """
     file = folder / "board.toml"
     if file.exists():
@@ -90,7 +90,10 @@ def write_board(folder: Path, pairs: Path, *, name: str | None = None, title: st
             f"reveal over half of the public labels; from {least} pairs on, a board can hide them"
         )
     metrics = {metric.name for metric in PAIRS.metrics_for(found.shape, found.true)}
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"{folder} cannot be made: {error.strerror}; name another folder") from error
     write_text_file(
         file,
         f"""[board]
