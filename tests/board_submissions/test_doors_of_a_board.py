@@ -34,6 +34,7 @@ MakeBoard = Callable[..., Any]
 #: Cyrillic, Greek and Armenian letters among Latin ones, whole words of them, digits, and other dashes.
 ALIKE = ["\u043eracle", "0racle", "bIind", "\u043e\u0433\u0430\u0441\u04cf\u0435", "hum\u0430n", "bag\u2013of words"]
 #: In Lisu and small capitals, letter by letter, struck through, with accents; as a word among others.
+ALIKE += ["ranclom", "hurnan"]
 ALIKE += ["\ua4e7\ua4f4\ua4df\ua4ee\ua4e0", "\u029c\u1d1c\u1d0d\u1d00\u0274", "h u m a n", "b.l.i.n.d", "or-acle"]
 ALIKE += [
     "h\u0336u\u0336m\u0336a\u0336n\u0336",

@@ -188,7 +188,8 @@ def _find_reserved(name: str) -> str:
 def _words_of(name: str) -> list[str]:
     """Return the words of a name, each letter and digit as the small Latin letter that it looks like (UTS 39)."""
     shown = unicodedata.normalize("NFKD", skeleton_key(name, digit_policy="tr39")).translate(_ALIKE)
-    return re.findall(r"[^\W\d_]+", "".join(letter for letter in shown if unicodedata.category(letter)[0] != "M"))
+    bare = "".join(letter for letter in shown if unicodedata.category(letter)[0] != "M")
+    return re.findall(r"[^\W\d_]+", bare.replace("rn", "m").replace("cl", "d"))
 
 
 def _check_file_name(name: str, suffixes: tuple[str, ...]) -> str:
