@@ -25,7 +25,7 @@ MEASURED: dict[str, tuple[tuple[float, float] | None, float]] = {
     "soft accuracy": ((0.0, 1.0), float(SOFT @ [0.5, 0.1, 0.1, 0.1, 0.2])),
     "soft accuracy, rarely right": ((0.0, 1.0), float(SOFT @ [0.94, 0.01, 0.01, 0.01, 0.03])),
     "soft accuracy, nearly perfect": ((0.0, 1.0), float(SOFT @ [0.02, 0.02, 0.02, 0.04, 0.9])),
-    "soft accuracy, right or wrong": ((0.0, 1.0), float(SOFT @ [0.25, 0.02, 0.02, 0.02, 0.69])),
+    "soft accuracy, right or wrong": ((0.0, 1.0), float(SOFT @ [0.12, 0.0, 0.0, 0.0, 0.88])),
     "ROUGE-L": ((0.0, 1.0), 2 / 7),
     "rank correlation": ((-1.0, 1.0), 0.2),
 }
@@ -72,7 +72,7 @@ _SOFT_SHARES = {
     "soft accuracy": [0.5, 0.1, 0.1, 0.1, 0.2],
     "soft accuracy, rarely right": [0.94, 0.01, 0.01, 0.01, 0.03],
     "soft accuracy, nearly perfect": [0.02, 0.02, 0.02, 0.04, 0.9],
-    "soft accuracy, right or wrong": [0.25, 0.02, 0.02, 0.02, 0.69],
+    "soft accuracy, right or wrong": [0.12, 0.0, 0.0, 0.0, 0.88],
 }
 _DRAWN: dict[str, Callable[[Draws, tuple[int, ...]], Floats]] = {
     "normal": lambda rng, shape: rng.normal(size=shape),
