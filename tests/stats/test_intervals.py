@@ -133,7 +133,7 @@ NESTED = np.arange(60) // 2
         (np.arange(60) >= 8, NESTED, True, "korn-graubard"),
         (np.arange(60) // 3 % 2, np.arange(60) // 5, True, "korn-graubard, few clusters (12)"),
         (np.ones(60), NESTED, True, "wilson on clusters"),
-        (np.zeros(60), np.zeros(60, int), True, "wilson on clusters, few clusters (1)"),
+        (np.zeros(60), np.zeros(60, int), True, "clopper-pearson on clusters, few clusters (1)"),
         (np.arange(60) % 2, NESTED, True, "wilson on clusters"),
         (np.arange(60) % 2, np.zeros(60, int), True, "none: 1 cluster"),
         (np.linspace(0, 1, 60), None, False, "bootstrap"),

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
     "EVEN",
+    "FEW_ALIKE",
     "FEW_ITEMS",
     "Moments",
     "exact_bounds",
@@ -32,8 +33,8 @@ EVEN = 0.3
 FEW_ITEMS = 40
 # With so few successes (or failures) Wilson's bound on their side is too far in.
 _RARE = 3
-# Of fewer clusters that are all alike Wilson's interval covers 79 to 93 %.
-_FEW_ALIKE = 5
+#: Of fewer clusters that are all alike Wilson's interval covers 79 to 93 %.
+FEW_ALIKE = 5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -254,7 +255,7 @@ def share_bounds(moments: Moments, level: float) -> tuple[Floats, Floats]:
     few = exact_bounds(share, moments.clusters, level)
     lone = wilson_bounds(share, moments.clusters, normal)
     low, high = (
-        np.where(alike, np.where(moments.clusters < _FEW_ALIKE, fewest, one), other)
+        np.where(alike, np.where(moments.clusters < FEW_ALIKE, fewest, one), other)
         for fewest, one, other in zip(few, lone, exact, strict=True)
     )
     return low, high

@@ -17,6 +17,7 @@ from tellapart.errors import MetricError
 from tellapart.stats.bootstrap import RESAMPLES, bootstrap_means, cluster_bootstrap, interval_of_draws, reduce_means
 from tellapart.stats.bootstrap_limits import bootstrap_holds, bootstrap_holds_for_groups, draws_hold
 from tellapart.stats.bounds import (
+    FEW_ALIKE,
     FEW_ITEMS,
     Moments,
     independent_bounds,
@@ -153,7 +154,7 @@ def interval_for(
     >>> interval_for([1, 1, 0, 0] * 20, None, binary=True).method
     'wilson'
     >>> interval_for([1, 1, 1, 1], ["a", "a", "b", "b"], binary=True).method
-    'wilson on clusters, few clusters (2)'
+    'clopper-pearson on clusters, few clusters (2)'
     >>> interval_for([0.25], None, binary=False).reason
     'too few for an interval: 1 item'
     """
@@ -172,7 +173,7 @@ def intervals_for(
     - `cluster bootstrap`, `bootstrap` (one item a cluster): at least 20 clusters of even sizes, 10 of which differ from
       the rest (hold a right, and a wrong, answer), and of measured values as many as their skewness asks for.
     - `korn-graubard`: other 0/1 values in clusters, and measured ones of known bounds in fewer than ten.
-    - `wilson on clusters`: all clusters alike; each is one trial.
+    - `wilson on clusters`: all clusters alike; each is one trial (`clopper-pearson on clusters`: fewer than five).
     - `hall`: other measured values, and other statistics of means by the delete-a-cluster jackknife.
     - `mover`: a mean of groups of uneven sizes, or of few items.
     - `smallest of N`: the smallest of means, from their intervals.
@@ -240,7 +241,8 @@ def _interval_of_share(totals: ClusterTotals, level: float) -> Interval:
     if clusters == 1 and moments.estimate not in (0, 1):
         return without_bounds(level, "1 cluster")
     low, high = share_bounds(moments, level)
-    return Interval(float(low), float(high), level, name_few("wilson on clusters" if alike else _KORN, clusters))
+    lone = "clopper-pearson" if clusters < FEW_ALIKE else "wilson"
+    return Interval(float(low), float(high), level, name_few(f"{lone} on clusters" if alike else _KORN, clusters))
 
 
 _KORN = "korn-graubard"

@@ -178,8 +178,9 @@ def paired_difference(
         scale = 1.0 if binary else max(1.0, float(np.abs([first, second]).max()), float(np.ptp([first, second])))
         if min(differing, apart if binary else differing) < FEW_DIFFERING or (binary and not even_sizes(moments)):
             low, high = (float(end) for end in bonett_price_bounds(change, totals.counts, level, scale))
-            few = f"{differing}" if differing < FEW_DIFFERING else f"{apart} of {differing}"
-            return Difference(value, low, high, level, f"bonett-price ({few} clusters differ)")
+            alike = binary and apart < FEW_DIFFERING <= differing
+            few = f"{apart} clusters differ from the others" if alike else f"{differing} clusters differ"
+            return Difference(value, low, high, level, f"bonett-price ({few})")
         moments = replace(moments, differing=np.minimum(moments.differing, apart))
     else:
         moments = jackknife(minus, totals)
