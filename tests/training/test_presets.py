@@ -12,7 +12,7 @@ from training_sets import toml
 
 from facts import raises
 from tellapart.errors import DataError
-from tellapart.training.config import TrainConfig, loss_options, read_config
+from tellapart.training.config import DataConfig, TrainConfig, loss_options, read_config
 from tellapart.training.presets import find_preset, list_presets, merge_preset
 
 
@@ -122,6 +122,13 @@ def test_a_preset_names_its_source_and_a_reason_for_each_value_that_is_not_relea
             assert len(reason.split()) > 3, (name, of)
     assert "a row without a false caption" in find_preset("cs-clip").ours
     assert {"data.join", "words that change places"} <= find_preset("clic").ours.keys()
+
+
+def test_presets_take_duplicates_for_negatives_as_the_released_code_and_the_file_may_mask_them(tmp_path: Path) -> None:
+    for name in list_presets():
+        assert settings(tmp_path, name, **UNKNOWN.get(name, {})).data.duplicates == "negatives", name
+    assert settings(tmp_path, "negclip", data={"train": ["a"], "duplicates": "masked"}).data.duplicates == "masked"
+    assert DataConfig(train=["a"]).duplicates == "masked"
 
 
 def test_the_file_has_the_last_word(tmp_path: Path) -> None:

@@ -53,6 +53,25 @@ def spoil_picture(folder: Path) -> None:
     picture.write_bytes(picture.read_bytes()[:60])
 
 
+def caption_pictures(folder: Path, captions: list[str]) -> None:
+    """Rows of all pictures of the set, with these captions."""
+    images = sorted((folder / "train" / "images").iterdir())
+    rows = [
+        {"image": image.relative_to(folder).as_posix(), "caption": caption}
+        for image, caption in zip(images, captions, strict=True)
+    ]
+    (folder / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+
+
+def replace_pictures(folder: Path) -> None:
+    """Every second picture is not there, and a placeholder in its place, under its name."""
+    images = sorted((folder / "train" / "images").iterdir())
+    for image in images[2:24:2]:
+        image.write_bytes(images[0].read_bytes())
+    images[3].write_bytes(images[0].read_bytes())
+    caption_pictures(folder, [f"square {k}" for k in range(24)])
+
+
 MISTAKES = {
     "a key is misspelt": Mistake(("'learning_rat'", "'learning_rate'"), {"optimiser": {"learning_rat": 1.0}}),
     "a value is out of range": Mistake(("[batch]", "'size'", "1"), {"batch": {"size": 1}}),
@@ -79,6 +98,21 @@ MISTAKES = {
     ),
     "weights are chosen by training pictures": Mistake(
         ("data.validation", "24 training images"), {"data": {"validation": "folder:train"}}
+    ),
+    "one caption is that of most pictures": Mistake(
+        ("data.train", "'a square'", "20 of 24 pictures"),
+        {"data": {"train": ["rows.jsonl"]}},
+        lambda f: caption_pictures(f, ["a square"] * 20 + [f"square {k}" for k in range(4)]),
+    ),
+    "captions differ after the cut": Mistake(
+        ("data.train", "24 captions"),
+        {"data": {"train": ["rows.jsonl"]}},
+        lambda f: caption_pictures(f, ["a square and " * 12 + str(k) for k in range(24)]),
+    ),
+    "pictures are placeholders": Mistake(
+        ("data.train", "13 different captions", "0_0.png", "1 at most"),
+        {"data": {"train": ["rows.jsonl"]}},
+        replace_pictures,
     ),
     "the start is missing": Mistake(("elsewhere",), {"model": "local-dir:elsewhere"}),
     "a batch is larger than the data": Mistake(("24 rows", "64 pairs", "batch.size"), {"batch": {"size": 64}}),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from tiny_fusion import MODELS, blip, vilt
-from training_sets import config, far, logged, table, weights
+from training_sets import architecture, config, far, logged, squares, table, weights
 
 from facts import raises
 from tellapart.data.folder import read_pair_set
@@ -24,6 +25,8 @@ from tellapart.training.data.rows import read_rows
 from tellapart.training.encoders.fusion_encoder import open_fusion
 from tellapart.training.losses.equations import EqSim
 from tellapart.training.losses.loss import FusionLoss, find_loss
+from tellapart.training.ranks import open_accelerator
+from tellapart.training.steps.fusion_step import FusionStep
 from tellapart.training.training_run import run_training
 
 pytest.importorskip("transformers", reason="fusion encoders need the extra 'models'")
@@ -244,3 +247,40 @@ def test_the_hardest_need_towers_and_close_ones_need_mined_rows(tmp_path: Path) 
         config(tmp_path, matching={"close": 1})
     with raises(ValueError, "hardest", "mined"):
         config(tmp_path, matching={"source": "rows", "hardest": True})
+
+
+@pytest.mark.parametrize("source", ["rows", "batch"])
+def test_a_pair_whose_text_is_true_of_the_image_is_no_negative(tmp_path: Path, source: str) -> None:
+    squares(tmp_path / "train", 4)
+    architecture(tmp_path / "arch")
+    files = sorted(path.relative_to(tmp_path).as_posix() for path in (tmp_path / "train" / "images").iterdir())[:4]
+    # Pictures 0 and 1 have one caption; picture 3 has that of 2 as well, in a row that is in no batch with them.
+    texts = [(0, "a square", 1), (1, "a square", 0), (2, "two squares", 3), (3, "a pair", 2), (3, "two squares", 2)]
+    rows = [{"image": files[k], "caption": text, "negative_images": [other]} for k, text, other in texts]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    parts = {}
+    for duplicates in ("masked", "negatives"):
+        settings = config(
+            tmp_path,
+            model=MODELS["blip"](tmp_path / f"blip-{duplicates}"),
+            data={"train": ["rows.jsonl"], "duplicates": duplicates},
+            loss={"name": "itm"},
+            reading="itm",
+            batch={"size": 2},
+            matching={"source": source, "contrast": False},
+        )
+        encoder = open_fusion(settings.model, "cpu")
+        training = read_rows(["rows.jsonl"], tmp_path)
+        steps = FusionStep(settings, encoder, training, open_accelerator("cpu"), encoder.module)
+        for numbers in ([0, 1], [2, 3]):
+            drawn = steps.draw(numbers, 0)
+            images = [encoder.image(training.pixels(number)) for number in drawn.rows]
+            parts[duplicates, numbers[0]] = steps.backward(drawn, images, 0)
+    assert parts["masked", 0]["wrong_text"] == parts["masked", 0]["wrong_image"] == 0
+    assert parts["negatives", 0]["wrong_text"] > 0.1 and parts["negatives", 0]["wrong_image"] > 0.1
+    # Mined pairs are looked up in all rows, in whatever batch: picture 3's text is not true of picture 2, 2's is of 3.
+    mined = source == "rows"
+    for part in ("wrong_text", "wrong_image"):
+        masked, released = (parts[duplicates, 2][part] for duplicates in ("masked", "negatives"))
+        assert masked > 0.05
+        assert (abs(masked - released) > 1e-9) == mined

@@ -114,7 +114,7 @@ class Duplicates:
         """
         counts = (
             (self.captions, "row shares its caption", "rows share their captions", " with another picture"),
-            (self.pictures, "row shows", "rows show", " a picture that is in another file, too"),
+            (self.pictures, "row shows", "rows show", " a picture that another file also holds"),
             (self.foils, "false caption is", "false captions are", " true of the picture"),
             (self.cut, f"of {self.texts:,} texts loses", f"of {self.texts:,} texts lose", " the end"),
         )

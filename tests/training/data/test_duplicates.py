@@ -1,0 +1,258 @@
+"""The same text is the same tokens after the cut, and the same picture is the same pixels, in every place."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+from tiny_fusion import MODELS
+from training_sets import architecture, config, logged, squares
+
+from tellapart.training.config import TrainConfig
+from tellapart.training.data.clusters import join_clusters
+from tellapart.training.data.duplicates import TextIds, count_duplicates, hash_pictures
+from tellapart.training.data.rows import TrainingRow, TrainingRows, read_rows
+from tellapart.training.encoders.fusion_encoder import open_fusion
+from tellapart.training.encoders.load_start import draw_start
+from tellapart.training.encoders.trainable import Trainable
+from tellapart.training.ranks import RankGroup, open_accelerator
+from tellapart.training.record import read_record
+from tellapart.training.training_run import choose_validation, run_training
+
+LONG = "a red square left of a blue one and of a green one and of a grey one and of a red one and of a blue one"
+
+
+def opened(folder: Path) -> Trainable:
+    settings = TrainConfig.model_validate(
+        {
+            "name": "x",
+            "model": architecture(folder / "arch"),
+            "data": {"train": ["x"]},
+            "loss": {"name": "itc"},
+            "optimiser": {"learning_rate": 1.0, "steps": 1},
+            "batch": {"size": 2},
+        }
+    ).start_settings()
+    _, trainable = draw_start(f"new:{folder / 'arch'}", settings, folder / "start", RankGroup(open_accelerator("cpu")))
+    return trainable
+
+
+def check_reader(trainable: Trainable, equal: Sequence[str], other: str) -> None:
+    """Ids are those of the tokens: the tower reads two texts alike exactly if their ids are equal."""
+    ids = TextIds(trainable.reader)([*equal, other])
+    assert len(set(ids[:-1])) == 1
+    assert ids[-1] != ids[0]
+    # Alone or beside a longer text, and in another process's reader, a text has one number.
+    assert [TextIds(trainable.reader)([text])[0] for text in [*equal, other]] == ids
+    tokens = [{name: tensor.tolist() for name, tensor in trainable.tokens([text]).items()} for text in [*equal, other]]
+    assert all(one == tokens[0] for one in tokens[:-1]) and tokens[-1] != tokens[0]
+
+
+def test_a_text_is_its_tokens_within_the_context(tmp_path: Path) -> None:
+    trainable = opened(tmp_path)
+    check_reader(trainable, ["a red square", "A Red  square", " a red square "], "a red squares")
+    check_reader(trainable, [LONG, f"{LONG} and more", f"{LONG} or less"], LONG[:40])
+    assert trainable.reader.find_cut([LONG, "a red square"]) == [True, False]
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_a_fusion_encoders_text_is_its_tokens_within_the_context(tmp_path: Path, name: str) -> None:
+    pytest.importorskip("transformers", reason="fusion encoders need the extra 'models'")
+    trainable = open_fusion(MODELS[name](tmp_path / name), "cpu")
+    check_reader(trainable, ["a red square", "a  red square"], "a blue square")
+    assert trainable.reader.find_cut(["a red square"]) == [False]
+
+
+def test_a_compact_encoders_text_is_its_tokens_within_the_context(tmp_path: Path) -> None:
+    from tellapart.training.encoders.compact_encoder import open_compact
+
+    home = Path(__file__).parents[3] / "examples" / "demo_encoder" / "architecture"
+    values = config(tmp_path, model=f"new:{home}")
+    name, trainable = draw_start(
+        f"new:{home}", values.start_settings(), tmp_path / "start", RankGroup(open_accelerator("cpu"))
+    )
+    words = "a red cube " * 60
+    check_reader(trainable, [words, words + "and more"], "a red cube")
+    assert open_compact(name, "cpu").reader.find_cut([words, "a red cube"]) == [True, False]
+
+
+def pictures(folder: Path) -> dict[str, Path]:
+    """Three pictures in six files: the first in three formats, and with other bytes."""
+    rng = np.random.default_rng(0)
+    made = [Image.fromarray(rng.integers(0, 256, (16, 16, 3)).astype(np.uint8)) for _ in range(3)]
+    files = {"a.png": 0, "b.webp": 0, "c.png": 0, "d.png": 1, "e.png": 2}
+    folder.mkdir()
+    for name, number in files.items():
+        made[number].save(folder / name, **({"lossless": True} if name.endswith("webp") else {}))
+    with (folder / "c.png").open("ab") as file:
+        file.write(b"\0")
+    return {name: folder / name for name in files}
+
+
+def test_a_picture_is_its_pixels_whatever_its_file(tmp_path: Path) -> None:
+    files = pictures(tmp_path / "p")
+    seen: list[tuple[str, int, int]] = []
+    plain = TrainingRows(tuple(TrainingRow(path, "a") for path in files.values()))
+    rows = plain.with_pictures(hash_pictures(plain, lambda *each: seen.append(each)))
+    assert plain.image_ids.tolist() == [0, 1, 2, 3, 4]
+    assert rows.image_ids.tolist() == [0, 0, 0, 1, 2]
+    assert seen[-1] == ("training pictures", 5, 5)
+    assert rows.fingerprint == plain.fingerprint and rows.with_pictures({}) == plain
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abcdefgh"), st.integers(0, 5)), min_size=1, max_size=24),
+    st.floats(0.1, 0.9),
+)
+def test_no_picture_and_no_cluster_lies_on_both_sides_of_a_split(rows: list[tuple[str, int]], share: float) -> None:
+    made = TrainingRows(
+        tuple(TrainingRow(Path(f"{k}.png"), "x", cluster=c, picture=str(p)) for k, (c, p) in enumerate(rows))
+    )
+    trained, left = made.split(share)
+    assert sorted(row.image.name for part in (trained, left) for row in part.rows) == sorted(
+        row.image.name for row in made.rows
+    )
+    for kind in ("cluster", "picture"):
+        assert not {getattr(row, kind) for row in trained.rows} & {getattr(row, kind) for row in left.rows}
+    joined = join_clusters([cluster for cluster, _ in rows], [picture for _, picture in rows])
+    # Clusters that share nothing stay apart: without copies a split is as it was.
+    alone = join_clusters([cluster for cluster, _ in rows], list(range(len(rows))))
+    assert alone == {cluster: cluster for cluster, _ in rows}
+    assert len(set(joined.values())) <= len(alone)
+
+
+def copies(folder: Path) -> Path:
+    """Rows of twelve pictures, each under two names in two clusters, with a false caption each."""
+    squares(folder / "train", 6)
+    architecture(folder / "arch")
+    rows = []
+    for k in range(6):
+        for side in (0, 1):
+            image = folder / "train" / "images" / f"{k}_{side}.png"
+            copy = image.with_name(f"copy_{k}_{side}.webp")
+            Image.open(image).save(copy, lossless=True)
+            for path in (image, copy):
+                name = path.relative_to(folder).as_posix()
+                rows.append({"image": name, "caption": f"picture {k} {side}", "negative_captions": [f"{k} of {side}"]})
+    (folder / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    return folder / "rows.jsonl"
+
+
+def test_copies_lie_on_one_side_of_the_share(tmp_path: Path) -> None:
+    copies(tmp_path)
+    for share in (0.3, 0.5, 0.7):
+        settings = config(tmp_path, data={"train": ["rows.jsonl"], "share": share})
+        rows = read_rows(["rows.jsonl"], tmp_path)
+        hashes = hash_pictures(rows)
+        trained, validation = choose_validation(settings, tmp_path, rows.with_pictures(hashes))
+        assert validation is not None
+        chosen = {hashes[Path("/") / image] for item in validation.items for image in item.images}
+        assert len(trained) and chosen and not chosen & {row.picture for row in trained.rows}
+        # By files alone they are on both sides.
+        trained, validation = choose_validation(settings, tmp_path, rows)
+        assert validation is not None
+        chosen = {hashes[Path("/") / image] for item in validation.items for image in item.images}
+        assert chosen & {hashes[row.image] for row in trained.rows}
+
+
+class Letters:
+    """Reads eight letters of a text, small ones."""
+
+    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        return [[ord(letter) for letter in text.lower()[:8]] for text in texts]
+
+    def find_cut(self, texts: Sequence[str]) -> list[bool]:
+        return [len(text) > 8 for text in texts]
+
+
+def test_duplicates_are_counted_by_rows() -> None:
+    def row(file: str, picture: str, caption: str, *negatives: str) -> TrainingRow:
+        return TrainingRow(Path(file), caption, negatives, picture=picture)
+
+    rows = (
+        row("a.png", "1", "a cat", "a dog"),
+        row("b.png", "1", "A cat", "a cat"),  # a copy: its caption is no other picture's
+        row("c.png", "2", "a dog", "a cat", "A DOG"),
+        row("d.png", "3", "a dog"),
+        row("e.png", "4", "two cats sit", "two cats lie"),
+        row("f.png", "5", "two cats run"),
+        row("f.png", "5", "a bird"),
+    )
+    found = count_duplicates(TrainingRows(rows), Letters())
+    assert (found.captions, found.pictures, found.foils) == (4, 2, 3)
+    assert (found.cut, found.texts, found.merged) == (3, 8, 2)
+    assert (found.caption, found.picture, found.middle) == (("a dog", 2), ("f.png", 2), 1)
+    assert found.to_log() == {"rows_same_caption": 4.0, "rows_same_picture": 2.0, "texts_cut": 3.0}
+    assert [part.split()[0] for part in found.describe().split(", ")] == ["4", "2", "3", "3"]
+    distinct = count_duplicates(TrainingRows(rows[:1]), Letters())
+    assert distinct.to_log() == {} and distinct.describe() == ""
+
+
+def write(folder: Path, captions: Sequence[str], **fields: Any) -> None:
+    """Rows of the pictures of `folder/train`, with these captions."""
+    squares(folder / "train", 8)
+    architecture(folder / "arch")
+    files = sorted(path.relative_to(folder).as_posix() for path in (folder / "train" / "images").iterdir())
+    rows = [{"image": file, "caption": caption, **fields} for file, caption in zip(files, captions, strict=False)]
+    (folder / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+
+
+@pytest.mark.parametrize("micro", [None, 3])
+def test_captions_that_differ_after_the_cut_teach_nothing_and_the_record_counts_them(
+    tmp_path: Path, micro: int | None
+) -> None:
+    write(tmp_path, [f"{LONG} and {k}" for k in range(16)])
+    data = {"train": ["rows.jsonl"]}
+    settings = config(tmp_path, data=data, batch={"size": 16, "micro": micro}, optimiser={"steps": 1})
+    run_training(settings, tmp_path, tmp_path / "run")
+    line = logged(tmp_path / "run")[0]
+    assert line["total"] == 0 and (line["rows_same_caption"], line["texts_cut"]) == (16, 16)
+    counted = read_record(tmp_path / "run").data.duplicates
+    assert counted is not None and (counted.merged, counted.cut, counted.texts) == (16, 16, 16)
+    assert "16 rows share their captions" in " ".join((tmp_path / "run" / "model" / "README.md").read_text().split())
+    released = config(tmp_path, data=data | {"duplicates": "negatives"}, batch={"size": 16}, optimiser={"steps": 1})
+    run_training(released, tmp_path, tmp_path / "released")
+    assert logged(tmp_path / "released")[0]["text_to_image"] == pytest.approx(np.log(16) / 2, abs=0.2)
+
+
+def test_copies_of_a_picture_are_no_negatives_and_files_are_as_released(tmp_path: Path) -> None:
+    copies(tmp_path)
+    totals = {}
+    for duplicates in ("masked", "negatives"):
+        settings = config(
+            tmp_path,
+            data={"train": ["rows.jsonl"], "duplicates": duplicates},
+            batch={"size": 24},
+            optimiser={"steps": 1},
+        )
+        run_training(settings, tmp_path, tmp_path / duplicates)
+        totals[duplicates] = logged(tmp_path / duplicates)[0]
+    # Of 24 rows each has a copy with the same caption: of the 23 others one is no negative, or is an even rival.
+    assert totals["negatives"]["total"] - totals["masked"]["total"] == pytest.approx(np.log(24 / 23), abs=0.05)
+    assert {line["rows_same_picture"] for line in totals.values()} == {24}
+
+
+def test_pictures_of_the_named_validation_set_that_are_trained_on_are_warned_of_and_recorded(tmp_path: Path) -> None:
+    from tellapart.errors import TellapartWarning
+
+    squares(tmp_path / "held", 3, seed=5)
+    settings = config(tmp_path, data={"validation": "folder:held"}, optimiser={"steps": 1})
+    run_training(settings, tmp_path, tmp_path / "apart")
+    leak = read_record(tmp_path / "apart").data.validation_leak
+    assert leak is not None and leak.describe_choice() == ""
+    settings = config(tmp_path, data={"validation": "folder:train"}, optimiser={"steps": 1})
+    with pytest.warns(TellapartWarning, match="data.validation: 24 training images"):
+        run_training(settings, tmp_path, tmp_path / "same")
+    leak = read_record(tmp_path / "same").data.validation_leak
+    assert leak is not None and len(leak.same) == 24
+    card = " ".join((tmp_path / "same" / "model" / "README.md").read_text().split())
+    assert "24 training images are pictures of that set" in card
+    assert replace(leak, same=()).describe_choice() == ""
