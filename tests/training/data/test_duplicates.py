@@ -16,6 +16,8 @@ from PIL import Image
 from tiny_fusion import MODELS
 from training_sets import architecture, config, logged, squares
 
+from facts import raises
+from tellapart.errors import DataError
 from tellapart.training.config import TrainConfig
 from tellapart.training.data.clusters import join_clusters
 from tellapart.training.data.duplicates import TextIds, count_duplicates, hash_pictures
@@ -161,6 +163,19 @@ def test_copies_lie_on_one_side_of_the_share(tmp_path: Path) -> None:
         assert validation is not None
         chosen = {hashes[Path("/") / image] for item in validation.items for image in item.images}
         assert chosen & {hashes[row.image] for row in trained.rows}
+
+
+def test_a_copy_of_a_picture_is_no_hard_counterpart(tmp_path: Path) -> None:
+    copies(tmp_path)
+    lines = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
+    rows = [row | {"negative_images": [k ^ 1, k ^ 2]} for k, row in enumerate(lines)]  # its copy, and another picture
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    data, loss, steps = {"train": ["rows.jsonl"]}, {"name": "trohn-img"}, {"steps": 2}
+    run_training(config(tmp_path, data=data, loss=loss, optimiser=steps), tmp_path, tmp_path / "run")
+    rows = [row | {"negative_images": [k ^ 1]} for k, row in enumerate(lines)]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    with raises(DataError, "'trohn-img'", "row 0", "negative_images"):
+        run_training(config(tmp_path, data=data, loss=loss, optimiser=steps), tmp_path, tmp_path / "none")
 
 
 class Letters:

@@ -205,6 +205,7 @@ class _Rehearsal:
         numbers, begun, compared = range(min(len(rows), _HASHED)), time.perf_counter(), 0
         _ = rows.select(numbers).fingerprint  # the run hashes all images
         self.parts["reading"] += (time.perf_counter() - begun) * len(rows) / len(numbers)
+        self.parts["reading"] += pace * len({row.image for row in rows.rows})  # and decodes them
         with problems.collect():
             compared = self._compare_images(rows, pace)
         images, items = len(set(rows.image_ids.tolist())), None if validation is None else len(validation)

@@ -26,12 +26,6 @@ class Batch:
         scale: scalar that cosines are multiplied by (the exponential of CLIP's `logit_scale`).
         image_ids: int64 `(b,)`, equal if two pairs show the same image, on any rank: the caption of an image is
             never a negative of that image.
-        text_ids: int64 `(b,)`, equal if two texts are the same to the text tower, on any rank: a text that some pair of
-            all ranks joins with an image is never a negative of that image. None if no two are.
-        negative_text_ids: int64 `(b, f)`, the same of `negative_texts`.
-        positive_text_ids: int64 `(b, p)`, the same of `positive_texts`.
-        unit_ids: int64 `(b, u, 2)`, the same of `units`.
-        known: int64 `(k, 2)`, further images and texts that are true of them, by id; as many on each rank.
         bias: scalar that SigLIP adds to its logits.
         negative_texts: float `(b, f, d)`, unit vectors of captions that are false of image `i`.
         has_negative: bool `(b, f)`, False if an image has fewer; all True if None.
@@ -45,6 +39,12 @@ class Batch:
         mates: the hard counterpart of each pair (another image and its caption), as many pairs as these.
         chunk: rows of the similarity matrix in memory at a time; all of them if None. Changes no number.
         step: seed of a loss that draws negatives; another number, other draws.
+        text_ids: int64 `(b,)`, equal if two texts are the same to the text tower, on any rank: a text that some pair of
+            all ranks joins with an image is never a negative of that image. None if no two are.
+        negative_text_ids: int64 `(b, f)`, the same of `negative_texts`.
+        positive_text_ids: int64 `(b, p)`, the same of `positive_texts`.
+        unit_ids: int64 `(b, u, 2)`, the same of `units`.
+        known: int64 `(k, 2)`, further images and texts that are true of them, by id; as many on each rank.
 
     Raises:
         ModelError: a shape is none of the above, or chunk is below 1.
@@ -60,11 +60,6 @@ class Batch:
     texts: Tensor
     scale: Tensor
     image_ids: Tensor
-    text_ids: Tensor | None = None
-    negative_text_ids: Tensor | None = None
-    positive_text_ids: Tensor | None = None
-    unit_ids: Tensor | None = None
-    known: Tensor | None = None
     bias: Tensor | None = None
     negative_texts: Tensor | None = None
     has_negative: Tensor | None = None
@@ -76,6 +71,11 @@ class Batch:
     mates: Batch | None = None
     chunk: int | None = None
     step: int = 0
+    text_ids: Tensor | None = None
+    negative_text_ids: Tensor | None = None
+    positive_text_ids: Tensor | None = None
+    unit_ids: Tensor | None = None
+    known: Tensor | None = None
 
     def __post_init__(self) -> None:
         if self.images.ndim != 2 or len(self.images) == 0:

@@ -132,8 +132,9 @@ def hard_negatives(batch: Batch, count: int = 1, *, shared: bool = False, hardes
         low = float("-inf")
         of_images = rows.logits_of_images().masked_fill(~rows.negative_texts, low)
         of_texts = rows.logits_of_texts().masked_fill(~rows.negative_images, low)
-        both = torch.maximum(of_images, of_texts).masked_fill(~rows.negative, low)
-        sides = [both] * 2 if shared else [of_images, of_texts]
+        sides = [of_images, of_texts]
+        if shared:
+            sides = [torch.maximum(*sides).masked_fill(~rows.negative, low)] * 2
         chosen = [
             best(logits, count) if hardest else draw(logits, count, 2 * batch.step + side * (not shared), rows.index)
             for side, logits in enumerate(sides)

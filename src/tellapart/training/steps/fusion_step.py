@@ -196,7 +196,7 @@ class FusionStep(TrainingStep[DrawnPairs]):
             scale = torch.as_tensor(fusion.scale or 1.0, device=device)
             numbers = None if self._text_ids is None else self._text_ids(self._captions(drawn.rows[:count]))
             text_ids = None if numbers is None else torch.tensor(numbers, device=device)
-            batch = Batch(image, text, scale, ids[:count], text_ids, step=step)
+            batch = Batch(image, text, scale, ids[:count], step=step, text_ids=text_ids)
         if drawn.negatives is None:
             assert batch is not None  # noqa: S101  (for the type checker)
             hardest, shared = self._matching.hardest, self._counterparts
