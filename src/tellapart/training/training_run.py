@@ -140,15 +140,15 @@ def run_training(
         reported = config.report.benchmarks
         named = [] if config.data.validation is None else [resolve_name(config.data.validation, home)]
         leaks = find_leaks(rows, [*reported, *named], progress, data_locations(config.data, home))
-        leaks, chosen = leaks[: len(reported)], next(iter(leaks[len(reported) :]), None)
+        leaks, shared = leaks[: len(reported)], next(iter(leaks[len(reported) :]), None)
         if not allow_leak:
             refuse_leaks(leaks)
-        if chosen is not None and (line := chosen.describe_choice()):
+        if shared is not None and (line := shared.describe_choice()):
             warnings.warn(line, TellapartWarning, stacklevel=2)
         warn_of_flips(config.data.augment, rows)
         fingerprint = config.fingerprint(rows.fingerprint, facts, version("tellapart"), str(limit))
         data, resumed = (
-            _data_record(config.validation.metric, rows, validation, chosen),
+            _data_record(config.validation.metric, rows, validation, shared),
             files.claim(fingerprint, resume=resume),
         )
         return _Beginning(config, started, clock, fingerprint, facts, data, tuple(leaks), limit, resumed, ranks.of)

@@ -114,7 +114,7 @@ def with_mate_ids(made: Batch) -> Batch:
 def test_no_text_that_is_true_of_an_image_is_a_hard_negative(shared: bool) -> None:
     for seed in range(20):
         made = replace(
-            batch(seed, alike=True, step=seed), known=None, positive_text_ids=None, unit_ids=None, mates=None
+            batch(seed, alike=True, step=seed), facts=None, positive_text_ids=None, unit_ids=None, mates=None
         )
         true = set(zip(made.image_ids.tolist(), made.text_ids.tolist(), strict=True))
         chosen = hard_negatives(made, 7, shared=shared)

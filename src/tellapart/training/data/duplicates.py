@@ -67,8 +67,8 @@ def hash_pictures(rows: TrainingRows, progress: Progress | None = None) -> dict[
     first = {row.image: number for number, row in reversed(list(enumerate(rows.rows)))}
     hashes: dict[Path, str] = {}
     with ThreadPoolExecutor(_THREADS) as pool:
-        found = pool.map(lambda number: pixel_hash(rows.pixels(number)), first.values())
-        for done, (path, value) in enumerate(zip(first, found, strict=True), start=1):
+        values = pool.map(lambda number: pixel_hash(rows.pixels(number)), first.values())
+        for done, (path, value) in enumerate(zip(first, values, strict=True), start=1):
             hashes[path] = value
             if progress is not None:
                 progress("training pictures", done, len(first))
@@ -118,7 +118,9 @@ class Duplicates:
             (self.foils, "false caption is", "false captions are", " true of the picture"),
             (self.cut, f"of {self.texts:,} texts loses", f"of {self.texts:,} texts lose", " the end"),
         )
-        return ", ".join(f"{count:,} {one if count == 1 else many}{rest}" for count, one, many, rest in counts if count)
+        return ", ".join(
+            f"{count:,} {single if count == 1 else plural}{rest}" for count, single, plural, rest in counts if count
+        )
 
 
 def count_duplicates(rows: TrainingRows, reader: Bounded) -> Duplicates:

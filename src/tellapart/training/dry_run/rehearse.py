@@ -270,28 +270,28 @@ class _Rehearsal:
     def _judge_duplicates(self, rows: TrainingRows, trainable: Trainable) -> Duplicates:
         """Keep as problems a picture or a caption of too many rows, and captions that the cut makes the same."""
         some = rows.select(range(min(len(rows), _COUNTED)))
-        found, pictures = count_duplicates(some, trainable.reader), len(set(some.image_ids.tolist()))
-        (caption, showing), (picture, captions) = found.caption, found.picture
-        if captions > _PLACEHOLDER * max(found.middle, 1):
+        duplicates, pictures = count_duplicates(some, trainable.reader), len(set(some.image_ids.tolist()))
+        (caption, showing), (picture, captions) = duplicates.caption, duplicates.picture
+        if captions > _PLACEHOLDER * max(duplicates.middle, 1):
             self.problems.add(
                 f"data.train: {captions:,} different captions are of one picture ({picture}), and half of the pictures "
-                f"have {found.middle} at most: is it a placeholder of missing ones? Leave its rows out"
+                f"have {duplicates.middle} at most: is it a placeholder of missing ones? Leave its rows out"
             )
         if showing > pictures / 2:
             self.problems.add(
                 f"data.train: {quote(caption)} is the caption of {showing:,} of {pictures:,} pictures, which it cannot "
                 "tell apart; name what differs, or leave these rows out"
             )
-        if found.merged:
+        if duplicates.merged:
             self.problems.add(
-                f"data.train: {found.merged:,} captions lose their end, and are then the tokens of another one; put "
-                "what differs first, or take a model with a longer context"
+                f"data.train: {duplicates.merged:,} captions lose their end, and are then the tokens of another one; "
+                "put what differs first, or take a model with a longer context"
             )
-        if self.config.data.duplicates == "negatives" and found.captions + found.pictures:
+        if self.config.data.duplicates == "negatives" and duplicates.captions + duplicates.pictures:
             self.notes.append(
                 'data.duplicates = "negatives": equal captions and copies of a picture count as each other\'s negatives'
             )
-        return found
+        return duplicates
 
     def _plan_schedule(self, rows: TrainingRows) -> Schedule:
         config, settings = self.config, self.config.optimiser

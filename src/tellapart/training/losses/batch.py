@@ -44,7 +44,7 @@ class Batch:
         negative_text_ids: int64 `(b, f)`, the same of `negative_texts`.
         positive_text_ids: int64 `(b, p)`, the same of `positive_texts`.
         unit_ids: int64 `(b, u, 2)`, the same of `units`.
-        known: int64 `(k, 2)`, further images and texts that are true of them, by id; as many on each rank.
+        facts: int64 `(k, 2)`, further images and texts that are true of them, by id; as many on each rank.
 
     Raises:
         ModelError: a shape is none of the above, or chunk is below 1.
@@ -75,7 +75,7 @@ class Batch:
     negative_text_ids: Tensor | None = None
     positive_text_ids: Tensor | None = None
     unit_ids: Tensor | None = None
-    known: Tensor | None = None
+    facts: Tensor | None = None
 
     def __post_init__(self) -> None:
         if self.images.ndim != 2 or len(self.images) == 0:
@@ -132,7 +132,7 @@ class Batch:
         texts += [] if self.unit_ids is None else [self.unit_ids[:, :, 0]]
         columns = torch.cat(texts, dim=1)
         pairs = torch.stack([self.image_ids[:, None].expand_as(columns), columns], dim=-1).flatten(0, 1)
-        others = [self.known, None if self.mates is None else self.mates.true_pairs()]
+        others = [self.facts, None if self.mates is None else self.mates.true_pairs()]
         return torch.cat([pairs, *(each for each in others if each is not None)])
 
 

@@ -67,7 +67,7 @@ def clic(batch: Batch, options: Clic = _DEFAULT) -> LossParts:
     if batch.negative_texts is None:
         raise ModelError("clic needs false captions: give Batch(negative_texts=...) (pairs, captions, dimensions)")
     count = 1 + positives.shape[1]
-    plain = replace(batch, positive_texts=None, positive_text_ids=None, known=batch.true_pairs())
+    plain = replace(batch, positive_texts=None, positive_text_ids=None, facts=batch.true_pairs())
     ids = batch.positive_text_ids
     sides = [plain] + [
         replace(plain, texts=positives[:, k], text_ids=None if ids is None else ids[:, k]) for k in range(count - 1)

@@ -70,7 +70,7 @@ def cs_clip(batch: Batch, options: CsClip = _DEFAULT) -> LossParts:
     total = negclip(batch)["total"]
     plain = replace(
         batch, negative_texts=None, has_negative=None, negative_text_ids=None, units=None, unit_ids=None, text_ids=None,
-        known=batch.true_pairs(),
+        facts=batch.true_pairs(),
     )  # fmt: skip
     each = []
     for place, pair in enumerate(batch.units.unbind(1)):

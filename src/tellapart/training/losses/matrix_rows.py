@@ -173,7 +173,12 @@ def gather_true(batch: Batch) -> Tensor | None:
 
 
 def find_true(true: Tensor | None, image_ids: Tensor, text_ids: Tensor | None) -> Tensor:
-    """Return whether texts are known to be true of images, bool, of shapes that broadcast; False without ids."""
+    """Return whether texts are known to be true of images, bool, of shapes that broadcast; False without ids.
+
+    >>> import torch
+    >>> find_true(None, torch.tensor([0, 1]), torch.tensor([5, 6])).tolist()  # texts have no ids
+    [False, False]
+    """
     import torch
 
     if true is None or text_ids is None:

@@ -35,11 +35,11 @@ def tripletclip(batch: Batch) -> LossParts:
     """
     if batch.mates is None:
         raise ModelError("tripletclip needs Batch(mates=...), the hard counterpart of each pair")
-    known = batch.true_pairs()
-    mates = replace(batch.mates, scale=batch.scale, chunk=batch.chunk, known=known)
+    facts = batch.true_pairs()
+    mates = replace(batch.mates, scale=batch.scale, chunk=batch.chunk, facts=facts)
     # Half a mean over pairs and mates together, twice: as much as half a mean over either.
     images = 2 * itc(side_by_side(batch))["image_to_text"]
-    texts = itc(replace(batch, mates=None, known=known))["text_to_image"] + itc(mates)["text_to_image"]
+    texts = itc(replace(batch, mates=None, facts=facts))["text_to_image"] + itc(mates)["text_to_image"]
     return sum_parts(image_to_text=images, text_to_image=texts)
 
 

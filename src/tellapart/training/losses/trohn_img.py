@@ -69,7 +69,7 @@ def side_by_side(batch: Batch) -> Batch:
         text_ids=None
         if batch.text_ids is None or mates.text_ids is None
         else torch.cat([batch.text_ids, mates.text_ids]),
-        known=batch.true_pairs(),
+        facts=batch.true_pairs(),
         bias=batch.bias,
         chunk=batch.chunk,
         step=batch.step,

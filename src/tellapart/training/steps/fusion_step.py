@@ -150,12 +150,12 @@ class FusionStep(TrainingStep[DrawnPairs]):
         """
         if drawn.negatives is None or self._text_ids is None:
             return None, None
-        images, own = self.rows.image_ids[drawn.rows].tolist(), self._text_ids(self._captions(drawn.rows))
+        images, texts = self.rows.image_ids[drawn.rows].tolist(), self._text_ids(self._captions(drawn.rows))
         of_image = {image: set(self._text_ids(self._captions(self._rows_of[image]))) for image in set(images)}
         rows = list(enumerate(drawn.negatives))
         return (
-            [[own[other] in of_image[images[row]] for other in others] for row, others in rows],
-            [[own[row] in of_image[images[other]] for other in others] for row, others in rows],
+            [[texts[other] in of_image[images[row]] for other in others] for row, others in rows],
+            [[texts[row] in of_image[images[other]] for other in others] for row, others in rows],
         )
 
     def _backward_step(self, drawn: DrawnPairs, images: Sequence[Inputs], step: int) -> LossParts:
