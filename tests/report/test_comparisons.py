@@ -52,7 +52,9 @@ def test_all_models_of_a_run_are_compared_each_with_each(command, measure) -> No
     assert [row["p_holm"] for row in rows] == holm([row["p"] for row in rows]).tolist()
     printed = command("compare", "many").out
     assert printed.startswith("3 models: percent, 95% intervals\n")
-    assert "Holm over 9 tests" in printed and "tier: no model differs from its best, and all of later tiers do" in printed
+    assert (
+        "Holm over 9 tests" in printed and "tier: no model differs from its best, and all of later tiers do" in printed
+    )
     (ranking,) = (one for one in found["tiers"] if one["metric"] == "group_score")
     ranked = [name for tier in ranking["tiers"] for name in tier["names"]]
     shown = [words[1] for line in printed.splitlines() if len(words := line.split()) > 7 and words[1] in ranked]
