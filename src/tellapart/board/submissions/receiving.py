@@ -9,6 +9,7 @@ import secrets
 import shutil
 import unicodedata
 from collections.abc import AsyncIterator
+from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
@@ -40,7 +41,7 @@ _NAME = 80  # characters of a file's name
 _GRACE, _SLOWEST = 30, 1 << 16  # seconds, and bytes a second after them: a slower sender only holds a place
 _INVISIBLE = "\u115f\u1160\u17b4\u17b5\u2028\u2029\u2800\u3164\uffa0"  # letters by their class, and nothing to see
 _ALIKE = str.maketrans("i5", "ls")  # for those who look less closely than Unicode's table
-_PEOPLE = ("human", "people", "annotator", "annotators")  # and any word that begins with the first
+_PEOPLE = ("human", "humans", "people", "annotator", "annotators")
 #: Scripts that one word may join: how Japanese, Korean and Chinese are written.
 _JOINED = {"CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "LATIN"}
 
@@ -143,8 +144,8 @@ def check_model_name(name: str) -> str:
     """Return a model's name as it is shown: one line of visible letters, without a special meaning on the board.
 
     Raises:
-        RefusedError: the name is empty, too long or not visible; a word of it stands for people or a reference model,
-            looks as if it did, or has letters of two scripts.
+        RefusedError: the name is empty, too long or not visible; it is, or looks like, a reference model's; a word of
+            it stands for people, looks as if it did, or has letters of two scripts.
 
     >>> check_model_name("  CLIP ViT-B/32 (ours) ")
     'CLIP ViT-B/32 (ours)'
@@ -160,8 +161,8 @@ def check_model_name(name: str) -> str:
     if not any(letter.isalnum() for letter in plain):
         raise RefusedError(422, f"model: {plain!a} has no letter and no digit; give a name that people can say")
     if word := _find_reserved(plain):
-        stands = "for people" if word in _PEOPLE else "for a reference model"
-        why = f"a word of it is, or looks like, {word!r}, which stands {stands} on a board"
+        part, stands = ("a word of it", "people") if word in _PEOPLE else ("it", "a reference model")
+        why = f"{part} is, or looks like, {word!r}, which stands for {stands} on a board"
         raise RefusedError(422, f"model: {plain!a}: {why}; name the model without it")
     folded = unicodedata.normalize("NFKC", plain).casefold()
     for word in re.findall(r"[^\W\d_]+", folded):
@@ -173,16 +174,16 @@ def check_model_name(name: str) -> str:
 
 
 def _find_reserved(name: str) -> str:
-    """Return the word by which a name would pass as people or as a reference model; nothing if it has none.
+    """Return the word by which a name would pass as people, or the reference model that it looks like; else nothing.
 
     >>> [_find_reserved(name) for name in ("Human (experts)", "\u029c\u1d1c\u1d0d\u1d00\u0274", "r a n d o m", "humus")]
     ['human', 'human', 'random', '']
     """
     words = _words_of(name)
-    if any(word.startswith(_PEOPLE[0]) for word in words):
-        return _PEOPLE[0]
     joined = {"".join(words[start:end]) for start in range(len(words)) for end in range(start + 1, len(words) + 1)}
-    return next((word for word in (*_PEOPLE, *REFERENCES) if "".join(_words_of(word)) in joined), "")
+    people = (word for word in _PEOPLE if "".join(_words_of(word)) in joined)
+    models = (model for model in REFERENCES if "".join(_words_of(model)) == "".join(words))
+    return next(chain(people, models), "")
 
 
 def _words_of(name: str) -> list[str]:
