@@ -171,13 +171,8 @@ def _sort_columns(row: tuple[str, ...]) -> _Sorted:
     for noun in _LISTED:
         # Paths beside images are common; a text, and the image itself, are not there to be left unread.
         alone = single["text"] if noun == "text" else [name for name in single["image"] if name == "image"]
-        if (
-            noun == "text"
-            and "text" in row
-            and {*numbers[noun].values()} & {"text_1", "text1"}
-            and 0 not in numbers[noun]
-        ):
-            alone = ["text"]
+        if noun == "text" and "text" in row and numbers[noun].get(min(numbers[noun], default=0)) in ("text_1", "text1"):
+            alone = ["text"]  # pandas and its like number the second of that name from 1
         kinds = [names[0] for names in (listed[noun], [*numbers[noun].values()], alone) if names]
         if len(kinds) > 1:
             raise DataError(f"columns {kinds[0]!r} and {kinds[1]!r} both hold {noun}s; keep one, or rename one")

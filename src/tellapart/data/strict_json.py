@@ -206,8 +206,9 @@ def expect_distinct(
     True
     """
     if (name := first_repeated(names)) is not None:
-        where = path if line is None else f"{path}:{line}"
-        raise error(f"{where}: column {quote(name)} is repeated; keep one of them", path=path, line=line, field=name)
+        where, place = (path, "") if line is None else (f"{path}:{line}", " in the header")
+        why = f"column {quote(name)} is repeated{place}; keep one of them"
+        raise error(f"{where}: {why}", path=path, line=line, field=name)
 
 
 def _distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
