@@ -14,7 +14,18 @@ from facts import check_facts, raises
 pytest.importorskip("torch", reason="transformers' models need the extra 'models'")
 pytest.importorskip("transformers", reason="transformers' models need the extra 'models'")
 
-from tiny_models import clip, clip_tokenizer, groupvit, loaded, metaclip_2, pictures, tower, transformers, vision
+from tiny_models import (
+    clip,
+    clip_tokenizer,
+    groupvit,
+    loaded,
+    metaclip_2,
+    pictures,
+    tower,
+    transformers,
+    vision,
+    with_concept,
+)
 
 import tellapart as ta
 from tellapart.errors import ModelError
@@ -28,32 +39,6 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 ADDED = ["a <concept1> red cup", "a <concept1> blue cat"]
 PLAIN = ["a red cup left of a blue bowl", "two bowls"]
-
-
-def edit_text(folder: Path, end: int) -> Path:
-    config = json.loads((folder / "config.json").read_text())
-    config["text_config"]["eos_token_id"] = end
-    (folder / "config.json").write_text(json.dumps(config))
-    return folder
-
-
-def with_concept(make: Callable[[Path], Path], folder: Path, end: int | None) -> Path:
-    """A model to whose tokenizer and embeddings a word was added, as by textual inversion."""
-    make(folder)
-    tokenizer = transformers().AutoTokenizer.from_pretrained(folder)
-    tokenizer.add_tokens(["<concept1>"])
-    tokenizer.save_pretrained(folder)
-    config = transformers().AutoConfig.from_pretrained(folder)
-    kind = getattr(transformers(), config.architectures[0])
-    model = kind.from_pretrained(folder)
-    part = model.text_model
-    embedding = part.embeddings.token_embedding
-    generator = torch.Generator().manual_seed(5)
-    rows = torch.cat([embedding.weight.data, torch.randn(1, embedding.weight.shape[1], generator=generator)])
-    embedding.weight = torch.nn.Parameter(rows)
-    model.config.text_config.vocab_size = len(rows)
-    model.save_pretrained(folder)
-    return edit_text(folder, tokenizer.eos_token_id if end is None else end)
 
 
 @pytest.mark.parametrize("make", [clip, groupvit])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -341,6 +342,29 @@ FAMILIES: dict[str, Callable[[Path], Path]] = {
     "blip_2": blip_2,
     "bridgetower": bridgetower,
 }
+
+
+def with_concept(make: Callable[[Path], Path], folder: Path, end: int | None) -> Path:
+    """A model to whose tokenizer and embeddings a word was added, as by textual inversion."""
+    make(folder)
+    tokenizer = transformers().AutoTokenizer.from_pretrained(folder)
+    tokenizer.add_tokens(["<concept1>"])
+    tokenizer.save_pretrained(folder)
+    config = transformers().AutoConfig.from_pretrained(folder)
+    kind = getattr(transformers(), config.architectures[0])
+    model = kind.from_pretrained(folder)
+    part = model.text_model
+    embedding = part.embeddings.token_embedding
+    torch = import_torch()
+    generator = torch.Generator().manual_seed(5)
+    rows = torch.cat([embedding.weight.data, torch.randn(1, embedding.weight.shape[1], generator=generator)])
+    embedding.weight = torch.nn.Parameter(rows)
+    model.config.text_config.vocab_size = len(rows)
+    model.save_pretrained(folder)
+    content = json.loads((folder / "config.json").read_text())
+    content["text_config"]["eos_token_id"] = tokenizer.eos_token_id if end is None else end
+    (folder / "config.json").write_text(json.dumps(content))
+    return folder
 
 
 def loaded(folder: Path, **options: Any) -> HuggingFaceDual:

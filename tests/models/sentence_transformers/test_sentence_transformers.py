@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from facts import raises
+from facts import check_facts, raises
 
 pytest.importorskip("torch", reason="models of sentence-transformers need the extra 'st'")
 
 import tiny_generative
 import tiny_models
-from tiny_models import pictures
+from tiny_models import pictures, with_concept
 
 import tellapart
 from tellapart.data.pairset import PairSet
@@ -298,3 +298,24 @@ def test_a_model_in_memory_gives_the_bytes_of_its_folder(
     held = tellapart.evaluate(model, pairs, cache=False).items().scores
     assert held.tobytes() == score(loaded(folder), pairs, store=EmbeddingStore(None)).scores.values.tobytes()
     assert model.training
+
+
+def test_a_text_with_a_control_token_is_refused(saved: Callable[[str], Path]) -> None:
+    model = loaded(saved("dual"))
+    with raises(ModelError, "'<|endoftext|>'", "'a cat <|endoftext|> dog'"):
+        model.encode_texts(["a cat <|endoftext|> dog"])
+    cross = loaded(saved("cross"))
+    with raises(ModelError, "'<|im_end|>'"):
+        cross.score_pairs(pictures(1), ["a cat<|im_end|>"])
+
+
+def test_a_clip_reads_added_words_in_their_sentence(tmp_path: Path) -> None:
+    texts, vectors = ["a <concept1> red cup", "a <concept1> blue cat"], []
+    for end in (2, None):
+        base = with_concept(tiny_models.clip, tmp_path / f"base {end}", end)
+        folder = tmp_path / str(end)
+        library.SentenceTransformer(modules=[library.base.modules.Transformer(str(base))]).save(str(folder))
+        vectors.append(loaded(folder).encode_texts(texts))
+    assert np.abs(vectors[0][0] - vectors[0][1]).max() > 1e-3
+    np.testing.assert_array_equal(*vectors)
+    check_facts(loaded(tmp_path / "2").provenance, "eos_token_id 2")

@@ -237,7 +237,12 @@ def pool_at_end(name: str, model: Network, tokenizer: PreTrainedTokenizerBase, *
             f"added tokens up to {highest}; {fix}"
         )
     for part in legacy:
-        part.eos_token_id = part.config.eos_token_id = text_config(model.config).eos_token_id = end
+        part.eos_token_id = end
+    for part in (part for part, kind in kinds if legacy and kind in _LEGACY):
+        config = getattr(part, "config", None)
+        for each in (config, getattr(config, "text_config", None)):
+            if getattr(each, "eos_token_id", None) == LEGACY_END:
+                each.eos_token_id = end
     read = f"texts are read at the tokenizer's end token, {end}; transformers takes the highest, up to {highest}"
     return f"{read}, for the eos_token_id {LEGACY_END} of config.json" if legacy else ""
 
