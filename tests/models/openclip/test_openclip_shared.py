@@ -42,7 +42,7 @@ CAPTIONS = [
     "there are exactly two cats",
     "! a",
     "a ! b",
-    "a red cup <end_of_text> left of a blue bowl",
+    "a red cup end_of_text left of a blue bowl",
     "there are exactly two " * 30,
     "there are exactly two " * 30 + "dogs",
 ]
