@@ -62,7 +62,17 @@ def test_the_record_has_the_documented_layout(made_set: Make, installed: Path, t
     assert set(record) == {"schema", "run", "model", "benchmarks", "sha256"}
     known = {name: value for name, value in record["model"].items() if value is not None}
     assert known == {"name": "colours", "fingerprint": "colours-1", "kind": "similarity"}
-    assert set(record["model"]) == {"name", "fingerprint", "kind", "dtype", "reading", "prompt", "texts", "file"}
+    assert set(record["model"]) == {
+        "name",
+        "fingerprint",
+        "kind",
+        "dtype",
+        "reading",
+        "prompt",
+        "texts",
+        "file",
+        "provenance",
+    }
     assert record["run"]["seed"] == 4
     assert {"python", "tellapart", "numpy", "scipy", "pillow", "onnxruntime"} <= set(record["run"]["versions"])
     assert "not installed" not in record["run"]["versions"].values()
