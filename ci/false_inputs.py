@@ -1,6 +1,6 @@
 """Forged, shortened and mislabelled files at every door: refused, or read without the false number.
 
-`gates.py` tries them with its other attacks, and `docs/trust.md` has the table of what came of each.
+`gates.py` tries them with its other attacks, and `docs/false_inputs.md` has the table of what came of each.
 """
 
 from __future__ import annotations

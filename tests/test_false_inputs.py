@@ -12,12 +12,12 @@ for _library in ("torch", "av", "h5py", "pyarrow", "safetensors", "fastapi", "hu
 from attacks import try_attack  # noqa: E402
 from false_inputs import FALSE_INPUTS, describe_outcome, split_name  # noqa: E402
 
-TRUST = Path(__file__).parents[1] / "docs" / "trust.md"
+PAGE = Path(__file__).parents[1] / "docs" / "false_inputs.md"
 
 
 def test_the_table_of_the_documents_has_each_input_with_what_comes_of_it() -> None:
     """Each outcome is the one that the test below asks for: so the table is what trying them gives."""
-    table = TRUST.read_text(encoding="utf-8").partition("<!-- table: false-inputs -->")[2].partition("<!-- end -->")[0]
+    table = PAGE.read_text(encoding="utf-8").partition("<!-- table: false-inputs -->")[2].partition("<!-- end -->")[0]
     rows = [tuple(cell.strip() for cell in line.split("|")[1:-1]) for line in table.strip().splitlines()[2:]]
     assert rows == [(*split_name(name), describe_outcome(name, attack_outcome(name))) for name in FALSE_INPUTS]
 

@@ -49,7 +49,7 @@ def test_imported_runs_have_no_items_to_analyse_whether_their_benchmark_is_named
     done = command("verify", runs[0])
     head, *lines = done.out.splitlines()
     assert runs[0] in head and "1 equal (results.json)" in head
-    assert [line.split(": ")[0].strip() for line in lines] == ["sugarcrepe", "winoground"]
+    assert [line.split(": ")[0].strip() for line in lines] == ["sugarcrepe", "winoground", "not known"]
     assert "subset = add_att: choice_score" in lines[0] and "7 files" in lines[0] and "clip-winoground.json" in lines[1]
 
 

@@ -41,7 +41,7 @@ _NAME = 80  # characters of a file's name
 _GRACE, _SLOWEST = 30, 1 << 16  # seconds, and bytes a second after them: a slower sender only holds a place
 _INVISIBLE = "\u115f\u1160\u17b4\u17b5\u2028\u2029\u2800\u3164\uffa0"  # letters by their class, and nothing to see
 _ALIKE = str.maketrans("i5", "ls")  # for those who look less closely than Unicode's table
-_PEOPLE = ("human", "humans", "people", "annotator", "annotators")
+_PEOPLE, _ARTICLES = ("human", "humans", "people", "annotator", "annotators"), {"a", "an", "the"}
 #: Scripts that one word may join: how Japanese, Korean and Chinese are written.
 _JOINED = {"CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "LATIN"}
 
@@ -179,10 +179,12 @@ def _find_reserved(name: str) -> str:
     >>> [_find_reserved(name) for name in ("Human (experts)", "\u029c\u1d1c\u1d0d\u1d00\u0274", "r a n d o m", "humus")]
     ['human', 'human', 'random', '']
     """
-    words = _words_of(name)
+    words = _words_of(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name))  # HumanExperts
     joined = {"".join(words[start:end]) for start in range(len(words)) for end in range(start + 1, len(words) + 1)}
     people = (word for word in _PEOPLE if "".join(_words_of(word)) in joined)
-    models = (model for model in REFERENCES if "".join(_words_of(model)) == "".join(words))
+    rest = _words_of(re.sub(r"\(.*?\)", "", name))
+    bare = {"".join(rest), "".join(word for word in rest if word not in _ARTICLES)}
+    models = (model for model in REFERENCES if "".join(_words_of(model)) in bare)
     return next(chain(people, models), "")
 
 

@@ -95,7 +95,8 @@ def load(name: str, options: ModelOptions) -> Model:
     if other is not None:
         prefix, declaration = other
         if base_of(source) != source:
-            raise ModelError(f"{source}: an adapter of {base_of(source)}, a model of {prefix}; merge it there")
+            form = f"a model in a file of another form ({prefix})"
+            raise ModelError(f"{source}: an adapter of {base_of(source)}, {form}; merge it there")
         if declaration.takes is not None:
             options.expect_effect(name, declaration.takes)
         return declaration.load(f"{prefix}{source}", options)
