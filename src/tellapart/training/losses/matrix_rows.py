@@ -38,7 +38,7 @@ class AllPairs:
         start: number of this rank's first pair.
         count: how many pairs this rank has.
         chunk: rows at a time, or None for all.
-        text_ids: int64 `(n,)`, equal for texts of the same tokens; None if no two are the same.
+        text_ids: int64 `(n,)`, equal for texts of the same tokens; None if each is true of its image alone.
         true: int64, sorted: a number for each image id with the id of a text that is true of it; None without text_ids.
 
     >>> import torch
@@ -143,16 +143,21 @@ def gather_pairs(batch: Batch) -> AllPairs:
     torch.float32
     """
     count = count_rows(batch.images)
+    image_ids, true = gather(batch.image_ids), gather_true(batch)
+    text_ids = None if batch.text_ids is None else gather(batch.text_ids)
+    if text_ids is not None and true is not None:
+        alone = all(len(ids.unique()) == len(image_ids) for ids in (image_ids, text_ids, true))
+        text_ids = None if alone else text_ids  # each text is true of its image alone: images decide, without a search
     return AllPairs(
         images=gather(wide(batch.images)),
         texts=gather(wide(batch.texts)),
         scale=wide(batch.scale),
-        image_ids=gather(batch.image_ids),
+        image_ids=image_ids,
         start=own_rank() * count,
         count=count,
         chunk=batch.chunk,
-        text_ids=None if batch.text_ids is None else gather(batch.text_ids),
-        true=gather_true(batch),
+        text_ids=text_ids,
+        true=true,
     )
 
 
