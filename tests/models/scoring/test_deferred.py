@@ -69,7 +69,7 @@ def test_whatever_may_move_a_number_loads_the_model_again(
                 content = tellapart.models.scoring.deferred._content_hash
                 monkeypatch.setattr(tellapart.models.scoring.deferred, "_content_hash", lambda p: content(p) + p.suffix)
             case "library":
-                monkeypatch.setattr(tellapart.models.scoring.deferred, "_library_version", lambda library: "3.0")
+                monkeypatch.setattr(tellapart.models.scoring.deferred, "library_versions", lambda: ("torch 3.0",))
             case other:
                 options[other] = {"device": "cuda", "dtype": "bfloat16", "reading": "itm"}[other]
         assert not isinstance(find_deferred(name, ModelOptions(**options), store), Deferred)

@@ -21,6 +21,7 @@ from tellapart.data.pairset import PairSet
 from tellapart.models.reference import Random
 from tellapart.models.scoring.deferred import Deferred
 from tellapart.models.scoring.score import score
+from tellapart.models.store import libraries
 from tellapart.models.store.content_hash import image_hashes
 from tellapart.models.store.embedding_store import EmbeddingStore
 
@@ -47,6 +48,31 @@ def test_a_second_run_computes_nothing_and_says_the_same(
     assert (second.images_encoded, second.texts_encoded, second.pairs_scored) == (0, 0, 0)
     assert (second.images_distinct, second.texts_distinct) == (first.images_distinct, first.texts_distinct) == (14, 14)
     np.testing.assert_array_equal(second.scores.values, first.scores.values)
+
+
+@every_encoder
+def test_numbers_of_other_versions_of_libraries_are_computed_again(
+    new_model: Callable[[], Any], picture_set: Callable[..., PairSet], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run() -> tuple[int, int, int]:
+        with EmbeddingStore(tmp_path / "store.sqlite") as store:
+            scored = score(new_model(), picture_set(3), store=store)
+            assert len(store.models()) == 1 and store.models()[0].fingerprint == new_model().fingerprint
+        return scored.images_encoded, scored.texts_encoded, scored.pairs_scored
+
+    first, version = run(), libraries.version
+    monkeypatch.setattr(libraries, "version", lambda name: "99" if name == "pillow" else version(name))
+    for call in (libraries.library_versions, libraries._digest):
+        call.cache_clear()
+    try:
+        assert (run(), run()) == (first, (0, 0, 0))
+        with EmbeddingStore(tmp_path / "store.sqlite") as store:
+            store.forget([new_model().fingerprint])
+            assert store.counts().models == store.counts().vectors == store.counts().pairs == 0
+    finally:
+        monkeypatch.undo()
+        for call in (libraries.library_versions, libraries._digest):
+            call.cache_clear()
 
 
 def test_each_distinct_image_and_text_is_encoded_once_over_benchmarks(

@@ -23,6 +23,7 @@ from tellapart.models.scoring.frames import encode_slots, prepare_slot, score_sl
 from tellapart.models.store.batches import Batches
 from tellapart.models.store.content_hash import HashedImage, ImageReader, KeptPictures, PixelFilter, text_hash
 from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.models.store.libraries import filed_as
 
 __all__ = ["Job", "Writer", "compute_images", "compute_pairs", "compute_texts", "stack_vectors"]
 
@@ -93,6 +94,11 @@ class Job:
     progress: Progress
     hashes: MutableMapping[str, str]
     counts: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """The key of the model's stored numbers."""
+        return filed_as(self.model.fingerprint)
 
     @property
     def references(self) -> list[str]:
@@ -171,7 +177,7 @@ def stack_vectors(store: EmbeddingStore, model: Model, contents: Sequence[str]) 
     Raises:
         StoreError: the store lost one since it was computed, or they differ in length.
     """
-    stored = store.vectors(model.fingerprint, set(contents))
+    stored = store.vectors(filed_as(model.fingerprint), set(contents))
     if lost := set(contents) - stored.keys():
         raise store.explain_loss(f"{len(lost)} of {len(set(contents))} vectors")
     sizes = sorted({vector.size for vector in stored.values()})
@@ -190,7 +196,7 @@ def compute_texts(job: Job, compute: Callable[[Sequence[str]], NDArray[np.float3
         TellapartError: the model's output is wrong, or the store cannot be written.
     """
     texts = {text_hash(text): text for item in job.pairset.items for text in item.texts}
-    missing = job.store.missing_vectors(job.model.fingerprint, texts)
+    missing = job.store.missing_vectors(job.key, texts)
     # With texts of like length a text is padded little; among these, texts that begin alike come together.
     missing.sort(key=lambda key: (len(texts[key]) // _LENGTHS, texts[key]))
     done = len(texts) - len(missing)
@@ -202,7 +208,7 @@ def compute_texts(job: Job, compute: Callable[[Sequence[str]], NDArray[np.float3
         rows = job.check_output(compute(batch), (len(keys), None) if vectors else (len(keys),), batch).reshape(
             len(keys), -1
         )
-        job.keep_numbers(lambda: job.store.put_vectors(job.model.fingerprint, dict(zip(keys, rows, strict=True))))
+        job.keep_numbers(lambda: job.store.put_vectors(job.key, dict(zip(keys, rows, strict=True))))
         done += len(keys)
         job.progress("texts", done, len(texts))
 
@@ -225,14 +231,14 @@ def compute_images(job: Job, model: DualEncoder) -> None:
     scheduled: set[str] = set()  # hashes that are pending or were
 
     def needs_pixels(images: Sequence[tuple[str, str]]) -> list[bool]:
-        missing = set(job.store.missing_vectors(model.fingerprint, [name for _, name in images]))
+        missing = set(job.store.missing_vectors(job.key, [name for _, name in images]))
         return [name in missing for _, name in images]
 
     def encode_batch(batch: Sequence[HashedImage]) -> None:
         output = encode_slots(model.encode_images, [image.pixels for image in batch])
         rows = job.check_output(output, (len(batch), None), [image.reference for image in batch])
         vectors = {image.hash: row for image, row in zip(batch, rows, strict=True)}
-        job.keep_numbers(lambda: job.store.put_vectors(model.fingerprint, vectors), reader.take_new_hashes())
+        job.keep_numbers(lambda: job.store.put_vectors(job.key, vectors), reader.take_new_hashes())
 
     with job.open_reader(needs_pixels) as reader:
         for done, image in enumerate(reader, 1):
@@ -265,7 +271,7 @@ def compute_pairs(job: Job, score: Callable[[Sequence[Pixels], Sequence[str]], N
 
     def find_missing(reference: str, name: str) -> list[tuple[str, str]]:
         pairs = [(name, text) for text in texts[reference]]
-        stored = job.store.pair_scores(job.model.fingerprint, pairs)
+        stored = job.store.pair_scores(job.key, pairs)
         return [pair for pair in pairs if pair not in stored]
 
     def needs_pixels(images: Sequence[tuple[str, str]]) -> list[bool]:
@@ -278,7 +284,7 @@ def compute_pairs(job: Job, score: Callable[[Sequence[Pixels], Sequence[str]], N
         output = score_slots(score, [image.pixels for image in images], captions)
         numbers = job.check_output(output, (len(keys),), names)
         scores = dict(zip(keys, numbers, strict=True))
-        job.keep_numbers(lambda: job.store.put_pair_scores(job.model.fingerprint, scores), reader.take_new_hashes())
+        job.keep_numbers(lambda: job.store.put_pair_scores(job.key, scores), reader.take_new_hashes())
 
     with job.open_reader(needs_pixels) as reader:
         for position, image in enumerate(reader, 1):

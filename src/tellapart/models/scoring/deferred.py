@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import get_args
 
@@ -21,13 +20,13 @@ from tellapart.models.options import ModelOptions
 from tellapart.models.prefix import files_below
 from tellapart.models.protocols import DualEncoder, Generator, Model, PairScorer, TextScorer
 from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.models.store.libraries import library_versions
 
 __all__ = ["Deferred", "find_deferred", "source_key"]
 
 #: This package's code of all model families: a number may change with any of it.
 _CODE = Path(__file__).parents[1]
 _SCORERS = (TextScorer, DualEncoder, PairScorer, Generator)
-_LIBRARIES = ("numpy", "pillow", "torch", "torchvision", "open_clip_torch", "transformers", "tokenizers", "timm")
 
 
 class Deferred:
@@ -100,7 +99,7 @@ def source_key(name: str, options: ModelOptions) -> str | None:
         files = [*files, options.regions.expanduser()]
     if options.tokenizer is not None:
         files = [*files, *(files_below(str(options.tokenizer)) or ())]
-    facts = [name, repr(options), *(f"{library} {_library_version(library)}" for library in _LIBRARIES)]
+    facts = [name, repr(options), *library_versions()]
     facts += [f"{path.relative_to(_CODE)} {_content_hash(path)}" for path in sorted(_CODE.rglob("*.py"))]
     facts += [f"{path.name} {_content_hash(path)}" for path in files]
     return hashlib.sha256("\n".join(facts).encode()).hexdigest()
@@ -112,10 +111,3 @@ def _content_hash(path: Path) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise ModelError(f"{path} cannot be read: {error.strerror or error}") from error
-
-
-def _library_version(library: str) -> str:
-    try:
-        return version(library)
-    except PackageNotFoundError:
-        return "not installed"

@@ -126,7 +126,7 @@ def score(
 
 def _read_stored(job: Job) -> NDArray[np.float32] | None:
     """Return the scores if every image was read and every pair scored before; nothing is decoded or computed."""
-    if not job.store.has_pair_scores(job.model.fingerprint):
+    if not job.store.has_pair_scores(job.key):
         return None
     with ImageReader(job.pairset, job.store, job.references, hashes=job.hashes, known_only=True) as reader:
         known = sum(1 for _ in reader)
@@ -138,7 +138,7 @@ def _stored_pairs(job: Job) -> NDArray[np.float32] | None:
     values = job.empty_scores()
     for positions, items in _block_items(job.pairset):
         keys = _pairs_of(job, items)
-        stored = job.store.pair_scores(job.model.fingerprint, keys)
+        stored = job.store.pair_scores(job.key, keys)
         if len(stored) < len(set(keys)):
             return None
         values[positions] = np.array([stored[key] for key in keys]).reshape(-1, *job.pairset.shape)
@@ -226,7 +226,7 @@ def _encode_and_score(job: Job, model: DualEncoder) -> NDArray[np.float32]:
         values[positions] = _score_vectors(job, model, images, texts, [item.id for item in items])
         # Kept as well: with them the same set is scored again without a vector, or the model.
         scores = dict(zip(_pairs_of(job, items), values[positions].reshape(-1), strict=True))
-        job.keep_numbers(lambda scores=scores: job.store.put_pair_scores(model.fingerprint, scores))  # type: ignore[misc]
+        job.keep_numbers(lambda scores=scores: job.store.put_pair_scores(job.key, scores))  # type: ignore[misc]
         job.progress("pairs", values[: positions.stop].size, values.size)
     job.count_distinct()
     return values

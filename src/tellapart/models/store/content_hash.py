@@ -13,6 +13,7 @@ from tellapart.data.progress import Progress
 from tellapart.errors import DataError
 from tellapart.models.protocols import KeptPreparer, Model, Pixels
 from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.models.store.libraries import decoded_as
 from tellapart.models.store.prefetch import Prefetch, bytes_held
 from tellapart.models.store.prepared import PreparedPictures
 
@@ -157,7 +158,7 @@ class ImageReader:
         # Of an image whose hash is known, and whose pixels are not needed, not even the file is read.
         idle = {reference: name for (reference, name), needed in self._need_pixels(known).items() if not needed}
         files = {reference: self._pairset.read_bytes(reference) for reference in references if reference not in idle}
-        keys = {reference: self._pairset.content_key(reference, data) for reference, data in files.items()}
+        keys = {reference: decoded_as(self._pairset.content_key(reference, data)) for reference, data in files.items()}
         stored = self._store.pixel_hashes(keys.values()) if keys else {}
         needed = self._need_pixels([(reference, stored[key]) for reference, key in keys.items() if key in stored])
         images = []

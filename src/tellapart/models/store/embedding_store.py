@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from tellapart.errors import StoreError, plain
 from tellapart.models.store.damaged import file_id, foreign_file, is_damage, set_aside
 from tellapart.models.store.file import MERGE, REMEDY, explain_failure, open_store
+from tellapart.models.store.libraries import split_filed
 from tellapart.models.store.prepared import prepared_path
 from tellapart.models.store.rows import PAIRS, PICTURES, SOURCES, VECTORS, Table, checksum
 
@@ -275,11 +276,11 @@ class EmbeddingStore:
                 for table in ("vector", "pair")
             ]
             rows = connection.execute("SELECT id, fingerprint FROM model ORDER BY id").fetchall()
-        names = dict(entries)
-        return [
-            StoredModel(key.decode(), (names.get(key) or b"").decode(), *(each.get(number, 0) for each in counts))
-            for number, key in rows
-        ]
+        names, sizes = dict(entries), dict[str, list[int]]()
+        for number, key in rows:  # one for each set of libraries that computed
+            size = sizes.setdefault(split_filed(key.decode()), [0, 0])
+            size[:] = [total + table.get(number, 0) for total, table in zip(size, counts, strict=True)]
+        return [StoredModel(key, (names.get(key.encode()) or b"").decode(), *size) for key, size in sizes.items()]
 
     @_on_a_new_file
     def forget(self, models: Iterable[str] | None) -> None:
@@ -290,12 +291,12 @@ class EmbeddingStore:
                 for table in ("vector", "pair", "picture", "source", "model"):
                     connection.execute(f"DELETE FROM {table}")  # noqa: S608
             for fingerprint in models or ():
-                for table in ("vector", "pair"):
-                    condition = "model = (SELECT id FROM model WHERE fingerprint = ?)"
-                    connection.execute(f"DELETE FROM {table} WHERE {condition}", (fingerprint,))  # noqa: S608
+                rows = connection.execute("SELECT id, fingerprint FROM model").fetchall()
+                filed = [(number,) for number, key in rows if split_filed(key.decode()) == fingerprint]
+                for table, column in (("vector", "model"), ("pair", "model"), ("model", "id")):
+                    connection.executemany(f"DELETE FROM {table} WHERE {column} = ?", filed)  # noqa: S608
                 its = "CASE WHEN json_valid(facts) THEN json_extract(facts, '$.fingerprint') END"
                 connection.execute(f"DELETE FROM source WHERE {its} = ?", (fingerprint,))  # noqa: S608
-                connection.execute("DELETE FROM model WHERE fingerprint = ?", (fingerprint,))
         with self._turn, self._explain_errors():
             self._connection.execute("VACUUM")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
