@@ -240,9 +240,9 @@ def pool_at_end(name: str, model: Network, tokenizer: PreTrainedTokenizerBase, *
         part.eos_token_id = end
     for part in (part for part, kind in kinds if legacy and kind in _LEGACY):
         config = getattr(part, "config", None)
-        for each in (config, getattr(config, "text_config", None)):
-            if getattr(each, "eos_token_id", None) == LEGACY_END:
-                each.eos_token_id = end
+        for settings in filter(None, (config, getattr(config, "text_config", None))):
+            if getattr(settings, "eos_token_id", None) == LEGACY_END:
+                settings.eos_token_id = end
     read = f"texts are read at the tokenizer's end token, {end}; transformers takes the highest, up to {highest}"
     return f"{read}, for the eos_token_id {LEGACY_END} of config.json" if legacy else ""
 
