@@ -11,7 +11,7 @@ import pytest
 
 import tellapart.errors
 from facts import raises
-from tellapart.errors import MissingDependencyError, TellapartError, first_line, first_sentence, require
+from tellapart.errors import UNPACKED, MissingDependencyError, TellapartError, first_line, first_sentence, require
 
 ROOT = Path(__file__).parents[1]
 KINDS = [
@@ -84,3 +84,16 @@ def test_every_extra_that_a_message_can_name_exists() -> None:
         if keyword.arg == "extra" and isinstance(keyword.value, ast.Constant)
     }
     assert named <= set(extras)
+
+
+def test_an_error_is_raised_while_another_archive_is_closed() -> None:
+    class Closing(str):
+        def replace(self, *words: object) -> str:  # type: ignore[override]
+            UNPACKED.pop("/other", None)
+            return str(self).replace(*map(str, words))
+
+    UNPACKED.update({"/unpacked": "run.zip", "/other": "other.zip"})
+    try:
+        assert str(TellapartError(Closing("/unpacked/results.json is cut"))) == "run.zip/results.json is cut"
+    finally:
+        UNPACKED.pop("/unpacked")

@@ -101,7 +101,7 @@ class TellapartError(Exception):
 
 
 def _name_archives(text: str) -> str:
-    for folder, archive in UNPACKED.items():
+    for folder, archive in [*UNPACKED.items()]:  # a copy: threads and the garbage collector change it
         text = text.replace(folder, archive)
     return text
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import cached_property
 from html import escape
@@ -18,13 +17,13 @@ import numpy as np
 from tellapart.api.arguments import PathGiven, as_path
 from tellapart.api.frame import Frame, html_of, text_of
 from tellapart.catalog import nearest
-from tellapart.errors import UNPACKED, RunError, TellapartError, UnknownNameError, plain, quote
+from tellapart.errors import RunError, TellapartError, UnknownNameError, plain, quote
 from tellapart.evaluation.systems import System, gather
 from tellapart.evaluation.verified import read_result
 from tellapart.records.result import BenchmarkResult, Result, Sample, Value
 from tellapart.records.run_folder import find_runs, write_text_file
 from tellapart.records.samples import read_samples
-from tellapart.records.zipped import is_zipped, unpack_run
+from tellapart.records.zipped import is_zipped, unpacked
 from tellapart.report.followed import followed_rows
 from tellapart.report.image_sources import ImageSources
 from tellapart.report.items import true_pairs, true_texts
@@ -53,19 +52,11 @@ def open_run(folder: PathGiven) -> Run:
     1.0
     """
     path = as_path(folder, "folder")
-    if not is_zipped(path):
-        find_runs(path)
-        return Run(path)
-    around = tempfile.TemporaryDirectory(prefix="tellapart-")
-    try:
-        inside = unpack_run(path, Path(around.name))
+    with ExitStack() as stack:
+        (inside,) = stack.enter_context(unpacked([path]))
         find_runs(inside)
-    except BaseException:
-        around.cleanup()
-        raise
-    run = Run(inside, archive=path)
-    weakref.finalize(run, around.cleanup)
-    weakref.finalize(run, UNPACKED.pop, str(Path(around.name) / path.name), None)
+        run = Run(inside, archive=path if is_zipped(path) else None)
+        weakref.finalize(run, stack.pop_all().close)
     return run
 
 

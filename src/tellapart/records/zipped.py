@@ -49,7 +49,8 @@ def unpacked(paths: Sequence[Path]) -> Iterator[list[Path]]:
 
 def _unpack_for(stack: ExitStack, path: Path) -> Path:
     into = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tellapart-")))
-    stack.callback(UNPACKED.pop, str(into / path.name), None)
+    UNPACKED[str(into / path.name)] = str(path)
+    stack.callback(UNPACKED.pop, str(into / path.name))
     return unpack_run(path, into)
 
 
@@ -61,7 +62,6 @@ def unpack_run(path: Path, into: Path) -> Path:
             that leaves it.
     """
     folder = into / path.name
-    UNPACKED[str(folder)] = str(path)
     try:
         with zipfile.ZipFile(path) as archive:
             files = _check_entries(path, archive.infolist())
