@@ -98,7 +98,7 @@ def decode_replies(
     tasks = {task.id: task for task in study.tasks}
     fields = field_names(survey, study)
     answers: dict[str, tuple[SurveyAnswer, str]] = {}
-    kept = {answer.task: answer for answer in earlier}
+    imported = {answer.task: answer for answer in earlier}
     for reply in replies:
         task = tasks.get(reply.task)
         if reply.study != study.token or task is None:
@@ -109,7 +109,7 @@ def decode_replies(
                 f"{answers[reply.task][1]}; keep one of them"
             )
         answer = _decode_answer(survey, study, task, reply, fields, allowed)
-        before = kept.get(reply.task, answer)
+        before = imported.get(reply.task, answer)
         if (before.values, before.skipped) != (answer.values, answer.skipped):
             raise DataError(
                 f"{reply.where}: task {reply.task} ({task.annotator} on {task.unit}) was imported before with another "
@@ -117,7 +117,7 @@ def decode_replies(
                 "answers.jsonl and import all files together"
             )
         answers[reply.task] = (answer, reply.where)
-    answers = {name: (answer, "") for name, answer in kept.items()} | answers
+    answers = {name: (answer, "") for name, answer in imported.items()} | answers
     missing = [task.id for task in study.tasks if task.id not in answers]
     if missing and not partial:
         raise DataError(

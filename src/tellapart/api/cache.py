@@ -105,9 +105,9 @@ def _lock_ranks(folder: Path) -> IO[bytes]:
 def _list_leftovers(store: Path, *, everything: bool) -> list[Path]:
     """Return files that were set aside, and those of ranks that no run takes up; with everything all of ranks."""
     folder = shard_folder(store)
-    kept = set() if everything else {f"{file}{ending}" for file in list_shards(folder) for ending in ENDINGS}
+    shards = set() if everything else {f"{file}{ending}" for file in list_shards(folder) for ending in ENDINGS}
     aside = (file for path in (store, prepared_path(store)) for file in path.parent.glob(f"{path.name}.damaged-*"))
-    of_ranks = (file for file in folder.glob("*") if file.name != "lock" and str(file) not in kept)
+    of_ranks = (file for file in folder.glob("*") if file.name != "lock" and str(file) not in shards)
     return sorted(file for file in (*aside, *of_ranks) if file.is_file())
 
 

@@ -38,12 +38,12 @@ class Rejected:
     Attributes:
         step: of the build.
         reason: one of few, for they are counted.
-        shown: the refused text, of which one is shown to the user for each reason.
+        text: that was refused; the user sees one for each reason.
     """
 
     step: str
     reason: str
-    shown: str = ""
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -260,8 +260,8 @@ def _to_fields(outcome: Outcome) -> dict[str, object]:
     if isinstance(outcome, Made):
         return {"item": outcome.item.model_dump(mode="json"), "redrawn": list(outcome.redrawn)}
     if isinstance(outcome, Rejected):
-        shown = {"shown": outcome.shown[:_SHOWN].encode("utf-8", "replace").decode()} if outcome.shown else {}
-        return {"step": outcome.step, "reason": outcome.reason, **shown}
+        text = {"text": outcome.text[:_SHOWN].encode("utf-8", "replace").decode()} if outcome.text else {}
+        return {"step": outcome.step, "reason": outcome.reason, **text}
     return {"error": outcome.error}
 
 

@@ -48,7 +48,7 @@ class Funnel:
     failed: int = 0
     redrawn: Counter[str] = field(default_factory=Counter)
     rejected: Counter[tuple[str, str]] = field(default_factory=Counter)
-    shown: dict[tuple[str, str], str] = field(default_factory=dict, compare=False)
+    samples: dict[tuple[str, str], str] = field(default_factory=dict, compare=False)
 
     def count(self, outcome: Outcome) -> None:
         """Count one candidate's outcome."""
@@ -58,8 +58,8 @@ class Funnel:
             self.redrawn.update(outcome.redrawn)
         elif isinstance(outcome, Rejected):
             self.rejected[outcome.step, outcome.reason] += 1
-            if outcome.shown:
-                self.shown.setdefault((outcome.step, outcome.reason), f", such as {quote(outcome.shown, 200)}")
+            if outcome.text:
+                self.samples.setdefault((outcome.step, outcome.reason), f", such as {quote(outcome.text, 200)}")
         else:
             self.failed += 1
 
@@ -69,7 +69,7 @@ class Funnel:
         rejected = sorted(self.rejected.items(), key=lambda pair: (pair[0][0], -pair[1], pair[0][1]))
         rows = [("candidates", "", self.candidates)]
         rows += [("drawn again", reason, number) for reason, number in redrawn]
-        rows += [(f"rejected by {key[0]}", key[1] + self.shown.get(key, ""), number) for key, number in rejected]
+        rows += [(f"rejected by {key[0]}", key[1] + self.samples.get(key, ""), number) for key, number in rejected]
         if self.failed:
             rows.append(("failed", "", self.failed))
         return [*rows, ("items", "", self.items)]

@@ -61,8 +61,8 @@ class OnceCommand(TyperCommand):
 
         A word after `--`, and the value of another option, is a value, whatever it looks like: neither loads a plugin.
         """
-        options = [each for each in self.params if each.param_type_name == "option"]
-        valued = {word for each in options if not getattr(each, "is_flag", False) for word in each.opts}
+        options = [option for option in self.params if option.param_type_name == "option"]
+        valued = {word for option in options if not getattr(option, "is_flag", False) for word in option.opts}
         rest: list[str] = []
         plugins: list[str] = []
         words = iter(args)

@@ -90,7 +90,7 @@ def strip_thought(answer: str) -> str:
     >>> strip_thought("There is none, I think.</think> Yes."), strip_thought("<think></think>Yes"), strip_thought(" a ")
     ('Yes.', 'Yes', ' a ')
     """
-    kept: list[str] = []
+    words: list[str] = []
     thought: list[str] = []
     start, inside = 0, False
     for mark in _MARK.finditer(answer):  # one pass: a file may hold any number of marks
@@ -98,13 +98,13 @@ def strip_thought(answer: str) -> str:
         if inside:
             thought.append(before)
         elif opens:
-            kept.append(before)
+            words.append(before)
         else:
-            thought += [*kept, before]
-            kept = []
+            thought += [*words, before]
+            words = []
         start, inside = mark.end(), opens
-    (thought if inside else kept).append(answer[start:])
-    text = "".join(kept)
+    (thought if inside else words).append(answer[start:])
+    text = "".join(words)
     for frame in [*_FRAME.finditer(text)][-1:]:
         thought.append(text[: frame.start()])
         start, text = start or frame.end(), text[frame.end() :]
@@ -134,10 +134,9 @@ def plain_answer(answer: str) -> str:
         if isinstance(value, list) and len(value) == 1:
             (value,) = value
         if isinstance(value, dict):
-            named = {str(key).lower(): one for key, one in value.items()}
-            value = next(
-                (named[key] for key in _KEYS if key in named), next(iter(named.values())) if len(named) == 1 else text
-            )
+            fields = {str(key).lower(): field for key, field in value.items()}
+            alone = next(iter(fields.values())) if len(fields) == 1 else text
+            value = next((fields[key] for key in _KEYS if key in fields), alone)
         text = value if isinstance(value, str) else str(value) if isinstance(value, bool | int | float) else text
     return _MARKDOWN.sub("", text)
 
@@ -148,5 +147,5 @@ def read_label(answer: str) -> bool | None:
     >>> [read_label(one) for one in ("True", "**no**.", "1.", "0.0", '{"answer": false}', "-1", "0.5", "No cup")]
     [True, False, True, False, False, None, None, None]
     """
-    found = _LABEL.fullmatch(plain_answer(answer))
-    return (found[1] or found[2]).lower() in _TRUE if found else None
+    label = _LABEL.fullmatch(plain_answer(answer))
+    return (label[1] or label[2]).lower() in _TRUE if label else None

@@ -98,13 +98,13 @@ def fields_of(find: Callable[[str], object], row: Mapping[str, Any]) -> tuple[di
     return fields, sources | {f"texts[{k}]": source for k, (source, _) in enumerate(texts)}
 
 
-def describe_columns(row: Mapping[str, Any], shape: tuple[int, int], given: Mapping[str, str] | None = None) -> str:
+def describe_columns(row: Mapping[str, Any], shape: tuple[int, int], renamed: Mapping[str, str] | None = None) -> str:
     """Describe how a table is read, by its first row: images, texts, tags, and the columns that are only kept.
 
     Args:
         row: its cells by column.
         shape: images and texts of an item.
-        given: field -> the column that the user named for it.
+        renamed: field -> the column that the user named for it.
 
     Raises:
         DataError: as `fields_of`.
@@ -112,16 +112,16 @@ def describe_columns(row: Mapping[str, Any], shape: tuple[int, int], given: Mapp
     >>> describe_columns({"image": "a.png", "caption": "x", "foil": "y", "tag:kind": "swap", "url": ""}, (1, 2))
     '1 image x 2 texts from image, caption, foil; tags: 1 column; only kept: url'
     """
-    columns, given = _sort_columns(tuple(row)), given or {}
-    names = [f"{given[name]} as {name}" if name in given else name for name in (*columns.images, *columns.texts)]
+    columns, renamed = _sort_columns(tuple(row)), renamed or {}
+    names = [f"{renamed[name]} as {name}" if name in renamed else name for name in (*columns.images, *columns.texts)]
     counts = [f"{n} {noun}{'' if n == 1 else 's'}" for n, noun in zip(shape, ("image", "text"), strict=True)]
     parts = [f"{' x '.join(counts)} from {join_names(names)}"]
     if tags := len(columns.tags):
         parts.append(f"tags: {tags} column{'' if tags == 1 else 's'}")
     elif "tags" in row:
         parts.append("tags: an object")
-    if kept := _list_unread(row, columns):
-        parts.append(f"only kept: {join_names(kept)}")
+    if unread := _list_unread(row, columns):
+        parts.append(f"only kept: {join_names(unread)}")
     return "; ".join(parts)
 
 

@@ -95,7 +95,7 @@ def note_spread(scores: Sequence[Scores], *, of_reranker: bool = False) -> tuple
     >>> note_spread([Scores(("a",), [[[0.2, 0.21, 0.25] * 4]], "similarity")])
     ()
     """
-    values = np.concatenate([np.zeros(0), *(one.values.ravel() for one in scores)])
+    values = np.concatenate([np.zeros(0), *(table.values.ravel() for table in scores)])
     if len(values) < _FEWEST:
         return ()
     low, middle, high = (float(number) for number in np.quantile(values, (0, 0.5, 1)))

@@ -206,9 +206,9 @@ def expect_distinct(
     True
     """
     if (name := first_repeated(names)) is not None:
-        where, place = (path, "") if line is None else (f"{path}:{line}", " in the header")
-        why = f"column {quote(name)} is repeated{place}; keep one of them"
-        raise error(f"{where}: {why}", path=path, line=line, field=name)
+        place, header = (path, "") if line is None else (f"{path}:{line}", " in the header")
+        why = f"column {quote(name)} is repeated{header}; keep one of them"
+        raise error(f"{place}: {why}", path=path, line=line, field=name)
 
 
 def _distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

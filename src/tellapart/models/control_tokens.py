@@ -70,9 +70,9 @@ class ControlTokens:
         Raises:
             ModelError: a text became a control token.
         """
-        usual = Counter(token for token in empty if token in self.names)
+        frame = Counter(token for token in empty if token in self.names)
         for text, row in zip(texts, rows, strict=True):
-            more = Counter(token for token in row if token in self.names) - usual
+            more = Counter(token for token in row if token in self.names) - frame
             if more:
                 raise refusal(source, text, self.names[next(iter(more))])
 
@@ -102,7 +102,7 @@ class ControlTokens:
         """
         self._tokenizer.encode_special_tokens = True
         encodings: list[Any] = self._tokenizer.encode_batch(list(texts))
-        rows = ([i for i, mark in zip(one.ids, one.special_tokens_mask, strict=True) if not mark] for one in encodings)
+        rows = ([i for i, mark in zip(row.ids, row.special_tokens_mask, strict=True) if not mark] for row in encodings)
         self.refuse(source, texts, rows, ())
         return encodings
 
@@ -120,8 +120,8 @@ def refuse_known_marks(source: str, texts: Iterable[str]) -> None:
         ModelError: a text holds one.
     """
     for text in texts:
-        if found := _KNOWN.search(text):
-            raise refusal(source, text, found[0])
+        if mark := _KNOWN.search(text):
+            raise refusal(source, text, mark[0])
 
 
 def refusal(source: str, text: str, mark: str) -> ModelError:

@@ -6,7 +6,7 @@ Such a model gives P("Yes") for any pair, and that number means nothing. Its fil
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -47,8 +47,8 @@ _CARD = re.compile(r"---\n(?P<facts>.*?)\n---\n\s*(?P<title># [^\n]*)?", re.DOTA
 _TAGS = re.compile(r"^tags:\n((?:\s*- .*\n?)*)", re.MULTILINE)
 
 
-def find_library_file(source: str) -> str:
-    """Return the first file of sentence-transformers in a folder or on the hub; empty if there is none, or no answer.
+def find_library_file(source: str, files: Sequence[str] = _LIBRARY_FILES) -> str:
+    """Return the first of the library's files in a folder or on the hub; empty if there is none, or no answer.
 
     >>> folder = getfixture("tmp_path")
     >>> _ = (folder / "modules.json").write_text("[]")
@@ -57,11 +57,11 @@ def find_library_file(source: str) -> str:
     """
     folder = Path(source).expanduser()
     if folder.is_dir():
-        return next((name for name in _LIBRARY_FILES if (folder / name).is_file()), "")
-    found = Path()
+        return next((name for name in files if (folder / name).is_file()), "")
     with suppress(ModelError):
-        found = fetch_file(source, source, _LIBRARY_FILES, library="sentence-transformers", instead="its folder")
-    return next((name for name in _LIBRARY_FILES if found.as_posix().endswith(name)), "")
+        file = fetch_file(source, source, files, library="sentence-transformers", instead="its folder")
+        return next(name for name in files if file.as_posix().endswith(name))
+    return ""
 
 
 def match_name(name: str) -> str:
@@ -70,8 +70,7 @@ def match_name(name: str) -> str:
     >>> match_name("Qwen/Qwen3-VL-Reranker-2B"), match_name("/rewards/Qwen2-VL-7B-Instruct")
     ('Rerank', '')
     """
-    match = _NAMES.search(_last_part(name))
-    return match[0].strip("-_.") if match else ""
+    return _find_word(_last_part(name))
 
 
 def reads_instruction(name: str) -> bool:
@@ -126,11 +125,11 @@ def _read_names(source: str, config: Mapping[str, Any]) -> str:
     if card is None:
         return ""
     task, tags = _TASKS.search(card["facts"]), _TAGS.search(card["facts"] + "\n")
-    words = (task[1] if task else "", _find(tags[1] if tags else ""), _find(card["title"] or ""))
+    words = (task[1] if task else "", _find_word(tags[1] if tags else ""), _find_word(card["title"] or ""))
     return next((f"its README.md has {word!r}" for word in words if word), "")
 
 
-def _find(text: str) -> str:
+def _find_word(text: str) -> str:
     match = _NAMES.search(text)
     return match[0].strip("-_. ") if match else ""
 

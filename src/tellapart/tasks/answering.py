@@ -75,7 +75,7 @@ def ask(
     """
 
     def answer(part: slice, pictures: list[list[Pixels]]) -> list[str]:
-        return [strip_thought(one) for one in model.answer(pictures, prompts[part], max_new_tokens=longest)]
+        return [*map(strip_thought, model.answer(pictures, prompts[part], max_new_tokens=longest))]
 
     return compute_batches(images, session, answer)
 

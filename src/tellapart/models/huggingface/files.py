@@ -212,11 +212,11 @@ def refuse_other_shards(source: str) -> None:
 
 def _find_differing(single: Path, shards: Sequence[Path]) -> str:
     """Return the name of a tensor that differs between a file and the shards, or is in one of them; empty if none."""
-    tensors = read_state_dict(single)
+    torch, tensors = import_torch(), read_state_dict(single)
     for shard in shards:
         for name, tensor in read_state_dict(shard).items():
             held = tensors.pop(name, None)
-            if held is None or held.dtype != tensor.dtype or not import_torch().equal(held, tensor):
+            if held is None or held.dtype != tensor.dtype or not torch.equal(held, tensor):
                 return name
     return next(iter(tensors), "")
 

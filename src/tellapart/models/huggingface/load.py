@@ -148,7 +148,7 @@ def _library_prefix(source: str, reading: str | None = None) -> tuple[str, Model
 
     The features and the matching head of its network are read without it, if they are asked for.
     """
-    if reading in {*DUAL, *_ITM} or find_library_file(base_of(source)) != MODULES:
+    if reading in {*DUAL, *_ITM} or not find_library_file(base_of(source), (MODULES,)):
         return None
     message = f"{source} has a {MODULES}: it is measured as a model of sentence-transformers, as st:{source}"
     warnings.warn(message, TellapartWarning, stacklevel=1)

@@ -84,7 +84,7 @@ def find_deferred(name: str, options: ModelOptions, store: EmbeddingStore) -> Mo
     # Not of a model that only answers, which is asked again each time, nor of one whose prompt every record names.
     if isinstance(model, _SCORERS) and not hasattr(model, "prompt"):
         facts = {"name": model.name, "fingerprint": model.fingerprint, "kind": model.kind}
-        more = {each: text for each in ("texts", "provenance") if (text := getattr(model, each, ""))}
+        more = {rule: text for rule in ("texts", "provenance") if (text := getattr(model, rule, ""))}
         store.put_model(key, facts | more)
     return model
 

@@ -67,9 +67,12 @@ class Library:
         self.size = _ON_CPU if where.device == "cpu" else _ELSEWHERE
         self.truncated = 0
         held = identity is not None
-        parts = [(part, own) for part in model.modules() if (own := _tokenizer_of(part)) is not None]
-        self.provenance = "; ".join(filter(None, (pool_at_end(source, part, own, held=held) for part, own in parts)))
-        self._control = [ControlTokens(own, str(getattr(own, "chat_template", ""))) for _, own in parts]
+        tokenizers = ((part, _tokenizer_of(part)) for part in model.modules())
+        # The whole has the tokenizer of its first part: of those with one tokenizer the innermost comes last.
+        readers = {id(words): (part, words) for part, words in tokenizers if words is not None}.values()
+        sentences = [pool_at_end(source, part, words, held=held) for part, words in readers]
+        self.provenance = "; ".join(filter(None, sentences))
+        self._control = [ControlTokens(words, str(getattr(words, "chat_template", ""))) for _, words in readers]
         self._lock = Lock()  # a tokenizer's settings are changed by a call
         self._identity = identity
 
@@ -96,8 +99,9 @@ class Library:
             ModelError: the library fails on the sample, or the text holds a control token.
         """
         text = sample if isinstance(sample, Mapping) else sample[0]
-        for control in self._control:
-            control.refuse_in_prompt(self.source, text["text"])
+        with self._lock:
+            for control in self._control:
+                control.refuse_in_prompt(self.source, text["text"])
         features, limit = self.prepare(sample, **options), self.model.max_seq_length
         if limit is not None and "input_ids" in features and features["input_ids"].shape[-1] >= limit:
             with quiet():  # it warns of the length that is asked for

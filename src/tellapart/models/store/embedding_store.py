@@ -78,16 +78,16 @@ def _on_a_new_file(
     """Let a method be called once more if the file turns out to be damaged, on the new file in its place."""
 
     @wraps(call)
-    def call_again(store: Store, /, *given: Given.args, **named: Given.kwargs) -> Answer:
-        values: Any = [list(value) if isinstance(value, Iterator) else value for value in given]
+    def call_again(store: Store, /, *args: Given.args, **options: Given.kwargs) -> Answer:
+        values: Any = [list(value) if isinstance(value, Iterator) else value for value in args]
         connection = store._connection
         try:
-            return call(store, *values, **named)
+            return call(store, *values, **options)
         except StoreError as error:
             if store.path is None or not is_damage(error.__cause__):
                 raise
             store._replace_file(connection, error.__cause__)
-            return call(store, *values, **named)
+            return call(store, *values, **options)
 
     return call_again
 
@@ -314,9 +314,9 @@ class EmbeddingStore:
     def check_pages(self) -> None:
         """Read all of the file; one that SQLite finds damaged is replaced."""
         with self._turn, self._explain_errors():
-            found = self._connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
-            if found != b"ok":
-                raise foreign_file(found.decode(errors="replace"))
+            damage = self._connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+            if damage != b"ok":
+                raise foreign_file(damage.decode(errors="replace"))
 
     @_on_a_new_file
     def _take_over(self, other: Path) -> None:

@@ -6,10 +6,10 @@ import hashlib
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
-__all__ = ["LIBRARIES", "decoded_as", "filed_as", "library_versions", "split_filed"]
+__all__ = ["decoded_as", "filed_as", "library_versions", "split_filed"]
 
 #: The libraries of which a version may change a number.
-LIBRARIES = (
+_LIBRARIES = (
     *("numpy", "pillow", "torch", "torchvision", "open_clip_torch", "transformers", "tokenizers", "timm"),
     *("sentence-transformers", "onnxruntime", "av"),
 )
@@ -18,9 +18,9 @@ _MARK = "@libraries-"
 
 @cache
 def library_versions() -> tuple[str, ...]:
-    """Return each of `LIBRARIES` with its version."""
+    """Return each of `_LIBRARIES` with its version."""
     versions = []
-    for library in LIBRARIES:
+    for library in _LIBRARIES:
         try:
             versions.append(f"{library} {version(library)}")
         except PackageNotFoundError:

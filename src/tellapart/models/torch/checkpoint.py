@@ -204,23 +204,25 @@ def _find_state_dict(path: Path, content: object, part: str) -> Checkpoint:
     if not isinstance(content, Mapping):
         raise ModelError(f"{path} holds no state dict; it holds {type(content).__name__}")
     name = next((name for name in _NESTINGS if isinstance(content.get(name), Mapping)), "")
-    plain = _strip_wrapper(content[name] if name else content)
-    parts = dict(_list_parts(content, "", _DEPTH, set(plain)))
+    entries = _strip_wrapper(content[name] if name else content)
+    parts = dict(_list_parts(content, "", _DEPTH, set(entries)))
     if part:
         name = _choose_part(path, part, parts)
-    entries = parts[name] if part else plain
-    odd = [key for key in entries if not (isinstance(key, str) and _is_tensor(entries[key]))]
+        entries = parts[name]
+    odd = _list_odd(entries)
     if odd or not entries:
         first = f": {len(odd)} of its {len(entries)} entries are no tensors, first {odd[0]!r:.60}" if odd else ""
         fix = f"; it has weights in {join_names([*parts], 5)}: name one, as {path.name}#PART" if parts else ""
         raise ModelError(f"{path} holds no state dict{first}{fix}")
     top = name.partition(".")[0]
     beside = {key: value for key, value in content.items() if key != top} if name else {}
-    return Checkpoint(path, dict(entries), beside, name, tuple(each for each in parts if name and each != name))
+    return Checkpoint(path, dict(entries), beside, name, tuple(other for other in parts if name and other != name))
 
 
-def _is_tensor(value: object) -> bool:
-    return isinstance(value, import_torch().Tensor)
+def _list_odd(entries: Mapping[Any, Any]) -> list[Any]:
+    """Return the keys of entries that are no tensors by name."""
+    tensor = import_torch().Tensor
+    return [key for key, value in entries.items() if not (isinstance(key, str) and isinstance(value, tensor))]
 
 
 def _strip_wrapper(entries: Mapping[Any, Any]) -> Mapping[Any, Any]:
@@ -238,7 +240,7 @@ def _list_parts(content: Mapping[Any, Any], place: str, depth: int, names: set[A
         if not isinstance(key, str) or not isinstance(value, Mapping):
             continue
         entries = _strip_wrapper(value)
-        if entries and all(isinstance(name, str) and _is_tensor(entries[name]) for name in entries):
+        if entries and not _list_odd(entries):
             if _AVERAGE.search(path) or key in (*_NESTINGS, "module") or 2 * len(names & set(entries)) >= len(names):
                 yield path, entries
         else:
@@ -247,9 +249,9 @@ def _list_parts(content: Mapping[Any, Any], place: str, depth: int, names: set[A
 
 def _choose_part(path: Path, part: str, parts: Mapping[str, object]) -> str:
     """Return the path of the part that a user names: all of it, its first or last name, or `ema`."""
-    fits = [each for each in parts if each == part]
-    fits = fits or [each for each in parts if part in (each.partition(".")[0], each.rpartition(".")[2])]
-    fits = fits or [each for each in parts if part == "ema" and _AVERAGE.search(each)]
+    fits = [part] if part in parts else []
+    fits = fits or [entry for entry in parts if part in (entry.partition(".")[0], entry.rpartition(".")[2])]
+    fits = fits or [entry for entry in parts if part == "ema" and _AVERAGE.search(entry)]
     if len(fits) != 1:
         listed = join_names(fits or [*parts], 10) or "no parts, one set of weights"
         raise ModelError(f"{path} has {len(fits) or 'no'} weights named {quote(part)}; it has {listed}")
