@@ -121,8 +121,8 @@ def open_model(family: NativeFamily, name: str, where: Runtime, *, image_size: i
             f"{module.config.image_size}: image_size={module.config.image_size}"
         )
     family.fit_module(name, module, tensors)
-    module, kept = module.to(where.device, where.torch_dtype), replace(checkpoint, tensors={}, beside={})
-    return OpenedModel(family=family, module=module, path=checkpoint.path, checkpoint=kept)
+    module, checkpoint = module.to(where.device, where.torch_dtype), replace(checkpoint, tensors={}, beside={})
+    return OpenedModel(family=family, module=module, path=checkpoint.path, checkpoint=checkpoint)
 
 
 def _read_settings(checkpoint: Checkpoint, model_type: str) -> Mapping[str, Any]:

@@ -171,15 +171,15 @@ def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
         raise DataError(f"{path} cannot be written ({error.strerror or error})") from error
 
 
-def read_answers(folder: Path, study: Study, *, none: bool = False) -> list[SurveyAnswer]:
-    """Read a study's answers; with `none`, there may be none yet.
+def read_answers(folder: Path, study: Study, *, missing_ok: bool = False) -> list[SurveyAnswer]:
+    """Read a study's answers; with `missing_ok`, there may be none yet.
 
     Raises:
         DataError: there are none yet, or they are malformed.
     """
     path = folder / _ANSWERS
     if not path.is_file():
-        if none:
+        if missing_ok:
             return []
         raise DataError(f"{folder}: has no {_ANSWERS}; read them in with `tellapart annotate import`")
     answers = [check_row(SurveyAnswer, row, f"{path}:{line}") for line, row in read_jsonl(path)]

@@ -167,7 +167,7 @@ def annotate_import(
         expect_used("annotate import", f"on a {key.survey} survey", answer_list=(answer_list, None))
     allowed = read_allowed(as_path(answer_list, "answer_list")) if answer_list else frozenset()
     replies = [reply for path in as_paths(files, "files") for reply in read_replies(path, survey, key)]
-    earlier = read_answers(folder, key, none=True)
+    earlier = read_answers(folder, key, missing_ok=True)
     answers = decode_replies(survey, key, replies, allowed=allowed, partial=partial, earlier=earlier)
     to = write_answers(folder, answers)
     if records and survey.records:

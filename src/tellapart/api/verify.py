@@ -48,21 +48,21 @@ def verify(*runs: PathGiven) -> Verified:
     """
     named = as_paths(runs, "runs")
     with run_folders(named, "runs") as folders:
-        path = default_store_path()
-        with EmbeddingStore(path if path.is_file() else None) as store:
+        cache = default_store_path()
+        with EmbeddingStore(cache if cache.is_file() else None) as store:
             found = [
-                _verify_run(each, store, str(folder), str(given))
-                for given, folder in zip(named, folders, strict=True)
-                for each in find_runs(folder)
+                _verify_run(run, store, str(folder), str(path))
+                for path, folder in zip(named, folders, strict=True)
+                for run in find_runs(folder)
             ]
     return Verified(found)
 
 
-def _verify_run(run: Path, store: EmbeddingStore, folder: str, given: str) -> Verification:
+def _verify_run(run: Path, store: EmbeddingStore, folder: str, path: str) -> Verification:
     """Verify a run and its report; an archive's is named by the archive."""
     verified, report = verify_run(run, store), check_report(run)
     checks = (*verified.checks, *([report] if report else []))
-    return verified.model_copy(update={"run": f"{given}{str(run).removeprefix(folder)}", "checks": checks})
+    return verified.model_copy(update={"run": f"{path}{str(run).removeprefix(folder)}", "checks": checks})
 
 
 class Verified(Frame):

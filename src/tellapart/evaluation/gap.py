@@ -74,7 +74,7 @@ class Gaps(BaseModel, frozen=True):
 
     rows: tuple[Gap, ...]
     correlation: dict[str, float | None]
-    models: dict[str, int] = {}
+    models: dict[str, int]
 
 
 def gaps(folders: Sequence[Path]) -> Gaps:
@@ -99,9 +99,10 @@ def gaps(folders: Sequence[Path]) -> Gaps:
     for row in rows:
         sides.setdefault(row.task, []).append((row.in_domain, row.out_of_domain))
     correlation = {
-        task: pearson(*zip(*own, strict=True)) if len(own) >= FEWEST_CORRELATED else None for task, own in sides.items()
+        task: pearson(*zip(*points, strict=True)) if len(points) >= FEWEST_CORRELATED else None
+        for task, points in sides.items()
     }
-    return Gaps(rows=tuple(rows), correlation=correlation, models={task: len(own) for task, own in sides.items()})
+    return Gaps(rows=tuple(rows), correlation=correlation, models={task: len(points) for task, points in sides.items()})
 
 
 def _add_results(models: dict[str, dict[str, BenchmarkResult]], result: Result) -> None:

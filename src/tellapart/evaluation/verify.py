@@ -121,7 +121,7 @@ def _check_model(result: Result, store: EmbeddingStore) -> Check | str:
     """Check the model's name against the reference models and the store, or describe why nothing here can show it."""
     model = result.model
     references = {find_model(name, ModelOptions(seed=result.run.seed)).fingerprint: name for name in REFERENCES}
-    names = {each.fingerprint: each.name for each in store.models() if each.name} | references
+    names = {entry.fingerprint: entry.name for entry in store.models() if entry.name} | references
     name = names.get(model.fingerprint)
     # Scores from a file have its name unless the user gave another one.
     files = [Path(record.file.path).stem for record in result.benchmarks.values() if record.file is not None]
@@ -247,16 +247,16 @@ def _read_file(folder: Path, result: Result, name: str, path: Path, samples: Seq
 
 
 def _find_set(folder: Path, result: Result, name: str) -> Benchmark:
-    own, data, images = (
+    files, data, images = (
         None if located is None else find_located(located, folder)
         for located in (result.benchmarks[name].own, result.run.data, result.run.images)
     )
-    return find_again(name, own, Locations(data, images))
+    return find_again(name, files, Locations(data, images))
 
 
 def _outline(shape: tuple[int, int], samples: Sequence[Sample]) -> Outline:
-    truths = tuple(one.true for one in samples) if any(one.true for one in samples) else ()
-    ids, clusters, tags = zip(*((one.id, one.cluster, one.tags) for one in samples), strict=True)
+    truths = tuple(sample.true for sample in samples) if any(sample.true for sample in samples) else ()
+    ids, clusters, tags = zip(*((sample.id, sample.cluster, sample.tags) for sample in samples), strict=True)
     return Outline(ids, shape, clusters, tags, truths)
 
 
@@ -269,9 +269,9 @@ def _check_set(
     def conclude(fact: str, state: State, why: str = "") -> Check:
         return Check(benchmark=name, fact=fact, state=state, why=why)
 
-    def compare(fact: str, stated: object, given: object) -> Check:
-        same = stated == given
-        why = "" if same else f"recorded {quote(stated)}, and the set gives {quote(given)}"
+    def compare(fact: str, stated: object, measured: object) -> Check:
+        same = stated == measured
+        why = "" if same else f"recorded {quote(stated)}, and the set gives {quote(measured)}"
         return conclude(fact, "equal" if same else "different", why)
 
     if (ids_only := record.fingerprint.startswith(IDS_ONLY)) and record.shape is not None:
@@ -291,24 +291,24 @@ def _check_set(
     limited = len(places) < ready.available
     yield compare("published_items", record.published_items, benchmark.items if ready.unlike else None)
     yield compare("limited_from", record.limited_from, ready.available if limited else None)
-    kept = ready.task.select(ready.records, places) if limited else ready.records
-    if isinstance(kept, PairSet):
-        moved = sum(map(_differs, samples, map(Item.truth_first, kept.items)))
+    records = ready.task.select(ready.records, places) if limited else ready.records
+    if isinstance(records, PairSet):
+        moved = sum(map(_differs, samples, map(Item.truth_first, records.items)))
         why = f"{moved} of {len(samples)} items are not as the set has them" if moved else ""
         yield conclude(_SET, "different" if moved else "equal", why)
     if ids_only:
         return
     try:
-        given = ready.task.fingerprint_for(kept, ready.session)
+        fingerprint = ready.task.fingerprint_for(records, ready.session)
     except TellapartError as error:
         yield conclude("fingerprint", "cannot be checked", str(error))
         return
-    if given != record.fingerprint and ready.task.shows_videos(kept):
+    if fingerprint != record.fingerprint and ready.task.shows_videos(records):
         yield conclude("fingerprint", "cannot be checked", "the record does not have the number of frames of a video")
-    elif given != record.fingerprint and limited and not isinstance(kept, PairSet):
+    elif fingerprint != record.fingerprint and limited and not isinstance(records, PairSet):
         yield conclude("fingerprint", "cannot be checked", "the record does not show which of the set's were measured")
     else:
-        yield compare("fingerprint", record.fingerprint, given)
+        yield compare("fingerprint", record.fingerprint, fingerprint)
 
 
 def _find_places(ready: Prepared, result: Result, name: str, samples: Sequence[Sample]) -> Sequence[int]:
@@ -319,9 +319,9 @@ def _find_places(ready: Prepared, result: Result, name: str, samples: Sequence[S
     """
     if isinstance(ready.records, PairSet):
         places = {item.id: place for place, item in enumerate(ready.records.items)}
-        if lost := [one.id for one in samples if one.id not in places]:
+        if lost := [sample.id for sample in samples if sample.id not in places]:
             raise RunError(f"the set has no item {join_names(lost)}")
-        return [places[one.id] for one in samples]
+        return [places[sample.id] for sample in samples]
     if result.benchmarks[name].limited_from is None:
         return range(ready.available)
     if result.run.limit is None:
@@ -330,5 +330,5 @@ def _find_places(ready: Prepared, result: Result, name: str, samples: Sequence[S
 
 
 def _differs(sample: Sample, item: Item) -> bool:
-    known = (sample.cluster, sample.tags, sample.images or item.images, sample.texts or item.texts)
-    return known != (item.cluster, item.tags, item.images, item.texts)
+    content = (sample.cluster, sample.tags, sample.images or item.images, sample.texts or item.texts)
+    return content != (item.cluster, item.tags, item.images, item.texts)

@@ -142,16 +142,16 @@ def ranking_metrics(measured: Mapping[str, Sequence[System]], asked: Sequence[st
     Raises:
         RunError: models share no metric, have several of those asked for, or none has one of them.
     """
-    taken = {}
+    metrics = {}
     for benchmark, runs in measured.items():
         records = [run.record(benchmark) for run in runs]
         shared = [name for name in asked if all(name in record.metrics for record in records)]
         if len(shared) > 1:
             raise RunError(f"{benchmark} has {' and '.join(shared)}, and is shown by one metric; leave the others out")
-        taken[benchmark] = (*shared, *asked)[0] if asked else main_metric(first_metrics(records))
-    if unused := [name for name in asked if name not in taken.values()]:
+        metrics[benchmark] = (*shared, *asked)[0] if asked else main_metric(first_metrics(records))
+    if unused := [name for name in asked if name not in metrics.values()]:
         raise RunError(f"no model has {', '.join(unused)} of {' or '.join(measured)}; leave it out")
-    return taken
+    return metrics
 
 
 def value_of(run: System, benchmark: str, metric: str) -> Value:

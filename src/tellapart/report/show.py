@@ -116,10 +116,10 @@ def check_report(folder: Path) -> Check | None:
     try:
         stored = read_stored(folder, checked=False)
         page, lost = _draw_page(folder)
-    except TellapartError as error:
+        if page is None or page.html.encode() == path.read_bytes():
+            return None if page is None else Check(fact=REPORT)
+    except (TellapartError, OSError) as error:
         return Check(fact=REPORT, state="cannot be checked", why=str(error))
-    if page is None or page.html.encode() == path.read_bytes():
-        return None if page is None else Check(fact=REPORT)
     others = [] if stored.checksum == "right" else [f"the record's checksum is {stored.checksum}"]
     others += ["it has another number of checkpoints"] if (folder / FOLLOWED).exists() else []
     others += [
@@ -214,8 +214,8 @@ def print_runs(
         _print_tables(tag_table(own, name, by) for name, own in having or groups)
         _print_path(write())
         return
-    for name, own in groups:
-        if columns := own[0].benchmarks[name].read_as:
+    for name, results in groups:
+        if columns := results[0].benchmarks[name].read_as:
             print_lines(plain(f"{name}: {columns}"))
     _print_tables(followed_tables(folder) or ([] if every else first_tables(groups)))
     if shown := {result.model.name for _, own in groups for result in own} & _REFERENCES.keys():

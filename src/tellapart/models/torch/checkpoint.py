@@ -143,11 +143,12 @@ class _Storage:
 def split_part(name: str) -> tuple[str, str]:
     """Split `FILE#PART` into the file and the part of it that is meant, which is empty if none is named.
 
-    >>> split_part("epoch_5.pt#ema"), split_part("epoch_5.pt")
-    (('epoch_5.pt', 'ema'), ('epoch_5.pt', ''))
+    >>> split_part("epoch_5.pt#ema"), split_part("run#3/epoch_5.pt")
+    (('epoch_5.pt', 'ema'), ('run#3/epoch_5.pt', ''))
     """
     file, _, part = name.rpartition("#")
-    return (file, part) if file and part and not Path(name).expanduser().exists() else (name, "")
+    is_part = file and part and part == Path(part).name and not Path(name).expanduser().exists()
+    return (file, part) if is_part else (name, "")
 
 
 def read_checkpoint(path: Path | str, *, part: str = "", shapes_only: bool = False) -> Checkpoint:

@@ -430,12 +430,12 @@ def _read_numbers(path: Path, entry: object) -> tuple[dict[str, float], list[str
 
 def _take_numbers(path: Path, numbers: Mapping[str, float], names: Mapping[str, str]) -> dict[str, float]:
     """Return the numbers by our names; each is a share from 0 to 1, or a correlation."""
-    taken = {ours: numbers[theirs] for ours, theirs in names.items()}
-    for name, number in taken.items():
+    metrics = {ours: numbers[theirs] for ours, theirs in names.items()}
+    for name, number in metrics.items():
         if not (0 if _SHARE.search(name) else -1) <= number <= 1 + _ROUNDING:
             why = f"is {number:g}, and no share from 0 to 1; if the file holds percent, divide its numbers by 100"
             raise RunError(f"{path}: {names[name]} {why}", path=path, field=names[name], got=number)
-    return taken
+    return metrics
 
 
 def _choose_names(path: Path, numbers: Mapping[str, float], names: Mapping[str, str]) -> dict[str, str]:

@@ -179,13 +179,13 @@ def points(
 
     Source: VLUE section 5.3 and Figure 2: the mean of NLVR2 and VQA against the time of one pair.
     """
-    complete, taken = read_ranked(runs, benchmarks, metrics)
+    complete, ranked = read_ranked(runs, benchmarks, metrics)
     names = [plain(run.result.model.name) for run in complete]
     known = {plain(name): cost for name, cost in costs.of.items()}
     if missing := [name for name in names if name not in known]:
         there = ", ".join(known) or "no model"
         raise RunError(f"no {costs.what} of {', '.join(missing)}; the file has {there}: add them, by the same names")
-    values = [[value_of(run, name, metric) for name, metric in taken.items()] for run in complete]
+    values = [[value_of(run, name, metric) for name, metric in ranked.items()] for run in complete]
     scores = [100 * float(np.mean([one.value for one in own])) for own in values]
     front = pareto_front([(score, -known[name]) for score, name in zip(scores, names, strict=True)])
     return [
