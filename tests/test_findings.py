@@ -12,9 +12,12 @@ from examples.findings.frame import FOLDER, Source, make_table, points, write_pa
 from examples.findings.leaderboard import _auc_text
 from examples.findings.order_and_ties import _LAYOUTS
 from examples.findings.pages import PAGES, index_text
+from examples.findings.without_looking import _count_words, _join_clusters
 from matplotlib.figure import Figure
 
 from tellapart.benchmarks.find import find_benchmark
+from tellapart.data.item import Item
+from tellapart.data.pairset import PairSet
 from tellapart.report.plots.style import new_figure, write_picture
 
 ROOT = Path(__file__).parents[1]
@@ -102,6 +105,28 @@ def test_page_3_has_the_years_of_the_catalogue() -> None:
     text = (FOLDER / "order-and-ties.md").read_text(encoding="utf-8")
     for name, set_name, *_ in _LAYOUTS:
         assert f"| {name} | {find_benchmark(set_name).year} |" in text
+
+
+def test_page_3_names_each_set_whose_code_takes_the_first_of_tied_captions_and_puts_the_true_one_there() -> None:
+    text = (FOLDER / "order-and-ties.md").read_text(encoding="utf-8")
+    assert "| ViLMA, five files | 2024 | 3,715 | 3,715 | right |" in text
+    assert text.count("`vilma-") == 5
+
+
+def make_captions(*texts: tuple[str, str]) -> PairSet:
+    items = (Item(id=f"{k}", images=("0.png",), texts=pair, cluster=f"{k}") for k, pair in enumerate(texts))
+    return PairSet("captions", tuple(items), Path())
+
+
+def test_page_4_judges_an_item_by_a_head_that_met_none_of_its_captions() -> None:
+    joined = _join_clusters(make_captions(("a cat", "a dog"), ("a cow", "A  dog"), ("a pig", "a hen")))
+    assert joined[0] == joined[1] != joined[2]
+
+
+def test_page_4_has_a_head_that_reads_neither_capitals_nor_spare_spaces() -> None:
+    read, form = _count_words(make_captions(("A cat. ", "a  cat.")))
+    assert np.array_equal(read[0, 0], read[0, 1])
+    assert (form[0, 0] - form[0, 1])[-4:].tolist() == [1, 0, 1, 0]  # capitals, length, the first, spare spaces
 
 
 def test_page_2_names_its_number_of_coco_in_every_headline() -> None:

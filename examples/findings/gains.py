@@ -152,6 +152,8 @@ def gains(data: Path) -> Page:
             """A gain above the bound can be luck of training: the numbers collected here have no spread over seeds.""",
             """The bounds count published sets' items as independent, which makes them too small where items share
             pictures. They are of a single comparison; several ask for more.""",
+            """The outcomes on SugarCrepe are of an older copy, which has one item more in `swap_obj` than today's
+            7,511.""",
             """How often two systems disagree is taken from four CLIPs, whose pairs are related. METER and FIBER may
             disagree more, or less, and the number above the bound would change with that.""",
             """The published figures are a collection, not a sample: a new method against its baseline, or neighbours

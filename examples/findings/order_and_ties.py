@@ -76,6 +76,10 @@ _LAYOUTS = (
 )
 
 
+#: The catalogue's note of code that takes the first of tied captions, in files in which that is the true one.
+_FIRST_IS_TRUE = "and that is the caption"
+
+
 class _Part(NamedTuple):
     name: str
     items: int
@@ -147,8 +151,8 @@ def order_and_ties(data: Path) -> Page:
         f"""**A constant model.** It scores every caption alike, so that chance is all that it deserves. By the rules
         that the catalogue notes of each set's code, `>=`, `argmax` or `argsort` with the true caption first gives it
         {percent(1, 0)} percent on {len(always)} of the {sum(map(len, groups.values()))} sets of pairs in the
-        catalogue ({join_words([f"`{name}`" for name in always])}). Elsewhere the layout of the file decides, once
-        somebody scores it with `argmax` over one image's captions:""",
+        catalogue ({join_words([f"`{name}`" for name in always])}). The layout of a file has the same effect on any
+        set, once somebody scores it with `argmax` over one image's captions:""",
         make_table(
             [
                 "set",
@@ -178,8 +182,9 @@ def order_and_ties(data: Path) -> Page:
         numbers=numbers,
         method="Orders: `tellapart.metrics.order_bias`, `paired_difference` and `paired_permutation` with the image as "
         "the cluster, 95 % intervals, Holm over the parts. Ties: `text_score`, `image_score` and `group_score` of "
-        "`break_ties`. Layouts: counted in the files; the true caption is first if its field comes before that of the "
-        "false one (in CameraBench: if it is the first of `texts`).",
+        "`break_ties`. Layouts: counted in all rows of the files, of VALSE and ViLMA also in those that people did not "
+        "confirm; the true caption is first if its field comes before that of the false one (in CameraBench: if it is "
+        "the first of `texts`).",
         sources=(ANSWERS, SCORES, *(source for _, _, source, _, _ in _LAYOUTS)),
         limits=(
             """One model, of 2023, asked one prompt, once in each order. The answers do not separate an effect of the
@@ -307,7 +312,7 @@ def _constant_by_rule() -> tuple[list[str], dict[str, list[str]]]:
         if one.task != "pairs" or one.shape is None:
             continue
         groups.setdefault(one.tie_rule, []).append(name)
-        if one.tie_rule == "right":
+        if one.tie_rule == "right" or one.ties.endswith(_FIRST_IS_TRUE):
             metric = headline({metric.name for metric in defined_for(one.shape, "similarity", one.true)})[-1]
             broken = break_ties(np.zeros((1, *one.shape), np.float32), one.tie_rule, one.true)
             assert METRICS[metric].per_item(broken).mean() == 1, name

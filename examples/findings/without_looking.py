@@ -5,13 +5,15 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from examples.clip_zoo_board.build import names_of
 from examples.clip_zoo_board.columns import COLUMNS
@@ -55,18 +57,26 @@ _SOURCES = (
     Source("vlue/vqa_vlue_test.json", "not stated; counts alone", "github.com/MichaelZhouwang/VLUE"),
     RESULTS,
 )
+_HEADS = ("items", "words (95 %)", "and form", "language model", "CLIP ViT-B/32", "checkpoints below words")
 _CLIP, _NEGCLIP = ("ViT-B-32", "openai"), ("NegCLIP", "coco-ft")
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A set, or a part of one: right without the picture, by words that were learnt from its other items."""
+    """A set, or a part of one: right without the picture, by words that were learnt from its other items.
+
+    Attributes:
+        words, interval: by captions as CLIP reads them.
+        form, form_interval: by captions as they stand in the file, with capitals and spare spaces.
+    """
 
     name: str
     part: str
     items: int
     words: float
     interval: Interval
+    form: float
+    form_interval: Interval
     language: float | None = None
     clip: float | None = None
     negclip: float | None = None
@@ -88,29 +98,33 @@ def without_looking(data: Path) -> Page:
     explained = _explain_gain(parts["sugarcrepe"][1:])
     audited = sets | _read_squares(data)
     answer = f"""A text-only classifier, learnt from SugarCrepe's other items, reaches at least
-        {percent(sugarcrepe.words)} percent ({bounds(sugarcrepe.interval.low, sugarcrepe.interval.high)}) without a
-        picture, more than {sugarcrepe.below} of {len(zoo)} published checkpoints of CLIP and its
-        kin, not fitted to the set, reach with one; on each of the {len(wholes)} sets with one picture and two
-        captions it reaches at least {percent(min(one.words for one in wholes))} percent."""
+        {percent(sugarcrepe.form)} percent ({bounds(sugarcrepe.form_interval.low, sugarcrepe.form_interval.high)})
+        without a picture, and {percent(sugarcrepe.words)} ({bounds(sugarcrepe.interval.low, sugarcrepe.interval.high)})
+        without capitals and spare spaces, which CLIP does not read: more than {sugarcrepe.below} of {len(zoo)}
+        published checkpoints of CLIP and its kin, not fitted to the set, reach with one; on each of the {len(wholes)}
+        sets with one picture and two captions it reaches at least {percent(min(one.form for one in wholes))}
+        percent."""
     zooed = [one for found in parts.values() for one in found[1:] if one.below is not None]
     beaten = [one for one in zooed if one.clip is not None and (one.interval.low or 0) > one.clip]
     numbers = (
         """Each set asks which of two captions is true of one picture, so that chance is 50 percent. *Words* is a linear
-        head on the difference of two captions: the counts of the 256 commonest words and marks, capitals and length.
-        Each item is judged by a head that saw no item of its cluster, usually its picture. *Language model* is one of
-        15 million weights that read children's stories, and chooses the likelier caption. Neither sees a picture, and a
-        larger text-only classifier could reach more.""",
+        head on the difference of two captions: the counts of the 256 commonest words and marks, and length, in small
+        letters and with single spaces, as CLIP's tokenizer reads them. *And form* adds capitals, a capital at the start
+        and spare spaces, as they stand in the file. Each item is judged by a head that saw no item of its cluster,
+        usually its picture, and none with one of its captions. *Language model* is one of 15 million weights that read
+        children's stories, and chooses the likelier caption. None sees a picture, and a larger text-only classifier
+        could reach more.""",
         make_table(
-            ["set", "items", "words (95 %)", "language model", "CLIP ViT-B/32", "checkpoints below words"],
-            "l|r|r|r|r|r",
+            ["set", *_HEADS],
+            "l|r|r|r|r|r|r",
             [_row(one, len(zoo), name=one.name) for one in wholes],
         ),
         f"""On {len(beaten)} of {len(zooed)} parts of SugarCrepe and VALSE the interval of words alone lies above CLIP
         ViT-B/32's published number ({join_words([f"`{one.part}`" for one in beaten])}). CLIP's number is of the same
         items and has no interval here. These parts, and the others on which words reach more than 60 percent:""",
         make_table(
-            ["part", "items", "words (95 %)", "language model", "CLIP ViT-B/32", "checkpoints below words"],
-            "l|r|r|r|r|r",
+            ["part", *_HEADS],
+            "l|r|r|r|r|r|r",
             [_row(one, len(zoo), name=f"{one.name}: {one.part}") for one in zooed if one in beaten or one.words > 0.6],
         ),
         f"""**Gains.** NegCLIP's published gain over CLIP on SugarCrepe lies, by parts, {percent(explained, 0)} percent
@@ -118,7 +132,14 @@ def without_looking(data: Path) -> Page:
         a better reader of words could reach more.""",
         "**Other findings of the audit**, of captions alone (shares in percent of items):",
         make_table(
-            ["set", "items", "same caption twice", "captions of another cluster", "same words, other order", "longer"],
+            [
+                "set",
+                "items",
+                "same caption twice",
+                "all captions in another cluster",
+                "same words, other order",
+                "longer",
+            ],
             "l|r|r|r|r|r",
             [_audit_row(name, pairs) for name, pairs in audited.items()],
         ),
@@ -136,7 +157,8 @@ def without_looking(data: Path) -> Page:
         alt="Right without a picture, by words alone, and CLIP's published accuracy, on sets and their parts",
         numbers=numbers,
         method=f"""Words: `word_counts` and `held_out` of the audit (five folds), of each caption's counts less the
-        other's, with intervals over clusters; the audit judges each caption alone, and reaches less on each set. The
+        other's, with intervals over clusters; clusters that share a caption are one here. The audit judges each caption
+        alone, as it stands, and joins no clusters. The
         language model's numbers are of `docs/baselines.json` ({_LANGUAGE_MODEL}). Published numbers are vl_compo's. Of
         SugarCrepe++ the first true caption is used, of ViLMA the first foil. The rest: `caption_duplicates`,
         `bag_of_words`, `length_gaps`, `lost_captions`, `mixed_scripts`, `torn_sides`, `truth_first`; `tellapart audit`
@@ -150,8 +172,7 @@ def without_looking(data: Path) -> Page:
             captions made by the same process may have.""",
             """Sets of two pictures and two captions (BiVLC, COCO-Counterfactuals, COLA, Winoground) give a method
             without eyes nothing: both captions are true once.""",
-            """Captions repeat in other clusters (the table has how often), so the head meets some of them before. The
-            interval covers the draw of clusters, not of the heads: it is of this head, not of the best one.""",
+            """The interval covers the draw of clusters, not of the heads: it is of this head, not of the best one.""",
             "ViLMA's items are not restricted to those that people confirmed, and only five of its files are read.",
         ),
         data=data,
@@ -210,38 +231,64 @@ def _make_pairs(name: str, rows: Any) -> PairSet:
 
 def _measure_words(name: str, pairs: PairSet, zoo: list[dict[str, str]], baselines: dict[str, Any]) -> list[_Part]:
     """Measure the set first, then its parts."""
-    clusters = [item.cluster for item in pairs.items]
-    counts = word_counts([item.texts for item in pairs.items]).features
-    right = in_order(held_out(counts - counts[:, ::-1], clusters))
+    clusters = _join_clusters(pairs)
+    heads = [in_order(held_out(found - found[:, ::-1], clusters)) for found in _count_words(pairs)]
     tag = _CATALOGUE[name][1] if name in _CATALOGUE else "part"
     values = np.array([item.tags[tag] for item in pairs.items])
     models = baselines[name]["models"] if name in _CATALOGUE else {}
     spoken = models.get(_LANGUAGE_MODEL, {})
     language = spoken["choice_score"]["value"] if "choice_score" in spoken else None
-    found = [_describe(name, "", right, clusters, language, _zoo_values(name, "", zoo))]
+    found = [_describe(name, "", heads, clusters, language, _zoo_values(name, "", zoo))]
     for value in np.unique(values):
         own = values == value
         spoken_part = spoken.get("by", {}).get(tag, {}).get(value, {}).get("value") if language is not None else None
         kept = [cluster for cluster, inside in zip(clusters, own, strict=True) if inside]
-        found.append(_describe(name, str(value), right[own], kept, spoken_part, _zoo_values(name, str(value), zoo)))
+        inside_heads = [right[own] for right in heads]
+        found.append(_describe(name, str(value), inside_heads, kept, spoken_part, _zoo_values(name, str(value), zoo)))
     return found
+
+
+def _join_clusters(pairs: PairSet) -> list[str]:
+    """Return each item's cluster, after clusters with a caption in common are joined: no head has met its captions."""
+    named = [
+        (k, name)
+        for k, item in enumerate(pairs.items)
+        for name in (("cluster", item.cluster), *(("text", " ".join(text.lower().split())) for text in item.texts))
+    ]
+    nodes = {name: len(pairs) + k for k, name in enumerate(dict.fromkeys(name for _, name in named))}
+    ends = [k for k, _ in named], [nodes[name] for _, name in named]
+    size = len(pairs) + len(nodes)
+    graph = coo_array((np.ones(len(named)), ends), shape=(size, size))
+    return [f"{label}" for label in connected_components(graph, directed=False)[1][: len(pairs)]]
+
+
+def _count_words(pairs: PairSet) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return features `(item, text, dimensions)` of captions as CLIP's tokenizer reads them, and with their form."""
+    single = [[" ".join(text.split()) for text in item.texts] for item in pairs.items]
+    read = word_counts([[text.lower() for text in row] for row in single]).features
+    form = [
+        [(text[:1].isupper(), len(stands) - len(text)) for text, stands in zip(row, item.texts, strict=True)]
+        for row, item in zip(single, pairs.items, strict=True)
+    ]
+    return read, np.concatenate([word_counts(single).features, np.array(form, np.float64)], axis=2)
 
 
 def _describe(
     name: str,
     part: str,
-    right: NDArray[np.float64],
+    heads: Sequence[NDArray[np.float64]],
     clusters: Sequence[str],
     language: float | None,
     published: dict[str, float] | None,
 ) -> _Part:
-    words = float(right.mean())
-    interval = interval_for(right, clusters, binary=is_binary(right), bounds=(0.0, 1.0))
+    words, form = (float(right.mean()) for right in heads)
+    intervals = [interval_for(right, clusters, binary=is_binary(right), bounds=(0.0, 1.0)) for right in heads]
+    one = _Part(name, part, len(clusters), words, intervals[0], form, intervals[1], language)
     if published is None:
-        return _Part(name, part, len(right), words, interval, language)
+        return one
     values = np.array([*published.values()])
     clip, negclip = published[" ".join(_CLIP)], published[" ".join(_NEGCLIP)]
-    return _Part(name, part, len(right), words, interval, language, clip, negclip, int((values < words).sum()))
+    return replace(one, clip=clip, negclip=negclip, below=int((values < words).sum()))
 
 
 def _read_zoo(data: Path) -> list[dict[str, str]]:
@@ -278,6 +325,7 @@ def _row(one: _Part, checkpoints: int, *, name: str) -> list[str]:
         name,
         f"{one.items:,}",
         f"{percent(one.words)} ({bounds(one.interval.low, one.interval.high)})",
+        percent(one.form),
         "" if one.language is None else percent(one.language),
         "" if one.clip is None else percent(one.clip),
         "" if one.below is None else f"{one.below} of {checkpoints}",
