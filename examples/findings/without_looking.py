@@ -262,7 +262,7 @@ def _join_clusters(pairs: PairSet) -> list[str]:
     return [f"{label}" for label in connected_components(graph, directed=False)[1][: len(pairs)]]
 
 
-def _count_words(pairs: PairSet) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _count_words(pairs: PairSet) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
     """Return features `(item, text, dimensions)` of captions as CLIP's tokenizer reads them, and with their form."""
     single = [[" ".join(text.split()) for text in item.texts] for item in pairs.items]
     read = word_counts([[text.lower() for text in row] for row in single]).features
