@@ -13,7 +13,11 @@ from tellapart.records.timing_record import Machine
 
 __all__ = ["device_peak", "forget_device_peak", "resident_memory", "this_machine", "versions"]
 
-_VERSIONS = ("tellapart", "numpy", "pillow", "onnxruntime", "tokenizers", "torch", "transformers", "open_clip_torch")
+#: The libraries of which a version may change a number that a model puts out.
+_LIBRARIES = (
+    *("numpy", "pillow", "onnxruntime", "tokenizers", "torch", "transformers", "open_clip_torch"),
+    *("torchvision", "timm", "sentence-transformers", "av"),
+)
 
 
 def this_machine(device: str) -> Machine:
@@ -41,7 +45,7 @@ def _processor_name() -> str:
 def versions() -> dict[str, str]:
     """Return the versions of Python and of those packages that can change numbers, if they are installed."""
     installed = {"python": platform.python_version()}
-    for name in _VERSIONS:
+    for name in ("tellapart", *_LIBRARIES):
         with suppress(PackageNotFoundError):
             installed[name] = version(name)
     return installed

@@ -4,28 +4,18 @@ from __future__ import annotations
 
 import hashlib
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+
+from tellapart.records.machine import versions
 
 __all__ = ["decoded_as", "filed_as", "library_versions", "split_filed"]
 
-#: The libraries of which a version may change a number.
-_LIBRARIES = (
-    *("numpy", "pillow", "torch", "torchvision", "open_clip_torch", "transformers", "tokenizers", "timm"),
-    *("sentence-transformers", "onnxruntime", "av"),
-)
 _MARK = "@libraries-"
 
 
 @cache
 def library_versions() -> tuple[str, ...]:
-    """Return each of `_LIBRARIES` with its version."""
-    versions = []
-    for library in _LIBRARIES:
-        try:
-            versions.append(f"{library} {version(library)}")
-        except PackageNotFoundError:
-            versions.append(f"{library} not installed")
-    return tuple(versions)
+    """Return each installed library that may change a number, with its version."""
+    return tuple(f"{name} {version}" for name, version in versions().items() if name not in {"python", "tellapart"})
 
 
 @cache
