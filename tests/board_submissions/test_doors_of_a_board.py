@@ -50,6 +50,10 @@ ALIKE += [
     "an Oracle",
     "Bag of words, 2",
     "\U0001d5db\u03c5man CLIP",
+    "CLIPHuman",
+    "1Human",
+    "human1",
+    "Oracle 1",
 ]
 MIXED = ["CLI\u0420-large", "\u0415va-CLIP", "sig\u03bfip", "B\u03b2"]
 PLAIN = [
@@ -60,6 +64,7 @@ PLAIN = [
     "na\u00efve-CLIP",
     "Humboldt-CLIP (8 experts)",
     "randomised blinds, constants",
+    "Humanity-1B",
 ]
 
 

@@ -179,19 +179,31 @@ def _find_reserved(name: str) -> str:
     >>> [_find_reserved(name) for name in ("Human (experts)", "\u029c\u1d1c\u1d0d\u1d00\u0274", "r a n d o m", "humus")]
     ['human', 'human', 'random', '']
     """
-    words = _words_of(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name))  # HumanExperts
-    joined = {"".join(words[start:end]) for start in range(len(words)) for end in range(start + 1, len(words) + 1)}
+    parted = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", name)  # HumanExperts, CLIPHuman
+    joined = {
+        "".join(words[start:end])
+        for words in _read_words(parted)
+        for start in range(len(words))
+        for end in range(start + 1, len(words) + 1)
+    }
     people = (word for word in _PEOPLE if "".join(_words_of(word)) in joined)
-    rest = _words_of(re.sub(r"\(.*?\)", "", name))
-    bare = {"".join(rest), "".join(word for word in rest if word not in _ARTICLES)}
+    readings = _read_words(re.sub(r"\(.*?\)", "", name))
+    bare = {
+        "".join(word for word in words if word not in left_out) for words in readings for left_out in ((), _ARTICLES)
+    }
     models = (model for model in REFERENCES if "".join(_words_of(model)) in bare)
     return next(chain(people, models), "")
 
 
+def _read_words(name: str) -> tuple[list[str], list[str]]:
+    """Return the words of a name with digits as the letters that they look like, and with digits between words."""
+    return _words_of(name), _words_of(re.sub(r"\d", " ", name))
+
+
 def _words_of(name: str) -> list[str]:
     """Return the words of a name, each letter and digit as the small Latin letter that it looks like (UTS 39)."""
-    shown = unicodedata.normalize("NFKD", skeleton_key(name, digit_policy="tr39")).translate(_ALIKE)
-    bare = "".join(letter for letter in shown if unicodedata.category(letter)[0] != "M")
+    shape = unicodedata.normalize("NFKD", skeleton_key(name, digit_policy="tr39")).translate(_ALIKE)
+    bare = "".join(letter for letter in shape if unicodedata.category(letter)[0] != "M")
     return re.findall(r"[^\W\d_]+", bare.replace("rn", "m").replace("cl", "d"))
 
 
