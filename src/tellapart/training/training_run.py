@@ -27,8 +27,8 @@ from tellapart.records.run_folder import write_text_file
 from tellapart.training.checkpoint import TrainingState, Weights, copy_weights, replace_folder, weights_of
 from tellapart.training.config import DataConfig, ReportConfig, TrainConfig
 from tellapart.training.data.augmentation import warn_of_flips
-from tellapart.training.data.duplicates import Duplicates, count_duplicates, hash_pictures
-from tellapart.training.data.leaks import Leak, find_leaks, refuse_leaks
+from tellapart.training.data.duplicates import Duplicates, count_duplicates
+from tellapart.training.data.leaks import Leak, PictureHashes, find_leaks, hash_pictures, refuse_leaks
 from tellapart.training.data.rows import TrainingRows, read_rows
 from tellapart.training.data.sources import build_recipes, data_folder, find_sources
 from tellapart.training.data.validation import left_over, metric_of, validation_set
@@ -128,7 +128,13 @@ def run_training(
     ranks.first(lambda: build_recipes(config.data, home, progress))
     with ranks.together():
         rows = read_sources(config.data, home)
-    hashes = ranks.first(lambda: hash_pictures(rows, progress))
+    pictures: list[PictureHashes] = []  # of the first rank, which looks for leaks by them
+
+    def hash_rows() -> dict[Path, str]:
+        pictures.append(hash_pictures(rows, progress))
+        return pictures[0].by_file()
+
+    hashes = ranks.first(hash_rows)
     with ranks.together():
         rows, validation = choose_validation(config, home, rows.with_pictures(hashes))
         trainable, facts = open_start(name, config.start_settings())
@@ -139,7 +145,7 @@ def run_training(
         """Check for leaks and claim the run's folder, before any rank trains."""
         reported = config.report.benchmarks
         named = [] if config.data.validation is None else [resolve_name(config.data.validation, home)]
-        leaks = find_leaks(rows, [*reported, *named], progress, data_locations(config.data, home))
+        leaks = find_leaks(rows, [*reported, *named], progress, data_locations(config.data, home), pictures.pop())
         leaks, shared = leaks[: len(reported)], next(iter(leaks[len(reported) :]), None)
         if not allow_leak:
             refuse_leaks(leaks)

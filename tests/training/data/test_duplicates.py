@@ -20,7 +20,8 @@ from facts import raises
 from tellapart.errors import DataError
 from tellapart.training.config import TrainConfig
 from tellapart.training.data.clusters import join_clusters
-from tellapart.training.data.duplicates import TextIds, count_duplicates, hash_pictures
+from tellapart.training.data.duplicates import TextIds, count_duplicates
+from tellapart.training.data.leaks import hash_pictures
 from tellapart.training.data.rows import TrainingRow, TrainingRows, read_rows
 from tellapart.training.encoders.fusion_encoder import open_fusion
 from tellapart.training.encoders.load_start import draw_start
@@ -103,10 +104,10 @@ def test_a_picture_is_its_pixels_whatever_its_file(tmp_path: Path) -> None:
     files = pictures(tmp_path / "p")
     seen: list[tuple[str, int, int]] = []
     plain = TrainingRows(tuple(TrainingRow(path, "a") for path in files.values()))
-    rows = plain.with_pictures(hash_pictures(plain, lambda *each: seen.append(each)))
+    rows = plain.with_pictures(hash_pictures(plain, lambda *each: seen.append(each)).by_file())
     assert plain.image_ids.tolist() == [0, 1, 2, 3, 4]
     assert rows.image_ids.tolist() == [0, 0, 0, 1, 2]
-    assert seen[-1] == ("training pictures", 5, 5)
+    assert seen[-1] == ("training images", 5, 5)
     assert rows.fingerprint == plain.fingerprint and rows.with_pictures({}) == plain
 
 
@@ -153,7 +154,7 @@ def test_copies_lie_on_one_side_of_the_share(tmp_path: Path) -> None:
     for share in (0.3, 0.5, 0.7):
         settings = config(tmp_path, data={"train": ["rows.jsonl"], "share": share})
         rows = read_rows(["rows.jsonl"], tmp_path)
-        hashes = hash_pictures(rows)
+        hashes = hash_pictures(rows).by_file()
         trained, validation = choose_validation(settings, tmp_path, rows.with_pictures(hashes))
         assert validation is not None
         chosen = {hashes[Path("/") / image] for item in validation.items for image in item.images}

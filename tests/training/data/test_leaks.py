@@ -13,7 +13,7 @@ from PIL import Image
 from facts import raises
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.errors import DataError
-from tellapart.training.data.leaks import Leak, find_leaks, refuse_leaks
+from tellapart.training.data.leaks import Leak, find_leaks, hash_pictures, refuse_leaks
 from tellapart.training.data.rows import TrainingRow, TrainingRows
 
 
@@ -62,6 +62,16 @@ def test_what_shares_nothing_is_let_through_and_all_benchmarks_are_looked_at(tmp
     refuse_leaks(result)
     assert ("training images", 2, 2) in seen
     assert find_leaks(own, []) == []
+
+
+@pytest.mark.slow
+def test_hashes_of_more_pictures_serve_for_some_and_no_file_is_read_again(tmp_path: Path) -> None:
+    more = rows(tmp_path, c_png=noise(3), a_png=pictures(1)[0])
+    hashes = hash_pictures(more)
+    for row in more.rows:
+        row.image.unlink()
+    leaks = find_leaks(more.select([1]), ["demo"], hashes=hashes)
+    assert [(leak.same, leak.alike) for leak in leaks] == [(("a.png",), ())]
 
 
 def test_an_image_that_cannot_be_read_is_named(tmp_path: Path) -> None:

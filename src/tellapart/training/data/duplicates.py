@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from tellapart.data.images import pixel_hash
-from tellapart.data.progress import Progress
 from tellapart.models.protocols import Bounded
 from tellapart.training.data.rows import TrainingRows
 
-__all__ = ["Duplicates", "TextIds", "count_duplicates", "hash_pictures"]
+__all__ = ["Duplicates", "TextIds", "count_duplicates"]
 
 #: Texts that are tokenised at a time, and whose numbers are kept.
 _BLOCK, _KEPT = 4096, 1 << 22
-
-_THREADS = 4
 
 
 class TextIds:
@@ -56,23 +51,6 @@ class TextIds:
 def _hash_tokens(ids: Sequence[int]) -> int:
     digest = hashlib.sha256(np.asarray(ids, np.int64).tobytes()).digest()
     return int.from_bytes(digest[:8], "little", signed=True)
-
-
-def hash_pictures(rows: TrainingRows, progress: Progress | None = None) -> dict[Path, str]:
-    """Return for each image file the hash of its pixels.
-
-    Raises:
-        DataError: an image cannot be read.
-    """
-    first = {row.image: number for number, row in reversed(list(enumerate(rows.rows)))}
-    hashes: dict[Path, str] = {}
-    with ThreadPoolExecutor(_THREADS) as pool:
-        values = pool.map(lambda number: pixel_hash(rows.pixels(number)), first.values())
-        for done, (path, value) in enumerate(zip(first, values, strict=True), start=1):
-            hashes[path] = value
-            if progress is not None:
-                progress("training pictures", done, len(first))
-    return hashes
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +108,9 @@ def count_duplicates(rows: TrainingRows, reader: Bounded) -> Duplicates:
         rows: of training, with the hashes of their pictures.
         reader: shows the tokens of a text.
     """
-    number, pictures = TextIds(reader), rows.image_ids.tolist()
-    captions = number([row.caption for row in rows.rows])
     texts = list(dict.fromkeys(text for row in rows.rows for text in (row.caption, *row.negatives)))
+    numbers = dict(zip(texts, TextIds(reader)(texts), strict=True))
+    captions, pictures = [numbers[row.caption] for row in rows.rows], rows.image_ids.tolist()
     cut = {text for k in range(0, len(texts), _BLOCK) for text, lost in _cut_of(reader, texts[k : k + _BLOCK]) if lost}
     showing: dict[int, set[int]] = {}  # the pictures of each caption, and the captions and files of each picture
     of_picture: dict[int, set[int]] = {}
@@ -144,12 +122,12 @@ def count_duplicates(rows: TrainingRows, reader: Bounded) -> Duplicates:
         files.setdefault(picture, set()).add(row.image)
         written.setdefault(caption, set()).add(row.caption)
     foils = sum(
-        foil in of_picture[picture]
+        numbers[foil] in of_picture[picture]
         for row, picture in zip(rows.rows, pictures, strict=True)
-        for foil in number(row.negatives)
+        for foil in row.negatives
     )
-    frequent = max(captions, key=lambda caption: len(showing[caption]))
-    many = max(pictures, key=lambda picture: len(of_picture[picture]))
+    widest = max(captions, key=lambda caption: len(showing[caption]))
+    fullest = max(pictures, key=lambda picture: len(of_picture[picture]))
     return Duplicates(
         captions=sum(len(showing[caption]) > 1 for caption in captions),
         pictures=sum(len(files[picture]) > 1 for picture in pictures),
@@ -157,9 +135,9 @@ def count_duplicates(rows: TrainingRows, reader: Bounded) -> Duplicates:
         cut=len(cut),
         texts=len(texts),
         merged=sum(len(written[c]) > 1 and row.caption in cut for row, c in zip(rows.rows, captions, strict=True)),
-        caption=(rows.rows[captions.index(frequent)].caption, len(showing[frequent])),
-        picture=(rows.rows[pictures.index(many)].image.name, len(of_picture[many])),
-        middle=int(np.median([len(each) for each in of_picture.values()])),
+        caption=(rows.rows[captions.index(widest)].caption, len(showing[widest])),
+        picture=(rows.rows[pictures.index(fullest)].image.name, len(of_picture[fullest])),
+        middle=int(np.median(list(map(len, of_picture.values())))),
     )
 
 

@@ -20,7 +20,7 @@ from tellapart.errors import DataError
 from tellapart.tasks.registry import find_task
 from tellapart.training.data.rows import TrainingRows
 
-__all__ = ["Leak", "find_leaks", "refuse_leaks"]
+__all__ = ["Leak", "PictureHashes", "find_leaks", "hash_pictures", "refuse_leaks"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +51,44 @@ class Leak:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Hashed:
+class PictureHashes:
+    """Hashes of pictures by their names: of the pixels, and perceptual ones."""
+
     names: tuple[str, ...]
     pixels: tuple[str, ...]
     prints: ImageHashes
 
+    def by_file(self) -> dict[Path, str]:
+        """Return the hash of the pixels of each file."""
+        return dict(zip(map(Path, self.names), self.pixels, strict=True))
+
+    def select(self, names: Sequence[str]) -> PictureHashes:
+        """Return the hashes of some of the pictures."""
+        places = {name: place for place, name in enumerate(self.names)}
+        rows = [places[name] for name in names]
+        prints = ImageHashes(self.prints.hashes[rows], self.prints.thumbnails[rows])
+        return PictureHashes(tuple(names), tuple(self.pixels[row] for row in rows), prints)
+
+
+def hash_pictures(rows: TrainingRows, progress: Progress | None = None) -> PictureHashes:
+    """Return the hashes of the rows' image files, each of which is decoded once.
+
+    Raises:
+        DataError: an image cannot be read.
+    """
+    return _hash_images(_list_files(rows), lambda name: read_whole(Path(name)), "training images", progress)
+
+
+def _list_files(rows: TrainingRows) -> list[str]:
+    return list(dict.fromkeys(str(row.image) for row in rows.rows))
+
 
 def find_leaks(
-    rows: TrainingRows, benchmarks: Sequence[str], progress: Progress | None = None, place: Locations | None = None
+    rows: TrainingRows,
+    benchmarks: Sequence[str],
+    progress: Progress | None = None,
+    place: Locations | None = None,
+    hashes: PictureHashes | None = None,
 ) -> list[Leak]:
     """Compare every training image with every picture of the benchmarks, by pixels and by perceptual hash.
 
@@ -67,6 +97,7 @@ def find_leaks(
         benchmarks: names of sets and tasks.
         progress: called with how far it is.
         place: folders of the files, and whether images may lie outside of their set's folder.
+        hashes: of these rows' pictures and any others; if None, each picture is decoded for them.
 
     Raises:
         DataError: an image cannot be read.
@@ -79,8 +110,7 @@ def find_leaks(
     """
     if not benchmarks:
         return []
-    paths = list(dict.fromkeys(row.image for row in rows.rows))
-    ours = _hash_images([str(path) for path in paths], lambda name: read_whole(Path(name)), "training images", progress)
+    ours = hash_pictures(rows, progress) if hashes is None else hashes.select(_list_files(rows))
     leaks = []
     for name in benchmarks:
         benchmark = find_benchmark(name, place)
@@ -120,7 +150,7 @@ def refuse_leaks(leaks: Sequence[Leak]) -> None:
 
 def _hash_images(
     names: Sequence[str], read: Callable[[str], bytes], stage: str, progress: Progress | None, threads: int = 4
-) -> _Hashed:
+) -> PictureHashes:
     def hash_one(name: str) -> tuple[str, int, NDArray[np.uint8]]:
         try:
             pixels = decode(read(name), name)
@@ -135,10 +165,10 @@ def _hash_images(
             if progress is not None:
                 progress(stage, done, len(names))
     looks = gather_hashes([(value, small) for _, value, small in hashes])
-    return _Hashed(tuple(names), tuple(value for value, _, _ in hashes), looks)
+    return PictureHashes(tuple(names), tuple(value for value, _, _ in hashes), looks)
 
 
-def _hit_names(hashed: _Hashed, hit: NDArray[np.bool_]) -> tuple[str, ...]:
+def _hit_names(hashed: PictureHashes, hit: NDArray[np.bool_]) -> tuple[str, ...]:
     return tuple(Path(name).name for name, yes in zip(hashed.names, hit, strict=True) if yes)
 
 

@@ -205,9 +205,10 @@ class _Rehearsal:
         numbers, begun, compared = range(min(len(rows), _HASHED)), time.perf_counter(), 0
         _ = rows.select(numbers).fingerprint  # the run hashes all images
         self.parts["reading"] += (time.perf_counter() - begun) * len(rows) / len(numbers)
-        self.parts["reading"] += pace * len({row.image for row in rows.rows})  # and decodes them
         with problems.collect():
             compared = self._compare_images(rows, pace)
+        if not compared:  # else the comparison's time has that of decoding
+            self.parts["reading"] += pace * len({row.image for row in rows.rows})
         images, items = len(set(rows.image_ids.tolist())), None if validation is None else len(validation)
         return rows, validation, DataPlan(len(rows), images, decoded, compared, tuple(bad), items, metric)
 
@@ -277,7 +278,7 @@ class _Rehearsal:
                 f"data.train: {captions:,} different captions are of one picture ({picture}), and half of the pictures "
                 f"have {duplicates.middle} at most: is it a placeholder of missing ones? Leave its rows out"
             )
-        if showing > pictures / 2:
+        if showing > max(1, pictures / 2):
             self.problems.add(
                 f"data.train: {quote(caption)} is the caption of {showing:,} of {pictures:,} pictures, which it cannot "
                 "tell apart; name what differs, or leave these rows out"
