@@ -168,8 +168,10 @@ def test_units_are_drawn_with_their_foils_and_a_gradient_cache_changes_no_number
     assert {pair for one in pairs for pair in one[2:]} == set(read.rows[0].units)
     assert {one[0] == one[1] for one in pairs} == {True, False}
     texts = torch.arange(12.0)[:, None]  # two captions, two false ones, and two units of each with their foils
-    batch = step._make_batch(drawn[0], Encoded(torch.zeros(2, 1), texts, torch.tensor(1.0), None), 0)
-    assert batch.units is not None
+    words = [f"cat {number}" for number in range(11)] + ["cat 4"]  # the last foil has the tokens of the first unit
+    batch = step._make_batch(drawn[0], Encoded(torch.zeros(2, 1), texts, torch.tensor(1.0), None), words, 0)
+    assert batch.units is not None and batch.unit_ids is not None
+    assert batch.unit_ids[1, 1, 1] == batch.unit_ids[0, 0, 0] and len(batch.unit_ids.unique()) == 7
     assert batch.units[..., 0].tolist() == [[[4, 5], [6, 7]], [[8, 9], [10, 11]]]
     with raises(DataError, "loss", "'cs-clip'", "0"):
         run_training(config(tmp_path, loss={"name": "cs-clip"}), tmp_path, tmp_path / "none")
