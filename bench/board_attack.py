@@ -294,21 +294,21 @@ def time_labels(folder: Path, items: int) -> dict[str, object]:
         "targets": TARGETS,
         "private": sum(not hidden.public[target] for target in targets),
         "by_chance": round(float(np.quantile(drawn, 0.99)), 3),
-        **{f"best_split_{name}": round(best_split(own, labels), 3) for name, own in times.items()},
-        **{f"{name}_seconds": [round(min(own), 4), round(max(own), 4)] for name, own in times.items()},
+        **{f"best_split_{name}": round(best_split(seconds, labels), 3) for name, seconds in times.items()},
+        **{f"{name}_seconds": [round(min(seconds), 4), round(max(seconds), 4)] for name, seconds in times.items()},
     }
 
 
 def attack_clock(folder: Path) -> dict[str, object]:
     """Attack by the clock, with few pairs and with many; a goal is missed if a split is better than drawn times are."""
-    found: dict[str, dict[str, object]] = {f"{items} pairs": time_labels(folder, items) for items in (300, 4000)}
+    sizes: dict[str, dict[str, object]] = {f"{items} pairs": time_labels(folder, items) for items in (300, 4000)}
     late = [
         f"{size}: {name} separates labels"
-        for size, own in found.items()
+        for size, splits in sizes.items()
         for name in ("processor", "answer")
-        if own[f"best_split_{name}"] > own["by_chance"]  # type: ignore[operator]
+        if splits[f"best_split_{name}"] > splits["by_chance"]  # type: ignore[operator]
     ]
-    return {**found, "missed": late}
+    return {**sizes, "missed": late}
 
 
 def missed(found: dict[str, object], options: argparse.Namespace) -> list[str]:

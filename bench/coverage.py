@@ -234,8 +234,8 @@ def main() -> None:
         if not kind.name.startswith(tuple(options.only)):
             continue
         file = options.pieces / (kind.name.replace(" ", "-").replace(",", "") + ".jsonl")
-        kept = () if kind.name.startswith(tuple(options.again)) else measured.get(kind.name, ())
-        cells = found[kind.name] = measure_kept(kind, file, options.datasets, kept)
+        earlier = () if kind.name.startswith(tuple(options.again)) else measured.get(kind.name, ())
+        cells = found[kind.name] = measure_kept(kind, file, options.datasets, earlier)
         if isinstance(kind, Test):
             worst = max(cells, key=lambda cell: cell["alarms"])
             print(f"{kind.name}: alarms {worst['alarms']:.4f} at worst, {worst['setting']}", flush=True)

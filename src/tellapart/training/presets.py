@@ -32,13 +32,13 @@ def list_presets() -> dict[str, Preset]:
     presets: dict[str, Preset] = {}
     for name in names("loss"):
         try:
-            found = find_loss(name).presets
+            declared = find_loss(name).presets
         except Exception:  # `tellapart ls losses` shows why
             if name in LOSSES:
                 raise
             continue
-        for preset, one in found.items():
-            presets.setdefault(preset, replace(one, values=merge_preset(_RELEASED, one.values)))
+        for key, preset in declared.items():
+            presets.setdefault(key, replace(preset, values=merge_preset(_RELEASED, preset.values)))
     return presets
 
 

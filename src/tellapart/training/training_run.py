@@ -56,6 +56,7 @@ __all__ = [
     "prepare_start",
     "read_sources",
     "report_settings",
+    "rows_of_step",
     "run_training",
     "save_model",
     "step_of",
@@ -171,8 +172,8 @@ def run_training(
     import_torch().manual_seed(config.seed)
     with open_trackers(config.log, files.folder, config.name) as trackers:
         files.trackers += trackers
-        shown = rows if config.data.duplicates == "masked" else rows.with_pictures({})
-        training = Training(config, trainable, shown, step_of(config), files, validation, ranks, duplicates)
+        trained = rows_of_step(config, rows)
+        training = Training(config, trainable, trained, step_of(config), files, validation, ranks, duplicates)
         state = train(training, limit=limit, progress=progress)
     finished = FinishedRun("", state, beginning.resumed)
     with ranks.together():
@@ -193,6 +194,11 @@ def prepare_start(config: TrainConfig, trainable: Trainable, ranks: int) -> tupl
         changes.append(lambda: add_updates(trainable, lora, config.seed))
     changes.append(lambda: add_dropout(trainable.module, config.dropout))
     return (*changes, lambda: settle_norms(trainable.module, config, ranks))
+
+
+def rows_of_step(config: TrainConfig, rows: TrainingRows) -> TrainingRows:
+    """Return the rows as a step takes them: with `data.duplicates = "negatives"` a picture is its file."""
+    return rows if config.data.duplicates == "masked" else rows.with_pictures({})
 
 
 def step_of(config: TrainConfig) -> type[DualStep | FusionStep]:
@@ -343,6 +349,7 @@ def choose_validation(config: TrainConfig, home: Path, rows: TrainingRows) -> tu
     """Return the rows to train on and the validation set: the one named, or the rows that `share` leaves.
 
     Raises:
+        DataError: `share` leaves nothing to train on.
         TellapartError: as `validation_set`, `left_over` and `metric_of`.
     """
     data = config.data
@@ -355,8 +362,13 @@ def choose_validation(config: TrainConfig, home: Path, rows: TrainingRows) -> tu
         return rows, pairs
     if data.share == 1:
         return rows, None
-    rows, rest = rows.split(data.share)
-    return rows, left_over(rest, rows)
+    trained, rest = rows.split(data.share)
+    if not trained.rows:
+        raise DataError(
+            f"data.share = {data.share:g}: all {len(rows):,} rows are on the side of validation, since a cluster, or "
+            "clusters that share a picture, stay together; raise it, or name a pair set in data.validation"
+        )
+    return trained, left_over(rest, trained)
 
 
 def _is_same(one: str, other: str) -> bool:

@@ -19,10 +19,9 @@ from training_sets import architecture, config, logged, squares
 from facts import raises
 from tellapart.errors import DataError
 from tellapart.training.config import TrainConfig
-from tellapart.training.data.clusters import join_clusters
 from tellapart.training.data.duplicates import TextIds, count_duplicates
 from tellapart.training.data.leaks import hash_pictures
-from tellapart.training.data.rows import TrainingRow, TrainingRows, read_rows
+from tellapart.training.data.rows import TrainingRow, TrainingRows, _unit_interval, read_rows
 from tellapart.training.encoders.fusion_encoder import open_fusion
 from tellapart.training.encoders.load_start import draw_start
 from tellapart.training.encoders.trainable import Trainable
@@ -125,11 +124,21 @@ def test_no_picture_and_no_cluster_lies_on_both_sides_of_a_split(rows: list[tupl
     )
     for kind in ("cluster", "picture"):
         assert not {getattr(row, kind) for row in trained.rows} & {getattr(row, kind) for row in left.rows}
-    joined = join_clusters([cluster for cluster, _ in rows], [picture for _, picture in rows])
-    # Clusters that share nothing stay apart: without copies a split is as it was.
-    alone = join_clusters([cluster for cluster, _ in rows], list(range(len(rows))))
-    assert alone == {cluster: cluster for cluster, _ in rows}
-    assert len(set(joined.values())) <= len(alone)
+    # Clusters that share nothing stay apart: without copies a split is by the clusters' hashes, as it was.
+    alone = made.with_pictures({})
+    assert alone.split(share)[0].rows == tuple(row for row in alone.rows if _unit_interval(row.cluster) < share)
+
+
+def test_a_share_that_leaves_no_row_is_refused(tmp_path: Path) -> None:
+    """Placeholders join all clusters, so all rows are on one side."""
+    rows = TrainingRows(
+        tuple(
+            TrainingRow(tmp_path / f"{name}.png", "a cat", ("a dog",), cluster=name, picture="grey") for name in "abcd"
+        )
+    )
+    settings = config(tmp_path, data={"train": ["rows.jsonl"], "share": 0.01})
+    with raises(DataError, "data.share", "0.01", "4"):
+        choose_validation(settings, tmp_path, rows)
 
 
 def copies(folder: Path) -> Path:

@@ -27,7 +27,7 @@ from tellapart.tasks.hiding import Hiding
 from tellapart.tasks.registry import HIDEABLE, TASKS
 from tellapart.tasks.task import Task
 
-__all__ = ["HiddenPairs", "HiddenRecords", "hide", "hide_records", "keyed_hash", "list_shown", "new_id"]
+__all__ = ["HiddenPairs", "HiddenRecords", "hide", "hide_records", "keyed_hash", "list_contents", "new_id"]
 
 
 def keyed_hash(key: bytes, *parts: str) -> bytes:
@@ -316,18 +316,18 @@ def hide_records(task: Task, records: Any, key: bytes, public_share: float, suff
     )
 
 
-def list_shown(hidden: HiddenPairs | HiddenRecords) -> list[set[tuple[str, str]]]:
+def list_contents(hidden: HiddenPairs | HiddenRecords) -> list[set[tuple[str, str]]]:
     """Return each row's pictures with its texts, by content: rows that share one have labels that follow from another.
 
     >>> item = Item(id="a", images=("0.png",), texts=("A cat", "a dog"))
-    >>> sorted(list_shown(HiddenPairs((item,), ((1, 0),), ((0,),), (True,), {}, {"0.png": "c0ffee"}))[0])
+    >>> sorted(list_contents(HiddenPairs((item,), ((1, 0),), ((0,),), (True,), {}, {"0.png": "c0ffee"}))[0])
     [('c0ffee', 'a cat'), ('c0ffee', 'a dog')]
     """
     rows = []
     for row in hidden.template_rows():
-        shown = [part for key, value in row.items() if key != "id" for part in _list_texts(value)]
-        pictures = [hidden.pixels[part] for part in shown if part in hidden.pixels]
-        texts = [" ".join(part.casefold().split()) for part in shown if part not in hidden.pixels]
+        parts = [part for key, value in row.items() if key != "id" for part in _list_texts(value)]
+        pictures = [hidden.pixels[part] for part in parts if part in hidden.pixels]
+        texts = [" ".join(part.casefold().split()) for part in parts if part not in hidden.pixels]
         rows.append({(picture, text) for picture in pictures for text in texts})
     return rows
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.board.submissions.hidden import HiddenBenchmark, check_limits
-from tellapart.board.submissions.hidden_items import HiddenPairs, HiddenRecords, hide, hide_records, list_shown
+from tellapart.board.submissions.hidden_items import HiddenPairs, HiddenRecords, hide, hide_records, list_contents
 from tellapart.board.submissions.measuring import measure_sent
 from tellapart.board.submissions.refused import RefusedError
 from tellapart.board.submissions.task_file import suffix_for, write_task
@@ -248,9 +248,9 @@ def _make_files(benchmark: HiddenBenchmark, folder: Path, key: bytes) -> None:
 
 def _refuse_shared(benchmark: HiddenBenchmark, hidden: HiddenPairs | HiddenRecords, folder: Path) -> None:
     """Refuse items that the state has already, under any name: one split would publish what the other keeps."""
-    rows = list_shown(hidden)
+    rows = list_contents(hidden)
     for path in sorted({*folder.parent.glob("[!.]*/truth.json")} - {folder / "truth.json"}):
-        other = set[tuple[str, str]]().union(*list_shown(read_truth(path)))
+        other = set[tuple[str, str]]().union(*list_contents(read_truth(path)))
         if shared := sum(not row.isdisjoint(other) for row in rows):
             raise DataError(
                 f"hidden benchmark {benchmark.name!r}: {shared} of its {len(rows)} rows show a picture with a text of "

@@ -31,12 +31,12 @@ from tellapart.benchmarks.locations import Locations
 from tellapart.data.compressed import plain_suffix
 from tellapart.data.folder import LISTINGS, read_pair_set
 from tellapart.data.images import decode
+from tellapart.data.linked_images import linked_images
 from tellapart.data.many_objects import collector_paused
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_jsonl
 from tellapart.errors import DataError, quote
 from tellapart.records.run_folder import write_text_file
-from tellapart.training.data.clusters import join_clusters
 from tellapart.training.data.released_rows import json_rows, table_rows
 
 __all__ = ["TrainingRow", "TrainingRows", "images_root", "read_rows", "write_rows"]
@@ -165,7 +165,13 @@ class TrainingRows:
         [0, 2]
         """
         parts: tuple[list[int], list[int]] = ([], [])
-        groups = join_clusters([row.cluster for row in self.rows], self.image_ids.tolist())
+        clusters: dict[int, str] = {}  # the first of each picture
+        groups = linked_images(
+            [
+                (row.cluster, clusters.setdefault(picture, row.cluster))
+                for row, picture in zip(self.rows, self.image_ids.tolist(), strict=True)
+            ]
+        )
         for number, row in enumerate(self.rows):
             parts[_unit_interval(salt + groups[row.cluster]) >= share].append(number)
         return self.select(parts[0]), self.select(parts[1])

@@ -47,6 +47,7 @@ from tellapart.training.training_run import (
     prepare_start,
     read_sources,
     report_settings,
+    rows_of_step,
     save_model,
     step_of,
 )
@@ -264,8 +265,8 @@ class _Rehearsal:
                 with problems.collect():
                     change()
             self.notes += [f"lora: {layers}"] if (layers := describe_updated(trainable.module)) else []
-            shown = rows if config.data.duplicates == "masked" else rows.with_pictures({})
-            return Training(config, trainable, shown, step_of(config), self.files, validation, ranks), name
+            trained = rows_of_step(config, rows)
+            return Training(config, trainable, trained, step_of(config), self.files, validation, ranks), name
         return None, name
 
     def _judge_duplicates(self, rows: TrainingRows, trainable: Trainable) -> Duplicates:

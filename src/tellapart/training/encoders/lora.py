@@ -83,8 +83,8 @@ def add_updates(trainable: Trainable, config: LoraConfig, seed: int) -> None:
 
 def count_updated(module: nn.Module, *, idle: bool = False) -> dict[str, int]:
     """Return how many layers have an update, by name with `*` for numbers; `idle` ones are those without a gradient."""
-    every = ((name, value) for name, value in module.named_parameters() if not idle or value.grad is None)
-    names = (name.partition(".lora_A.")[0] for name, _ in every if ".lora_A." in name)
+    names = (name for name, weight in module.named_parameters() if not idle or weight.grad is None)
+    names = (name.partition(".lora_A.")[0] for name in names if ".lora_A." in name)
     layers = (re.sub(r"[._]weight\.0$", "", name.replace("parametrizations.", "")) for name in names)
     return dict(Counter(re.sub(r"\b\d+\b", "*", name) for name in layers))
 
@@ -138,16 +138,16 @@ def linear_layers(module: nn.Module, ends: Sequence[str] = ()) -> list[str]:
 
 def _read_weights(module: nn.Module) -> dict[str, tuple[nn.Module, str]]:
     """Return the layers that are never called, by name: the module that has the weight, and its name there."""
-    found: dict[str, tuple[nn.Module, str]] = {}
+    read: dict[str, tuple[nn.Module, str]] = {}
     for name, part in module.named_modules():
         before = f"{name}." if name else ""
         kinds = {kind.__name__ for kind in type(part).__mro__}
         for weight in _READ:
             if getattr(part, weight, None) is not None:
-                found[before + weight.removesuffix("_weight")] = (part, weight)
-        for layer in (each for kind in kinds & _READ_LAYERS.keys() for each in _READ_LAYERS[kind]):
-            found[before + layer] = (part.get_submodule(layer), "weight")
-    return found
+                read[before + weight.removesuffix("_weight")] = (part, weight)
+        for kind in kinds & _READ_LAYERS.keys():
+            read |= {before + layer: (part.get_submodule(layer), "weight") for layer in _READ_LAYERS[kind]}
+    return read
 
 
 @cache

@@ -133,7 +133,7 @@ class Batch:
         columns = torch.cat(texts, dim=1)
         pairs = torch.stack([self.image_ids[:, None].expand_as(columns), columns], dim=-1).flatten(0, 1)
         others = [self.facts, None if self.mates is None else self.mates.true_pairs()]
-        return torch.cat([pairs, *(each for each in others if each is not None)])
+        return torch.cat([pairs, *(facts for facts in others if facts is not None)])
 
 
 def _expect_ids(name: str, ids: Tensor | None, texts: Tensor | None) -> None:

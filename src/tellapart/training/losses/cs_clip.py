@@ -72,7 +72,7 @@ def cs_clip(batch: Batch, options: CsClip = _DEFAULT) -> LossParts:
         batch, negative_texts=None, has_negative=None, negative_text_ids=None, units=None, unit_ids=None, text_ids=None,
         facts=batch.true_pairs(),
     )  # fmt: skip
-    each = []
+    losses = []
     for place, pair in enumerate(batch.units.unbind(1)):
         ids = None if batch.unit_ids is None else batch.unit_ids[:, place]
         unit = replace(
@@ -82,8 +82,8 @@ def cs_clip(batch: Batch, options: CsClip = _DEFAULT) -> LossParts:
             text_ids=None if ids is None else ids[:, 0],
             negative_text_ids=None if ids is None else ids[:, 1:],
         )
-        each.append(_against_own_foils(unit) if options.foils == "own" else negclip(unit)["total"])
-    units = sum(each[1:], start=each[0]) / len(each)
+        losses.append(_against_own_foils(unit) if options.foils == "own" else negclip(unit)["total"])
+    units = sum(losses[1:], start=losses[0]) / len(losses)
     return sum_parts(negclip=total, units=options.weight * units)
 
 
@@ -97,10 +97,10 @@ def _with_own_foils(rows: MatrixRows, batch: Batch) -> Tensor:
 
     assert batch.negative_texts is not None  # noqa: S101  (for the type checker)
     pairs, plain = rows.pairs, contrasts(rows)
-    own = slice(rows.first - pairs.start, rows.last - pairs.start)
-    ids = None if batch.negative_text_ids is None else batch.negative_text_ids[own, 0]
-    logits = pairs.scale * (pairs.images[rows.first : rows.last] * wide(batch.negative_texts[own, 0])).sum(1)
-    logits = logits.masked_fill(find_true(pairs.true, batch.image_ids[own], ids), float("-inf"))
+    part = slice(rows.first - pairs.start, rows.last - pairs.start)
+    ids = None if batch.negative_text_ids is None else batch.negative_text_ids[part, 0]
+    logits = pairs.scale * (pairs.images[rows.first : rows.last] * wide(batch.negative_texts[part, 0])).sum(1)
+    logits = logits.masked_fill(find_true(pairs.true, batch.image_ids[part], ids), float("-inf"))
     return torch.cat([torch.logaddexp(plain[:, 0], logits)[:, None], plain[:, 1:]], dim=1)
 
 

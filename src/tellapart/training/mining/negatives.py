@@ -167,12 +167,12 @@ def nearest_images(
     rank = {number: k for members in pictures.rows for k, number in enumerate(members)}
 
     def beside(number: int, near: NDArray[np.int64]) -> tuple[int, ...]:
-        found, picture = list[int](), pictures.of_row[number]
+        counterparts, picture = list[int](), pictures.of_row[number]
         for members in (pictures.rows[other] for other in near[picture]):
             first = rank[number] % len(members)
             turned = (*members[first:], *members[:first])
-            found += [each for each in turned if texts[each] not in pictures.captions[picture]][:1]
-        return tuple(found[:count])
+            counterparts += [row for row in turned if texts[row] not in pictures.captions[picture]][:1]
+        return tuple(counterparts[:count])
 
     looked, most = count, max(count, len(pictures.files) - 1)
     while True:  # as far as it takes until every row has its counterparts

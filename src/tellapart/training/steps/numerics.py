@@ -28,7 +28,7 @@ def measure_moves(
     """
     torch = import_torch()
     found = []
-    kept = [(buffer, buffer.clone()) for buffer in steps.trainable.module.buffers()]
+    buffers = [(buffer, buffer.clone()) for buffer in steps.trainable.module.buffers()]
     for one in (plain, steps):
         loss = float(one.backward(drawn, images, 0)["total"])
         gradients = []
@@ -37,7 +37,7 @@ def measure_moves(
                 gradients.append(parameter.grad.float().flatten())
                 parameter.grad = None
         found.append((loss, torch.cat(gradients)))
-        for buffer, value in kept:
+        for buffer, value in buffers:
             buffer.copy_(value)
     (loss, gradient), (other, moved) = found
     return {
