@@ -52,10 +52,11 @@ def settle_norms(module: nn.Module, config: TrainConfig, ranks: int) -> None:
     cuts = [f"batch.micro = {config.batch.micro}"] if config.batch.micro is not None else []
     cuts += [f"{ranks} ranks"] if ranks > 1 else []
     if live and cuts:
+        rest = f" and {len(live) - 1} more" if len(live) > 1 else ""
         raise DataError(
-            f"{' and '.join(cuts)}: {next(iter(live))} and {len(live) - 1} more layers normalise by statistics of the "
-            "batch, and would see parts of it, which changes the numbers; leave batch.micro out and train on one rank, "
-            'or set batch_norm = "frozen" to keep the statistics of the start'
+            f"{' and '.join(cuts)}: batch normalisation ({next(iter(live))}{rest}) has statistics of the batch, and "
+            "would see parts of it, which changes the numbers; leave batch.micro out and train on one rank, or set "
+            'batch_norm = "frozen" to keep the statistics of the start'
         )
 
 
