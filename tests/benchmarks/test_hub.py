@@ -180,7 +180,7 @@ def test_damaged_parquet_is_an_error_of_the_data(tmp_path: Path, winoground: Ben
     with raises(DataError, "'picture'", "id", "image_0"):
         ParquetTable([path], images=("picture",))
     for reference in ("400/image_0", "0/caption_0", "0", "x/image_0"):
-        with raises(DataError, "image_0", "image_1"):
+        with raises(DataError, "image_0", "image_1", path=path):
             tables([path])(reference)
 
 

@@ -140,7 +140,9 @@ class ParquetTable:
                 if not isinstance(cell, dict) or not cell.get("bytes"):
                     raise DataError(f"{path}: row {row - start}: column {named['column']!r} holds no image")
                 return bytes(cell["bytes"])
-        raise DataError(f"{reference!r} is not a row and image column of this table; it has {', '.join(self._images)}")
+        files = ", ".join(str(path) for path, _ in self._opened)
+        columns = ", ".join(self._images)
+        raise DataError(f"{files}: {reference!r} is not a row and image column of this table; it has {columns}")
 
     def _read_group(self, path: Path, opened: Any, group: int) -> Any:
         key = (path, group)

@@ -291,6 +291,8 @@ def test_captions_of_coco_are_rows(tmp_path: Path, content: object, packed: Call
         ({"images": [{}], "annotations": [{"caption": "a"}]}, ("annotations[0]", "'image_id'")),
         ({"images": [{"sentences": 3, "split": "train"}]}, ("images[0]", "'sentences'", "3")),
         ([{"image": "a.png"}], ("[0]", "'caption'")),
+        ([{"image": [["a.png"]], "caption": "a"}], ("[0]", "'image'", "a.png")),
+        ({**COCO, "images": [{"id": 7, "file_name": [[]]}, {"id": 9}]}, ("annotations[0]", "'image'", "[[]]")),
     ],
 )
 def test_broken_captions_of_coco_are_named(tmp_path: Path, content: object, said: tuple[str, ...]) -> None:

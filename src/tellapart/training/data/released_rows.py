@@ -38,11 +38,13 @@ def json_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the captions of a JSON file as `read_json_captions` does, each with the others of its image.
 
     Raises:
-        DataError: as `read_json_captions`.
+        DataError: as `read_json_captions`, or an image's name is not a text.
     """
     rows = list(read_json_captions(path))
     captions: dict[object, list[object]] = {}
-    for _, row in rows:
+    for where, row in rows:
+        if not isinstance(row["image"], str):
+            raise DataError(f"{where}: field 'image' must be the name of a file, got {quote(row['image'])}")
         captions.setdefault(row["image"], []).append(row["caption"])
     for where, row in rows:
         others = [text for text in captions[row["image"]] if text != row["caption"]]
