@@ -48,7 +48,7 @@ class Thoughts:
         cut: of these, the answers that end inside it, so that nothing is left.
 
     >>> Thoughts(3, 0).notes()
-    ('3 answers held a thought, which is not read as the answer',)
+    ('3 answers with a thought, which is not read',)
     """
 
     stripped: int = 0
@@ -56,9 +56,11 @@ class Thoughts:
 
     def notes(self) -> tuple[str, ...]:
         """Return sentences for the user."""
-        held = f"{self.stripped:,} answers held a thought, which is not read as the answer"
-        cut = f"{self.cut:,} answers end inside their thought: they are empty; let the model write more tokens"
-        return (*((held,) if self.stripped else ()), *((cut,) if self.cut else ()))
+        counted = (
+            (self.stripped, "with a thought, which is not read"),
+            (self.cut, "without an end of the thought, empty; let the model write more tokens"),
+        )
+        return tuple(f"{count:,} answer{'s' * (count > 1)} {rest}" for count, rest in counted if count)
 
 
 _COUNTED: ContextVar[Thoughts | None] = ContextVar("thoughts", default=None)
