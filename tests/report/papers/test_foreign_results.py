@@ -137,11 +137,11 @@ def test_ones_that_were_rounded_and_settings_of_a_probe_are_no_percent(tmp_path)
 
 
 def test_a_number_that_is_null_is_named_among_what_is_left_out(tmp_path) -> None:
-    metrics = {**WINOGROUND, "image_acc": None, "acc": "0.5", **{f"k{number}": 0.5 for number in range(9)}}
+    metrics = {**WINOGROUND, "image_acc": None, "acc": "0.5", "right": True, **{f"k{k}": 0.5 for k in range(9)}}
     path = clip_file(tmp_path, "winoground", "image_caption_selection", metrics)
     assert imported([path], tmp_path / "run") == {"winoground": {"text_score": 0.0625}}
     note = read_result(tmp_path / "run").benchmarks["winoground"].notes[-1]
-    assert note.split("left out: ")[1].startswith("image_acc (null), acc (a text), k0"), note
+    assert note.split("left out: ")[1].startswith("image_acc (null), right (true), acc (a text), k0"), note
 
 
 def test_mtebs_words_become_ours_and_the_model_is_found_beside_the_file(tmp_path) -> None:

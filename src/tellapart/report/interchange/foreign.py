@@ -9,6 +9,7 @@ task: `task_name`, `mteb_version`, and `scores`, from a split to a list with an 
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -405,8 +406,8 @@ def _mteb_model(path: Path) -> str:
 def _read_numbers(path: Path, entry: object) -> tuple[dict[str, float], list[str]]:
     """Return the numbers of an object of metrics, and the names left out.
 
-    Left out are values that are null or texts, and mteb's `main_score`, which repeats another number under a name that
-    differs by task. Areas under abstention curves are not scores, and NaN in most files of retrieval.
+    Left out are values that are null, true, false or texts, and mteb's `main_score`, which repeats another number under
+    a name that differs by task. Areas under abstention curves are not scores, and NaN in most files of retrieval.
     """
     if not isinstance(entry, dict):
         raise RunError(f"{path}: expected an object of metrics; got {type(entry).__name__}")
@@ -424,7 +425,7 @@ def _read_numbers(path: Path, entry: object) -> tuple[dict[str, float], list[str
     if not numbers:
         raise RunError(f"{path} holds no number")
     texts = [name for name, value in entry.items() if isinstance(value, str) and _read_cell(value) is not None]
-    nulls = [f"{name} (null)" for name, value in entry.items() if value is None]
+    nulls = [f"{name} ({json.dumps(value)})" for name, value in entry.items() if isinstance(value, bool | None)]
     return numbers, [*nulls, *(f"{name} (a text)" for name in texts), *left]
 
 
