@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_again
 from tellapart.benchmarks.locations import Locations
-from tellapart.catalog import REFERENCES
+from tellapart.catalog import DEFAULT_MODEL, REFERENCES
 from tellapart.data.item import Item
 from tellapart.data.pairset import Outline, PairSet
 from tellapart.data.scores import join_names
@@ -39,7 +39,7 @@ State = Literal["equal", "different", "cannot be checked"]
 #: Facts of the record and of a set.
 _MODEL, _SET = "model", "items of the set"
 
-_UNKNOWN = "times, versions, the command, and how much was encoded"
+_UNKNOWN = "times, versions, the command, notes, how the model was read (dtype, weights), and how much was encoded"
 
 
 class Check(BaseModel, frozen=True):
@@ -118,10 +118,10 @@ def _check_record(checksum: str) -> Check:
 
 
 def _check_model(result: Result, store: EmbeddingStore) -> Check | str:
-    """Check the model's name against the reference models and the store, or describe why nothing here can show it."""
-    model = result.model
-    references = {find_model(name, ModelOptions(seed=result.run.seed)).fingerprint: name for name in REFERENCES}
-    names = {entry.fingerprint: entry.name for entry in store.models() if entry.name} | references
+    """Check the model's name against the bundled models and the store, or describe why nothing here can show it."""
+    model, options = result.model, ModelOptions(seed=result.run.seed)
+    bundled = {find_model(name, options).fingerprint: name for name in (*REFERENCES, DEFAULT_MODEL)}
+    names = {entry.fingerprint: entry.name for entry in store.models() if entry.name} | bundled
     name = names.get(model.fingerprint)
     # Scores from a file have its name unless the user gave another one.
     files = [Path(record.file.path).stem for record in result.benchmarks.values() if record.file is not None]
@@ -138,7 +138,7 @@ def _check_model(result: Result, store: EmbeddingStore) -> Check | str:
     why = f"its fingerprint is that of {quote(name)}; the record has it as {quote(model.name)}"
     if model.name in result.run.command:
         return f"whether the model is {quote(model.name)}, as the command names it: {why}"
-    certain = result.run.command and name in REFERENCES
+    certain = result.run.command and model.fingerprint in bundled
     return Check(fact=_MODEL, state="different" if certain else "cannot be checked", why=why)
 
 

@@ -281,8 +281,8 @@ class _Rehearsal:
             )
         if showing > max(1, pictures / 2):
             self.problems.add(
-                f"data.train: {quote(caption)} is the caption of {showing:,} of {pictures:,} pictures, which it cannot "
-                "tell apart; name what differs, or leave these rows out"
+                f"data.train: {quote(caption)}, as the model reads it, is the caption of {showing:,} of {pictures:,} "
+                "pictures, and cannot tell them apart; name what differs, or leave these rows out"
             )
         if duplicates.merged:
             self.problems.add(
