@@ -128,7 +128,7 @@ class Checkpoint:
         """
         if self.others and not split_part(name)[1]:
             listed = " or ".join(f"{name}#{plain(part)}" for part in (self.part, *self.others)[:4])
-            raise ModelError(f"{name}: {self.path.name} holds weights {1 + len(self.others)} times; write {listed}")
+            raise ModelError(f"{name}: {self.path.name} holds {1 + len(self.others)} sets of weights; write {listed}")
 
 
 @dataclass(frozen=True, slots=True)
