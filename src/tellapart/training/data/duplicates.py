@@ -88,10 +88,10 @@ class Duplicates:
         """Return the counts in words; empty if all are 0.
 
         >>> Duplicates(2, 0, 0, 1, 9, 0, ("a cat", 2), ("a.png", 1), 1).describe()
-        '2 rows share their captions with another picture, 1 of 9 texts loses the end'
+        "2 rows share their captions' tokens with another picture, 1 of 9 texts loses the end"
         """
         counts = (
-            (self.captions, "row shares its caption", "rows share their captions", " with another picture"),
+            (self.captions, "row shares its caption's", "rows share their captions'", " tokens with another picture"),
             (self.pictures, "row shows", "rows show", " a picture that another file also holds"),
             (self.foils, "false caption is", "false captions are", " true of the picture"),
             (self.cut, f"of {self.texts:,} texts loses", f"of {self.texts:,} texts lose", " the end"),

@@ -184,7 +184,8 @@ def nearest_images(
         if looked == most:
             raise DataError(
                 f"training row {lacks} ({quote(rows.rows[lacks].caption)}): {len(mined[lacks].counterparts)} other "
-                f"images have another caption, and {count} counterparts are asked for; ask for fewer"
+                f"images have another caption, and {count} counterparts are asked for; "
+                + ("ask for fewer" if mined[lacks].counterparts else "leave the row out, or add other captions")
             )
         looked = min(4 * looked, most)
 
