@@ -122,6 +122,15 @@ def test_wrong_columns_are_named_with_the_near_ones(tmp_path: Path, photos: Path
         ta.evaluate("oracle", "demo", columns=COLUMNS)
 
 
+def test_a_field_takes_no_other_field_s_column_while_its_own_is_lost(tmp_path: Path, photos: Path) -> None:
+    rows = [{field: row[column] for field, column in COLUMNS.items()} for row in ROWS]
+    path = write_table(photos, "p.csv", rows)
+    with raises(DataError, "p.csv:2", "columns={'caption_0': 'caption_1'}", "'caption_0'"):
+        ta.load_pairs(f"table:{path}", columns={"caption_0": "caption_1"})
+    turned = ta.load_pairs(f"table:{path}", columns={"caption_0": "caption_1", "caption_1": "caption_0"})
+    assert [item.texts for item in turned.items] == [(row["caption_1"], row["caption_0"]) for row in rows]
+
+
 def test_rows_of_one_image_and_one_text_are_answered_with_the_columns_they_lack(tmp_path: Path, photos: Path) -> None:
     rows = [{"left": row["left"], "first": row["first"], "remark": row["second"]} for row in ROWS]
     path = write_table(tmp_path, "p.csv", rows)

@@ -154,6 +154,12 @@ def _rename_columns(row: Mapping[str, Any], columns: tuple[tuple[str, str], ...]
         if column not in row:
             hint = nearest(column, row) or f"; it has {', '.join(row)}"
             raise DataError(f"no column {quote(column)} for {field!r}{hint}", field=field)
+        if field in row and _FIELDS.fullmatch(column) and field not in dict(columns).values():
+            raise DataError(
+                f"columns={{{field!r}: {column!r}}}: the table has a column {field!r}, too, which would be lost; "
+                f"remove it, or write columns={{{field!r}: {column!r}, {column!r}: {field!r}}}",
+                field=field,
+            )
         renamed.pop(column, None)
     return renamed | {field: row[column] for field, column in columns}
 
