@@ -211,6 +211,15 @@ def test_a_plain_csv_is_rows_too_and_a_broken_one_is_named(tmp_path: Path) -> No
         read_rows(["train-coco-cfs.csv"], tmp_path)
 
 
+@pytest.mark.parametrize("name", ["neg_captions", "Neg_caption", "negative_caption", "foil", "false caption"])
+@pytest.mark.parametrize("header", ["filepath,title", "image_path,caption"])
+def test_false_captions_in_a_table_are_not_lost_without_a_word(tmp_path: Path, header: str, name: str) -> None:
+    picture(tmp_path / "a.png")
+    (tmp_path / "rows.csv").write_text(f"{header},{name}\na.png,a cat,\"['a dog']\"\n", encoding="utf-8")
+    with raises(DataError, "rows.csv", repr(name), "negative_captions", field=name):
+        read_rows(["rows.csv"], tmp_path)
+
+
 @pytest.mark.parametrize(
     ("name", "text", "columns"),
     [

@@ -30,6 +30,8 @@ _USUAL = {
 }
 
 _COLUMNS = ("title", "filepath", "neg_caption", "neg_image")
+#: Columns of false captions, which tables but NegCLIP's do not hold: a loss would train without them.
+_FALSE = re.compile(r"neg|foil|false.?cap", re.IGNORECASE)
 #: The authors' folder of an image -> which of a pair's two pictures the hub's release has it as.
 _SIDES = {"synthetic-images-for-original-captions": 0, "synthetic-images-for-counterfactual-captions": 1}
 
@@ -86,7 +88,17 @@ def _pick_fields(path: Path, row: Mapping[str, str], columns: Mapping[str, str])
                 path=path,
                 field=field,
             )
+    _refuse_false(path, row, columns)
     return fields
+
+
+def _refuse_false(where: Path | str, row: Mapping[str, str], columns: Mapping[str, str]) -> None:
+    if unread := [name for name in row if _FALSE.match(name) and name not in columns.values()]:
+        raise DataError(
+            f"{where}: column {unread[0]!r} is not read: a table holds image, caption and cluster, and NegCLIP's TSV "
+            "neg_caption and neg_image; put false captions into JSONL as negative_captions, or remove the column",
+            field=unread[0],
+        )
 
 
 def _negclip_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -153,6 +165,7 @@ def _read_half(fields: dict[str, str], where: str) -> dict[str, Any]:
     for name in ("image_path", "caption"):
         if name not in fields:
             raise DataError(f"{where}: column {name!r} is missing; a CSV file of rows holds image_path and caption")
+    _refuse_false(where, fields, {})
     image = PurePosixPath(fields["image_path"])
     side = next((number for folder, number in _SIDES.items() if folder in image.parts), None)
     if side is None:
