@@ -36,7 +36,7 @@ def again(source: Path, target: Path, *, kept: int) -> Path:
             stream = io.BytesIO()
             Image.open(io.BytesIO(found.read_bytes(reference))).save(stream, "WEBP", lossless=True)
             images[name] = stream.getvalue()
-        items.append(Item(id=f"x{k}", images=names, texts=tuple(text.upper() for text in item.texts)))
+        items.append(Item(id=f"x{k}", images=names, texts=tuple(f"{text.upper()} !" for text in item.texts)))
     write_pair_set(target, items, images, {"title": "Other", "licence": "CC0"})
     return target
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -327,9 +329,13 @@ def list_contents(hidden: HiddenPairs | HiddenRecords) -> list[set[tuple[str, st
     for row in hidden.template_rows():
         parts = [part for key, value in row.items() if key != "id" for part in _list_texts(value)]
         pictures = [hidden.pixels[part] for part in parts if part in hidden.pixels]
-        texts = [" ".join(part.casefold().split()) for part in parts if part not in hidden.pixels]
+        texts = [_read_words(part) for part in parts if part not in hidden.pixels]
         rows.append({(picture, text) for picture in pictures for text in texts})
     return rows
+
+
+def _read_words(text: str) -> str:
+    return " ".join(re.findall(r"[^\W_]+", unicodedata.normalize("NFKC", text).casefold())) or text
 
 
 def _list_texts(value: object) -> list[str]:
