@@ -28,7 +28,7 @@ _NAMES = re.compile(
 
 #: Embedders that read an instruction and marks around it, which a message with an image or a text alone lacks.
 _INSTRUCTED = re.compile(
-    r"qwen3-?(vl|omni)-?embed|(^|[^a-z])(gme|e5-v)([^a-z]|$)|vlm2vec|mme5|unime|lamra|bge-vl-mllm|"
+    r"qwen3-?(vl|omni).*embed|(^|[^a-z])(gme|e5-v)([^a-z]|$)|vlm2vec|mme5|unime|lamra|bge-vl-mllm|"
     "jina-embeddings-v4|ops-mm-embed",
     re.IGNORECASE,
 )
@@ -79,7 +79,7 @@ def reads_instruction(name: str) -> bool:
     >>> reads_instruction("Qwen/Qwen3-VL-Embedding-2B"), reads_instruction("jinaai/jina-clip-v2")
     (True, False)
     """
-    return _INSTRUCTED.search(_last_part(name)) is not None
+    return _INSTRUCTED.search(re.sub(r"[_.\s]", "-", _last_part(name))) is not None
 
 
 def _last_part(name: str) -> str:
