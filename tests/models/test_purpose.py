@@ -89,7 +89,7 @@ def test_a_name_is_evidence_unless_a_reading_is_asked_for(
 
 @pytest.mark.parametrize("name", ["qwen3_vl_embedding", "Qwen3-VL-2B-Embedding", "E5_V", "jina-embeddings_v4"])
 def test_an_embedder_that_reads_an_instruction_is_known_by_other_spellings(name: str) -> None:
-    assert reads_instruction(name)
+    assert reads_instruction(name) and match_name(name)
 
 
 def test_a_chat_model_is_none_of_these(write: Callable[..., Path]) -> None:

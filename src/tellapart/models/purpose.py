@@ -79,12 +79,12 @@ def reads_instruction(name: str) -> bool:
     >>> reads_instruction("Qwen/Qwen3-VL-Embedding-2B"), reads_instruction("jinaai/jina-clip-v2")
     (True, False)
     """
-    return _INSTRUCTED.search(re.sub(r"[_.\s]", "-", _last_part(name))) is not None
+    return _INSTRUCTED.search(_last_part(name)) is not None
 
 
 def _last_part(name: str) -> str:
     parts = [part for part in Path(name).parts if part.startswith("models--")]  # a snapshot in the hub's cache
-    return (parts or [Path(name).name])[-1].rpartition("--")[2]
+    return re.sub(r"[_.\s]", "-", (parts or [Path(name).name])[-1].rpartition("--")[2])
 
 
 def expect_chat(source: str, config: Mapping[str, Any], reading: str | None) -> None:
