@@ -16,7 +16,7 @@ from PIL import Image
 from tiny_fusion import MODELS
 from training_sets import architecture, config, logged, squares
 
-from facts import raises
+from facts import check_facts, raises
 from tellapart.errors import DataError
 from tellapart.training.config import TrainConfig
 from tellapart.training.data.duplicates import TextIds, count_duplicates
@@ -27,6 +27,7 @@ from tellapart.training.encoders.load_start import draw_start
 from tellapart.training.encoders.trainable import Trainable
 from tellapart.training.ranks import RankGroup, open_accelerator
 from tellapart.training.record import read_record
+from tellapart.training.report.results import print_trained
 from tellapart.training.training_run import choose_validation, run_training
 
 LONG = "a red square left of a blue one and of a green one and of a grey one and of a red one and of a blue one"
@@ -232,7 +233,7 @@ def write(folder: Path, captions: Sequence[str], **fields: Any) -> None:
 
 @pytest.mark.parametrize("micro", [None, 3])
 def test_captions_that_differ_after_the_cut_teach_nothing_and_the_record_counts_them(
-    tmp_path: Path, micro: int | None
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], micro: int | None
 ) -> None:
     write(tmp_path, [f"{LONG} and {k}" for k in range(16)])
     data = {"train": ["rows.jsonl"]}
@@ -243,6 +244,8 @@ def test_captions_that_differ_after_the_cut_teach_nothing_and_the_record_counts_
     counted = read_record(tmp_path / "run").data.duplicates
     assert counted is not None and (counted.merged, counted.cut, counted.texts) == (16, 16, 16)
     assert "16 rows share their captions" in " ".join((tmp_path / "run" / "model" / "README.md").read_text().split())
+    print_trained(read_record(tmp_path / "run"), tmp_path / "report.html")
+    check_facts(" ".join(capsys.readouterr().out.split()), "16 rows", "16 of 16 texts lose")
     released = config(tmp_path, data=data | {"duplicates": "negatives"}, batch={"size": 16}, optimiser={"steps": 1})
     run_training(released, tmp_path, tmp_path / "released")
     assert logged(tmp_path / "released")[0]["text_to_image"] == pytest.approx(np.log(16) / 2, abs=0.2)

@@ -50,6 +50,8 @@ def print_trained(record: TrainRecord, page: Path) -> None:
     )
     if record.updated:
         print_lines(f"lora: {plain(record.updated)}")
+    if record.data.duplicates is not None and (counts := record.data.duplicates.describe()):
+        print_lines(f"training data: {counts}")
     if record.comparison is not None:
         print_lines("")
         print_comparison(record.comparison)
