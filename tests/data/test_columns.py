@@ -92,6 +92,7 @@ def test_ordinary_columns_are_kept(row: dict[str, Any]) -> None:
 CONTRARY: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "other beginnings": ({**IMAGES, "caption_1": "x", "caption_2": "y"}, ("'image_0'", "'caption_1'")),
     "one text from one": ({**IMAGES, "caption_1": "x"}, ("'image_0'", "'caption_1'")),
+    "another word": (renamed(PAIRS, caption_0="title_0"), ("'image_0'", "'caption_1'", "'title_0' would not be read")),
     "no shape": (
         {**IMAGES, "caption_0": "x", "caption_1": "y", "caption_2": "z"},
         ("2 images", "3 texts", "caption_2"),

@@ -179,7 +179,9 @@ def _sort_columns(row: tuple[str, ...]) -> _Sorted:
     first = {noun: (min(held), held[min(held)]) for noun, held in numbers.items() if held and not listed[noun]}
     if len({number for number, _ in first.values()}) > 1:
         names = " and ".join(repr(name) for _, name in first.values())
-        raise DataError(f"columns {names} are the first of their kind: number images and texts from 0, or from 1")
+        unread = join_names([repr(name) for name in row if name[-1:].isdigit() and not _NUMBERED.fullmatch(name)])
+        rest = f"; {unread} would not be read" if unread else ""
+        raise DataError(f"columns {names} are the first of their kind: number images and texts from 0, or from 1{rest}")
     if single["text"] and "caption" not in single["text"]:
         raise DataError(f"column {single['text'][0]!r} holds a false text, and none a true one: name it 'caption'")
     sides = {
