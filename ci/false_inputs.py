@@ -38,6 +38,7 @@ from tellapart.models.openclip.tokens import clip_tokens
 from tellapart.models.torch.checkpoint import read_checkpoint, read_state_dict
 from tellapart.records.result import Result
 from tellapart.records.run_folder import write_result
+from tellapart.training.data.released_rows import table_rows
 
 __all__ = ["FALSE_INPUTS", "describe_outcome", "false_inputs_table", "split_name"]
 
@@ -438,6 +439,15 @@ FALSE_INPUTS |= {
         )
         for kind, named in (("csv", "CSV"), ("parquet", "parquet"))
     },
+    "table with a misspelt column: training": _columns(
+        "csv",
+        lambda path: list(table_rows(path, {})),
+        "'neg_captions'",
+        "neg_caption",
+        filepath="a.png",
+        title="true",
+        neg_captions="false",
+    ),
     "result of another tool in percent: import": Attack(_import_percent, ("text_acc", "30", "percent")),
     "checkpoint with an average alone: models": Attack(
         lambda folder: partial(read_checkpoint, _write_checkpoint(folder, "ema_state_dict")), ("x.pt", "ema_state_dict")

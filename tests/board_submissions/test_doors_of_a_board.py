@@ -54,6 +54,9 @@ ALIKE += [
     "1Human",
     "human1",
     "Oracle 1",
+    "hum4n",
+    "Crowd workers",
+    "volunteers (5)",
 ]
 MIXED = ["CLI\u0420-large", "\u0415va-CLIP", "sig\u03bfip", "B\u03b2"]
 PLAIN = [

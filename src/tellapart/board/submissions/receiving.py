@@ -40,8 +40,9 @@ _PIECE = 1 << 16
 _NAME = 80  # characters of a file's name
 _GRACE, _SLOWEST = 30, 1 << 16  # seconds, and bytes a second after them: a slower sender only holds a place
 _INVISIBLE = "\u115f\u1160\u17b4\u17b5\u2028\u2029\u2800\u3164\uffa0"  # letters by their class, and nothing to see
-_ALIKE = str.maketrans("i5", "ls")  # for those who look less closely than Unicode's table
-_PEOPLE, _ARTICLES = ("human", "humans", "people", "annotator", "annotators"), {"a", "an", "the"}
+_ALIKE = str.maketrans("i543", "lsae")  # for those who look less closely than Unicode's table
+_ARTICLES = {"a", "an", "the"}
+_PEOPLE = ("human", "humans", "people", "annotator", "annotators", "volunteers", "crowdworkers", "turkers", "mturk")
 #: Scripts that one word may join: how Japanese, Korean and Chinese are written.
 _JOINED = {"CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "LATIN"}
 
