@@ -44,6 +44,9 @@ ROOT = Path(__file__).parents[2]
 SMOKE = HERE / "smoke.toml"
 PLAN = read_plan(HERE / "plan.toml")
 
+#: Scenes of a few pixels: some of the training set are the tuning set's to the pixel.
+ALIKE = pytest.mark.filterwarnings("ignore:data.validation")
+
 
 @pytest.fixture(autouse=True)
 def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,6 +184,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home / "plan.toml"
 
 
+@ALIKE
 @pytest.mark.slow
 def test_every_row_takes_a_step_and_names_its_terms(tmp_path: Path) -> None:
     plan = replace(PLAN, work=tmp_path, train=("scenes_1",), start={"model": f"compact:{tmp_path / 'start'}"})
@@ -254,6 +258,7 @@ def test_a_set_that_is_rendered_again_keeps_its_piece_and_must_be_the_records(tm
         stage.perform(plan)
 
 
+@ALIKE
 @pytest.mark.slow
 def test_every_stage_leaves_a_piece_and_the_page_says_what_is_there(
     small: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

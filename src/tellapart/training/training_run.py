@@ -150,7 +150,7 @@ def run_training(
         leaks, shared = leaks[: len(reported)], next(iter(leaks[len(reported) :]), None)
         if not allow_leak:
             refuse_leaks(leaks)
-        if shared is not None and (line := shared.describe_choice()):
+        if shared is not None and shared.same and (line := shared.describe_choice()):
             warnings.warn(line, TellapartWarning, stacklevel=2)
         warn_of_flips(config.data.augment, rows)
         fingerprint = config.fingerprint(rows.fingerprint, facts, version("tellapart"), str(limit))
@@ -305,7 +305,7 @@ def _write_record(
 def _data_record(metric: str | None, rows: TrainingRows, validation: PairSet | None, leak: Leak | None) -> DataRecord:
     return DataRecord(
         rows=len(rows),
-        images=len(set(rows.image_ids.tolist())),
+        images=len({row.image for row in rows.rows}),
         items=len(rows.items),
         fingerprint=rows.fingerprint,
         validation=None if validation is None else len(validation),

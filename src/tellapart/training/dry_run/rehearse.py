@@ -210,7 +210,7 @@ class _Rehearsal:
             compared = self._compare_images(rows, pace)
         if not compared:  # else the comparison's time has that of decoding
             self.parts["reading"] += pace * len({row.image for row in rows.rows})
-        images, items = len(set(rows.image_ids.tolist())), None if validation is None else len(validation)
+        images, items = len({row.image for row in rows.rows}), None if validation is None else len(validation)
         return rows, validation, DataPlan(len(rows), images, decoded, compared, tuple(bad), items, metric)
 
     def _expect_recipes(self) -> None:
