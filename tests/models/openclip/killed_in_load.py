@@ -27,15 +27,15 @@ KILLS = 20
 
 def follow(landed: Path, pairs: str, out: Path, until: int, tell: Callable[[str], None]) -> None:
     """Measure until that many are done; tell when a file is being read, when it was, and when it is measured."""
-    read = weights.read_state_dict
+    read = weights.read_checkpoint
 
     def read_slowly(path: Path, **options: Any) -> Any:
         tell(f"load {Path(path).stem}")
-        tensors = read(path, **options)
+        checkpoint = read(path, **options)
         tell(f"loaded {Path(path).stem}")
-        return tensors
+        return checkpoint
 
-    weights.read_state_dict = read_slowly
+    weights.read_checkpoint = read_slowly
     ta.evaluate(
         benchmarks=pairs,
         follow=landed,
