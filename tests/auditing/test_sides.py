@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
@@ -55,6 +55,7 @@ def test_untranslated_captions_are_found_and_a_few_names_pass(captioned: Made) -
 
 
 @given(st.integers(0, 30), st.integers(1, 30), st.integers(2, 6))
+@example(1, 4, 2)
 def test_the_probability_of_first_places_is_the_binomials(first: int, others: int, entries: int) -> None:
     truths = [(0,)] * first + [(1,)] * others
     items = tuple(
@@ -66,7 +67,9 @@ def test_the_probability_of_first_places_is_the_binomials(first: int, others: in
     chances = binom.pmf(range(len(items) + 1), len(items), 1 / entries)
     p = min(1, sum(each for each in chances if each <= chances[first] * (1 + 1e-7)))
     assert finding.value == first / len(items)
-    assert f"p = {p:.2g}" in finding.says and (finding.verdict == "warn") is bool(p < 0.01)
+    # A sum in another order may lie on the other side of a half that is rounded.
+    assert any(f"p = {p * (1 + near):.2g}" in finding.says for near in (-1e-9, 0, 1e-9))
+    assert (finding.verdict == "warn") is bool(p < 0.01)
 
 
 def test_a_truth_that_always_stands_first_is_found_also_beyond_the_least_float(captioned: Made) -> None:
