@@ -243,6 +243,20 @@ def test_long_logs_are_thinned_to_means_and_flat_ones_are_drawn(tmp_path: Path) 
         path.write_text(f'{{"step": 1, "total": 2.0}}\n{damaged}')
         with raises(RunError, "log.jsonl", "log.jsonl:2", "resume=True"):
             log_charts(path)
-    path.write_text('{"step": 1, "total": [2.0]}\n')
-    with raises(RunError, "log.jsonl", "'total'"):
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ('{"step": 1, "total": [2.0]}', "total"),
+        ('{"step": true, "total": 2.0}', "step"),
+        ('{"step": "many", "learning_rate": 0.1}', "step"),
+        ('{"step": 1, "learning_rate": "0.1"}', "learning_rate"),
+        ('{"step": 1, "validation_low": "x", "validation_high": 0.2}', "validation_low"),
+    ],
+)
+def test_a_logs_field_that_is_no_number_is_named(line: str, name: str, tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text(line + "\n")
+    with raises(RunError, "log.jsonl", f"'{name}'", "resume=True"):
         log_charts(path)

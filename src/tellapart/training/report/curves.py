@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tellapart.data.rows import read_jsonl
 from tellapart.errors import DataError, RunError, first_line, quote
@@ -55,16 +55,15 @@ def log_charts(path: Path) -> list[LineChart]:
     try:
         for _, record in read_jsonl(path):
             if "learning_rate" in record:
-                rates.append((float(record["step"]), float(record["learning_rate"])))
+                rates.append((_number(record, "step"), _number(record, "learning_rate")))
             if all(end in record for end in ENDS):
-                low, high = (100 * float(record[end]) for end in ENDS)
-                ranges.append((float(record["step"]), low, high))
+                low, high = (100 * _number(record, end) for end in ENDS)
+                ranges.append((_number(record, "step"), low, high))
             for name in record.keys() - NOT_TERMS:
                 of_validation = name.startswith("validation_")
                 curves, factor = (values, 100) if of_validation else (losses, 1)
-                if not all(isinstance(record[each], int | float) for each in ("step", name)):
-                    raise TypeError(f"its step or {quote(name)} is not a number")
-                curves.setdefault(name.removeprefix("validation_"), []).append((record["step"], factor * record[name]))
+                point = _number(record, "step"), factor * _number(record, name)
+                curves.setdefault(name.removeprefix("validation_"), []).append(point)
     except (DataError, KeyError, TypeError, OverflowError) as error:
         raise RunError(f"{path}: is damaged ({first_line(error)}); go on with resume=True, which mends it") from error
     # The total first, then its parts by name: sets have no order.
@@ -77,6 +76,12 @@ def log_charts(path: Path) -> list[LineChart]:
         LineChart("Learning rate", "step", {"learning_rate": _thin_points(rates)} if rates else {}, span=(0.0, last)),
     )
     return [chart for chart in charts if chart.lines]
+
+
+def _number(record: Mapping[str, Any], name: str) -> float:
+    if isinstance(record[name], bool) or not isinstance(record[name], int | float):
+        raise TypeError(f"its {quote(name)} is not a number")
+    return float(record[name])
 
 
 def write_curves(files: RunFiles, sweep: Sweep | None) -> list[Path]:
