@@ -144,6 +144,46 @@ def test_what_looks_like_shares_of_the_image_is_said() -> None:
     assert GROUNDING.notes(records, [(10, 10, 20, 20)] * 2) == ()
 
 
+def _corners(box: Sides) -> Sides:
+    return box[0], box[1], box[0] + box[2], box[1] + box[3]
+
+
+def _thousandths(box: Sides) -> Sides:
+    return tuple(1000 * side / (100, 80)[k % 2] for k, side in enumerate(box))  # type: ignore[return-value]
+
+
+def _flipped(box: Sides) -> Sides:
+    return box[1], box[0], box[3], box[2]
+
+
+@pytest.mark.parametrize(
+    ("write", "form"),
+    [
+        (_corners, "corners (x1, y1, x2, y2) in pixels"),
+        (_thousandths, "x, y, width, height in 0 to 1000"),
+        (lambda box: _thousandths(_corners(box)), "corners (x1, y1, x2, y2) in 0 to 1000"),
+        (lambda box: _flipped(_thousandths(_corners(box))), "corners (y1, x1, y2, x2) in 0 to 1000"),
+        (lambda box: [side / 1000 for side in _thousandths(box)], "x, y, width, height as shares of the image"),
+        (lambda box: [side / 1000 for side in _thousandths(_corners(box))], "corners (x1, y1, x2, y2) as shares"),
+    ],
+)
+def test_the_form_that_boxes_of_another_one_look_like_is_said(write: Callable[[Sides], Sides], form: str) -> None:
+    records = made(*((40.0 + k, 30.0 + 2 * k, 12.0, 18.0) for k in range(8)))
+    gold = [row.box for row in records.boxes]
+    assert GROUNDING.notes(records, gold) == ()
+    notes = GROUNDING.notes(records, [write(box) for box in gold])
+    (note,) = [note for note in notes if note.startswith("the numbers look like")]
+    assert f"like {form}" in note and "8 of 8" in note and "[x, y, width, height] in pixels" in note
+
+
+def test_boxes_that_are_merely_wrong_look_like_no_other_form() -> None:
+    drawn = np.random.default_rng(0)
+    records = made(*(tuple(drawn.uniform(5, 40, 4)) for _ in range(60)))
+    for boxes_ in (drawn.uniform(5, 40, (60, 4)), [np.roll(row.box, 2) for row in records.boxes]):
+        notes = GROUNDING.notes(records, [tuple(map(float, box)) for box in boxes_])  # type: ignore[misc]
+        assert not any("look like" in note for note in notes)
+
+
 @pytest.mark.parametrize(
     ("row", "said"),
     [

@@ -110,7 +110,9 @@ def test_cocos_published_results_file_is_read_by_its_image_ids(command: Callable
     }
     gold["images"] = [{"id": row["image_id"]} for row in rows]
     (tmp_path / "coco_karpathy_test_gt.json").write_text(json.dumps(gold))
-    ran = command("score", "coco-captions", "--scores", path, "--data", tmp_path, "--out", tmp_path / "run", "--json")
+    given = ("score", "coco-captions", "--scores", path, "--data", tmp_path, "--out", tmp_path / "run", "--json")
+    check_facts(command(*given).err, path, "'caption'", "gold")  # these are the gold captions
+    ran = command(*given, "--columns", "prediction=caption")
     metrics = ran.json["runs"][0]["benchmarks"]["coco-captions"]["metrics"]
     assert {name: round(one["value"], 6) for name, one in metrics.items() if name != "cider"} == dict.fromkeys(
         METRICS[:5], 1.0

@@ -68,8 +68,9 @@ def test_an_answer_names_a_place_or_a_caption_or_neither(said: str, place: int) 
     assert parse_choice(said, "a red cup", "a blue cup") == place
 
 
-def test_equal_captions_cannot_be_chosen_by_their_words() -> None:
-    assert parse_choice("a cup", "a cup", "A cup.") == 0
+def test_captions_that_differ_in_case_and_marks_alone_are_chosen_letter_by_letter() -> None:
+    assert [parse_choice(answer, "a cup", "A cup.") for answer in ("a cup", "A cup.", "A CUP")] == [1, 2, 0]
+    assert parse_choice("a cup", "a cup", "a cup") == 0
     assert parse_choice("2", "a cup", "A cup.") == 2
 
 

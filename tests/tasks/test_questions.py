@@ -169,7 +169,9 @@ def test_a_template_that_is_filled_in_is_measured_and_compared(
     for name, said in answers.items():
         path = tmp_path / f"{name}.json"
         path.write_text(
-            json.dumps([{"question_id": int(row["id"]), "answer": one} for row, one in zip(rows, said, strict=True)])
+            json.dumps(
+                [{"question_id": int(row["id"]), "prediction": one} for row, one in zip(rows, said, strict=True)]
+            )
         )
         found = command("score", "vlue-vqa", "--scores", path, "--data", data, "--out", tmp_path / name, "--json").json
         metrics = found["runs"][0]["benchmarks"]["vlue-vqa"]["metrics"]

@@ -35,6 +35,7 @@ from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.given import BenchmarkGiven, as_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.data.atomic import atomic_file
+from tellapart.data.prediction_field import PREDICTION
 from tellapart.data.scores import ScoreKind, Scores
 from tellapart.errors import RunError, ScoreError, quote
 from tellapart.evaluation.distributed import run_in_ranks
@@ -249,7 +250,8 @@ def score(
         name: the model's; a file's name if not given.
         kind: similarity, logit or probability.
         out: the run folder; files of further benchmarks join it under the same name.
-        data, images, outside_images, columns: as of `evaluate`.
+        data, images, outside_images: as of `evaluate`.
+        columns: as of `evaluate`; also `{"prediction": FIELD}`, the field of predictions, whatever its name.
         seed: of the bootstrap.
         strict: refuse files that hold another number of records than the benchmark as published.
         command: what the record names as the command.
@@ -266,7 +268,9 @@ def score(
     as_names(name, "name")
     if kind is not None and kind not in get_args(ScoreKind):
         raise ScoreError(f"kind={kind}: use one of {', '.join(get_args(ScoreKind))}")
-    refuse_columns(columns, scores if benchmark is None and isinstance(scores, Mapping) else (benchmark,))
+    # One file's field of predictions is not a table's column.
+    of_table = columns and {field: column for field, column in dict(columns).items() if field != PREDICTION}
+    refuse_columns(of_table, scores if benchmark is None and isinstance(scores, Mapping) else (benchmark,))
     place = locations(data, images, outside_images, columns)
     refuse_idle(scores if benchmark is None and isinstance(scores, Mapping) else (benchmark,), place, strict=strict)
     with _run_folder(out) as folder:

@@ -13,7 +13,7 @@ from tellapart.api.frame import Frame
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.data.scores import ScoreKind, join_names
-from tellapart.errors import RunError, TellapartError, quote
+from tellapart.errors import RunError, TellapartError, plain, quote
 from tellapart.evaluation.item_analysis import ItemAnalysis, analyse_items
 from tellapart.evaluation.item_outcomes import (
     ItemOutcomes,
@@ -56,6 +56,7 @@ def items(
     data: PathGiven | None = None,
     images: PathGiven | None = None,
     outside_images: bool = False,
+    columns: Mapping[str, str] | None = None,
     page: PathGiven | None = None,
     short: int | None = None,
     to: PathGiven | None = None,
@@ -74,6 +75,8 @@ def items(
         without: systems that are left out.
         kind: of the files' scores: similarity, logit or probability.
         data, images, outside_images: as of `evaluate`; the benchmark's files give ids, tags, clusters and captions.
+        columns: `{"prediction": FIELD}`, the files' field of predictions, whatever its name; of a `table:FILE`, as of
+            `evaluate`.
         page: the HTML file to write: difficulty by discrimination, and each item with its images and captions.
         short: choose a short form of so many items, and try such forms on systems that had no part in choosing them.
         to: the file to write its ids to, one a line: `run(items=FILE)` measures these alone.
@@ -103,10 +106,10 @@ def items(
     if to is not None and short is None:
         raise RunError("to= is the file of a short form's ids: add short=, its number of items")
     if scores is None:
-        expect_used("items", "without scores=FILES", kind=(kind, None))
+        expect_used("items", "without scores=FILES", kind=(kind, None), columns=(columns, None))
         if page is None:
             expect_used("items", "without scores=FILES or page=FILE", data=(data, None), images=(images, None))
-    place = locations(data, images, outside_images)
+    place = locations(data, images, outside_images, columns)
     with unpacked([as_path(each, "runs") for each in runs]) as folders:
         chosen = gather_models(folders)[0] if folders else ()
         outcomes = read_outcomes(
@@ -147,6 +150,10 @@ class ItemsAnalysed(Frame):
 
     def show(self) -> None:
         """Print it as `tellapart items` does."""
+        by_field: dict[str, list[str]] = {}
+        for system, field in self.outcomes.fields.items():
+            by_field.setdefault(field, []).append(system)
+        print_lines(*(plain(f"{join_names(names)}: read from field {field}") for field, names in by_field.items()))
         for each in self.tables():
             console().print(each)
             print_lines("")

@@ -10,12 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.locations import Locations, first_file
 from tellapart.benchmarks.vlue import read_captions, rows_under
 from tellapart.data.annotations import AnnotationRow, read_mapping
+from tellapart.data.fields import one_text
 from tellapart.data.task_records import CaptionSet
 from tellapart.errors import DataError
 
@@ -30,7 +31,7 @@ class _Caption(AnnotationRow):
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
 
     image_id: Annotated[int, Field(ge=0)]
-    caption: Annotated[str, Field(min_length=1)]
+    caption: Annotated[str, Field(min_length=1), AfterValidator(one_text)]
 
 
 def read_karpathy_captions(path: Path) -> CaptionSet:

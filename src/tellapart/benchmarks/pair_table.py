@@ -18,6 +18,7 @@ from tellapart.data.compressed import plain_suffix
 from tellapart.data.folder import make_item, read_card
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
+from tellapart.data.prediction_field import PREDICTION
 from tellapart.data.rows import read_csv, read_jsonl
 from tellapart.errors import DataError, quote
 
@@ -139,6 +140,8 @@ def _image_reader(path: Path, place: Locations) -> Callable[[str], bytes]:
 def _rename_columns(row: Mapping[str, Any], columns: tuple[tuple[str, str], ...]) -> dict[str, Any]:
     renamed = dict(row)
     for field, column in columns:
+        if field == PREDICTION:  # of the file that is scored, which refuses it if it has none
+            continue
         if _FIELDS.fullmatch(field) is None:
             if field in row and _FIELDS.fullmatch(column):
                 raise DataError(
@@ -161,7 +164,7 @@ def _rename_columns(row: Mapping[str, Any], columns: tuple[tuple[str, str], ...]
                 field=field,
             )
         renamed.pop(column, None)
-    return renamed | {field: row[column] for field, column in columns}
+    return renamed | {field: row[column] for field, column in columns if field != PREDICTION}
 
 
 def _read_item(row: Mapping[str, Any], number: int, images: FolderImages, encoded: bool) -> Item:

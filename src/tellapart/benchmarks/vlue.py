@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BeforeValidator, Field
 
 from tellapart.data.annotations import AnnotationRow, check_row, read_list, read_mapping
+from tellapart.data.fields import split_list
 from tellapart.data.task_records import (
     Box,
     BoxSet,
@@ -42,7 +43,8 @@ R = TypeVar("R", bound=AnnotationRow)
 
 
 def _as_list(value: object) -> object:
-    """Return a lone string as a list of one."""
+    """Return a lone string as a list of one, and a list that is written as a string as that list."""
+    value = split_list(value)
     return [value] if isinstance(value, str) else value
 
 

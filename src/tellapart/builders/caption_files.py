@@ -13,6 +13,7 @@ from tellapart.builders.builder import Made
 from tellapart.catalog import nearest
 from tellapart.data.columns import refuse_near
 from tellapart.data.compressed import plain_suffix
+from tellapart.data.fields import one_text
 from tellapart.data.images import check_reference, resolve
 from tellapart.data.item import Item
 from tellapart.data.rows import read_csv, read_json, read_jsonl
@@ -263,6 +264,7 @@ def _to_caption(row: Mapping[str, Any], number: int, where: str, required: tuple
         if not isinstance(row.get(column), str) or not row[column].strip():
             near = next((name for name in row if name not in _CAPTION_COLUMNS and nearest(name, [column])), None)
             raise DataError(f"{where}: column {column!r} is missing or empty{f'; is it {near!r}?' if near else ''}")
+    _expect_texts(row, ("caption",), where)
     image = row.get("image")
     if image is not None:
         _check_image(image, "image", where)
@@ -280,6 +282,7 @@ def _to_pair(row: Mapping[str, Any], where: str) -> CaptionPair:
     for column in columns:
         if not isinstance(row.get(column), str) or not row[column].strip():
             raise DataError(f"{where}: column {column!r} is missing or empty; got {', '.join(row)}")
+    _expect_texts(row, columns, where)
     name, first, second = (" ".join(row[column].split()) for column in columns)
     try:
         check_reference(f"{name}.png")
@@ -299,6 +302,14 @@ def _to_pair(row: Mapping[str, Any], where: str) -> CaptionPair:
     if image:
         _check_image(image, "image_0", where)
     return CaptionPair(name, (first, second), cluster, tags, image)
+
+
+def _expect_texts(row: Mapping[str, Any], columns: Iterable[str], where: str) -> None:
+    for column in columns:
+        try:
+            one_text(row[column])
+        except ValueError as error:
+            raise DataError(f"{where}: column {column!r}: {error}") from error
 
 
 def _coco_image(name: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from tellapart.cli.options import Data, Images, Json, Outside, Seed, print_json
+from tellapart.cli.options import Columns, Data, Images, Json, Outside, Seed, columns_of, print_json
 from tellapart.errors import RunError
 from tellapart.report.terminal import print_text
 
@@ -52,6 +52,7 @@ def items_command(
     data: Data = None,
     images: Images = None,
     outside_images: Outside = False,
+    columns: Columns = None,
     page: Annotated[
         Path | None, typer.Option("--page", help="Write a page: difficulty by discrimination, and each item.")
     ] = None,
@@ -84,6 +85,7 @@ def items_command(
         data=data,
         images=images,
         outside_images=outside_images,
+        columns=columns_of(columns) or None,
         page=page,
         short=short,
         to=to,

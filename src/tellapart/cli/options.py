@@ -85,7 +85,8 @@ Columns = Annotated[
     typer.Option(
         "--columns",
         metavar="FIELD=COLUMN,...",
-        help="Of table:FILE (CSV, TSV, JSONL, parquet): image_0=left,image_1=right,caption_0=a,caption_1=b.",
+        help="Of table:FILE (CSV, TSV, JSONL, parquet): image_0=left,image_1=right,caption_0=a,caption_1=b. "
+        "Of `score` and `items`, also prediction=FIELD: the field of predictions.",
     ),
 ]
 Labels = Annotated[

@@ -10,7 +10,7 @@ from typing import Any
 
 from tellapart.errors import DataError, quote
 
-__all__ = ["Kinds", "check_several", "check_template", "fill", "fill_all", "read_list"]
+__all__ = ["Kinds", "check_several", "check_template", "fill", "fill_all", "one_text", "read_list", "split_list"]
 
 Kinds = dict[str, type]
 """Path of a field -> the type that its value had in the first row: the same place of a set holds one type."""
@@ -44,6 +44,8 @@ _LISTED = re.compile(r"\{(?P<path>[^{}|:]+)\|list\}")
 #: The escapes that Python itself writes.
 _ESCAPE = r"""\\(?:[\\'"nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8})"""
 _TEXT = rf"""(?:'(?:[^'\\\n]|{_ESCAPE})*'|"(?:[^"\\\n]|{_ESCAPE})*")"""
+#: A text that can hardly be meant as one: numpy writes lists without commas.
+_WRITTEN = re.compile(r"""\s*\[\s*(['"]).*(['"])\s*\]\s*""", re.DOTALL)
 _LIST_OF_TEXTS = re.compile(rf"\s*\[\s*(?:{_TEXT}\s*(?:,\s*{_TEXT}\s*)*,?\s*)?\]\s*")
 
 
@@ -118,8 +120,8 @@ def fill(template: str, row: object, where: str, kinds: Kinds | None = None) -> 
 def fill_all(templates: str | list[str], row: object, where: str, kinds: Kinds | None = None) -> tuple[str, ...]:
     """Return one text for each template; a template that is a field alone may stand for a list.
 
-    Alone, `{keys}` is a list if the row has one; `{negatives|list}`, alone or among others, is a list that a table
-    holds as a text, in Python's writing. It is read, never run.
+    Alone, `{keys}` is a list if the row has one, or writes one as a text. `{negatives|list}`, alone or among others, is
+    a list that a table holds as a text, in Python's writing. It is read, never run.
 
     Raises:
         DataError: as `fill`.
@@ -138,7 +140,8 @@ def fill_all(templates: str | list[str], row: object, where: str, kinds: Kinds |
     if _ALONE.fullmatch(templates):
         path = templates[1:-1]
         value = _look_up(row, path, where)
-        is_list = isinstance(value, list)
+        written = isinstance(value, str) and _WRITTEN.fullmatch(value) is not None
+        is_list = isinstance(value, list) or written
         if kinds is not None and kinds.setdefault(f"{path} as a whole", list if is_list else str) is not (
             list if is_list else str
         ):
@@ -148,6 +151,8 @@ def fill_all(templates: str | list[str], row: object, where: str, kinds: Kinds |
                 field=path,
                 got=value,
             )
+        if written:
+            return _fill_one(f"{{{path}|{LIST}}}", row, where, kinds)
         if is_list and not value:
             raise DataError(f"{where}: field {path!r}: is an empty list", path=where, field=path)
         if is_list:
@@ -174,22 +179,48 @@ def read_list(value: object, path: str, where: str) -> list[str]:
     >>> read_list("['a cat', 'a dog']", "false", "rows.csv:2")
     ['a cat', 'a dog']
     """
-    if not isinstance(value, str) or not _LIST_OF_TEXTS.fullmatch(value):
-        raise DataError(
-            f"{where}: field {path!r}: expected a list of texts, ['...', \"...\"], got {quote(value)}",
-            path=where,
-            field=path,
-            got=value,
-        )
     try:
-        texts: list[str] = ast.literal_eval(value.strip())
-        "".join(texts).encode()
-    except (SyntaxError, ValueError) as error:  # an escape that names no character, or half of one
+        texts = _parse_list(value)
+    except (SyntaxError, ValueError) as error:  # also an escape that names no character, or half of one
         raise DataError(
-            f"{where}: field {path!r}: {error}; got {quote(value)}", path=where, field=path, got=value
+            f"{where}: field {path!r}: {error}, got {quote(value)}", path=where, field=path, got=value
         ) from error
     if not texts:
         raise DataError(f"{where}: field {path!r}: is an empty list", path=where, field=path)
+    return texts
+
+
+def split_list(value: object) -> object:
+    """Return the texts of a list that was saved as one text, as pandas saves it; any other value as it is.
+
+    Raises:
+        ValueError: it begins and ends as such a list, and is none.
+
+    >>> split_list("['a cup', 'one cup']"), split_list("a cup")
+    (['a cup', 'one cup'], 'a cup')
+    """
+    return _parse_list(value) if isinstance(value, str) and _WRITTEN.fullmatch(value) else value
+
+
+def one_text(text: str) -> str:
+    """Return a text that is not a list of texts, saved as one text.
+
+    Raises:
+        ValueError: it is such a list.
+
+    >>> one_text("a cup [red]")
+    'a cup [red]'
+    """
+    if _WRITTEN.fullmatch(text):
+        raise ValueError(f"expected one text, and this is a list of texts, {quote(text)}; give them one by one")
+    return text
+
+
+def _parse_list(value: object) -> list[str]:
+    if not isinstance(value, str) or not _LIST_OF_TEXTS.fullmatch(value):
+        raise ValueError("expected a list of texts, ['...', \"...\"]")
+    texts: list[str] = ast.literal_eval(value.strip())
+    "".join(texts).encode()
     return texts
 
 

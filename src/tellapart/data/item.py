@@ -6,6 +6,8 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, model_validator
 
+from tellapart.data.fields import one_text
+
 __all__ = ["Item"]
 
 
@@ -23,6 +25,8 @@ def _as_tuple(value: object) -> object:
 
 _Text = Annotated[str, AfterValidator(_is_encodable)]
 _Texts = Annotated[tuple[Annotated[_Text, Field(min_length=1)], ...], BeforeValidator(_as_tuple), Field(min_length=1)]
+_Caption = Annotated[_Text, Field(min_length=1), AfterValidator(one_text)]
+_Captions = Annotated[tuple[_Caption, ...], BeforeValidator(_as_tuple), Field(min_length=1)]
 
 
 class Item(BaseModel):
@@ -55,7 +59,7 @@ class Item(BaseModel):
 
     id: _Text = Field(min_length=1)
     images: _Texts
-    texts: _Texts
+    texts: _Captions
     true: Annotated[tuple[int, ...], BeforeValidator(_as_tuple)] = ()
     tags: dict[_Text, _Text] = Field(default_factory=dict)
     cluster: _Text = ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tellapart.benchmarks.find import find_benchmark, set_name
 from tellapart.benchmarks.locations import Locations
 from tellapart.catalog import nearest
+from tellapart.data.prediction_field import PREDICTION, watch_field
 from tellapart.data.rows import read_csv
 from tellapart.data.scores import ScoreKind, join_names
 from tellapart.errors import DataError, RunError, quote
@@ -39,6 +40,7 @@ class ItemOutcomes:
         values: float64 `(item, system)`, 1 is right.
         unmeasured: items left out because a system has no value of them.
         limited_from: the benchmark's full number of items, if the runs measured a part of them.
+        fields: of systems that come from files: the field that each was read from.
     """
 
     benchmark: str
@@ -48,6 +50,7 @@ class ItemOutcomes:
     values: NDArray[np.float64]
     unmeasured: int = 0
     limited_from: int | None = None
+    fields: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def clusters(self) -> list[str] | None:
@@ -64,6 +67,7 @@ class _System:
     place: Path
     samples: Mapping[tuple[str, str], Sample]
     limited_from: int | None = None
+    field: str = ""
 
 
 def read_outcomes(
@@ -85,7 +89,7 @@ def read_outcomes(
         metric: by which an item is right or wrong; the one that ranks models if None.
         without: names of systems that are left out, and whose files are not read.
         kind: of the files' scores.
-        place: the folders of the benchmarks' files.
+        place: the folders of the benchmarks' files; its column `prediction` is the files' field of predictions.
 
     Raises:
         TellapartError: no benchmark or metric of that name, a file or folder that cannot be read, a name in `without`
@@ -118,6 +122,7 @@ def read_outcomes(
         values=values[measured],
         unmeasured=int((~measured).sum()),
         limited_from=systems[0].limited_from,
+        fields={system.name: system.field for system in systems if system.field},
     )
 
 
@@ -225,17 +230,22 @@ def _read_files(files: Sequence[Path], name: str, kind: ScoreKind | None, place:
     if not files:
         return []
     ready = prepare_listed(find_benchmark(name, place))
-    return [_System(path.stem, path, _measure_file(ready, path, kind)) for path in files]
+    named = dict((place or Locations()).columns).get(PREDICTION, "")
+    return [_measure_file(ready, path, kind, named) for path in files]
 
 
-def _measure_file(ready: Prepared, path: Path, kind: ScoreKind | None) -> dict[tuple[str, str], Sample]:
+def _measure_file(ready: Prepared, path: Path, kind: ScoreKind | None, named: str) -> _System:
     task = ready.task
     read = partial(task.read, kind=kind) if task.kinds else task.read
-    return {
+    with watch_field(named) as watched:
+        predictions = read(path, ready.records)
+    watched.expect_used(path)
+    samples = {
         (sample.unit, sample.id): sample
-        for units in task.measure(ready.records, read(path, ready.records))
+        for units in task.measure(ready.records, predictions)
         for sample in yield_samples(_without_scores(units))
     }
+    return _System(path.stem, path, samples, field=watched.stated)
 
 
 def _without_scores(units: Units) -> Units:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.data.answer_text import Thoughts, count_thoughts
+from tellapart.data.prediction_field import PREDICTION, watch_field
 from tellapart.data.scores import ScoreKind, note_spread
 from tellapart.errors import RunError
 from tellapart.evaluation.evaluate import Prepared, evaluate_predictions, prepare_listed
@@ -33,6 +34,7 @@ class _ScoreFile:
     path: Path
     located: Located
     thoughts: Thoughts
+    field: str
 
 
 def run_scores(
@@ -60,7 +62,8 @@ def run_scores(
         seed: the seed of the bootstrap.
         command: the command line, for the record.
         strict: refuse files of a benchmark that do not hold its records as published.
-        place: the folders of the benchmarks' files, which give ids and tags, and captions and images to the report.
+        place: the folders of the benchmarks' files, which give ids and tags, and captions and images to the report;
+            its column `prediction` is the field of predictions.
 
     Raises:
         TellapartError: a file is malformed or does not fit its benchmark, `name` is missing with several files, or the
@@ -71,7 +74,7 @@ def run_scores(
         raise RunError(f"scores= of {named or 'no benchmark'}: name their model with name=")
     model = ModelRecord(name=name or next(iter(files.values())).stem)
     found = ((find_benchmark(each, place) if isinstance(each, str) else each, path) for each, path in files.items())
-    score_files = [_read_file(benchmark, path, out, kind, strict) for benchmark, path in found]
+    score_files = [_read_file(benchmark, path, out, kind, strict, place) for benchmark, path in found]
     with take_up(out, model, run_record(out, seed=seed, command=command, place=place)) as held:
         result = held
         for score_file in score_files:
@@ -85,23 +88,30 @@ def run_scores(
             evaluation = evaluate_predictions(
                 score_file.ready, read, origin=origin, seed=seed, thoughts=score_file.thoughts, notes=notes
             )
+            measured = evaluation.result.model_copy(update={"field": score_file.field})
+            evaluation = replace(evaluation, result=measured)
             result = keep(out, result, benchmark, evaluation, score_file.located)
     return out
 
 
-def _read_file(benchmark: Benchmark, path: Path, out: Path, kind: ScoreKind | None, strict: bool) -> _ScoreFile:
+def _read_file(
+    benchmark: Benchmark, path: Path, out: Path, kind: ScoreKind | None, strict: bool, place: Locations | None
+) -> _ScoreFile:
     ready = prepare_listed(benchmark, strict=strict)
     read_predictions = partial(ready.task.read, kind=kind) if ready.task.kinds else ready.task.read
-    with count_thoughts() as thoughts:
+    with count_thoughts() as thoughts, watch_field(dict((place or Locations()).columns).get(PREDICTION, "")) as field:
         predictions = read_predictions(path, ready.records)
-    return _ScoreFile(ready, predictions, path, locate(path, out, hashed=True), thoughts)
+    field.expect_used(path)
+    return _ScoreFile(ready, predictions, path, locate(path, out, hashed=True), thoughts, field.stated)
 
 
 def _expect_same(out: Path, name: str, known: BenchmarkResult, score_file: _ScoreFile) -> None:
     if known.fingerprint != score_file.ready.fingerprint:
         raise RunError(f"{out} holds {name} with other content; name another out=, or delete it")
     before = known.file.sha256 if known.file else ""
-    if (before, known.kind) != (score_file.located.sha256, score_file.ready.task.kind_of(score_file.predictions)):
+    kind = score_file.ready.task.kind_of(score_file.predictions)
+    if (before, known.kind, known.field) != (score_file.located.sha256, kind, score_file.field):
         raise RunError(
-            f"{out} holds {name} measured from another file ({known.origin}); name another out=, or delete it"
+            f"{out} holds {name} measured from another file or field ({known.origin}, {known.field!r}); name another "
+            "out=, or delete it"
         )

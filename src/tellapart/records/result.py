@@ -216,6 +216,8 @@ class BenchmarkResult(Record):
         seconds: wall time of scoring and measuring.
         limited_from: the benchmark's full number of items if a limit cut it.
         read_as: how the columns of its table were read; empty if it comes from none, and in older records.
+        field: of predictions or scores made elsewhere: the field or arrays of their file that were read; empty if these
+            have no names, and in older records.
         published_items: the published number of records, if the files held another number, or other records: the
             numbers do not compare.
         origin: the folder of images or the score file, for people.
@@ -252,6 +254,7 @@ class BenchmarkResult(Record):
     seconds: float = 0.0
     limited_from: int | None = None
     read_as: str = ""
+    field: str = ""
     published_items: int | None = None
     origin: str
     own: Located | None = None

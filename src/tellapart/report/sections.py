@@ -90,6 +90,7 @@ class Section:
     def notes(self) -> list[str]:
         """Facts that no number shows, each note once with the models that it is about."""
         columns = [f"read as {self.record.read_as}"] if self.record.read_as else []
+        columns += [f"read from field {self.record.field}"] if self.record.field else []
         return columns + note_lines([(entry.label, entry.record.notes) for entry in self.entries])
 
     @property

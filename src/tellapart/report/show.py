@@ -215,8 +215,9 @@ def print_runs(
         _print_path(write())
         return
     for name, results in groups:
-        if columns := results[0].benchmarks[name].read_as:
-            print_lines(plain(f"{name}: {columns}"))
+        first = results[0].benchmarks[name]
+        if read := [first.read_as] * bool(first.read_as) + [f"read from field {first.field}"] * bool(first.field):
+            print_lines(plain(f"{name}: {'; '.join(read)}"))
     _print_tables(followed_tables(folder) or ([] if every else first_tables(groups)))
     if shown := {result.model.name for _, own in groups for result in own} & _REFERENCES.keys():
         print_lines(f"references: {'; '.join(f'{name} {_REFERENCES[name]}' for name in _REFERENCES if name in shown)}")

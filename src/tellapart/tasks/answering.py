@@ -80,7 +80,13 @@ def ask(
     return compute_batches(images, session, answer)
 
 
-def read_answers(path: Path, ids: Sequence[str], noun: str, read: Callable[[object], str] = text) -> list[str]:
+def read_answers(
+    path: Path,
+    ids: Sequence[str],
+    noun: str,
+    is_gold: Callable[[int, str], bool],
+    read: Callable[[object], str] = text,
+) -> list[str]:
     """Read one text for each id, as `read_predictions` does; a file without any text was not filled in.
 
     Raises:
@@ -91,10 +97,10 @@ def read_answers(path: Path, ids: Sequence[str], noun: str, read: Callable[[obje
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder) / "answers.csv"
     ...     _ = path.write_text("id,prediction\\n7,two\\n8,\\n")
-    ...     read_answers(path, ["7", "8"], "question")
+    ...     read_answers(path, ["7", "8"], "question", lambda number, answer: answer == "two")
     ['two', '']
     """
-    answers = read_predictions(path, ids, read, noun)
+    answers = read_predictions(path, ids, read, noun, is_gold)
     if not any(answer.strip() for answer in answers):
         raise ScoreError(
             f"{path}: every prediction is empty, or ends inside its thought; fill in the template, or let the model "

@@ -7,7 +7,7 @@ through `tellapart.metrics.boxes.from_centres`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -64,7 +64,10 @@ def _fill_template(records: BoxSet) -> Iterator[Mapping[str, Any]]:
 
 
 def _read_boxes(path: Path, records: BoxSet) -> list[Sides]:
-    return read_predictions(path, [row.id for row in records.boxes], box, "phrase")
+    rows = records.boxes
+    return read_predictions(
+        path, [row.id for row in rows], box, "phrase", lambda number, sides: sides == rows[number].box
+    )
 
 
 def _find_by_head(model: BoxFinder, records: BoxSet, session: Session) -> list[Sides]:
@@ -119,17 +122,68 @@ def measure_boxes(records: BoxSet, predictions: Sequence[Sides]) -> tuple[Units,
     return (Units("phrase", units, values),)
 
 
+#: Form of boxes -> their numbers and the image's width and height, to x, y, width, height in pixels.
+_FORMS: Mapping[str, Callable[[Sides, tuple[int, int]], Sides]] = {
+    "corners (x1, y1, x2, y2) in pixels": lambda box_, _: _between(box_),
+    "x, y, width, height in 0 to 1000": lambda box_, size: _scale(box_, size, 1000),
+    "corners (x1, y1, x2, y2) in 0 to 1000": lambda box_, size: _between(_scale(box_, size, 1000)),
+    "corners (y1, x1, y2, x2) in 0 to 1000": lambda box_, size: _between(
+        _scale((box_[1], box_[0], box_[3], box_[2]), size, 1000)
+    ),
+    "x, y, width, height as shares of the image": lambda box_, size: _scale(box_, size, 1),
+    "corners (x1, y1, x2, y2) as shares of the image": lambda box_, size: _between(_scale(box_, size, 1)),
+}
+
+
+def _between(corners: Sides) -> Sides:
+    x1, y1, x2, y2 = corners
+    return x1, y1, x2 - x1, y2 - y1
+
+
+def _scale(box_: Sides, size: tuple[int, int], whole: float) -> Sides:
+    x, y, width, height = box_
+    return x * size[0] / whole, y * size[1] / whole, width * size[0] / whole, height * size[1] / whole
+
+
+def _guess_form(records: BoxSet, predictions: Sequence[Sides]) -> str:
+    """Return a sentence on the form in which the numbers fit the gold boxes far better; empty if there is none."""
+    gold = [row.box for row in records.boxes]
+
+    def count_right(boxes: Sequence[Sides]) -> int:
+        return int(box_accuracy(boxes, gold).sum())
+
+    right = {
+        form: count_right([read(box_, row.size) for row, box_ in zip(records.boxes, predictions, strict=True)])
+        for form, read in _FORMS.items()
+    }
+    best, as_read = max(right, key=right.__getitem__), count_right(predictions)
+    # By luck a form can be right of a few more; a wrong form is right of a few.
+    if right[best] < max(2, 2 * as_read + 1, len(gold) / 10):
+        return ""
+    return (
+        f"the numbers look like {best}: read so, {right[best]:,} of {len(gold):,} boxes would be right, and as they "
+        f"are {as_read:,}; [x, y, width, height] in pixels is expected"
+    )
+
+
 def _write_notes(records: BoxSet, predictions: Sequence[Sides]) -> tuple[str, ...]:
+    form = _guess_form(records, predictions)
     flat = sum(min(box_[2:]) <= 0 for box_ in predictions)
     outside = sum(
         box_[0] >= row.size[0] or box_[1] >= row.size[1] or box_[0] + box_[2] <= 0 or box_[1] + box_[3] <= 0
         for row, box_ in zip(records.boxes, predictions, strict=True)
         if min(box_[2:]) > 0
     )
-    small = bool(predictions) and max(max(map(abs, box_)) for box_ in predictions) <= 1 and flat < len(predictions)
+    small = (
+        not form
+        and bool(predictions)
+        and max(max(map(abs, box_)) for box_ in predictions) <= 1
+        and flat < len(predictions)
+    )
     return (
         *((f"{flat:,} of {len(predictions):,} boxes have no area, and are wrong",) if flat else ()),
         *((f"{outside:,} of {len(predictions):,} boxes lie outside their image",) if outside else ()),
+        *((form,) if form else ()),
         *(("no number of any box is above 1: are they shares of the image? Pixels are expected",) if small else ()),
     )
 

@@ -45,7 +45,7 @@ def _fill_template(records: CaptionSet) -> Iterator[Mapping[str, Any]]:
 
 
 def _read_captions(path: Path, records: CaptionSet) -> list[str]:
-    return read_answers(path, records.ids, "image")
+    return read_answers(path, records.ids, "image", lambda number, caption: caption in records.references[number])
 
 
 def _select_images(records: CaptionSet, rows: Sequence[int]) -> CaptionSet:

@@ -18,13 +18,14 @@ import numpy as np
 
 from tellapart.benchmarks.sugarcrepe_answers import read_both_orders
 from tellapart.data.choices import Choice, ChoiceSet
+from tellapart.data.prediction_field import state_field
 from tellapart.data.scores import join_names
 from tellapart.errors import DataError
 from tellapart.metrics.metric import Metric
 from tellapart.metrics.order_bias import order_bias
 from tellapart.metrics.per_item import PerItem
 from tellapart.tasks.hiding import Hiding
-from tellapart.tasks.predictions import align_file, read_predictions, text
+from tellapart.tasks.predictions import align_file, number_names, read_predictions, text
 from tellapart.tasks.task import Task, Unit, Units, by_field
 
 __all__ = ["CHOICE", "Chosen", "measure_choices", "parse_choice", "read_choices"]
@@ -74,9 +75,7 @@ def parse_choice(answer: str, first: str, second: str) -> int:
     """
     if number := _PLACE.fullmatch(answer):
         return int(number[1])
-    plain = answer.strip().strip("\"'.").lower()
-    of = {first.strip().strip("\"'.").lower(): 1, second.strip().strip("\"'.").lower(): 2}
-    return of.get(plain, 0) if len(of) == 2 else 0
+    return number_names((first, second))(answer) + 1
 
 
 def _fill_template(records: ChoiceSet) -> Iterator[Mapping[str, Any]]:
@@ -102,7 +101,8 @@ def read_choices(path: Path, records: ChoiceSet) -> Chosen:
     if path.is_dir():
         return _read_published(path, records)
     ids = [f"{choice.id}/{order}" for choice in records.choices for order in (1, 2)]
-    answers = read_predictions(path, ids, text, "answer")
+    # Of each item the first row has the true caption first, and the second one has it second.
+    answers = read_predictions(path, ids, text, "answer", lambda number, answer: answer == str(number % 2 + 1))
     by_place = (0, 1, -1)  # neither, the first caption, the second
     rows = list(zip(records.choices, answers[0::2], answers[1::2], strict=True))
     return Chosen(
@@ -113,6 +113,7 @@ def read_choices(path: Path, records: ChoiceSet) -> Chosen:
 
 def _read_published(folder: Path, records: ChoiceSet) -> Chosen:
     """Read SugarCrepe's fourteen files of GPT-4V; their ids are the subset and the item's key."""
+    state_field("multiple_choice_answer")
     answers: dict[str, tuple[int, int]] = {}
     for path in sorted((folder / _ORDERS[0]).glob("*.json")):
         subset = path.stem.removeprefix("gpt4v-")

@@ -30,7 +30,7 @@ from tellapart.metrics.retrieval import Ranks
 from tellapart.models.protocols import DualEncoder, Generator, KeyReader, Model, PairScorer, TextScorer, Vectors
 from tellapart.models.vectors import normalise
 from tellapart.stats.combined import MeanOfGroups
-from tellapart.tasks.predictions import read_matrix, read_predictions, text
+from tellapart.tasks.predictions import number_names, read_matrix, read_predictions, text
 from tellapart.tasks.task import Session, Task, Unit, Units, by_field
 from tellapart.tasks.vectors import encode, score_items, similarity_table
 
@@ -152,9 +152,14 @@ def read_classes(path: Path, records: ClassificationSet) -> Classified:
 
 
 def _read_names(path: Path, records: ClassificationSet, ids: list[str], labels: list[int]) -> Classified:
-    number_of = {_plain_name(name): number for number, name in enumerate(records.classes)}
-    named = [number_of.get(_plain_name(answer), -1) for answer in read_predictions(path, ids, text, "image")]
-    return named_classes(named, labels)
+    number_of = number_names(records.classes)
+
+    def read(value: object) -> int:
+        return number_of(text(value))
+
+    return named_classes(
+        read_predictions(path, ids, read, "image", lambda number, named: named == labels[number]), labels
+    )
 
 
 def named_classes(named: Sequence[int], labels: Sequence[int]) -> Classified:
@@ -171,10 +176,6 @@ def named_classes(named: Sequence[int], labels: Sequence[int]) -> Classified:
     wrong = (first != np.array(labels)).astype(np.int64)
     ranks = Ranks(wrong, np.zeros_like(wrong), np.ones_like(wrong))
     return Classified(LabelRanks(ranks, first), scored=False, unread=int((first < 0).sum()))
-
-
-def _plain_name(name: str) -> str:
-    return name.strip().strip("\"'.").strip().lower()
 
 
 def measure_classes(records: ClassificationSet, classified: Classified) -> tuple[Units, ...]:

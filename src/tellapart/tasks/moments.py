@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from tellapart.data.compressed import plain_suffix
 from tellapart.data.item import Item
 from tellapart.data.moments import Moment, MomentSet
+from tellapart.data.prediction_field import state_field
 from tellapart.data.rows import read_jsonl
 from tellapart.data.scores import join_names
 from tellapart.errors import DataError, ScoreError
@@ -124,6 +125,7 @@ def read_frame_scores(path: Path, records: MomentSet) -> list[FrameScores]:
     if plain_suffix(path) != ".jsonl":
         raise ScoreError(f"{path}: similarities of frames are read from .jsonl files; got {path.suffix!r}")
     length = {moment.id: len(frame_times(records.duration(moment.video), _RATE)) for moment in records.moments}
+    state_field("before", "after")
     by_moment: dict[str, FrameScores] = {}
     twice: list[str] = []
     wrong: dict[str, list[str]] = {}

@@ -44,7 +44,8 @@ def _fill_template(records: PairSet) -> Iterator[Mapping[str, Any]]:
 
 def _read_answers(path: Path, records: PairSet) -> BothOrders:
     ids = [f"{item.id}/{order}" for item in records.items for order in (1, 2)]
-    answers = read_answers(path, ids, "question")
+    golds = ("1;2", "2;1")  # in the item's order, and swapped
+    answers = read_answers(path, ids, "question", lambda number, answer: answer == golds[number % 2])
     return BothOrders(tuple(item.id for item in records.items), tuple(answers[0::2]), tuple(answers[1::2]))
 
 

@@ -3,13 +3,16 @@
 - `.jsonl`: one object a line; `.json`: a list of them; `.csv`: a header and rows, or without a header the two columns
   id and prediction, as NLVR2's scorer reads them.
 - The record's id is the key `id`, or as the task's tools call it: `question_id`, `image_id`, `ref_id`.
-- The prediction is the key `prediction`, or `label`, `answer`, `caption`, `bbox`. Other keys are not looked at, so a
-  filled template of `tellapart export`, and a file of samples of a run, are read too.
+- The prediction is the one key that the file has of `prediction`, `output`, `response`, `label`, `answer`, `caption`,
+  `bbox`, or the key that the user names. A file with two of them is refused; so is one of the last four if it is the
+  gold answer in every row. Other keys are not looked at, so a filled template of `tellapart export`, and a file of
+  samples of a run, are read too.
 """
 
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -20,18 +23,20 @@ from numpy.typing import NDArray
 from tellapart.data.answer_text import read_label, strip_thought
 from tellapart.data.compressed import plain_suffix
 from tellapart.data.npz import read_arrays
+from tellapart.data.prediction_field import PREDICTION, named_field, state_field
 from tellapart.data.rows import read_csv, read_json, read_jsonl
 from tellapart.data.scores import join_names
 from tellapart.data.strict_json import parse_json
 from tellapart.data.task_records import align
 from tellapart.errors import DataError, ScoreError, quote
 
-__all__ = ["align_file", "box", "finite_numbers", "label", "read_matrix", "read_predictions", "text"]
+__all__ = ["align_file", "box", "finite_numbers", "label", "number_names", "read_matrix", "read_predictions", "text"]
 
 T = TypeVar("T")
 
 _IDS = ("id", "question_id", "image_id", "ref_id", "identifier")
-_PREDICTIONS = ("prediction", "output", "label", "answer", "caption", "bbox")
+_MAY_BE_GOLD = ("label", "answer", "caption", "bbox")
+_PREDICTIONS = (PREDICTION, "output", "response", *_MAY_BE_GOLD)
 _LARGEST = 1e9  # pixels: beyond any image; NaN is not at most that either
 _MOST = sys.float_info.max
 
@@ -67,6 +72,27 @@ def text(value: object) -> str:
     raise ValueError(f"a prediction here is a text; got {quote(value)}")
 
 
+def number_names(names: Sequence[str]) -> Callable[[str], int]:
+    """Return the function that takes an answer to the number of the name that it is, from 0; to -1 if it is none.
+
+    Case, and quotes and dots at the ends, do not count, but between names that differ in nothing else.
+
+    >>> [*map(number_names(["St.", "St", "Dog"]), ("St", "St.", "'dog'.", "st"))]
+    [1, 0, 2, -1]
+    """
+    exact, folded = (_number_distinct([*map(fold, names)]) for fold in (str.strip, _plain_name))
+    return lambda answer: exact.get(answer.strip(), folded.get(_plain_name(answer), -1))
+
+
+def _number_distinct(names: Sequence[str]) -> dict[str, int]:
+    counts = Counter(names)
+    return {name: number for number, name in enumerate(names) if counts[name] == 1}
+
+
+def _plain_name(name: str) -> str:
+    return name.strip().strip("\"'.").strip().lower()
+
+
 def box(value: object) -> tuple[float, float, float, float]:
     """Return a box: x, y, width, height in pixels; in a csv file as a JSON list.
 
@@ -98,7 +124,9 @@ def finite_numbers(value: object, *, most: float = _MOST) -> list[float] | None:
     return list(map(float, value)) if numbers else None
 
 
-def read_predictions(path: Path, ids: Sequence[str], read: Callable[[Any], Any], noun: str) -> list[Any]:
+def read_predictions(
+    path: Path, ids: Sequence[str], read: Callable[[Any], T], noun: str, is_gold: Callable[[int, T], bool]
+) -> list[T]:
     """Read one prediction for each id, in the order of the ids, whatever their order in the file.
 
     Args:
@@ -106,15 +134,18 @@ def read_predictions(path: Path, ids: Sequence[str], read: Callable[[Any], Any],
         ids: of all records.
         read: takes one value, a text without its thought, to a prediction, or raises `ValueError`.
         noun: of one record: "statement". Rows of a run's samples that are of another unit are passed over.
+        is_gold: takes the number of an id and its prediction to whether that is the gold answer, as a file of gold
+            answers has it. It is asked within `watch_field` alone: elsewhere, as on a board, they may be hidden.
 
     Raises:
-        ScoreError: the suffix is another one; a row has no id, no prediction or one that cannot be read; ids are
-            missing, unknown or repeated (the first ten are named).
+        ScoreError: the suffix is another one; the rows hold several fields that may be predictions, or one that is the
+            gold answer in every row; a row has no id, no prediction or one that cannot be read; ids are missing,
+            unknown or repeated (the first ten are named).
         DataError: the file is malformed.
 
     >>> path = getfixture("tmp_path") / "labels.csv"
     >>> _ = path.write_text("id,prediction\\nb,no\\na,yes\\n")
-    >>> read_predictions(path, ["a", "b"], label, "statement")
+    >>> read_predictions(path, ["a", "b"], label, "statement", lambda number, value: value)
     [True, False]
     """
     readers: dict[str, Callable[[Path], Iterator[tuple[str, Mapping[str, Any]]]]] = {
@@ -124,15 +155,23 @@ def read_predictions(path: Path, ids: Sequence[str], read: Callable[[Any], Any],
     }
     if (suffix := plain_suffix(path)) not in readers:
         raise ScoreError(f"{path}: predictions are read from .jsonl, .csv or .json files; got {suffix!r}")
-    by_id: dict[str, Any] = {}
-    for where, row in readers[suffix](path):
-        if row.get("unit", noun) != noun:
-            continue
+    by_id: dict[str, T] = {}
+    rows = [(where, row) for where, row in readers[suffix](path) if row.get("unit", noun) == noun]
+    named = named_field()
+    key = _find_field(path, rows, named or "")
+    for where, row in rows:
         id_ = _read_id(row, where)
         if id_ in by_id:
             raise ScoreError(f"{where}: a second prediction for id {id_}; give one for each")
-        by_id[id_] = _read_prediction(row, read, where)
-    return align_file(path, ids, by_id)
+        by_id[id_] = _read_prediction(row, key, read, where)
+    predictions = align_file(path, ids, by_id)
+    if named == "" and key in _MAY_BE_GOLD and all(map(is_gold, range(len(ids)), predictions)):
+        raise ScoreError(
+            f"{path}: field {key!r} is the gold answer in every row, so it may not be the model's; if it is, say so: "
+            f"columns={{'{PREDICTION}': '{key}'}}, or rename it to {PREDICTION!r}"
+        )
+    state_field(key)
+    return predictions
 
 
 def align_file(path: Path, ids: Sequence[str], values: Mapping[str, T], noun: str = "predictions") -> list[T]:
@@ -174,6 +213,7 @@ def read_matrix(
     """
     needed = (*ids, *needed)
     arrays = read_arrays(path, (*needed, *optional))
+    state_field(*(name for name in arrays if name not in ids))
     if absent := [name for name in needed if name not in arrays]:
         raise ScoreError(f"{path} has no array {' and '.join(absent)}; `tellapart export` lists the ids")
     return arrays, [_find_positions(path, name, arrays[name], own) for name, own in ids.items()]
@@ -216,11 +256,31 @@ def _read_id(row: Mapping[str, Any], where: str) -> str:
     raise ScoreError(f"{where}: no id; it is expected under {' or '.join(repr(key) for key in _IDS)}")
 
 
-def _read_prediction(row: Mapping[str, Any], read: Callable[[Any], Any], where: str) -> Any:
-    key = next((key for key in _PREDICTIONS if row.get(key) is not None), None)
-    if key is None:
+def _find_field(path: Path, rows: Sequence[tuple[str, Mapping[str, Any]]], named: str) -> str:
+    """Return the field of the predictions: the named one, or the only one that may be theirs."""
+    names = list(dict.fromkeys(name for _, row in rows for name in row))
+    if named and rows:
+        if named not in names:
+            raise ScoreError(f"{path}: no row has a field {named!r}, which columns= names; it has {join_names(names)}")
+        return named
+    filled = {name for name in _PREDICTIONS if any(row.get(name) not in (None, "") for _, row in rows)}
+    held = [name for name in _PREDICTIONS if name in filled or (name in names and name == PREDICTION)]
+    if len(held) > 1:
+        listed = " and ".join(f"{name!r}{'' if name in filled else ' (empty in every row)'}" for name in held)
         raise ScoreError(
-            f"{where}: no prediction; it is expected under {' or '.join(repr(key) for key in _PREDICTIONS)}"
+            f"{path}: the rows have {listed}, and one of them may be the gold answer; name the field that the "
+            f"model filled in: columns={{'{PREDICTION}': 'NAME'}}, or leave the others out of the file"
+        )
+    return held[0] if held else next((name for name in _PREDICTIONS if name in names), PREDICTION)
+
+
+def _read_prediction(row: Mapping[str, Any], key: str, read: Callable[[Any], T], where: str) -> T:
+    if row.get(key) is None:
+        null = (
+            f"field {key!r} is null" if key in row else f"it is expected under {' or '.join(map(repr, _PREDICTIONS))}"
+        )
+        raise ScoreError(
+            f"{where}: no prediction; {null}; another field is named by columns={{'{PREDICTION}': 'NAME'}}"
         )
     value = strip_thought(row[key]) if isinstance(row[key], str) else row[key]
     try:

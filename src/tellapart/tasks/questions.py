@@ -56,7 +56,10 @@ def _fill_template(records: QuestionSet) -> Iterator[Mapping[str, Any]]:
 
 
 def _read_file(path: Path, records: QuestionSet) -> list[str]:
-    return read_answers(path, [row.id for row in records.questions], "question")
+    golds = [{answer.strip() for answer in row.answers} for row in records.questions]
+    return read_answers(
+        path, [row.id for row in records.questions], "question", lambda number, answer: answer.strip() in golds[number]
+    )
 
 
 def _answer_questions(model: Answerer, records: QuestionSet, session: Session) -> list[str]:

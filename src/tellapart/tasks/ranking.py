@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from tellapart.data.choices import Ranking, RankingSet
 from tellapart.data.compressed import plain_suffix
 from tellapart.data.item import Item
+from tellapart.data.prediction_field import state_field
 from tellapart.data.rows import read_jsonl
 from tellapart.errors import ScoreError, quote
 from tellapart.metrics.metric import Metric
@@ -84,6 +85,7 @@ def read_candidate_scores(path: Path, records: RankingSet) -> list[CandidateScor
     if plain_suffix(path) != ".jsonl":
         raise ScoreError(f"{path}: scores of candidates are read from .jsonl files; got {path.suffix!r}")
     of = {ranking.id: ranking for ranking in records.rankings}
+    state_field("scores", *(["edited"] if any(ranking.edited for ranking in records.rankings) else []))
     by_query: dict[str, CandidateScores] = {}
     for line, row in read_jsonl(path):
         where, id_ = f"{path}:{line}", str(row.get("id"))

@@ -62,10 +62,13 @@ def _list_content(records: StatementSet) -> Any:
 
 
 def _read_labels(path: Path, records: StatementSet) -> list[bool]:
+    rows = records.statements
     try:
-        return read_predictions(path, [row.id for row in records.statements], label, "statement")
+        return read_predictions(
+            path, [row.id for row in rows], label, "statement", lambda number, value: value == rows[number].label
+        )
     except ScoreError as error:
-        if _IDENTIFIERS.search(str(error)) is None or "-" in records.statements[0].id:
+        if _IDENTIFIERS.search(str(error)) is None or "-" in rows[0].id:
             raise
         raise ScoreError(
             f"{error}; identifiers are those of the authors' own test1.json and dev.json: get them from "

@@ -90,7 +90,12 @@ def _fill_template(records: BinaryQuestionSet) -> Iterator[Mapping[str, Any]]:
 
 
 def _read_file(path: Path, records: BinaryQuestionSet) -> list[str]:
-    return read_answers(path, [row.id for row in records.questions], "question", _read_said)
+    rows = records.questions
+
+    def is_gold(number: int, answer: str) -> bool:
+        return read_strictly(answer, OPTIONS[rows[number].answer]) == rows[number].answer
+
+    return read_answers(path, [row.id for row in rows], "question", is_gold, _read_said)
 
 
 def _read_said(value: object) -> str:

@@ -33,6 +33,7 @@ from tellapart.data.atomic import atomic_file
 from tellapart.data.columns import expect_distinct_columns
 from tellapart.data.compressed import plain_suffix
 from tellapart.data.npz import read_array, read_arrays
+from tellapart.data.prediction_field import state_field
 from tellapart.data.scores import ScoreKind, Scores, join_names
 from tellapart.data.strict_json import decode_text, expect_distinct, parse_json, read_whole
 from tellapart.errors import ScoreError, first_line, quote, require
@@ -130,6 +131,7 @@ def read_raw_scores(
         raise ScoreError(f"{path} is a folder; name a file of scores{_VECTORS_HINT}")
     if (suffix := plain_suffix(path)) not in (*_SUFFIXES, ".parquet"):
         raise ScoreError(f"{path}: scores are read from .npz, .csv, .jsonl, .parquet or .npy; got {path.suffix!r}")
+    state_field("scores" if suffix == ".npz" else "score")
     if suffix == ".npz":
         return _read_npz(path, ids, shape)
     table = _Table(path, ids, shape)

@@ -29,6 +29,7 @@ from PIL import Image
 from tellapart.benchmarks.image_sources import FolderImages, own_images
 from tellapart.benchmarks.locations import Locations
 from tellapart.data.compressed import plain_suffix
+from tellapart.data.fields import one_text
 from tellapart.data.folder import LISTINGS, read_pair_set
 from tellapart.data.images import decode
 from tellapart.data.linked_images import linked_images
@@ -348,6 +349,10 @@ def _make_row(where: str, fields: dict[str, Any], find: Callable[[str], Path], n
     for name in ("image", "caption"):
         if not isinstance(fields.get(name), str) or not fields[name].strip():
             raise DataError(f"{where}: field {name!r} must be a text, got {quote(fields.get(name))}")
+    try:
+        one_text(fields["caption"])
+    except ValueError as error:
+        raise DataError(f"{where}: field 'caption': {error}") from error
     try:
         image = find(fields["image"])
     except DataError as error:

@@ -1,0 +1,84 @@
+"""The field of a file that predictions made elsewhere are read from: the user names it, or the reader states it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+
+from tellapart.errors import ScoreError, quote
+
+__all__ = ["PREDICTION", "PredictionField", "named_field", "state_field", "watch_field"]
+
+#: The name of the field in a file that is filled in, and among the names of columns.
+PREDICTION = "prediction"
+
+
+@dataclass
+class PredictionField:
+    """The field of predictions, while a file is read.
+
+    Attributes:
+        named: by the user; empty if the reader finds it.
+        stated: the fields or arrays that were read; empty if the file's numbers have no names.
+
+    >>> PredictionField("answer").stated
+    ''
+    """
+
+    named: str = ""
+    stated: str = ""
+
+    def expect_used(self, path: Path) -> None:
+        """Refuse a name that the reader of a file did not take.
+
+        Raises:
+            ScoreError: the fields of such a file have fixed names.
+        """
+        if self.named not in ("", self.stated):
+            fixed = f", which is read from {self.stated}" if self.stated else ""
+            raise ScoreError(
+                f"columns={{'{PREDICTION}': '{self.named}'}} has no effect on {quote(str(path), 200)}{fixed}; "
+                "leave it out"
+            )
+
+
+_WATCHED: ContextVar[PredictionField | None] = ContextVar("prediction_field", default=None)
+
+
+@contextmanager
+def watch_field(named: str = "") -> Iterator[PredictionField]:
+    """Watch which field a reader takes, of records whose gold answers are known.
+
+    Args:
+        named: the field to read, whatever its name; the reader finds it if empty.
+
+    >>> with watch_field() as field:
+    ...     state_field("scores")
+    >>> field
+    PredictionField(named='', stated='scores')
+    """
+    field = PredictionField(named)
+    token = _WATCHED.set(field)
+    try:
+        yield field
+    finally:
+        _WATCHED.reset(token)
+
+
+def named_field() -> str | None:
+    """Return the field that the user named, empty if none; None if nobody watches: the gold answers are not known.
+
+    >>> named_field() is None
+    True
+    """
+    field = _WATCHED.get()
+    return None if field is None else field.named
+
+
+def state_field(*names: str) -> None:
+    """State the fields or arrays that predictions were read from."""
+    if (field := _WATCHED.get()) is not None:
+        field.stated = ", ".join(names)

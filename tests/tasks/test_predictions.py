@@ -1,0 +1,189 @@
+"""The field that predictions are read from: the only one that may be theirs, never the gold answer, and always said."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from facts import check_facts, raises
+from tellapart.api.evaluate import score
+from tellapart.api.items import items
+from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.board.submissions.reading import read_sent
+from tellapart.data.binary_questions import BinaryQuestion, BinaryQuestionSet
+from tellapart.data.choices import Choice, ChoiceSet
+from tellapart.data.classification import ClassificationSet, ClassifiedImage
+from tellapart.data.task_records import Box, BoxSet, CaptionSet, Question, QuestionSet, Statement, StatementSet
+from tellapart.errors import RunError, ScoreError
+from tellapart.evaluation.verified import read_result
+
+Command = Callable[..., Any]
+
+ASKED = BinaryQuestionSet(
+    "cups", tuple(BinaryQuestion(str(k), (f"{k}.png",), "A cup?", "no" if k % 2 else "yes") for k in range(4))
+)
+STATED = StatementSet(
+    "dogs", tuple(Statement(str(k), f"Dog {k}.", f"{k}a.png", f"{k}b.png", k % 2 == 0) for k in range(4))
+)
+BOXES = BoxSet("men", tuple(Box(str(k), "man", f"{k}.jpg", (5.0 * k, 5.0, 9.0, 9.0), (100, 80)) for k in range(4)))
+ONE_ANSWER = QuestionSet("two", tuple(Question(str(k), f"How many {k}?", f"{k}.png", (str(k),)) for k in range(4)))
+PEOPLE = QuestionSet(
+    "ten", tuple(Question(str(k), f"Q {k}?", f"{k}.png", (str(k),) * 7 + ("ten",) * 3) for k in range(4))
+)
+CAPTIONED = CaptionSet(
+    "seen", tuple("0123"), tuple(f"{k}.png" for k in range(4)), tuple((f"a cup {k} here", "a mug") for k in range(4))
+)
+PETS = ClassificationSet(
+    "pets", ("Cat", "dog"), ("a {}",), tuple(ClassifiedImage(str(k), f"{k}.png", k % 2) for k in range(4))
+)
+CHOICES = ChoiceSet("mugs", tuple(Choice(str(k), f"{k}.png", f"a cup {k}", f"a mug {k}") for k in range(2)))
+
+#: Task, its records, the name of a field of gold answers, and these as their file has them.
+GOLD: list[tuple[str, Any, str, list[object]]] = [
+    ("yes-no", ASKED, "label", ["yes", "no", "yes", "no"]),
+    ("yes-no", ASKED, "answer", ["Yes", "No", "Yes", "No"]),
+    ("yes-no", ASKED, "label", [1, 0, 1, 0]),
+    ("nlvr2", STATED, "label", ["True", "False", "True", "False"]),
+    ("grounding", BOXES, "bbox", [list(one.box) for one in BOXES.boxes]),
+    ("vqa", ONE_ANSWER, "answer", ["0", "1", "2", "3"]),
+    ("vqa2", PEOPLE, "answer", ["0", "1", "ten", "3"]),
+    ("captions", CAPTIONED, "caption", [references[0] for references in CAPTIONED.references]),
+    ("classification", PETS, "label", ["Cat", "dog", "cat", "dog"]),
+    ("choice", CHOICES, "answer", ["1", "2", "1", "2"]),
+]
+
+
+def benchmark(task: str, records: Any) -> Benchmark:
+    return Benchmark(name=f"made-{task}", title="made", items=0, source="here", task=task, load=lambda _place: records)
+
+
+def write(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
+    if path.suffix == ".json":
+        path.write_text(json.dumps(rows))
+    elif path.suffix == ".csv":
+        path.write_text("".join(",".join(map(str, row)) + "\n" for row in [list(rows[0]), *(r.values() for r in rows)]))
+    else:
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def ids_of(task: str) -> list[str]:
+    return ["0/1", "0/2", "1/1", "1/2"] if task == "choice" else list("0123")
+
+
+@pytest.mark.parametrize(("task", "records", "field", "gold"), GOLD, ids=[f"{one[0]}-{one[2]}" for one in GOLD])
+def test_the_gold_answers_are_never_taken_by_themselves(
+    task: str, records: Any, field: str, gold: list[object], tmp_path: Path
+) -> None:
+    made = benchmark(task, records)
+
+    def rows(name: str, values: Sequence[object]) -> Path:
+        return write(tmp_path / f"{name}.json", [{"id": i, name: v} for i, v in zip(ids_of(task), values, strict=True)])
+
+    with raises(ScoreError, field, f"{field}.json", "gold", "columns={'prediction': '" + field + "'}"):
+        score(made, rows(field, gold))
+    for path, columns in ((rows(field, gold), {"prediction": field}), (rows("prediction", gold), None)):
+        record = score(made, path, columns=columns).result().benchmarks[made.name]
+        assert record.field == path.stem
+        assert record.metrics[next(iter(record.metrics))].value > 0.5
+    some_wrong = [gold[1], *gold[1:]]  # a model's: it says of the first what is right of the second
+    assert score(made, rows(field, some_wrong)).result().benchmarks[made.name].field == field
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".json", ".csv"])
+@pytest.mark.parametrize(
+    ("model", "gold"), [("answer", "label"), ("response", "answer"), ("output", "label"), ("prediction", "answer")]
+)
+def test_a_file_with_two_candidates_is_read_from_the_one_that_is_named(
+    suffix: str, model: str, gold: str, tmp_path: Path
+) -> None:
+    made = benchmark("yes-no", ASKED)
+    path = write(
+        tmp_path / f"said{suffix}",
+        [{"id": k, model: "Yes there is.", gold: q.answer} for k, q in enumerate(ASKED.questions)],
+    )
+    with raises(ScoreError, path, repr(model), repr(gold), "columns={'prediction': 'NAME'}"):
+        score(made, path)
+    record = score(made, path, columns={"prediction": model}).result().benchmarks[made.name]
+    assert (record.field, record.metrics["a_acc"].value) == (model, 0.5)
+    with raises(ScoreError, path, "'guess'", model, gold):
+        score(made, path, columns={"prediction": "guess"})
+
+
+def test_a_null_prediction_is_a_missing_one(tmp_path: Path) -> None:
+    made = benchmark("nlvr2", STATED)
+    rows = [{"id": k, "prediction": None, "label": row.label} for k, row in enumerate(STATED.statements)]
+    with raises(ScoreError, "'prediction' (empty in every row)", "'label'", path="a.jsonl"):
+        score(made, write(tmp_path / "a.jsonl", rows))
+    with raises(ScoreError, "null", path="a.jsonl", line=1, field="prediction"):
+        score(made, tmp_path / "a.jsonl", columns={"prediction": "prediction"})
+    said = [{"id": k, "prediction": None if k == 2 else True, "label": None} for k in range(4)]
+    with raises(ScoreError, "null", path="b.jsonl", line=3, field="prediction"):
+        score(made, write(tmp_path / "b.jsonl", said))
+
+
+def test_a_name_that_nothing_reads_is_refused(tmp_path: Path) -> None:
+    made = benchmark("classification", PETS)
+    path = tmp_path / "scores.npz"
+    np.savez(path, image_ids=list("0123"), classes=["Cat", "dog"], scores=np.eye(4, 2))
+    assert score(made, path).result().benchmarks[made.name].field == "scores"
+    with raises(ScoreError, path, "scores", "columns={'prediction': 'answer'}"):
+        score(made, path, columns={"prediction": "answer"})
+    with raises(RunError, "columns", "table:"):
+        score(made, path, columns={"image_0": "left"})
+
+
+def test_the_first_line_names_the_field_and_the_record_is_verified_from_it(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "vlue").mkdir()
+    gold = [{"sentence": f"S {k}.", "images": [f"{k}a.jpg", f"{k}b.jpg"], "label": str(k % 2 == 0)} for k in range(4)]
+    (tmp_path / "vlue" / "nlvr2_vlue_test.json").write_text(json.dumps(gold))
+    write(tmp_path / "p.jsonl", [{"id": str(k), "answer": "Yes", "label": k % 2 == 0} for k in range(4)])
+    given = ("score", "vlue-nlvr2", "--data", "vlue", "--scores", "p.jsonl", "--out", "run")
+    refused = command(*given)
+    assert refused.code == 2
+    check_facts(refused.err, "p.jsonl", "'label'", "'answer'", "--columns prediction=NAME")
+    ran = command(*given, "--columns", "prediction=answer")
+    assert ran.code == 0, ran.err
+    assert ran.out.splitlines()[0] == "vlue-nlvr2: read from field answer"
+    assert "read from field answer" in (tmp_path / "run" / "report.html").read_text()
+    assert read_result(tmp_path / "run").benchmarks["vlue-nlvr2"].metrics["accuracy"].value == 0.5
+    assert "0 different, 0 cannot be checked" in command("verify", "run").out
+    other = command(*given, "--columns", "prediction=label")  # the same file, read from another field
+    assert other.code == 2
+    check_facts(other.err, "run", "vlue-nlvr2", "'answer'", "--out")
+
+
+def test_items_of_files_are_read_from_a_named_field_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    records = StatementSet(
+        "many", tuple(Statement(str(k), f"Dog {k}.", f"{k}a.png", f"{k}b.png", k % 2 == 0) for k in range(12))
+    )
+    made = benchmark("nlvr2", records)
+    from tellapart.benchmarks.given import as_benchmark
+
+    as_benchmark(made)
+    folder = tmp_path / "systems"
+    folder.mkdir()
+    for system in range(6):
+        rows = [{"id": k, "answer": (k + system) % 5 > 1, "label": k % 2 == 0} for k in range(12)]
+        write(folder / f"model{system}.jsonl", rows)
+    with raises(ScoreError, "'label'", "'answer'"):
+        items(scores=folder, benchmark=made.name)
+    found = items(scores=folder, benchmark=made.name, columns={"prediction": "answer"})
+    assert set(found.outcomes.fields.values()) == {"answer"}
+    found.show()
+    assert "read from field answer" in capsys.readouterr().out.splitlines()[0]
+
+
+def test_a_board_which_knows_no_gold_answer_takes_what_its_blank_records_hold(tmp_path: Path) -> None:
+    """Records are published without labels: all of them say `yes`, and so may a model."""
+    blank = BinaryQuestionSet("cups", tuple(BinaryQuestion(str(k), (f"{k}.png",), "A cup?", "yes") for k in range(4)))
+    path = write(tmp_path / "sent.jsonl", [{"id": k, "answer": "yes"} for k in range(4)])
+    assert read_sent(path, blank, "yes-no") == ["yes"] * 4
+    both = write(tmp_path / "both.jsonl", [{"id": k, "answer": "yes", "label": "no"} for k in range(4)])
+    with raises(ScoreError, "'answer'", "'label'"):
+        read_sent(both, blank, "yes-no")
