@@ -79,6 +79,12 @@ def named_field() -> str | None:
 
 
 def state_field(*names: str) -> None:
-    """State the fields or arrays that predictions were read from."""
+    """State the fields or arrays that predictions were read from.
+
+    >>> with watch_field() as field:
+    ...     state_field("before", "after")
+    >>> field.stated
+    'before, after'
+    """
     if (field := _WATCHED.get()) is not None:
         field.stated = ", ".join(names)
