@@ -200,6 +200,30 @@ def test_studies_of_different_sets_make_no_row() -> None:
         human_rows([one, (two[0].model_copy(update={"pairs": "other"}), two[1])])
 
 
+@pytest.mark.parametrize("surveys", [("i2t", "i2t"), ("coco-cf", "i2t"), ("t2i", "ambiguity")])
+def test_two_studies_that_ask_the_same_way_are_refused_in_either_order(surveys) -> None:
+    right = answered(surveys[0], pairs_of(2), {"ann": list("0101")})
+    wrong = answered(surveys[1], pairs_of(2), {"bob": list("1010")})
+    for both in ([right, wrong], [wrong, right]):
+        for give in (human_rows, human_scores):
+            with raises(ScoreError, "2", *surveys, "ann", "bob"):
+                give(both)
+
+
+def test_scores_of_two_match_studies_or_of_matches_and_choices_are_refused() -> None:
+    match = answered("match", pairs_of(1), {"ann": ["yes", "no", "no", "yes"]})
+    with raises(ScoreError, "match", "2"):
+        human_scores([match, match])
+    with raises(ScoreError, "match", "i2t"):
+        human_scores([match, answered("i2t", pairs_of(1), {"ann": ["0", "1"]})])
+
+
+def test_studies_of_other_shapes_make_no_row() -> None:
+    captions = answered("i2t", pairs_of(1), {"a": ["0", "1"]})
+    with raises(ScoreError, "made", "shapes"):
+        human_rows([captions, answered("t2i", pairs_of(1, (2, 1)), {"a": ["0"]})])
+
+
 # LabelAgreement
 
 

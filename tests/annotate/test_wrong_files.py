@@ -13,6 +13,8 @@ import pytest
 from facts import raises
 from tellapart.annotate.folder import read_answers, read_study, write_answers, write_rows
 from tellapart.annotate.replies import read_allowed
+from tellapart.annotate.survey import Earlier, Study
+from tellapart.annotate.surveys import find_survey
 from tellapart.errors import DataError
 
 Rows = list[dict[str, Any]]
@@ -187,6 +189,21 @@ def test_a_list_of_answers_is_json_or_lines(tmp_path) -> None:
         (lambda key: key["tasks"][0].update(unit="gone"), ("task", "ann-00001", "asks")),
         (lambda key: key.pop("seed"), ("'seed'", "missing")),
         (lambda key: key.update(mood=1), "'mood'"),
+        (lambda key: key.update(survey="i3t"), ("'i3t'", "'i2t'")),
+        (lambda key: key.update(shape=[2]), ("'shape'", "[2]")),
+        (lambda key: key.update(shape=[2, 3]), ("2x3", "2")),
+        (lambda key: key["units"][1].update(truth="-1"), ("'truth'", "'-1'", "0", "1")),
+        (lambda key: key["units"][1].update(truth=""), ("'truth'", "''")),
+        (lambda key: key["units"][1].update(truth="2"), ("'truth'", "'2'")),
+        (lambda key: key["units"][1].update(altered=["cup"]), ("'altered'", "['cup']")),
+        (lambda key: key["units"][1].update(options=["one"]), ("unit", "options")),
+        (lambda key: [unit.update(images=[]) for unit in key["units"]], ("unit", "nothing")),
+        (lambda key: key["units"].append(key["units"][0]), ("unit", "twice")),
+        (lambda key: key["tasks"].append(key["tasks"][0]), ("'ann-00001'", "twice")),
+        (lambda key: key["tasks"].append({**key["tasks"][0], "id": "ann-00009"}), ("annotator", "unit", "twice")),
+        (lambda key: key["tasks"][0].update(annotator="zoe"), ("ann-00001", "'annotator'", "'zoe'")),
+        (lambda key: key["tasks"][0].update(order=[0, 0]), ("ann-00001", "'order'", "[0, 1]", "[0, 0]")),
+        (lambda key: key["annotators"].append("ann"), "ann"),
     ],
 )
 def test_a_wrong_key_is_named(desk, change, message) -> None:
@@ -195,8 +212,59 @@ def test_a_wrong_key_is_named(desk, change, message) -> None:
     key = json.loads(path.read_text())
     change(key)
     path.write_text(json.dumps(key))
-    with raises(DataError, message):
+    with raises(DataError, "study.json", message):
         read_study(at.folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "line", "message"),
+    [
+        (lambda rows: rows.append(rows[1]), 5, ("ann-00002", "second", "2")),
+        (lambda rows: rows[0].update(task="zoe-1"), 1, ("'zoe-1'", "study.json")),
+        (lambda rows: rows[0].update(annotator="zoe"), 1, ("ann-00001", "ann", "zoe")),
+        (lambda rows: rows[0].update(unit=rows[1]["unit"]), 1, ("ann-00001", "import")),
+        (lambda rows: rows[2]["values"].update(caption="7"), 3, ("ann-00003", "'caption'", "'7'", "0", "1", "both")),
+        (lambda rows: rows[2]["values"].update(caption="-1"), 3, ("'caption'", "'-1'")),
+        (lambda rows: rows[2]["values"].update(caption="A"), 3, ("'caption'", "'A'")),
+        (lambda rows: rows[2]["values"].update(caption="Both"), 3, ("'values'", "{'caption': 'Both'}")),
+        (lambda rows: rows[2]["values"].update(caption=1), 3, ("'caption'", "1")),
+        (lambda rows: rows[2].update(values={}), 3, ("'caption'", "answer")),
+        (lambda rows: rows[2].update(skipped=True), 3, ("ann-00003", "'values'")),
+        (lambda rows: rows[2]["values"].update(mood="0"), 3, ("'mood'", "caption")),
+        (lambda rows: rows[2].update(problems=["is odd"]), 3, ("'problems'", "['is odd']")),
+    ],
+)
+def test_a_wrong_row_of_answers_is_named(asked, change, line, message) -> None:
+    at, path = asked
+    file = write_answers(at.folder, at.imported(path))
+    rows = [json.loads(row) for row in file.read_text().splitlines()]
+    change(rows)
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with raises(DataError, f"answers.jsonl:{line}", message):
+        read_answers(at.folder, at.study)
+
+
+def test_an_answer_cannot_lose_the_rule_that_it_breaks(desk) -> None:
+    at = desk("caption", shape=(1, 2), n=1, annotators=("ann",))
+    (answer,) = at.imported(at.export(lambda *_: {"caption": "a cup"}))
+    write_answers(at.folder, [answer])
+    assert read_answers(at.folder, at.study) == [answer]
+    write_answers(at.folder, [answer.model_copy(update={"problems": []})])
+    with raises(DataError, "answers.jsonl:1", "'problems'"):
+        read_answers(at.folder, at.study)
+
+
+def test_a_phrase_for_a_box_needs_the_size_of_its_image(desk) -> None:
+    boxes = desk("box", shape=(1, 2), n=1, annotators=("ann",))
+    drawn = boxes.imported(boxes.export(lambda *_: {"several": "Yes", "object": "cup", "box": [1, 2, 3, 4]}))
+    at = desk("expression", shape=(1, 2), n=1, annotators=("bob",), earlier=Earlier(boxes.study, tuple(drawn)))
+    answers = at.imported(at.export(lambda *_: {"expression": "the red cup"}))
+    survey = find_survey("expression")
+    assert survey.records(at.study, answers)[0]["width"] == 8
+    (unit,) = at.study.units
+    wrong = Study(**at.study.model_dump() | {"units": [unit.model_copy(update={"earlier": {"size": [8]}})]})
+    with raises(DataError, repr(unit.id), "'size'", "[8]"):
+        survey.records(wrong, answers)
 
 
 def test_answers_to_another_key_are_refused(asked, desk) -> None:

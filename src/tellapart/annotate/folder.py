@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,13 +21,15 @@ from typing import Any
 from tellapart.annotate.label_studio import configuration, data_uri, local_file, tasks_json
 from tellapart.annotate.page import PagePicture, page, page_picture
 from tellapart.annotate.presentation import TaskPart, read_image_file, task_parts, tasks_of
+from tellapart.annotate.replies import check_answer
 from tellapart.annotate.sheets import sheet
-from tellapart.annotate.survey import Earlier, Study, Survey, SurveyAnswer, SurveyUnit
+from tellapart.annotate.survey import Deal, Earlier, Study, Survey, SurveyAnswer, SurveyUnit
+from tellapart.annotate.surveys import find_survey
 from tellapart.data.annotations import check_row
 from tellapart.data.atomic import atomic_file, atomic_folder
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_jsonl, read_object
-from tellapart.errors import DataError
+from tellapart.errors import DataError, TellapartError, quote
 
 __all__ = ["ImageAccess", "read_answers", "read_earlier", "read_study", "write_answers", "write_rows", "write_study"]
 
@@ -136,12 +139,57 @@ def read_study(folder: Path) -> Study:
     if not path.is_file():
         raise DataError(f"{folder}: has no {_KEY}; name a folder that `tellapart annotate export` wrote")
     study = check_row(Study, read_object(path), str(path))
-    if not study.units:
-        raise DataError(f"{path}: has no units")
-    known = study.unit_of
-    if odd := [task.id for task in study.tasks if task.unit not in known]:
-        raise DataError(f"{path}: task {odd[0]} asks a unit that is not there")
+    try:
+        _check_study(study)
+    except TellapartError as error:
+        raise DataError(f"{path}: {error}") from error
     return study
+
+
+def _check_study(study: Study) -> None:
+    """Hold a key to what `deal` makes."""
+    survey = find_survey(study.survey)
+    Deal(tuple(study.annotators))
+    if not study.units:
+        raise DataError("has no units")
+    if len(study.shape) != 2 or min(study.shape) < 1:
+        raise DataError(f"field 'shape': expected how many images and texts an item has, got {quote(study.shape)}")
+    names: list[tuple[str, list[Hashable]]] = [
+        ("unit", [unit.id for unit in study.units]),
+        ("task", [task.id for task in study.tasks]),
+        ("task of annotator and unit", [(task.annotator, task.unit) for task in study.tasks]),
+    ]
+    for name, ids in names:
+        if repeated := [id_ for id_, count in Counter(ids).items() if count > 1]:
+            raise DataError(f"{name} {quote(repeated[0])} is there twice")
+    for unit in study.units:
+        _check_unit(survey, study, unit)
+    for task in study.tasks:
+        if task.unit not in study.unit_of:
+            raise DataError(f"task {task.id} asks a unit that is not there")
+        if task.annotator not in study.annotators:
+            raise DataError(f"task {task.id}: field 'annotator': {task.annotator!r} is not one of the study's")
+        if sorted(task.order) != (options := [*range(len(study.unit_of[task.unit].options))]):
+            raise DataError(f"task {task.id}: field 'order': expected an order of {options}, got {quote(task.order)}")
+    answers = len(study.units[0].options) if survey.choice and survey.choice.options else 1
+    for item, units in Counter(unit.item for unit in study.units).items():
+        if survey.judged and units * answers != study.shape[0] * study.shape[1]:
+            images, texts = study.shape
+            raise DataError(f"item {item!r} has {units} units, which ask of other pairs than its {images}x{texts}")
+
+
+def _check_unit(survey: Survey, study: Study, unit: SurveyUnit) -> None:
+    if unit.layout != study.units[0].layout:
+        raise DataError(f"unit {unit.id!r} shows other numbers of images, texts or options than the first unit")
+    if not (unit.texts if survey.choice and survey.choice.options and not unit.images else unit.images or unit.options):
+        raise DataError(f"unit {unit.id!r} shows nothing to ask about")
+    ask = survey.choice
+    truths = [*map(str, range(len(unit.options)))] if ask and ask.options else ask.choices if ask else ()
+    if unit.truth not in (truths if survey.judged else ("",)):
+        expected = f"expected one of {', '.join(truths)}" if survey.judged else f"a {survey.name} survey has none"
+        raise DataError(f"unit {unit.id!r}: field 'truth': {expected}, got {unit.truth!r}")
+    if len(unit.altered) not in (0, 2):
+        raise DataError(f"unit {unit.id!r}: field 'altered': expected two words or none, got {quote(unit.altered)}")
 
 
 def write_answers(folder: Path, answers: Sequence[SurveyAnswer]) -> Path:
@@ -182,11 +230,22 @@ def read_answers(folder: Path, study: Study, *, missing_ok: bool = False) -> lis
         if missing_ok:
             return []
         raise DataError(f"{folder}: has no {_ANSWERS}; read them in with `tellapart annotate import`")
-    answers = [check_row(SurveyAnswer, row, f"{path}:{line}") for line, row in read_jsonl(path)]
-    known = {task.id for task in study.tasks}
-    if odd := [answer.task for answer in answers if answer.task not in known]:
-        raise DataError(f"{path}: task {odd[0]!r} is unknown to {folder / _KEY}; import the answers again")
-    return answers
+    survey, tasks = find_survey(study.survey), {task.id: task for task in study.tasks}
+    answers: dict[str, tuple[SurveyAnswer, int]] = {}
+    for line, row in read_jsonl(path):
+        answer = check_row(SurveyAnswer, row, f"{path}:{line}")
+        if answer.task not in tasks:
+            raise DataError(
+                f"{path}:{line}: task {answer.task!r} is unknown to {folder / _KEY}; import the answers again"
+            )
+        if answer.task in answers:
+            raise DataError(
+                f"{path}:{line}: a second answer to task {answer.task}, answered in line {answers[answer.task][1]}; "
+                "keep one of them"
+            )
+        check_answer(survey, tasks[answer.task], answer, f"{path}:{line}")
+        answers[answer.task] = answer, line
+    return [answer for answer, _ in answers.values()]
 
 
 def read_earlier(folder: Path) -> Earlier:

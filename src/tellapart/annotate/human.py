@@ -51,7 +51,7 @@ def human_rows(answered: AnsweredStudies, *, seed: int = 0) -> list[HumanRow]:
         seed: of the bootstrap.
 
     Raises:
-        ScoreError: the studies are of different pair sets.
+        ScoreError: the studies are of different pair sets, or two ask the same way.
 
     Source: BiVLC Table 2 and appendix H (two surveys, one a direction).
 
@@ -64,7 +64,7 @@ def human_rows(answered: AnsweredStudies, *, seed: int = 0) -> list[HumanRow]:
     >>> [(row.metric, row.strict.value) for row in human_rows([(Study(**key, units=units), answers)])]
     [('text_score', 1.0)]
     """
-    _same_pairs(answered)
+    _expect_together(answered)
     by_metric: dict[str, dict[str, list[float]]] = {}
     clusters: dict[str, str] = {}
     for metric, surveys in (("text_score", _TEXT), ("image_score", _IMAGE)):
@@ -78,10 +78,20 @@ def human_rows(answered: AnsweredStudies, *, seed: int = 0) -> list[HumanRow]:
     return [_metric_row(metric, leads, clusters, seed) for metric, leads in by_metric.items() if leads]
 
 
-def _same_pairs(answered: AnsweredStudies) -> None:
+def _expect_together(answered: AnsweredStudies) -> None:
+    """Refuse studies that one row cannot show: of several sets, or several that ask the same way."""
     names = {study.pairs for study, _ in answered}
     if len(names) > 1:
         raise ScoreError(f"the studies are of different pair sets: {', '.join(sorted(names))}; give those of one")
+    if len({tuple(study.shape) for study, _ in answered}) > 1:
+        raise ScoreError(f"the studies are of different versions of {names.pop()}: items of other shapes; give one's")
+    for surveys, asked in ((_TEXT, "captions for images"), (_IMAGE, "images for captions"), (("match",), "matches")):
+        same = [f"{study.survey} of {', '.join(study.annotators)}" for study, _ in answered if study.survey in surveys]
+        if len(same) > 1:
+            raise ScoreError(
+                f"{len(same)} studies ask for {asked} ({'; '.join(same)}), and people's row shows one: give it one of "
+                "them at a time, or ask all people in one study (`annotate export --annotators`)"
+            )
 
 
 def _metric_row(metric: str, leads: Mapping[str, Sequence[float]], clusters: Mapping[str, str], seed: int) -> HumanRow:
@@ -134,8 +144,8 @@ def human_scores(answered: AnsweredStudies) -> Scores:
     - two images and two captions, asked both ways (i2t and t2i): scores whose four comparisons are people's choices.
 
     Raises:
-        ScoreError: items were not fully answered; only one way was asked of 2x2 items; or people's choices of an item
-            go in a circle (all for one way, none for the other), which no scores do.
+        ScoreError: studies do not go together; items were not fully answered; only one way was asked of 2x2 items; or
+            people's choices of an item go in a circle (all for one way, none for the other), which no scores do.
 
     Source: Winoground section 4.1 (the share of people is the score).
 
@@ -146,8 +156,12 @@ def human_scores(answered: AnsweredStudies) -> Scores:
     >>> human_scores([(Study(**key, units=[unit]), answers)]).values.tolist()
     [[[0.5, 0.5]]]
     """
-    _same_pairs(answered)
+    _expect_together(answered)
     by_survey = {study.survey: (study, answers) for study, answers in answered}
+    if "match" in by_survey and len(by_survey) > 1:
+        raise ScoreError(
+            f"scores are of a match study or of choices, not of {', '.join(by_survey)} together; give some"
+        )
     if "match" in by_survey:
         return _match_scores(*by_survey["match"])
     text = next((by_survey[name] for name in _TEXT if name in by_survey), None)

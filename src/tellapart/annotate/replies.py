@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tellapart.annotate.survey import AnnotatorTask, Ask, Study, Survey, SurveyAnswer, SurveyUnit, letters
+from tellapart.annotate.survey import AnnotatorTask, Ask, Study, Survey, SurveyAnswer, letters
 from tellapart.data.compressed import plain_suffix
 from tellapart.data.rows import read_json
 from tellapart.data.scores import join_names
@@ -20,7 +20,7 @@ from tellapart.data.strict_json import decode_text, read_whole
 from tellapart.errors import DataError, quote
 from tellapart.tasks.predictions import box
 
-__all__ = ["Reply", "decode_replies", "field_names", "read_allowed"]
+__all__ = ["Reply", "check_answer", "decode_replies", "field_names", "read_allowed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,6 @@ def decode_replies(
     {'caption': '0'}
     """
     tasks = {task.id: task for task in study.tasks}
-    fields = field_names(survey, study)
     answers: dict[str, tuple[SurveyAnswer, str]] = {}
     imported = {answer.task: answer for answer in earlier}
     for reply in replies:
@@ -108,7 +107,7 @@ def decode_replies(
                 f"{reply.where}: a second answer to task {reply.task} ({task.annotator} on {task.unit}), answered in "
                 f"{answers[reply.task][1]}; keep one of them"
             )
-        answer = _decode_answer(survey, study, task, reply, fields, allowed)
+        answer = _decode_answer(survey, task, reply, allowed)
         before = imported.get(reply.task, answer)
         if (before.values, before.skipped) != (answer.values, answer.skipped):
             raise DataError(
@@ -142,45 +141,72 @@ def _explain_unknown(reply: Reply, study: Study) -> str:
     return f"{reply.where}: task {reply.task!r} is unknown to this study"
 
 
-def _decode_answer(
-    survey: Survey, study: Study, task: AnnotatorTask, reply: Reply, fields: tuple[str, ...], allowed: frozenset[str]
-) -> SurveyAnswer:
+def check_answer(survey: Survey, task: AnnotatorTask, answer: SurveyAnswer, where: str) -> None:
+    """Hold a stored answer to a task to the rules of replies; its options are indices of the unit, not letters.
+
+    Raises:
+        DataError: it is of another person or unit, or its values are not those that `decode_replies` returns.
+    """
+    where = f"{where}: task {task.id}"
+    if (answer.annotator, answer.unit) != (task.annotator, task.unit):
+        raise DataError(
+            f"{where} is {task.annotator} on {task.unit}, not {answer.annotator} on {answer.unit}; import it again"
+        )
+    shown = {str(index): str(index) for index in sorted(task.order)}
+    values = {} if answer.skipped else _decode_values(survey, shown, answer.values, where)
+    if values != answer.values:
+        raise DataError(
+            f"{where}: field 'values': expected {quote(values)}, got {quote(answer.values)}; import it again"
+        )
+    problems = set(survey.problems(values, frozenset()) if values else ())
+    # A list of answers, which a question may have, is not kept: what it refused is beyond the survey's own rules.
+    if problems - set(answer.problems) or (survey.name != "question" and problems != set(answer.problems)):
+        expected = quote(sorted(problems))
+        raise DataError(
+            f"{where}: field 'problems': expected {expected}, got {quote(answer.problems)}; import it again"
+        )
+
+
+def _decode_answer(survey: Survey, task: AnnotatorTask, reply: Reply, allowed: frozenset[str]) -> SurveyAnswer:
     identity: dict[str, Any] = {"task": task.id, "annotator": task.annotator, "unit": task.unit}
     if reply.skipped:
         return SurveyAnswer(**identity, skipped=True)
-    where = f"{reply.where}: task {task.id}"
-    if unknown := [name for name in reply.values if name not in fields]:
-        raise DataError(f"{where}: field {unknown[0]!r} is not asked; this survey asks for {', '.join(fields)}")
-    unit = study.unit_of[task.unit]
-    values: dict[str, Any] = {}
-    for ask in survey.asks:
-        values |= _decode_values(ask, unit, task, reply, where)
+    shown = {letter: str(index) for letter, index in zip(letters(len(task.order)), task.order, strict=True)}
+    values = _decode_values(survey, shown, reply.values, f"{reply.where}: task {task.id}")
     return SurveyAnswer(**identity, values=values, problems=survey.problems(values, allowed))
 
 
-def _decode_values(ask: Ask, unit: SurveyUnit, task: AnnotatorTask, reply: Reply, where: str) -> dict[str, Any]:
-    names = ask.names(len(unit.options))
+def _decode_values(survey: Survey, shown: Mapping[str, str], raws: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return a reply's values by field; `shown` has each option's index by the name under which it is answered."""
+    # One text per option: the key is the option's number, because its letter depends on the annotator's order.
+    keys = {name: (key, ask) for ask in survey.asks for name, key in _keys(ask, shown).items()}
+    if unknown := [name for name in raws if name not in keys]:
+        raise DataError(f"{where}: field {unknown[0]!r} is not asked; this survey asks for {', '.join(keys)}")
     values: dict[str, Any] = {}
-    for name in names:
-        raw = reply.values.get(name)
+    for name, (key, ask) in keys.items():
+        raw = raws.get(name)
         if raw is None or (isinstance(raw, str) and not raw.strip()):
             if ask.required:
                 raise DataError(f"{where}: field {name!r} has no answer")
             continue
         if isinstance(raw, list) and ask.control != "box":
             raise DataError(f"{where}: field {name!r}: {len(raw)} answers {quote(raw)}; give one")
-        # One text per option: the key is the option's number, because its letter depends on the annotator's order.
-        key = name if names == (ask.name,) else f"{ask.name}_{task.order[names.index(name)]}"
         try:
-            values[key] = _read_value(raw, ask, task)
+            values[key] = _read_value(raw, ask, shown)
         except ValueError as error:
             raise DataError(f"{where}: field {name!r}: {error}") from error
     return values
 
 
-def _read_value(raw: object, ask: Ask, task: AnnotatorTask) -> str | list[float]:
+def _keys(ask: Ask, shown: Mapping[str, str]) -> dict[str, str]:
+    if ask.control == "text" and ask.options:
+        return {f"{ask.name}_{option.lower()}": f"{ask.name}_{index}" for option, index in shown.items()}
+    return {ask.name: ask.name}
+
+
+def _read_value(raw: object, ask: Ask, shown: Mapping[str, str]) -> str | list[float]:
     if ask.control == "choice":
-        return _decode_choice(raw, ask, task)
+        return _decode_choice(raw, ask, shown)
     if ask.control == "box":
         sides = list(box(list(raw) if isinstance(raw, tuple) else raw))
         if min(sides[2:]) <= 0:
@@ -191,11 +217,11 @@ def _read_value(raw: object, ask: Ask, task: AnnotatorTask) -> str | list[float]
     return raw.strip()
 
 
-def _decode_choice(raw: object, ask: Ask, task: AnnotatorTask) -> str:
+def _decode_choice(raw: object, ask: Ask, shown: Mapping[str, str]) -> str:
     choice = raw.strip().lower() if isinstance(raw, str) else raw
-    lettered = {letter.lower(): str(index) for letter, index in zip(letters(len(task.order)), task.order, strict=True)}
-    known = {**(lettered if ask.options else {}), **{choice.lower(): choice for choice in ask.choices}}
-    if choice not in known:
-        choices = ", ".join([*(map(str.upper, lettered) if ask.options else ()), *ask.choices])
-        raise ValueError(f"{quote(raw)} is not one of the choices; they are {choices}")
-    return known[choice]
+    options = {option.lower(): index for option, index in shown.items()} if ask.options else {}
+    choices = {**options, **{choice.lower(): choice for choice in ask.choices}}
+    if not isinstance(choice, str) or choice not in choices:
+        listing = ", ".join([*(shown if ask.options else ()), *ask.choices])
+        raise ValueError(f"{quote(raw)} is not one of the choices; they are {listing}")
+    return choices[choice]

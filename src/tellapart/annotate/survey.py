@@ -187,6 +187,7 @@ class Survey:
         asks: questions of every unit.
         units: makes the units of a pair set (and of an earlier study, if `after` names its survey).
         other_people: those who answered the earlier study may not be asked.
+        judged: each unit has a right answer.
         problems: the rules that an answer's values break, given a set of allowed answers, which may be empty.
         views: how labels are merged before people are compared: name -> function of the label.
         records: makes records of a benchmark of the answers.
@@ -200,6 +201,7 @@ class Survey:
     units: Callable[[PairSet, Earlier | None], list[SurveyUnit]]
     after: str = ""
     other_people: bool = False
+    judged: bool = False
     problems: Callable[[Mapping[str, Any], frozenset[str]], list[str]] = _accept_all
     views: Mapping[str, Callable[[str], str]] = field(default_factory=lambda: {"as given": str})
     records: Callable[[Study, Sequence[SurveyAnswer]], list[dict[str, Any]]] | None = None

@@ -25,6 +25,7 @@ _MATCH = Survey(
     ),
     asks=(Ask("match", "choice", "Is the caption true of the image?", ("yes", "no")),),
     units=lambda pairs, _earlier: match_units("match", pairs),
+    judged=True,
 )
 
 #: COCO-Counterfactuals' Table 7, in its order.
@@ -51,6 +52,7 @@ _COCO_CF = Survey(
     ),
     asks=(Ask("caption", "choice", "Which caption describes the image best?", ("both", "neither"), options=True),),
     units=lambda pairs, _earlier: caption_units("coco-cf", pairs),
+    judged=True,
 )
 
 
@@ -161,6 +163,7 @@ _AMBIGUITY = Survey(
     ),
     asks=(Ask("image", "choice", "Which image matches the description best?", ("both",), options=True),),
     units=lambda pairs, _earlier: image_units("ambiguity", pairs),
+    judged=True,
     records=_find_ambiguity,
 )
 
@@ -171,6 +174,7 @@ _IMAGE_TO_TEXT = Survey(
     instructions=("Choose the description that matches the image best.", "Mind the order of the words."),
     asks=(Ask("caption", "choice", "Which description matches the image best?", options=True),),
     units=lambda pairs, _earlier: caption_units("i2t", pairs),
+    judged=True,
 )
 
 _TEXT_TO_IMAGE = Survey(
@@ -180,6 +184,7 @@ _TEXT_TO_IMAGE = Survey(
     instructions=("Choose the image that matches the description best.", _LOOKS),
     asks=(Ask("image", "choice", "Which image matches the description best?", options=True),),
     units=lambda pairs, _earlier: image_units("t2i", pairs),
+    judged=True,
 )
 
 SURVEYS = {

@@ -10,7 +10,7 @@ from tellapart.annotate.survey import Ask, Earlier, Study, Survey, SurveyAnswer,
 from tellapart.annotate.units import shape_error, single_images
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
-from tellapart.errors import DataError
+from tellapart.errors import DataError, quote
 from tellapart.metrics.vqa import clean_punctuation, clean_words
 
 __all__ = ["BOX", "CAPTION", "EXPRESSION", "QUESTION", "STATEMENT"]
@@ -213,7 +213,12 @@ def _expression_rows(study: Study, answers: Sequence[SurveyAnswer]) -> list[dict
     rows: list[dict[str, Any]] = []
     for number, answer in enumerate(answers):
         unit = study.unit_of[answer.unit]
-        width, height = unit.earlier["size"]
+        size = unit.earlier.get("size")
+        if not isinstance(size, list) or len(size) != 2 or not all(type(side) is int and side > 0 for side in size):
+            raise DataError(
+                f"unit {unit.id!r}: field 'size' of 'earlier': expected width and height, got {quote(size)}"
+            )
+        width, height = size
         row = {"ref_id": number, "text": answer.values["expression"], "image": unit.images[0], "bbox": unit.box}
         rows.append({**row, "height": height, "width": width})
     return rows
