@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from facts import raises
+from facts import check_facts, raises
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import (
     BENCHMARKS,
@@ -106,6 +107,33 @@ def test_another_package_adds_a_model_and_cannot_replace_one(tmp_path: Path) -> 
     assert answer(tmp_path, "load('model', 'constant').__module__") == "tellapart.models.bundled"
     assert answer(tmp_path, "[*map(names('model').count, ['constant', 'theirs'])]") == "[1, 1]"
     assert "did you mean 'theirs'?" in answer(tmp_path, "load('model', 'theirz')")
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [
+        ("metric", "import no_such_thing"),
+        ("metric", "import sys\nsys.exit(0)"),
+        ("metric", "make = 7"),
+        ("task", "make = 7"),
+    ],
+)
+def test_an_installed_package_that_cannot_be_loaded_is_named_once_and_the_rest_works(
+    tmp_path: Path, kind: str, code: str
+) -> None:
+    installed(tmp_path, "broken_package", "theirs = broken_package:make", f"{kind}s")
+    (tmp_path / "broken_package.py").write_text(code)
+    done = subprocess.run(
+        [sys.executable, "-m", "tellapart", "ls", "benchmarks", "--json"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])},
+    )
+    assert done.returncode == 0, done.stderr
+    assert "group_score" in json.loads(done.stdout)[0]["metrics"]
+    (warning,) = done.stderr.splitlines()
+    check_facts(warning, "warning", "'theirs'", "broken_package", kind)
 
 
 @pytest.mark.parametrize("place", ["checkout", "wheel", "copy"])

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Iterable, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from tellapart.entry_points import installed_points, package_of, plural_of, shipped_targets
-from tellapart.errors import UnknownNameError
+from tellapart.errors import PluginError, TellapartWarning, UnknownNameError, first_line
 
 __all__ = [
     "BENCHMARKS",
@@ -34,9 +35,12 @@ __all__ = [
     "has",
     "import_target",
     "load",
+    "load_all",
     "names",
     "nearest",
 ]
+
+Entry = TypeVar("Entry")
 
 
 def _list_variants(file: str, *names: str) -> dict[str, str]:
@@ -389,10 +393,41 @@ def load(kind: str, name: str) -> Any:
         packages = " and ".join(sorted(package_of(point) for point in points))
         raise UnknownNameError(f"{kind} {name!r} is given by {packages}; uninstall all but one")
     try:
-        return points[0].load()
+        try:
+            return points[0].load()
+        except SystemExit as ended:
+            raise PluginError(f"SystemExit: {ended.code}, where it is imported") from ended
     except Exception as error:
         error.add_note(f"{kind} {name!r} ({points[0].value}) comes from the package {package_of(points[0])}")
         raise
+
+
+def load_all(kind: str, read: Callable[[str, Any], Entry]) -> dict[str, Entry]:
+    """Import all entries of a kind: name -> what `read` makes of the name and the object.
+
+    An entry of an installed package that fails is named in a warning, and left out; the others are there nevertheless.
+
+    Raises:
+        Exception: any error of a built-in entry, or of a plugin's that the user named.
+
+    >>> load_all("task", lambda name, task: task.title)["choice"]
+    'which of two captions fits the image, asked in both orders'
+    """
+    entries = {}
+    for name in names(kind):
+        try:
+            entries[name] = read(name, load(kind, name))
+        except Exception as error:
+            if name in _shipped(kind) or name in _ADDED[kind]:
+                raise
+            packages = " and ".join(sorted(package_of(point) for point in installed_points(kind)[name]))
+            warnings.warn(
+                f"{kind} {name!r} of the package {packages} is left out, for it cannot be loaded: {first_line(error)}; "
+                "mend the package or uninstall it",
+                TellapartWarning,
+                stacklevel=2,
+            )
+    return entries
 
 
 @cache

@@ -145,6 +145,10 @@ class PluginError(TellapartError):
     """A plugin, or a file of Python that the user named, is not there or has a mistake; the message names the line."""
 
 
+class ExitError(PluginError):
+    """Code that was called wanted to end the program (`sys.exit`), before results are written; the message names it."""
+
+
 class MissingDependencyError(TellapartError):
     """An optional dependency is not installed; the message ends in the line that installs it."""
 

@@ -17,7 +17,7 @@ from facts import check_facts, raises
 from tellapart import catalog
 from tellapart.api import plugins
 from tellapart.cli.once import OnceCommand
-from tellapart.errors import DataError, PluginError, TellapartError, UnknownNameError
+from tellapart.errors import DataError, ExitError, PluginError, TellapartError, UnknownNameError
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "plugins"
 
@@ -197,6 +197,55 @@ def test_a_mistake_in_a_plugin_is_one_line_with_its_place(command, tmp_path: Pat
     assert re.search(said, errors[0]), errors[0]
     traceback = command("run", "-m", "bad.py:f", "-b", "demo", "--limit", "2", "--out", "r", "--debug").err
     assert "Traceback (most recent call last)" in traceback
+
+
+ENDS = """import argparse, sys
+def quits(image, text): sys.exit(0)
+def helps(image, text): argparse.ArgumentParser(prog="mine").parse_args(["--help"])
+class Refuses:
+    def __init__(self): sys.exit()
+"""
+
+
+@pytest.mark.filterwarnings("ignore::tellapart.errors.TellapartWarning")
+@pytest.mark.parametrize(
+    ("name", "line"), [("quits", 2), ("helps", 3), ("Refuses", 5)], ids=["quits", "helps", "refuses"]
+)
+@pytest.mark.parametrize("words", [("run", "-b", "demo", "--limit", "2", "--out", "r", "-m"), ("check",)])
+def test_a_model_that_ends_the_program_is_an_error_with_its_line(command, tmp_path: Path, words, name, line) -> None:
+    (tmp_path / "ends.py").write_text(ENDS)
+    ran = command(*words, f"ends.py:{name}")
+    assert ran.code == 1
+    check_facts(ran.err.splitlines()[-1], "error", f"ends.py:{line}", "SystemExit")
+    assert not (tmp_path / "r" / "results.json").exists()
+
+
+@pytest.mark.filterwarnings("ignore::tellapart.errors.TellapartWarning")
+def test_a_function_in_memory_that_ends_the_program_is_an_error_in_python() -> None:
+    def quits(image: object, text: str) -> float:
+        sys.exit(0)
+
+    for call in (lambda: ta.evaluate(quits, limit=2, cache=False), lambda: ta.check(quits)):
+        with raises(ExitError, Path(__file__).name, "SystemExit"):
+            call()
+
+
+@pytest.mark.slow
+def test_a_model_that_ends_the_process_that_times_it_is_an_error(command, tmp_path: Path) -> None:
+    (tmp_path / "ends.py").write_text(ENDS)
+    ran = command("time", "-m", "ends.py:quits", "--repeats", "2", "--warm-up", "1")
+    assert ran.code == 1
+    check_facts(ran.err.splitlines()[-1], "error", "ends.py:quits")
+
+
+def test_a_set_that_ends_a_command_of_another_kind_is_an_error(command, made_set, tmp_path: Path) -> None:
+    (tmp_path / "ends.py").write_text(
+        f"import sys, tellapart as ta\nclass Reads(ta.PairSet):\n    def read_bytes(self, name): sys.exit(0)\n"
+        f"SET = ta.load_pairs('folder:{made_set('s')}')\nSET = Reads(SET.name, SET.items, SET.root)\n"
+    )
+    ran = command("audit", "ends.py:SET", "--json")
+    assert ran.code == 1, (ran.out, ran.err)
+    check_facts(ran.err.splitlines()[-1], "error", "ends.py:3", "SystemExit")
 
 
 @pytest.mark.parametrize(

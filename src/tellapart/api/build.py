@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import overload
 
 from tellapart.api.arguments import PathGiven, ProgressGiven, as_path, expect_used
+from tellapart.api.plugins import exit_is_error
 from tellapart.api.progress import reporting
 from tellapart.auditing.show import audit_folder
 from tellapart.builders.captions.pairs_file import PairsWritten, write_caption_pairs
@@ -93,6 +94,7 @@ def build(
     card: bool = False,
     progress: ProgressGiven = None,
 ) -> Built | PairsWritten: ...
+@exit_is_error
 def build(
     recipe: PathGiven,
     out: PathGiven | None = None,

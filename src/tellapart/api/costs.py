@@ -16,7 +16,7 @@ from tellapart.api.arguments import (
 )
 from tellapart.api.evaluate import ModelNamed
 from tellapart.api.pair_sets import load_pairs
-from tellapart.api.plugins import load_again, loaded, open_benchmark, open_model
+from tellapart.api.plugins import exit_is_error, load_again, loaded, open_benchmark, open_model
 from tellapart.api.progress import reporting
 from tellapart.evaluation.check import Gate, check_model, check_references
 from tellapart.evaluation.evaluate import chosen
@@ -32,6 +32,7 @@ __all__ = ["check", "time"]
 _CHECKED = "30"
 
 
+@exit_is_error
 def check(
     model: ModelNamed | None = None,
     *,
@@ -69,6 +70,7 @@ def check(
     return gates
 
 
+@exit_is_error
 def time(
     models: str | Sequence[str],
     benchmark: str = "demo",

@@ -27,7 +27,7 @@ from tellapart.api.arguments import (
     refuse_idle,
 )
 from tellapart.api.follow import EVERY, as_follower, follow_training
-from tellapart.api.plugins import open_benchmark, open_model
+from tellapart.api.plugins import exit_is_error, open_benchmark, open_model
 from tellapart.api.progress import reporting
 from tellapart.api.run import Run
 from tellapart.benchmarks.benchmark import Benchmark
@@ -71,6 +71,7 @@ ModelNamed: TypeAlias = str | Path | ModelGiven
 ScoresGiven: TypeAlias = PathGiven | ArrayLike | _Tensor | Scores | Mapping[str, PathGiven | ArrayLike | _Tensor]
 
 
+@exit_is_error
 def evaluate(
     models: ModelNamed | Sequence[ModelNamed] | None = None,
     benchmarks: BenchmarkGiven | Sequence[BenchmarkGiven] = "demo",
@@ -225,6 +226,7 @@ def evaluate(
 run = evaluate
 
 
+@exit_is_error
 def score(
     benchmark: BenchmarkGiven | None,
     scores: ScoresGiven,

@@ -9,7 +9,7 @@ from pathlib import Path
 from tellapart.api.arguments import PairsGiven, PathGiven, ProgressGiven, as_path, expect_used, locations
 from tellapart.api.evaluate import CacheGiven, use_store
 from tellapart.api.pair_sets import load_sets
-from tellapart.api.plugins import open_model
+from tellapart.api.plugins import exit_is_error, open_model
 from tellapart.api.progress import reporting
 from tellapart.auditing.detectors import Detection, DetectorSettings
 from tellapart.auditing.detectors import detect as fit_and_measure
@@ -31,6 +31,7 @@ class Mined:
     images: Path
 
 
+@exit_is_error
 def mine(
     rows: str,
     model: str,
@@ -92,6 +93,7 @@ def mine(
     return Mined(to, len(mined), root)
 
 
+@exit_is_error
 def detect(
     pairs: PairsGiven,
     model: str,

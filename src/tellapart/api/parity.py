@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tellapart.api.arguments import PathGiven, ProgressGiven, as_path, locations, refuse_idle
-from tellapart.api.plugins import open_benchmark, open_model
+from tellapart.api.plugins import exit_is_error, open_benchmark, open_model
 from tellapart.api.progress import reporting
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.data.pairset import PairSet
@@ -22,6 +22,7 @@ from tellapart.models.store.embedding_store import EmbeddingStore
 __all__ = ["parity"]
 
 
+@exit_is_error
 def parity(
     a: str | ModelGiven,
     b: str | ModelGiven,

@@ -13,20 +13,32 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, ParamSpec, TypeVar
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.given import as_benchmark
 from tellapart.catalog import add, nearest
 from tellapart.data.pairset import PairSet
-from tellapart.errors import PluginError, TellapartError, UnknownNameError, first_line
+from tellapart.errors import ExitError, PluginError, TellapartError, UnknownNameError, first_line
 from tellapart.models.memory.given import as_model
 from tellapart.models.protocols import Model
 
-__all__ = ["blame", "load_again", "load_plugin", "loaded", "open_benchmark", "open_model"]
+__all__ = [
+    "blame",
+    "exit_error",
+    "exit_is_error",
+    "load_again",
+    "load_plugin",
+    "loaded",
+    "open_benchmark",
+    "open_model",
+]
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
 
 #: The tables that a plugin may define (name -> object, as in `tellapart.catalog`), and the kind of object in each.
 TABLES: Mapping[str, str] = {
@@ -141,6 +153,34 @@ def blame(error: BaseException) -> str | None:
         return None
     kind, message = type(error).__name__, first_line(error)
     return f"{place}: {kind if message == kind else f'{kind}: {message}'}"
+
+
+def exit_error(ended: SystemExit) -> ExitError:
+    """Return the error of code that called `sys.exit`, with its line.
+
+    >>> exit_error(SystemExit(0)).args[0].partition("(")[0]
+    'SystemExit: 0 '
+    """
+    where = blame(ended)
+    if where is None:
+        lines = [
+            f"{_short_path(frame.filename)}:{frame.lineno}: " for frame in traceback.extract_tb(ended.__traceback__)
+        ]
+        where = f"{''.join(lines[-1:])}SystemExit: {ended.code}"
+    return ExitError(f"{where} (the program would end without its results); raise an error there, or return")
+
+
+def exit_is_error(call: Callable[Given, Result]) -> Callable[Given, Result]:
+    """Let a function that calls models, benchmarks, metrics or losses of others raise `ExitError` for `sys.exit`."""
+
+    @wraps(call)
+    def guarded(*args: Given.args, **options: Given.kwargs) -> Result:
+        try:
+            return call(*args, **options)
+        except SystemExit as ended:
+            raise exit_error(ended) from ended
+
+    return guarded
 
 
 def _object_in(match: re.Match[str]) -> tuple[Any, Path]:

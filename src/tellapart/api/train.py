@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tellapart.api.arguments import PathGiven, ProgressGiven, as_path
+from tellapart.api.plugins import exit_is_error
 from tellapart.api.progress import reporting
 from tellapart.api.training import Trained
 from tellapart.errors import DataError
@@ -18,6 +19,7 @@ from tellapart.training.training_run import FinishedRun, run_training
 __all__ = ["default_folder", "describe_kept", "train"]
 
 
+@exit_is_error
 def train(
     config: PathGiven,
     out: PathGiven | None = None,

@@ -41,7 +41,7 @@ from tellapart.cli.table import table_command
 from tellapart.cli.time import time_command
 from tellapart.cli.train import train_command
 from tellapart.cli.verify import verify_command
-from tellapart.errors import TellapartError, TellapartWarning
+from tellapart.errors import ExitError, TellapartError, TellapartWarning
 from tellapart.report.terminal import print_text
 
 __all__ = ["app", "main"]
@@ -108,7 +108,10 @@ _TypedWrong: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ 
 
 
 def main() -> NoReturn:
-    """Run the command line; an error that was raised on purpose, in typing, or in a plugin is one line and status 2."""
+    """Run the command line; an error that was raised on purpose, in typing, or in a plugin is one line and status 2.
+
+    Code of a plugin that calls `sys.exit`, whatever its status is, is one line and status 1.
+    """
     status = None
     warnings.showwarning = partial(_print_warning, warnings.showwarning)
     try:
@@ -122,8 +125,15 @@ def main() -> NoReturn:
         # The reader of our output has closed it (`tellapart ls | head`): nothing can be printed, now or at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except SystemExit as ended:
+        from tellapart.api.plugins import blame, exit_error
+
+        if ended.code and blame(ended) is None:  # a library's, which has said why
+            raise
+        _exit_failed(str(exit_error(ended)), ended, status=1)
     except TellapartError as error:  # it names the file, which may also promise more than any memory holds
-        _exit_failed(f"{error}{'' if describe_lack(error) is None else ' (it may be too little memory)'}", error)
+        lack = "" if describe_lack(error) is None else " (it may be too little memory)"
+        _exit_failed(f"{error}{lack}", error, status=1 if isinstance(error, ExitError) else 2)
     except OSError as error:
         _exit_failed(describe_lack(error) or str(error), error)
     except (typer.Abort, KeyboardInterrupt):
@@ -139,11 +149,11 @@ def main() -> NoReturn:
     sys.exit(status if isinstance(status, int) else 0)
 
 
-def _exit_failed(message: str, error: BaseException) -> NoReturn:
+def _exit_failed(message: str, error: BaseException, status: int = 2) -> NoReturn:
     if OnceCommand.debug:
         traceback.print_exception(error)
     print_text(f"error: {name_options(message)}", error=True)
-    sys.exit(2)
+    sys.exit(status)
 
 
 def _blame_plugin(error: BaseException) -> str | None:

@@ -11,8 +11,8 @@ from pydantic import BaseModel
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
-from tellapart.catalog import REFERENCES, names
-from tellapart.errors import RunError, TellapartError
+from tellapart.catalog import BENCHMARKS, REFERENCES, names
+from tellapart.errors import RunError
 from tellapart.evaluation.verified import read_result
 from tellapart.metrics.generalisation import generalisation_gap, pearson
 from tellapart.records.result import BenchmarkResult, Result, Value
@@ -118,7 +118,9 @@ def _in_domain() -> list[Benchmark]:
     for name in names("benchmark"):
         try:
             benchmark = find_benchmark(name)
-        except TellapartError:  # another package's, and broken
+        except Exception:  # another package's, and broken; `tellapart ls benchmarks` shows why
+            if name in BENCHMARKS:
+                raise
             continue
         if benchmark.domain == "in-domain" and benchmark.rival:
             benchmarks.append(benchmark)

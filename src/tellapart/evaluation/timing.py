@@ -26,7 +26,7 @@ from tellapart.data.images import pixel_hash
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
-from tellapart.errors import DataError, ModelError, RunError
+from tellapart.errors import DataError, ExitError, ModelError, RunError
 from tellapart.evaluation.evaluate import chosen
 from tellapart.evaluation.run import distinct_names, expect_distinct
 from tellapart.models.find import find_model, options_beside
@@ -224,9 +224,14 @@ def _time_apart(name: str, settings: TimingSettings, prepare: Callable[[], objec
 
 
 def _prepare_and_time(name: str, settings: TimingSettings, prepare: Callable[[], object] | None) -> Timing:
-    if prepare is not None:
-        prepare()
-    return time_model(name, settings)
+    try:
+        if prepare is not None:
+            prepare()
+        return time_model(name, settings)
+    except SystemExit as ended:
+        raise ExitError(
+            f"{name}: its code calls sys.exit({ended.code!r}), which ends the process that times it"
+        ) from ended
 
 
 def time_model(name: str, settings: TimingSettings | None = None) -> Timing:

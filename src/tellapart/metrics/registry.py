@@ -5,10 +5,10 @@ Adding one is a function with its declaration, and a line in `tellapart.catalog.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from tellapart.catalog import load, names
+from tellapart.catalog import load_all
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import MetricError
 from tellapart.metrics.metric import Metric, Shape
@@ -16,17 +16,18 @@ from tellapart.metrics.metric import Metric, Shape
 __all__ = ["METRICS", "defined_for", "one_name_each"]
 
 
-def _yield_declarations() -> Iterator[tuple[str, Metric]]:
-    """Yield every metric of the catalogue with its name; an entry is a metric or a tuple of metrics."""
-    for entry in names("metric"):
-        declared = load("metric", entry)
-        for metric in declared if isinstance(declared, tuple) else (declared,):
-            if not isinstance(metric, Metric):
-                raise MetricError(f"metric {entry!r} is a {type(metric).__name__}; its entry point must name a Metric")
-            yield metric.name, metric
+def _read_metrics(entry: str, declared: object) -> tuple[Metric, ...]:
+    """Return the metrics of a catalogue's entry, which is a metric or a tuple of metrics."""
+    metrics = declared if isinstance(declared, tuple) else (declared,)
+    for metric in metrics:
+        if not isinstance(metric, Metric):
+            raise MetricError(f"metric {entry!r} is a {type(metric).__name__}; its entry point must name a Metric")
+    return metrics
 
 
-METRICS: Mapping[str, Metric] = MappingProxyType(dict(_yield_declarations()))
+METRICS: Mapping[str, Metric] = MappingProxyType(
+    {metric.name: metric for metrics in load_all("metric", _read_metrics).values() for metric in metrics}
+)
 """Name -> metric, in the order of tables."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from types import MappingProxyType
 
-from tellapart.catalog import load, names
+from tellapart.catalog import load_all
 from tellapart.errors import DataError
 from tellapart.metrics.metric import Metric
 from tellapart.tasks.hiding import Hiding
@@ -13,7 +13,14 @@ from tellapart.tasks.task import Task
 
 __all__ = ["HIDEABLE", "METRICS", "TASKS", "find_task", "headline", "main_metric"]
 
-TASKS: Mapping[str, Task] = MappingProxyType({name: load("task", name) for name in names("task")})
+
+def _read_task(name: str, declared: object) -> Task:
+    if not isinstance(declared, Task):
+        raise DataError(f"task {name!r} is a {type(declared).__name__}; its entry point must name a Task")
+    return declared
+
+
+TASKS: Mapping[str, Task] = MappingProxyType(load_all("task", _read_task))
 """Name -> task."""
 
 METRICS: Mapping[str, Metric] = MappingProxyType(
