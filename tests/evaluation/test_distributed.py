@@ -173,15 +173,55 @@ def test_one_process_takes_up_what_ranks_left_unless_they_are_at_work(installed:
         assert [left.name for left in shard_folder(path).iterdir()] == ["lock"]
 
 
-def test_a_rank_is_what_torchrun_says_and_the_only_process_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rank_is_what_torchrun_says_and_one_that_is_told_less_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     said = {"RANK": 5, "WORLD_SIZE": 8, "LOCAL_RANK": 1, "GROUP_RANK": 1, "MASTER_ADDR": "a", "MASTER_PORT": 1}
     for name, value in said.items():
         monkeypatch.setenv(name, str(value))
     assert Rank.here() == Rank(number=5, of=8, local=1, machine=1)
     for name in said:
-        with monkeypatch.context() as without:
-            without.delenv(name)
-            assert Rank.here() == Rank(0, 1, 0, 0)
+        for value in (None, ""):
+            with monkeypatch.context() as without:
+                without.delenv(name) if value is None else without.setenv(name, value)
+                with raises(RunError, "torchrun", f"export {name}="):
+                    Rank.here()
+
+
+@pytest.mark.parametrize(
+    "alone", [{}, {"RANK": "", "WORLD_SIZE": ""}, {"RANK": "0", "WORLD_SIZE": "1"}, {"LOCAL_RANK": ""}]
+)
+def test_without_other_ranks_a_process_is_the_only_one(monkeypatch: pytest.MonkeyPatch, alone: dict[str, str]) -> None:
+    for name, value in alone.items():
+        monkeypatch.setenv(name, value)
+    assert Rank.here() == Rank(0, 1, 0, 0)
+
+
+@pytest.mark.parametrize("machine", ["CROSS_RANK", "SLURM_NODEID"])
+def test_ranks_of_deepspeed_and_srun_are_ranks(monkeypatch: pytest.MonkeyPatch, machine: str) -> None:
+    said = {"RANK": 5, "WORLD_SIZE": 8, "LOCAL_RANK": 1, machine: 1, "MASTER_ADDR": "a", "MASTER_PORT": 1}
+    for name, value in said.items():
+        monkeypatch.setenv(name, str(value))
+    assert Rank.here() == Rank(number=5, of=8, local=1, machine=1)
+
+
+@pytest.mark.parametrize(("name", "value"), [("RANK", "x"), ("WORLD_SIZE", "-2"), ("LOCAL_RANK", "1.5"), ("RANK", "8")])
+def test_a_rank_that_is_no_number_of_the_world_is_refused(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    said = {"RANK": 5, "WORLD_SIZE": 8, "LOCAL_RANK": 1, "GROUP_RANK": 0, "MASTER_ADDR": "a", "MASTER_PORT": 1}
+    for variable, number in (said | {name: value}).items():
+        monkeypatch.setenv(variable, str(number))
+    with raises(RunError, f"{name}={value!r}"):
+        Rank.here()
+
+
+def test_a_rank_that_is_not_told_enough_measures_and_writes_nothing(
+    command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    ran = command("run", "-m", "oracle", "-b", "demo", "--limit", "2", "--out", "r")
+    assert (ran.code, ran.out, (tmp_path / "r").exists()) == (2, "", False)
+    check_facts(ran.err, "RANK", "WORLD_SIZE", "GROUP_RANK", "torchrun --nproc-per-node")
 
 
 class Gone:
@@ -246,6 +286,34 @@ def test_two_ranks_give_the_numbers_of_one_process_bit_for_bit(
     assert measured(tmp_path / "ranks") == measured(tmp_path / "one")
     assert computed(tmp_path / "ranks") == 0, "rank 0 found everything in the store"
     assert not list((tmp_path / "cache").glob("store-shards/*.sqlite"))
+
+
+@pytest.mark.slow
+@needs_torch
+def test_ranks_that_deepspeed_or_srun_started_share_one_run(made_set: Make, installed: Path, tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    names = ("-m", "colours", "-b", f"folder:{made_set('first')}")
+    world = {"WORLD_SIZE": "2", "SLURM_NODEID": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-m", "tellapart", "run", *names, "--out", "ranks", "--cache", "cache", "--json"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(installed), "OMP_NUM_THREADS": "1"}
+            | world
+            | {"RANK": rank, "LOCAL_RANK": rank},
+        )
+        for rank in ("0", "1")
+    ]
+    (code, out, err), (other_code, other_out, _) = map(ended, ranks)
+    assert (code, other_code, other_out) == (0, 0, ""), err
+    assert Path(json.loads(out)["out"]) == Path("ranks")
+    run(Settings(models=("colours",), benchmarks=names[3:]), tmp_path / "one", store=EmbeddingStore(None))
+    assert measured(tmp_path / "ranks") == measured(tmp_path / "one")
 
 
 #: A rank alone, which imports what keeps torch's default group: how many threads it has at work, and afterwards.

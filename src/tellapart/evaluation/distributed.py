@@ -3,7 +3,7 @@
 Each rank computes its part of the images, texts and pairs into a separate file in the store's folder (a shard). Rank 0
 merges the shards into the store, and then measures exactly as one process does, with everything found there. A rank
 that is lost loses its current batch: the same command, with as many ranks or another number, goes on from the shards.
-    Nothing but torchrun starts the processes, and they talk by torch.distributed's gloo, on the CPU.
+    torchrun starts the processes, or what sets its variables (deepspeed, srun); they talk by torch.distributed's gloo.
 
 Tasks whose models answer in words have nothing that a store keeps: rank 0 runs those alone.
 """
@@ -32,10 +32,20 @@ from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.store.shard import Shard, list_shards, shard_folder
 from tellapart.models.torch.backend import import_torch
 
-__all__ = ["Rank", "merge_shards", "run_in_ranks"]
+__all__ = ["Rank", "merge_shards", "read_ranks", "run_in_ranks"]
 
-#: The environment variables that torchrun sets, in the order of `Rank`.
-_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "GROUP_RANK")
+#: The environment variables that torchrun sets, those of `Rank` first, and what to write for each under srun.
+_VARIABLES = {
+    "RANK": "$SLURM_PROCID",
+    "WORLD_SIZE": "$SLURM_NTASKS",
+    "LOCAL_RANK": "$SLURM_LOCALID",
+    "GROUP_RANK": "$SLURM_NODEID",
+    "MASTER_ADDR": "$SLURM_LAUNCH_NODE_IPADDR",
+    "MASTER_PORT": "29500",
+}
+
+#: The number of the machine as deepspeed and srun name it.
+_MACHINES = ("CROSS_RANK", "SLURM_NODEID")
 
 #: How long a rank waits for the others: parts may differ by hours, and torchrun ends the group when a rank is lost.
 _PATIENCE = timedelta(days=7)
@@ -58,15 +68,49 @@ class Rank:
 
     @classmethod
     def here(cls) -> Rank:
-        """Read the environment; if torchrun did not make it, this is the only process."""
-        if not all(name in os.environ for name in (*_VARIABLES, "MASTER_ADDR", "MASTER_PORT")):
-            return cls(0, 1, 0, 0)
-        return cls(*(int(os.environ[name]) for name in _VARIABLES))
+        """Read the environment; without `RANK` and `WORLD_SIZE`, or of a world of one, this is the only process.
+
+        Raises:
+            RunError: as `read_ranks`.
+        """
+        number, of, local, machine = read_ranks() or (0, 1, 0, 0)
+        return cls(number, of, local, machine)
 
     @property
     def leads(self) -> bool:
         """Whether it is the first of its machine: it alone writes to the store there."""
         return self.local == 0
+
+
+def read_ranks(*unused: str) -> list[int] | None:
+    """Return the numbers of this process, in the order of `Rank`; None if it is not one of several.
+
+    Args:
+        unused: variables that need not be there.
+
+    Raises:
+        RunError: it is one of several, and a variable is missing or no number: each would do all of the work.
+    """
+    values = {name: os.environ.get(name, "").strip() for name in _VARIABLES if name not in unused}
+    if values["RANK"] in ("", "0") and values["WORLD_SIZE"] in ("", "1"):
+        return None
+    if values.get("GROUP_RANK") == "":
+        values["GROUP_RANK"] = next(filter(None, map(os.environ.get, _MACHINES)), "")
+    several = f"RANK={values['RANK']!r} and WORLD_SIZE={values['WORLD_SIZE']!r} make this process one of several"
+    advice = "start them with: torchrun --nproc-per-node N -m tellapart ..."
+    if absent := [name for name, value in values.items() if not value]:
+        line = " ".join(f"{name}={_VARIABLES[name]}" for name in absent)
+        raise RunError(
+            f"{several}, and {', '.join(absent)} is not set; {advice}; or write in each task of srun: export {line}; "
+            "or, for this process alone: unset RANK WORLD_SIZE"
+        )
+    numbers = {name: value for name, value in values.items() if not name.startswith("MASTER_")}
+    for name, value in numbers.items():
+        if not (value.isascii() and value.isdecimal()):
+            raise RunError(f"{several}, and {name}={value!r} is no number; {advice}")
+    if int(values["RANK"]) >= int(values["WORLD_SIZE"]):
+        raise RunError(f"{several}, and the last of them is RANK={int(values['WORLD_SIZE']) - 1}; {advice}")
+    return [int(value) for value in numbers.values()]
 
 
 def run_in_ranks(

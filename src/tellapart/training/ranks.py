@@ -7,12 +7,14 @@ left waiting in an exchange that never comes.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tellapart.errors import RunError, TellapartError, require
+from tellapart.evaluation.distributed import read_ranks
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -133,10 +135,15 @@ def open_accelerator(device: str) -> Accelerator:
     accelerate's mixed precision is off, for it is fixed once a process; `autocast` takes its place.
 
     Raises:
-        RunError: the device is not available, or something else in this process has set accelerate up otherwise.
+        RunError: the device is not available; something else in this process has set accelerate up otherwise; or, as
+            `read_ranks`, what starts several processes does not say enough of them.
         MissingDependencyError: accelerate is not installed.
     """
     accelerate = require("accelerate", extra="train")
+    read_ranks("GROUP_RANK")
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
+        if os.environ.get(name) == "":  # accelerate reads a number in each
+            del os.environ[name]
     try:
         accelerator = accelerate.Accelerator(cpu=device == "cpu", mixed_precision="no")
     except ValueError as error:

@@ -195,7 +195,7 @@ class _Graph:
             provider: Any = _PROVIDERS[device]
             if device == "cuda":  # under torchrun every rank has a separate GPU
                 # use_tf32: its default rounds float32 to ten bits.
-                provider = (provider, {"device_id": int(os.environ.get("LOCAL_RANK", "0")), "use_tf32": 0})
+                provider = (provider, {"device_id": int(os.environ.get("LOCAL_RANK") or "0"), "use_tf32": 0})
             self.session = onnxruntime.InferenceSession(folder.files[file], options, providers=[provider])
         except Exception as error:  # its exceptions share no base class but this one
             raise ModelError(f"{self.path} cannot be loaded by onnxruntime: {first_line(error)}") from error
