@@ -131,7 +131,7 @@ def _find_fingerprints(store: EmbeddingStore, name: str) -> list[str]:
 
 
 def _store_path(cache: PathGiven | None) -> Path:
-    return default_store_path() if cache is None else as_path(cache, "cache").expanduser() / default_store_path().name
+    return default_store_path() if cache is None else as_path(cache, "cache") / "store.sqlite"
 
 
 def _count_bytes(store: Path) -> dict[str, int]:

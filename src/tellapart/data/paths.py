@@ -7,7 +7,19 @@ from pathlib import Path
 
 from tellapart.errors import DataError, TellapartError, quote
 
-__all__ = ["as_path"]
+__all__ = ["as_path", "home_folder"]
+
+
+def home_folder() -> Path | None:
+    """Return the user's home folder; None without one: `HOME` is empty or the root, or not set for an unknown user.
+
+    So it is in many containers.
+
+    >>> home_folder() in (None, Path.home())
+    True
+    """
+    home = Path(os.path.expanduser("~"))  # noqa: PTH111  (pathlib's raises an error)
+    return home if home.is_absolute() and home != home.parent else None
 
 
 def as_path(value: object, what: str, error: type[TellapartError] = DataError) -> Path:
@@ -19,11 +31,14 @@ def as_path(value: object, what: str, error: type[TellapartError] = DataError) -
         error: the type of the error.
 
     Raises:
-        TellapartError: it is neither, or empty; of the kind `error`.
+        TellapartError: it is neither, or empty, or in the home folder of a user without one; of the kind `error`.
 
     >>> as_path("runs/mine", "out").as_posix()
     'runs/mine'
     """
     if isinstance(value, str | os.PathLike) and str(value):
-        return Path(value).expanduser()
+        path = Path(value)
+        if path.parts[:1] == ("~",) and home_folder() is None:
+            raise error(f"{what}={quote(value)}: this user has no home folder; set HOME, or write the full path")
+        return path.expanduser()
     raise error(f"{what}={quote(value)} ({type(value).__name__}) is not a path; give a text or a pathlib.Path")

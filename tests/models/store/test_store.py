@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from facts import check_facts, raises
-from tellapart.errors import StoreError
+from tellapart.errors import StoreError, TellapartWarning
 from tellapart.models.store.embedding_store import EmbeddingStore, StoreCounts, default_store_path
 
 A, B, C = "aa" * 32, "bb" * 32, "cc" * 32
@@ -281,6 +281,57 @@ def test_the_default_path_follows_the_environment(monkeypatch: pytest.MonkeyPatc
     assert default_store_path() == Path("/x/tellapart/store.sqlite")
     monkeypatch.setenv("TELLAPART_CACHE", "~/mine")
     assert default_store_path() == Path.home() / "mine" / "store.sqlite"
+
+
+@pytest.mark.parametrize("home", ["", "/"])
+def test_a_user_without_a_home_has_a_temporary_cache_and_is_told(
+    home: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("TELLAPART_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", home)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.warns(TellapartWarning, match="TELLAPART_CACHE") as said:
+        path = default_store_path()
+    assert path.parent.parent == tmp_path
+    assert str(path.parent) in str(said[0].message)
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    monkeypatch.setenv("TELLAPART_CACHE", "~/mine")
+    with raises(StoreError, "TELLAPART_CACHE", "'~/mine'", "HOME"):
+        default_store_path()
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="another user needs root")
+def test_an_unknown_user_without_a_home_has_a_temporary_cache(tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    code = "from tellapart.models.store.embedding_store import default_store_path as path; print(path())"
+    unset = {"HOME", "TELLAPART_CACHE", "XDG_CACHE_HOME"}
+    environment = {name: value for name, value in os.environ.items() if name not in unset}
+    prepare = (
+        f"import os, sys; sys.path[:] = {sys.path!r}; import tellapart.models.store.embedding_store; os.setuid(54321)"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", f"{prepare}\n{code}"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment | {"TMPDIR": str(tmp_path)},
+    )
+    assert ran.stdout.strip() == str(tmp_path / "tellapart-54321" / "store.sqlite"), ran.stderr
+    assert "TELLAPART_CACHE" in ran.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="another user needs root")
+def test_a_temporary_cache_of_another_user_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("TELLAPART_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", "")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    folder = tmp_path / f"tellapart-{os.getuid()}"
+    folder.mkdir()
+    os.chown(folder, 54321, 54321)
+    with pytest.warns(TellapartWarning), raises(StoreError, folder, "TELLAPART_CACHE"):
+        default_store_path()
 
 
 def test_a_dropped_store_may_be_collected_in_any_thread(monkeypatch: pytest.MonkeyPatch) -> None:
