@@ -42,7 +42,7 @@ from tellapart.cli.time import time_command
 from tellapart.cli.train import train_command
 from tellapart.cli.verify import verify_command
 from tellapart.errors import ExitError, TellapartError, TellapartWarning
-from tellapart.report.terminal import print_text
+from tellapart.report.terminal import print_text, spell_out
 
 __all__ = ["app", "main"]
 
@@ -113,6 +113,7 @@ def main() -> NoReturn:
     Code of a plugin that calls `sys.exit`, whatever its status is, is one line and status 1.
     """
     status = None
+    spell_out(sys.stdout)  # which help is printed on, too
     warnings.showwarning = partial(_print_warning, warnings.showwarning)
     try:
         try:

@@ -59,6 +59,10 @@ def show_run(
 ) -> None:
     """Make a run's report, and print its records: as tables, or as one object with all of them."""
     write = cache(partial(run.write_report, bundle=bundle, outside_images=outside_images))
-    print_json(run.to_json(write())) if as_json else run.show(write, every=every, by=by)
+    try:
+        print_json(run.to_json(write())) if as_json else run.show(write, every=every, by=by)
+    except (Exception, SystemExit):  # rich's, when the reader of a pipe is gone (`| head`)
+        write()
+        raise
     for warning in write().warnings:
         print_text(f"warning: {name_options(warning)}", error=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import io
 import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -13,10 +15,37 @@ if TYPE_CHECKING:
     from rich.segment import Segment
     from rich.table import Table
 
-__all__ = ["console", "print_lines", "print_text", "table"]
+__all__ = ["console", "print_lines", "print_text", "spell_out", "table"]
 
 #: Characters that lines and pages of text have beside letters.
 _KEPT = "\n\t"
+
+#: What stands for tellapart's marks where an encoding lacks them.
+_PLAIN_MARKS = {"\u2013": "-", "\u2014": "-", "\u2026": "...", "\u2020": "+", "\u2500": "-", "\u2501": "-"}
+
+
+def _spell_letters(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    letters = error.object[error.start : error.end]
+    return "".join(_PLAIN_MARKS.get(letter) or ascii(letter)[1:-1] for letter in letters), error.end
+
+
+codecs.register_error("tellapart", _spell_letters)
+
+
+def spell_out(stream: object) -> None:
+    """Let a stream spell out the characters that its encoding lacks (ascii, cp1252, cp932), in place of an error.
+
+    >>> import io
+    >>> stream = io.TextIOWrapper(io.BytesIO(), "ascii")
+    >>> spell_out(stream)
+    >>> stream.write("caf\u00e9 \u2013") and stream.flush()
+    >>> stream.buffer.getvalue()
+    b'caf\\\\xe9 -'
+    """
+    if getattr(stream, "errors", None) == "strict" and isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="tellapart")
 
 
 def console(*, stderr: bool = False, width: int | None = None) -> Console:
@@ -36,6 +65,7 @@ def console(*, stderr: bool = False, width: int | None = None) -> Console:
 
     if stderr:
         return PlainConsole(stderr=True)
+    spell_out(sys.stdout)
     if width is not None:
         return PlainConsole(width=width, color_system=None, force_terminal=False, force_jupyter=False)
     # Without a terminal rich assumes 80 columns, and would fold a table that someone pipes into a file.
@@ -50,7 +80,9 @@ def print_text(text: object, *, end: str = "\n", error: bool = False) -> None:
     >>> print_text("a\\x1b[2J")
     a\\x1b[2J
     """
-    print(plain(str(text), _KEPT), end=end, file=sys.stderr if error else sys.stdout, flush=True)
+    stream = sys.stderr if error else sys.stdout
+    spell_out(stream)
+    print(plain(str(text), _KEPT), end=end, file=stream, flush=True)
 
 
 def print_lines(*lines: str) -> None:

@@ -302,22 +302,22 @@ def test_a_user_without_a_home_has_a_temporary_cache_and_is_told(
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="another user needs root")
-def test_an_unknown_user_without_a_home_has_a_temporary_cache(tmp_path: Path) -> None:
-    tmp_path.chmod(0o777)
+def test_an_unknown_user_without_a_home_has_a_temporary_cache() -> None:
     code = "from tellapart.models.store.embedding_store import default_store_path as path; print(path())"
     unset = {"HOME", "TELLAPART_CACHE", "XDG_CACHE_HOME"}
     environment = {name: value for name, value in os.environ.items() if name not in unset}
-    prepare = (
-        f"import os, sys; sys.path[:] = {sys.path!r}; import tellapart.models.store.embedding_store; os.setuid(54321)"
-    )
-    ran = subprocess.run(
-        [sys.executable, "-c", f"{prepare}\n{code}"],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=environment | {"TMPDIR": str(tmp_path)},
-    )
-    assert ran.stdout.strip() == str(tmp_path / "tellapart-54321" / "store.sqlite"), ran.stderr
+    # The first to import it may read the checkout.
+    code = f"import os, tellapart.models.store.embedding_store; os.setuid(54321)\n{code}"
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # pytest's are closed to others
+        Path(folder).chmod(0o777)
+        ran = subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environment | {"TMPDIR": folder},
+        )
+    assert ran.stdout.strip() == str(Path(folder) / "tellapart-54321" / "store.sqlite"), ran.stderr
     assert "TELLAPART_CACHE" in ran.stderr
 
 
