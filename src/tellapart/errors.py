@@ -21,6 +21,7 @@ from typing import Any
 __all__ = [
     "UNPACKED",
     "DataError",
+    "ExitError",
     "MetricError",
     "MissingDependencyError",
     "ModelError",

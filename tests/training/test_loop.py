@@ -411,3 +411,16 @@ def test_a_run_stops_when_nothing_is_better_beyond_doubt_and_goes_on_to_the_same
     assert (tmp_path / "run" / "log.jsonl").read_bytes() == (tmp_path / "stopped" / "log.jsonl").read_bytes()
     # A run that has stopped takes no further step.
     assert run_training(settings, tmp_path, tmp_path / "run", resume=True).state == finished.state
+
+
+def test_a_rank_that_is_not_told_enough_does_not_train_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with raises(RunError, "RANK='1'", "WORLD_SIZE='2'", "LOCAL_RANK", "torchrun"):
+        open_accelerator("cpu")
+
+
+def test_an_empty_variable_of_ranks_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
+        monkeypatch.setenv(name, "")
+    assert open_accelerator("cpu").num_processes == 1
