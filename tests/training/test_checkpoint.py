@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import resource
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors.torch import load_file, save_file
 
 from facts import raises
 from tellapart.errors import ModelError, RunError
@@ -20,6 +23,7 @@ from tellapart.training.checkpoint import (
     copy_weights,
     latest_checkpoint,
     read_checkpoint,
+    read_weights,
     weights_of,
     write_checkpoint,
     write_folder,
@@ -139,6 +143,12 @@ def test_damaged_tensors_are_said(tmp_path: Path, name: str, damage: Callable[[P
         '{"step":1,"best":0,"best_step":1,"history":[[1]]}',
         '{"step":1,"step":2,"best":0,"best_step":1,"history":[]}',
         '{"step":1,"best":NaN,"best_step":1,"history":[]}',
+        '{"step":"2","best":null,"best_step":null,"history":[]}',
+        '{"step":2,"best":"0","best_step":1,"history":[]}',
+        '{"step":2,"right":[1,null]}',
+        '{"step":2,"history":[["1",0.5]]}',
+        '{"step":-2}',
+        '{"step":2,"seed":0}',
     ],
 )
 def test_a_damaged_state_is_said(tmp_path: Path, content: str) -> None:
@@ -171,3 +181,99 @@ def test_another_models_checkpoint_is_refused(tmp_path: Path) -> None:
     with raises(RunError, "moments") as caught:
         read_checkpoint(tmp_path / "step-00000002", *trained())
     assert re.search(r"'3\.(weight|bias)'", str(caught.value))
+
+
+def without(prefix: str) -> Callable[[dict[str, Any]], None]:
+    """Take a weight's moments out; of all weights, if the prefix is empty."""
+
+    def change(tensors: dict[str, Any]) -> None:
+        for name in [name for name in tensors if name.startswith(prefix)]:
+            del tensors[name]
+
+    return change
+
+
+def half(tensors: dict[str, Any]) -> None:
+    tensors["0.weight"] = tensors["0.weight"].half()
+
+
+def late(tensors: dict[str, Any]) -> None:
+    tensors["0.weight:step"] += 1
+
+
+def turned(tensors: dict[str, Any]) -> None:
+    tensors["0.weight:exp_avg"] = tensors["0.weight:exp_avg"].T.contiguous()
+
+
+def seal(checkpoint: Path) -> None:
+    """Write the checksums anew: what is wrong is then wrong in itself."""
+    files = sorted(path for path in checkpoint.iterdir() if path.name != "SHA256SUMS")
+    lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files]
+    (checkpoint / "SHA256SUMS").write_text("".join(lines))
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "sealed", "said"),
+    [
+        ("optimiser.safetensors", without("0.weight:"), False, "optimiser.safetensors"),
+        ("optimiser.safetensors", without(""), False, "optimiser.safetensors"),
+        ("optimiser.safetensors", late, False, "optimiser.safetensors"),
+        ("optimiser.safetensors", without("0.weight:exp_avg_sq"), True, ("0.weight", "exp_avg_sq")),
+        ("optimiser.safetensors", turned, True, ("0.weight", "shapes")),
+        ("weights.safetensors", half, True, ("weights.safetensors", "0.weight", "torch.float16", "torch.float32")),
+    ],
+)
+def test_a_checkpoint_that_is_not_as_it_was_written_is_refused(
+    tmp_path: Path, name: str, change: Callable[[dict[str, Any]], None], sealed: bool, said: str | tuple[str, ...]
+) -> None:
+    write_checkpoint(tmp_path, *trained(), TrainingState(2), keep=1)
+    checkpoint = tmp_path / "step-00000002"
+    tensors = load_file(checkpoint / name)
+    change(tensors)
+    save_file(tensors, checkpoint / name)
+    if sealed:
+        seal(checkpoint)
+    with raises(RunError, "step-00000002", said):
+        read_checkpoint(checkpoint, *trained())
+
+
+def test_the_state_of_another_step_and_a_checkpoint_without_sums_are_refused(tmp_path: Path) -> None:
+    for step in (1, 2):
+        write_checkpoint(tmp_path, *trained(steps=step), TrainingState(step), keep=2)
+    first, second = sorted(tmp_path.iterdir())
+    kept = (second / "state.json").read_bytes()
+    shutil.copy(first / "state.json", second)
+    seal(second)
+    with raises(RunError, "state.json", "step 1", "step-00000002", "delete"):
+        read_checkpoint(second, *trained())
+    (second / "state.json").write_bytes(kept.replace(b'"unmoved": 0', b'"unmoved": 1'))
+    with raises(RunError, "state.json", "step-00000002", "delete"):
+        read_checkpoint(second, *trained())
+    (second / "SHA256SUMS").unlink()
+    with raises(RunError, "SHA256SUMS", "step-00000002", "delete"):
+        read_checkpoint(second, *trained())
+
+
+def test_the_sums_are_those_of_sha256sum(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path, *trained(), TrainingState(2), keep=1)
+    told = subprocess.run(
+        ["sha256sum", "--check", "--strict", "SHA256SUMS"],
+        cwd=tmp_path / "step-00000002",
+        check=True,
+        capture_output=True,
+    )
+    assert told.stdout.count(b": OK\n") == 3
+
+
+def test_best_weights_of_another_type_or_step_are_refused(tmp_path: Path) -> None:
+    module, _ = trained()
+    weights = weights_of(module)
+    sums = write_folder(tmp_path / "best", {"weights.safetensors": weights})
+    path = tmp_path / "best" / "weights.safetensors"
+    read_weights(path, module, sums["weights.safetensors"])
+    save_file({name: value + 1 for name, value in weights.items()}, path)
+    with raises(RunError, "best/weights.safetensors", "SHA-256"):
+        read_weights(path, module, sums["weights.safetensors"])
+    save_file({name: value.half() for name, value in weights.items()}, path)
+    with raises(RunError, "best/weights.safetensors", "torch.float16"):
+        read_weights(path, module)

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from training_sets import toml
 
 from facts import raises
 from tellapart.catalog import LOSSES, names
 from tellapart.errors import DataError, ModelError, UnknownNameError
-from tellapart.training.config import TrainConfig, loss_options, read_config
+from tellapart.training.config import TrainConfig, config_tables, loss_options, read_config
 from tellapart.training.presets import list_presets
 
 ROOT = Path(__file__).parents[2]
@@ -78,11 +78,47 @@ def test_a_file_says_all_that_it_says_and_defaults_stand_for_the_rest(tmp_path: 
         ({"loss": {"name": "itc"}}, ("[loss]", "'itc'", "'k'")),
         ({"loss": {"name": 3}}, ("[loss]", "'name'")),
         ({"loss": {"k": "four"}}, ("[loss]", "'eqsim'", "type")),
+        ({"optimiser": {"betas": [1.0, 0.9]}}, ("[optimiser]", "'betas[0]'", "1.0")),
+        ({"optimiser": {"betas": [0.9, -0.1]}}, ("[optimiser]", "'betas[1]'", "-0.1")),
+        ({"optimiser": {"steps": 2**63 - 1}}, ("[optimiser]", "'steps'", 2**63 - 1, 2**31 - 1)),
+        ({"lora": {"rank": 2**31}}, ("[lora]", "'rank'", 2**31)),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, changes: dict[str, Any], said: str | tuple[str, ...]) -> None:
     with raises(DataError, said):
         read_config(written(tmp_path, **changes))
+
+
+def numbers_of(model: type[BaseModel]) -> Iterator[tuple[str, str]]:
+    """The name and annotation of each numeric field."""
+    for name, field in model.model_fields.items():
+        if re.search(r"\b(int|float)\b", str(field.annotation)):
+            yield name, str(field.annotation)
+
+
+@pytest.mark.parametrize(
+    ("table", "name", "annotation"),
+    [(table, *number) for table, model in {"": TrainConfig, **config_tables()}.items() for number in numbers_of(model)],
+)
+def test_no_number_of_a_training_file_is_infinite_or_of_64_bits(table: str, name: str, annotation: str) -> None:
+    model = config_tables().get(table, TrainConfig)
+    plain = {"LoraConfig": {"rank": 4}, "OptimiserConfig": VALUES["optimiser"], "BatchConfig": VALUES["batch"]}
+    for value in (float("inf"), float("nan"), 2**63 - 1):
+        given = {"dict": {"*": value}, "list": [value], "tuple": [value, value]}
+        kind = next((kind for kind in given if kind in annotation), "")
+        if "float" in annotation and value == 2**63 - 1:
+            continue
+        with pytest.raises(ValidationError) as caught:
+            model.model_validate({**plain.get(model.__name__, {}), name: given.get(kind, value)})
+        assert name in {error["loc"][0] for error in caught.value.errors()}
+
+
+@pytest.mark.parametrize("number", ["inf", "nan", "-inf"])
+def test_a_toml_file_holds_finite_numbers_alone(tmp_path: Path, number: str) -> None:
+    path = written(tmp_path)
+    path.write_text(path.read_text().replace("k = 4", f"k = 4\nalpha = {number}"))
+    with raises(DataError, "run.toml", "'loss.alpha'", "finite", number):
+        read_config(path)
 
 
 def test_neither_steps_nor_epochs_is_refused(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -220,6 +221,19 @@ def test_a_run_that_stops_anywhere_goes_on_to_the_same_bytes(tmp_path: Path, sto
     assert (tmp_path / "whole/log.jsonl").read_bytes() == (tmp_path / "stopped/log.jsonl").read_bytes()
     for name in ("model/open_clip_model.safetensors", "checkpoints/step-00000006/optimiser.safetensors"):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "stopped" / name).read_bytes()
+
+
+@pytest.mark.slow
+def test_a_resumed_run_refuses_best_weights_and_checkpoints_that_are_not_its_own(tmp_path: Path) -> None:
+    settings, best = config(tmp_path, optimiser={"steps": 2}), Path("best") / "weights.safetensors"
+    for seed in (0, 1):
+        run_training(settings.model_copy(update={"seed": seed}), tmp_path, tmp_path / f"seed-{seed}")
+    shutil.copy(tmp_path / "seed-1" / best, tmp_path / "seed-0" / best)
+    with raises(RunError, "seed-0/best/weights.safetensors", "SHA-256"):
+        run_training(settings, tmp_path, tmp_path / "seed-0", resume=True)
+    shutil.copytree(tmp_path / "seed-1" / "checkpoints", tmp_path / "seed-0" / "checkpoints", dirs_exist_ok=True)
+    with raises(RunError, "seed-0/checkpoints/step-00000002", "run", "delete"):
+        run_training(settings, tmp_path, tmp_path / "seed-0", resume=True)
 
 
 @pytest.mark.slow

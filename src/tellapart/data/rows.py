@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
@@ -72,7 +73,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     """Return the tables of a TOML file.
 
     Raises:
-        DataError: it cannot be read, is not UTF-8 or not TOML.
+        DataError: it cannot be read, is not UTF-8 or not TOML, or a number is infinite or NaN.
 
     >>> read_toml(Path("pyproject.toml"))["project"]["name"]
     'tellapart'
@@ -82,7 +83,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         _check_toml(text)
         content = tomllib.loads(text)
         check_tree(content)
-        _check_integers(content)
+        _check_numbers(path, "", content)
     except RecursionError as broken:
         raise DataError(f"{path}: is not TOML: it nests too many levels", path=path) from broken
     except ValueError as broken:  # a TOMLDecodeError, or a number of thousands of digits
@@ -161,10 +162,17 @@ def _check_toml(text: str) -> None:
         raise ValueError("a key has more than 60 parts")
 
 
-def _check_integers(content: object) -> None:
-    """Hold integers to the 64 bits that TOML gives them."""
-    if isinstance(content, dict | list):
-        for each in content.values() if isinstance(content, dict) else content:
-            _check_integers(each)
+def _check_numbers(path: Path, key: str, content: object) -> None:
+    """Hold integers to the 64 bits that TOML gives them, and refuse `inf` and `nan`, which are values of no setting."""
+    if isinstance(content, dict):
+        for name, value in content.items():
+            _check_numbers(path, f"{key}.{name}".lstrip("."), value)
+    elif isinstance(content, list):
+        for number, value in enumerate(content):
+            _check_numbers(path, f"{key}[{number}]", value)
     elif isinstance(content, int) and not -(1 << 63) <= content < 1 << 63:
         raise ValueError(f"{quote(content)} is too large an integer: 64 bits hold no larger")
+    elif isinstance(content, float) and not math.isfinite(content):
+        raise DataError(
+            f"{path}: key {quote(key)}: {content} is no setting; give a finite number", path=path, field=key
+        )

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import ConfigDict, Field, ValidationError
+from pydantic.dataclasses import dataclass
 
 from tellapart.data.atomic import sync_folder
 from tellapart.data.rows import read_object
 from tellapart.data.scores import join_names
+from tellapart.data.validation import first_problem
 from tellapart.errors import DataError, ModelError, RunError, first_line, require
 
 if TYPE_CHECKING:
@@ -38,8 +43,16 @@ Weights = dict[str, "Tensor"]
 
 _FOLDER = "step-{:08d}"
 
+#: The files of a checkpoint, and the file of their SHA-256, as `sha256sum --check` reads it.
+_FILES, _SUMS = ("weights.safetensors", "optimiser.safetensors", "state.json"), "SHA256SUMS"
 
-@dataclass
+#: What AdamW keeps of a weight.
+_MOMENTS = {"step", "exp_avg", "exp_avg_sq"}
+
+_Whole = Annotated[int, Field(ge=0)]
+
+
+@dataclass(config=ConfigDict(extra="forbid", strict=True, allow_inf_nan=False))
 class TrainingState:
     """The progress of a run.
 
@@ -51,15 +64,19 @@ class TrainingState:
         right: the items that were right, 0 or 1, at the last measurement that was better beyond doubt.
         unmoved: measurements since then.
         stopped: whether those are as many as `validation.patience` allows.
+        best_sha256: of the file of the best weights.
+        run: fingerprint of the run.
     """
 
-    step: int = 0
+    step: _Whole = 0
     best: float | None = None
-    best_step: int | None = None
-    history: list[tuple[int, float]] = field(default_factory=list)
+    best_step: _Whole | None = None
+    history: list[Annotated[tuple[_Whole, float], Field(strict=False)]] = field(default_factory=list)  # JSON has lists
     right: list[float] = field(default_factory=list)
-    unmoved: int = 0
+    unmoved: _Whole = 0
     stopped: bool = False
+    best_sha256: str | None = None
+    run: str | None = None
 
 
 def weights_of(module: nn.Module) -> Weights:
@@ -76,7 +93,7 @@ def weights_of(module: nn.Module) -> Weights:
 
 
 def copy_weights(weights: Weights, module: nn.Module) -> None:
-    """Copy weights into a module that has the same names and shapes.
+    """Copy weights into a module that has the same names, shapes and types.
 
     Raises:
         ModelError: it has not.
@@ -90,26 +107,40 @@ def copy_weights(weights: Weights, module: nn.Module) -> None:
         raise ModelError(f"other weights than the model's: {join_names(odd)} in one alone")
     if odd := [name for name in sorted(expected) if weights[name].shape != tensors[name].shape]:
         raise ModelError(f"other weights than the model's: {join_names(odd)} of another shape")
+    if odd := [name for name in sorted(expected) if weights[name].dtype != tensors[name].dtype]:
+        types = f"{weights[odd[0]].dtype} in place of {tensors[odd[0]].dtype}"
+        raise ModelError(f"other weights than the model's: {join_names(odd)} of another type ({types})")
     with torch.no_grad():
         for name, value in weights.items():
             tensors[name].copy_(value)
 
 
-def read_weights(path: Path, module: nn.Module) -> None:
-    """Copy weights of a file into a module that has the same names and shapes.
+def read_weights(path: Path, module: nn.Module, sha256: str | None = None) -> None:
+    """Copy weights of a file into a module that has the same names, shapes and types.
+
+    Args:
+        path: the file.
+        module: of the same weights.
+        sha256: of the file as it was written; None if nobody knows it.
 
     Raises:
-        RunError: it has not, or the file cannot be read.
+        RunError: it has not, the file cannot be read, or it was changed.
     """
     weights = _read_tensors(path)
+    if sha256 is not None and _digest(path) != sha256:
+        raise RunError(
+            f"{path}: holds other weights than this run's best: its SHA-256 is another; train to a new folder"
+        )
     try:
         copy_weights(weights, module)
     except ModelError as error:
         raise RunError(f"{path}: holds {error}; it is another run's: train to a new folder") from error
 
 
-def write_folder(folder: Path, files: Mapping[str, Weights | dict[str, Any]]) -> None:
+def write_folder(folder: Path, files: Mapping[str, Weights | dict[str, Any]]) -> dict[str, str]:
     """Write safetensors and JSON files to a folder that gets its name when all of them are on the disk.
+
+    `SHA256SUMS` beside them has the SHA-256 of each, which is returned by name, too.
 
     Raises:
         RunError: it cannot be written.
@@ -121,6 +152,9 @@ def write_folder(folder: Path, files: Mapping[str, Weights | dict[str, Any]]) ->
                 (draft / name).write_text(json.dumps(content, indent=1, allow_nan=False), encoding="utf-8")
             else:
                 require("safetensors.torch", extra="train").save_file(content, draft / name)
+        sums = {name: _digest(draft / name) for name in files}
+        (draft / _SUMS).write_text("".join(f"{sha256}  {name}\n" for name, sha256 in sums.items()), encoding="utf-8")
+    return sums
 
 
 @contextmanager
@@ -161,7 +195,7 @@ def write_checkpoint(folder: Path, module: nn.Module, optimiser: Optimizer, stat
     }
     write_folder(
         folder / _FOLDER.format(state.step),
-        {"weights.safetensors": weights_of(module), "optimiser.safetensors": moments, "state.json": asdict(state)},
+        dict(zip(_FILES, (weights_of(module), moments, asdict(state)), strict=True)),
     )
     for old in _complete_checkpoints(folder)[:-keep]:
         shutil.rmtree(old)
@@ -176,25 +210,66 @@ def read_checkpoint(checkpoint: Path, module: nn.Module, optimiser: Optimizer) -
     """Restore weights and moments, and return the state.
 
     Raises:
-        RunError: the checkpoint is damaged, or of another model.
+        RunError: the checkpoint is damaged, incomplete, changed since it was written, or of another model.
     """
+    state = _read_state(checkpoint)
     read_weights(checkpoint / "weights.safetensors", module)
-    parameters = dict(module.named_parameters())
+    parameters = {name: value for name, value in module.named_parameters() if value.requires_grad}
+    moments: dict[str, dict[str, Tensor]] = {}
     for name, value in _read_tensors(checkpoint / "optimiser.safetensors").items():
-        parameter, _, key = name.rpartition(":")
-        if parameter not in parameters:
-            raise RunError(f"{checkpoint}: holds moments of {parameter!r}, which is not trained; it is another run's")
+        moments.setdefault(name.rpartition(":")[0], {})[name.rpartition(":")[2]] = value
+    for name, values in moments.items():
+        if name not in parameters:
+            raise RunError(f"{checkpoint}: holds moments of {name!r}, which is not trained; it is another run's")
+        parameter = parameters[name]
+        like = {key: (value.shape, value.dtype) for key, value in values.items() if key != "step"}
+        if values.keys() != _MOMENTS or any(kind != (parameter.shape, parameter.dtype) for kind in like.values()):
+            raise RunError(
+                f"{checkpoint}: the moments of {name!r} are {', '.join(sorted(values))}, of other shapes or types than "
+                f"the weight's or not {', '.join(sorted(_MOMENTS))}; delete the checkpoint's folder and go on"
+            )
         # AdamW counts steps on the CPU; moments lie on the device of their parameter.
-        device = "cpu" if key == "step" else parameters[parameter].device
-        optimiser.state[parameters[parameter]][key] = value.to(device)
+        optimiser.state[parameter] = {
+            key: value if key == "step" else value.to(parameter.device) for key, value in values.items()
+        }
+    _check_sums(checkpoint)
+    return state
+
+
+def _read_state(checkpoint: Path) -> TrainingState:
+    path = checkpoint / "state.json"
     try:
-        values = read_object(checkpoint / "state.json")
-        history = [(int(step), float(value)) for step, value in values["history"]]
-        return TrainingState(**{**values, "history": history})
-    except (DataError, ValueError, KeyError, TypeError, OverflowError) as error:
+        state = TrainingState(**read_object(path))
+    except (DataError, ValidationError) as error:
+        raise RunError(f"{path}: is damaged ({first_problem(error)}); delete {checkpoint} and go on") from error
+    if checkpoint.name != _FOLDER.format(state.step):
+        raise RunError(f"{path}: is of step {state.step}; delete {checkpoint} and go on")
+    return state
+
+
+def _check_sums(checkpoint: Path) -> None:
+    """Check that the files of a checkpoint are as they were written: no other check sees moments that are gone.
+
+    A weight that never had a gradient has none.
+    """
+    path = checkpoint / _SUMS
+    try:
+        sums = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
         raise RunError(
-            f"{checkpoint / 'state.json'}: is damaged ({first_line(error)}); delete {checkpoint} and go on"
+            f"{path}: cannot be read ({first_line(error)}): the checkpoint is incomplete, or of an earlier version; "
+            f"delete {checkpoint} and go on"
         ) from error
+    if changed := [name for name in _FILES if f"{_digest(checkpoint / name)}  {name}" not in sums]:
+        raise RunError(
+            f"{checkpoint}: {join_names(changed)} changed after {_SUMS} was written; delete {checkpoint} and go on "
+            "from the checkpoint before it"
+        )
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _complete_checkpoints(folder: Path) -> list[Path]:

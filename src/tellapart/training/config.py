@@ -40,8 +40,14 @@ __all__ = [
 ]
 
 
+#: Steps, epochs, pairs or pixels: a product of two is still an index.
+_MOST = 2**31 - 1
+_Count = Annotated[int, Field(ge=1, le=_MOST)]
+_Share = Annotated[float, Field(ge=0, lt=1)]
+
+
 class _Table(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class DataConfig(_Table):
@@ -75,13 +81,13 @@ class OptimiserConfig(_Table):
     """AdamW, a linear warm-up and a fall to zero."""
 
     learning_rate: float = Field(gt=0)
-    betas: Annotated[tuple[float, float], Field(strict=False)] = (0.9, 0.98)  # TOML has lists
+    betas: Annotated[tuple[_Share, _Share], Field(strict=False)] = (0.9, 0.98)  # TOML has lists
     epsilon: float = Field(default=1e-6, gt=0)
     weight_decay: float = Field(default=0.1, ge=0)
-    warm_up: int = Field(default=0, ge=0)
+    warm_up: int = Field(default=0, ge=0, le=_MOST)
     decay: Literal["cosine", "linear"] = "cosine"
-    epochs: int | None = Field(default=None, ge=1)
-    steps: int | None = Field(default=None, ge=1)
+    epochs: _Count | None = None
+    steps: _Count | None = None
     clip_norm: float | None = Field(default=None, gt=0)
     max_scale: float | None = Field(default=100.0, gt=1)
     groups: dict[str, Annotated[float, Field(ge=0)]] = {}
@@ -98,10 +104,10 @@ class OptimiserConfig(_Table):
 class BatchConfig(_Table):
     """The pairs of a step, and how many of them are in memory at a time."""
 
-    size: int = Field(ge=2)
-    accumulate: int = Field(default=1, ge=1)
-    micro: int | None = Field(default=None, ge=1)
-    chunk: int | None = Field(default=None, ge=1)
+    size: int = Field(ge=2, le=_MOST)
+    accumulate: _Count = 1
+    micro: _Count | None = None
+    chunk: _Count | None = None
 
     @property
     def part(self) -> int:
@@ -120,9 +126,9 @@ class BatchConfig(_Table):
 class MatchingConfig(_Table):
     """The negatives that a fusion encoder's pairs are crossed with."""
 
-    negatives: int | None = Field(default=None, ge=1)
+    negatives: _Count | None = None
     source: Literal["batch", "rows"] = "batch"
-    close: int | None = Field(default=None, ge=0)
+    close: int | None = Field(default=None, ge=0, le=_MOST)
     hardest: bool = False
     contrast: bool = True
 
@@ -141,19 +147,19 @@ class LoraConfig(_Table):
     The packed projections of an attention (open_clip's) are one layer, `in_proj`, and are updated where they are read.
     """
 
-    rank: int = Field(ge=1)
+    rank: int = Field(ge=1, le=8192)
     alpha: float = Field(default=16.0, gt=0)
-    dropout: float = Field(default=0.0, ge=0, lt=1)
+    dropout: _Share = 0.0
     targets: list[str] = []
 
 
 class ValidationConfig(_Table):
     """The choice of weights."""
 
-    every: int = Field(default=500, ge=1)
+    every: _Count = 500
     metric: str | None = None
-    keep: int = Field(default=1, ge=1)
-    patience: int | None = Field(default=None, ge=1)
+    keep: _Count = 1
+    patience: _Count | None = None
 
 
 class ReportConfig(_Table):
@@ -216,13 +222,13 @@ class TrainConfig(_Table):
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     model: str
     preset: str | None = None
-    seed: int = Field(default=0, ge=0, le=2**31 - 1)
+    seed: int = Field(default=0, ge=0, le=_MOST)
     device: Literal["cpu", "cuda", "mps"] = "cpu"
     precision: Literal["float32", "bfloat16"] = "float32"
     compile: Literal["inductor", "aot_eager"] | None = None
     reading: str | None = None
-    image_size: int | None = Field(default=None, ge=1)
-    dropout: dict[str, Annotated[float, Field(ge=0, lt=1)]] = {}
+    image_size: _Count | None = None
+    dropout: dict[str, _Share] = {}
     batch_norm: Literal["batch", "frozen"] = "batch"
     data: DataConfig
     loss: dict[str, JsonValue]

@@ -147,7 +147,7 @@ def train(training: Training, *, limit: int | None = None, progress: NotedProgre
         loader.close()
     with ranks.together():
         if ranks.leads:
-            read_weights(training.files.best, trainable.module)
+            read_weights(training.files.best, trainable.module, state.best_sha256)
             trainable.module.eval()
     return state
 
@@ -272,9 +272,11 @@ def _begin_state(training: Training, optimiser: Optimizer) -> TrainingState:
                 f"{files.checkpoints}: the last checkpoint is {name} here and {first} for rank 0; all machines must "
                 "see one folder"
             )
-        state = (
-            TrainingState() if checkpoint is None else read_checkpoint(checkpoint, training.trainable.module, optimiser)
-        )
+        state = TrainingState(run=(run := files.fingerprint()))
+        if checkpoint is not None:
+            state = read_checkpoint(checkpoint, training.trainable.module, optimiser)
+        if state.run != run:
+            raise RunError(f"{checkpoint}: is of another run than {files.folder}; delete it and go on")
         if ranks.leads:
             files.cut_log(state.step)
     return state
@@ -353,4 +355,4 @@ def _validate_weights(training: Training, state: TrainingState, looks: int) -> N
         if state.best is None or value > state.best:
             state.best, state.best_step = value, state.step
     if state.best_step == state.step:
-        write_folder(best.parent, {best.name: weights_of(trainable.module)})
+        state.best_sha256 = write_folder(best.parent, {best.name: weights_of(trainable.module)})[best.name]

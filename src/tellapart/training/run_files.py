@@ -52,6 +52,18 @@ class RunFiles:
         self.sweep = self.folder / "wise"
         self.log_path = self.folder / "log.jsonl"
 
+    def fingerprint(self) -> str | None:
+        """Return the fingerprint of the run that the folder holds, if it holds one.
+
+        Raises:
+            RunError: `run.json` is damaged.
+        """
+        path = self.folder / "run.json"
+        try:
+            return str(read_object(path)["fingerprint"]) if path.exists() else None
+        except (DataError, KeyError) as error:
+            raise RunError(f"{path}: is damaged ({first_line(error)}); train to a new folder with out=") from error
+
     def claim(self, fingerprint: str, *, resume: bool) -> bool:
         """Begin the run here, or go on with it; return whether there was one.
 
@@ -62,15 +74,11 @@ class RunFiles:
         Raises:
             RunError: the folder holds another run, or this one and `resume` is not set, or something else.
         """
-        path = self.folder / "run.json"
-        try:
-            owner = read_object(path)["fingerprint"] if path.exists() else None
-        except (DataError, KeyError) as error:
-            raise RunError(f"{path}: is damaged ({first_line(error)}); train to a new folder with out=") from error
+        owner = self.fingerprint()
         if owner is None:
             if self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
                 raise RunError(f"{self.folder} holds something already; train to a new folder with out=")
-            write_text_file(path, json.dumps({"fingerprint": fingerprint}) + "\n")
+            write_text_file(self.folder / "run.json", json.dumps({"fingerprint": fingerprint}) + "\n")
             return False
         if owner != fingerprint:
             raise RunError(

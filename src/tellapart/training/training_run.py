@@ -127,7 +127,9 @@ def run_training(
     started, clock = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
     ranks, files, name = RankGroup(open_accelerator(config.device)), RunFiles(out), resolve_name(config.model, home)
     ranks.first(lambda: build_recipes(config.data, home, progress))
-    with ranks.together():
+    with ranks.together(), warnings.catch_warnings():
+        if not ranks.leads:
+            warnings.simplefilter("ignore", TellapartWarning)  # the first rank warns
         rows = read_sources(config.data, home)
     pictures: list[PictureHashes] = []  # of the first rank, which looks for leaks by them
 

@@ -64,7 +64,7 @@ class GeneratedImages:
             picture: size and format of the files (BiVLC: JPEG of 512 pixels a side).
         """
 
-        model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+        model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
         captions: str
         images: str = ""

@@ -77,7 +77,7 @@ class PromptToPrompt:
             picture: size and format of the files.
         """
 
-        model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+        model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
         captions: str = ""
         eq_sd: dict[Aspect, Annotated[int, Field(ge=1)]] = Field(default_factory=dict)

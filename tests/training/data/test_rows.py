@@ -17,8 +17,8 @@ import pytest
 from PIL import Image
 from training_sets import squares
 
-from facts import raises
-from tellapart.errors import DataError
+from facts import check_facts, raises
+from tellapart.errors import DataError, TellapartWarning
 from tellapart.training.data.image_loader import ImageLoader
 from tellapart.training.data.rows import TrainingRow, TrainingRows, read_rows, write_rows
 from tellapart.training.data.validation import left_over
@@ -67,18 +67,26 @@ def test_an_image_that_is_kept_is_prepared_once_for_all_its_rows(listed: Any, ke
 
 def test_a_row_is_read_as_it_stands(listed: Any, tmp_path: Path) -> None:
     rows = listed(
-        {
-            "image": "a.png",
-            "caption": "two",
-            "negative_captions": ["three", "two", " TWO ."],
-            "negative_images": [1, 0],
-        },
+        {"image": "a.png", "caption": "two", "negative_captions": ["three"], "negative_images": [1]},
         {"image": "b.png", "caption": "three", "cluster": "numbers"},
     )
     first, second = rows.rows
     assert (first.image, first.caption, first.negatives) == (tmp_path / "a.png", "two", ("three",))
     assert (first.counterparts, first.cluster, second.cluster) == ((1,), "a.png", "numbers")
     assert rows.items == ((0,), (1,))
+
+
+def test_false_captions_and_hard_images_that_are_true_are_left_out_with_a_word(listed: Any) -> None:
+    true = {"caption": "two cups", "positive_captions": ["a pair of cups"], "negative_images": [1, 0, 2]}
+    with pytest.warns(TellapartWarning) as caught:
+        rows = listed(
+            {"image": "a.png", **true, "negative_captions": ["three", " Two - cups .", "A pair of cups."]},
+            {"image": "b.png", "caption": "three cups"},
+            {"image": "a.png", "caption": "a saucer"},
+        )
+    assert (rows.rows[0].negatives, rows.rows[0].counterparts) == (("three",), (1,))
+    (warning,) = caught
+    check_facts(str(warning.message), "rows.jsonl", "3", "rows.jsonl:1", "' Two - cups .'")
 
 
 GOOD = {"image": "a.png", "caption": "a cat"}
@@ -141,7 +149,8 @@ def negclip(folder: Path) -> tuple[Path, list[dict[str, str]]]:
 @pytest.mark.slow
 def test_the_released_negclip_file_is_read_whole(tmp_path: Path) -> None:
     path, released = negclip(tmp_path)
-    rows = read_rows([str(path)], Path("/"), str(tmp_path))
+    with pytest.warns(TellapartWarning, match=r"valid_neg_clip\.tsv: 15 of"):
+        rows = read_rows([str(path)], Path("/"), str(tmp_path))
     assert len(rows) == len(released) == 4839
     assert [row.caption for row in rows.rows] == [fields["title"] for fields in released]
     assert rows.rows[0].counterparts == (2973, 1515, 2235)

@@ -109,7 +109,9 @@ def test_eqsim_of_a_fusion_encoder_needs_the_fourth_similarity() -> None:
     [
         (lambda: EqSim(alpha=float("nan")), ModelError, "EqSim(alpha=nan)"),
         (lambda: EqSim(beta=-1), ModelError, ("beta=-1", "0")),
+        (lambda: EqSim(beta=float("inf")), ModelError, ("EqSim(beta=inf)", "finite")),
         (lambda: EqSim(k=0), ModelError, ("k=0", "1")),
+        (lambda: HardNeg(k=2.5), ModelError, ("HardNeg(k=2.5)", "whole")),  # type: ignore[arg-type]
         (lambda: EqSim(variant="v2-al"), UnknownNameError, ("variant='v2-al'", "'v2-all'")),
         (lambda: EqSim(normalise="rows"), UnknownNameError, "batch, block, none"),
         (lambda: EqSim(as_released=True, variant="v1-all"), ModelError, "defaults"),

@@ -45,7 +45,7 @@ BENCHMARK_NAME = r"^[a-z0-9][a-z0-9-]{0,62}$"
 
 
 class _Settings(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 _S = TypeVar("_S", bound=_Settings)

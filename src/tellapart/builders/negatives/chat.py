@@ -221,7 +221,7 @@ class ChatOptions(BaseModel):
         device, dtype: of a local model.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     source: str = Field(min_length=1)
     name: str = ""

@@ -48,7 +48,7 @@ class OnnxConfig(BaseModel):
         sha256: of `image.onnx`, `text.onnx` and `tokenizer.json`, in hexadecimal.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     schema_version: Literal[1]
     name: str = Field(min_length=1)
@@ -60,7 +60,7 @@ class OnnxConfig(BaseModel):
     pad_token: str = Field(min_length=1)
     dimensions: int = Field(ge=1)
     kind: Literal["similarity", "logit"]
-    logit_scale: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    logit_scale: float | None = Field(default=None, gt=0)
     sha256: dict[str, str]
 
     @model_validator(mode="after")

@@ -67,6 +67,7 @@ class Duplicates:
         caption: the most frequent caption, and how many pictures have it.
         picture: a file of the picture with the most captions, and how many it has.
         middle: captions of a picture, the median.
+        counterparts: hard counterparts that show their row's picture in another file, and are left out.
     """
 
     captions: int
@@ -78,6 +79,7 @@ class Duplicates:
     caption: tuple[str, int]
     picture: tuple[str, int]
     middle: int
+    counterparts: int = 0
 
     def to_log(self) -> dict[str, float]:
         """Return the counts that are not 0, for the log's first line."""
@@ -94,6 +96,7 @@ class Duplicates:
             (self.captions, "row shares its caption's", "rows share their captions'", " tokens with another picture"),
             (self.pictures, "row shows", "rows show", " a picture that another file also holds"),
             (self.foils, "false caption is", "false captions are", " true of the picture"),
+            (self.counterparts, "hard counterpart shows", "hard counterparts show", " the row's own picture"),
             (self.cut, f"of {self.texts:,} texts loses", f"of {self.texts:,} texts lose", " the end"),
         )
         return ", ".join(
@@ -109,7 +112,7 @@ def count_duplicates(rows: TrainingRows, reader: Bounded) -> Duplicates:
         reader: shows the tokens of a text.
     """
     texts = list(dict.fromkeys(text for row in rows.rows for text in (row.caption, *row.negatives)))
-    numbers = dict(zip(texts, TextIds(reader)(texts), strict=True))
+    numbers = dict(zip(texts, (ids := TextIds(reader))(texts), strict=True))
     captions, pictures = [numbers[row.caption] for row in rows.rows], rows.image_ids.tolist()
     cut = {text for k in range(0, len(texts), _BLOCK) for text, lost in _cut_of(reader, texts[k : k + _BLOCK]) if lost}
     showing: dict[int, set[int]] = {}  # the pictures of each caption, and the captions and files of each picture
@@ -122,8 +125,9 @@ def count_duplicates(rows: TrainingRows, reader: Bounded) -> Duplicates:
         files.setdefault(picture, set()).add(row.image)
         written.setdefault(caption, set()).add(row.caption)
     foils = sum(
-        numbers[foil] in of_picture[picture]
+        numbers[foil] in true
         for row, picture in zip(rows.rows, pictures, strict=True)
+        for true in [of_picture[picture].union(ids(row.positives))]
         for foil in row.negatives
     )
     widest = max(captions, key=lambda caption: len(showing[caption]))
@@ -138,6 +142,7 @@ def count_duplicates(rows: TrainingRows, reader: Bounded) -> Duplicates:
         caption=(rows.rows[captions.index(widest)].caption, len(showing[widest])),
         picture=(rows.rows[pictures.index(fullest)].image.name, len(of_picture[fullest])),
         middle=int(np.median(list(map(len, of_picture.values())))),
+        counterparts=sum(len(row.counterparts) for row in rows.rows) - sum(map(len, rows.counterparts)),
     )
 
 

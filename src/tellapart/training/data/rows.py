@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import unicodedata
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -36,9 +36,10 @@ from tellapart.data.linked_images import linked_images
 from tellapart.data.many_objects import collector_paused
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_jsonl
-from tellapart.errors import DataError, quote
+from tellapart.errors import DataError, TellapartWarning, quote
 from tellapart.records.run_folder import write_text_file
 from tellapart.training.data.released_rows import json_rows, table_rows
+from tellapart.training.data.wording import words_of
 
 __all__ = ["TrainingRow", "TrainingRows", "images_root", "read_rows", "write_rows"]
 
@@ -92,6 +93,12 @@ class TrainingRows:
         """One number for each picture, int64 `(rows,)`: rows of one file, or of the same pixels, share it."""
         numbers: dict[object, int] = {}
         return np.array([numbers.setdefault(row.picture or row.image, len(numbers)) for row in self.rows], np.int64)
+
+    @cached_property
+    def counterparts(self) -> list[list[int]]:
+        """The hard counterparts of each row that show another picture than it."""
+        ids = self.image_ids.tolist()
+        return [[other for other in row.counterparts if ids[other] != ids[k]] for k, row in enumerate(self.rows)]
 
     def with_pictures(self, hashes: Mapping[Path, str]) -> TrainingRows:
         """Return the rows with the hashes of their files' pixels; a file without one is a picture of its own."""
@@ -220,6 +227,9 @@ def read_rows(
 
     Raises:
         DataError: a source is missing or holds something else; the message names file, line and field.
+
+    Warns:
+        TellapartWarning: a file's false captions or hard images are true of their row's picture; they are left out.
     """
     if take and len(take) != len(sources):
         raise DataError(
@@ -272,15 +282,23 @@ def _read_text(
         listed = list(table_rows(path, columns))
     else:
         listed = list(json_rows(path) if suffix == ".json" else _jsonl_rows(path))
-    rows = []
+    rows, left = list[TrainingRow](), list[str]()
     for number, (where, fields) in enumerate(listed):
         try:
-            rows.append(_make_row(where, fields, find, number, len(listed)))
+            rows.append(_make_row(where, fields, find, len(listed), left, item=number))
         except DataError as error:
             if refused is None:
                 raise
             refused.append(error)
             rows.append(TrainingRow(Path(), ""))
+    for number, row in enumerate(rows):
+        others = tuple(other for other in row.counterparts if rows[other].image != row.image)
+        if others != row.counterparts:
+            rows[number] = replace(row, counterparts=others)
+            left.append(f"{listed[number][0]}: negative_images {quote(row.counterparts)}")
+    if left:
+        text = f"{path}: {len(left):,} of negative_captions and negative_images are true of their row's picture"
+        warnings.warn(f"{text}, and left out; the first is {left[0]}", TellapartWarning, stacklevel=2)
     return rows
 
 
@@ -328,24 +346,9 @@ def _jsonl_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         yield f"{path}:{line}", fields
 
 
-class _Letters(dict[int, int | None]):
-    """A table of `str.translate` that takes spaces, punctuation and control characters out, in any script."""
-
-    def __missing__(self, code: int) -> int | None:
-        self[code] = None if unicodedata.category(chr(code))[0] in "PZC" else code
-        return self[code]
-
-
-_LETTERS = _Letters()
-
-
-@lru_cache(1 << 16)  # a caption is the false one of other rows
-def _keep_letters(text: str) -> str:
-    """Return a text without case, spaces and punctuation, in any script."""
-    return text.casefold().translate(_LETTERS)
-
-
-def _make_row(where: str, fields: dict[str, Any], find: Callable[[str], Path], number: int, count: int) -> TrainingRow:
+def _make_row(
+    where: str, fields: dict[str, Any], find: Callable[[str], Path], count: int, left: list[str], *, item: int
+) -> TrainingRow:
     for name in ("image", "caption"):
         if not isinstance(fields.get(name), str) or not fields[name].strip():
             raise DataError(f"{where}: field {name!r} must be a text, got {quote(fields.get(name))}")
@@ -369,17 +372,18 @@ def _make_row(where: str, fields: dict[str, Any], find: Callable[[str], Path], n
             f"{where}: field 'units' must be a list of pairs of texts, each alone or with a third entry "
             f'"relation", got {quote(units)}'
         )
-    own = _keep_letters(fields["caption"])
+    # A "negative" that is the caption but for case, spaces and marks is none (15 are in NegCLIP's validation file).
+    true = {words_of(text) for text in (fields["caption"], *positives)}
+    left += [f"{where}: negative_captions {quote(text)}" for text in negatives if words_of(text) in true]
     return TrainingRow(
         image=image,
         caption=fields["caption"],
-        # A "negative" that is the caption but for case, spaces and marks is none (15 are in NegCLIP's validation file).
-        negatives=tuple(text for text in negatives if _keep_letters(text) != own),
-        counterparts=tuple(other for other in others if other != number),
+        negatives=tuple(text for text in negatives if words_of(text) not in true),
+        counterparts=tuple(others),
         units=tuple((unit, foil) for unit, foil, *_ in units),
         relations=tuple(number for number, unit in enumerate(units) if len(unit) == 3),
         positives=tuple(positives),
-        item=fields.get("item", number),  # no field of JSONL: released pairs alone have it
+        item=fields.get("item", item),  # no field of JSONL: released pairs alone have it
         cluster=str(fields.get("cluster", "") or fields["image"]),
     )
 

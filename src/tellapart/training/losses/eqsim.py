@@ -115,7 +115,7 @@ def _four_similarities(rows: MatrixRows, whole: Tensor, normalise: str) -> tuple
 
 
 def _closest_pairs(pairs: AllPairs, k: int) -> Tensor:
-    """Return each pair's `k` most similar partners among all ranks' pairs, int64 `(n, k)`; -1 if there are fewer.
+    """Return each pair's `k` most similar partners among all ranks' `n` pairs, int64 `(n, min(k, n))`; -1 for none.
 
     The similarity of two pairs is the higher of their two crossed cosines.
     """
@@ -123,7 +123,7 @@ def _closest_pairs(pairs: AllPairs, k: int) -> Tensor:
 
     def nearest(rows: MatrixRows) -> Tensor:
         either = torch.maximum(rows.cosines_of_images(), rows.cosines_of_texts())
-        return best(either.masked_fill(~rows.negative, float("-inf")), k)
+        return best(either.masked_fill(~rows.negative, float("-inf")), min(k, len(pairs.images)))
 
     with torch.no_grad():
         return gather(by_rows(pairs, nearest))
@@ -183,6 +183,8 @@ def drawn_negatives(pairs: AllPairs, k: int, step: int) -> Tensor:
     [[2, 2], [2, 2]]
     """
     import torch
+
+    k = min(k, 2 * len(pairs.images))
 
     def draw_rows(rows: MatrixRows) -> Tensor:
         own = ~rows.negative

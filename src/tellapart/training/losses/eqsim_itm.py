@@ -106,7 +106,7 @@ def _close_negatives(matches: Matches, counted: Tensor, k: int) -> Tensor:
     if matches.close is not None:
         return matches.close
     either = torch.maximum(matches.wrong_texts, matches.wrong_images).detach().masked_fill(~counted, float("-inf"))
-    chosen = best(either, k)
     m = either.shape[1]
+    chosen = best(either, min(k, m))
     close = torch.zeros(len(either), m + 1, dtype=torch.bool, device=either.device)
     return close.scatter_(1, torch.where(chosen < 0, m, chosen), True)[:, :m]

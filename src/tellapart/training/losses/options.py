@@ -19,6 +19,7 @@ class Bounds:
         least: the lowest value.
         below: the limit that values stay under; None for no limit.
         also: single values outside of the range that are allowed as well.
+        whole: whether values are integers.
 
     >>> str(Bounds(least=1.0, also=(0,))), str(Bounds(below=1.0))
     ('0 or at least 1', 'at least 0 and below 1')
@@ -27,6 +28,7 @@ class Bounds:
     least: float = 0.0
     below: float | None = None
     also: tuple[float | None, ...] = ()
+    whole: bool = False
 
     def __str__(self) -> str:
         also = "".join(f"{value} or " for value in self.also)
@@ -45,7 +47,9 @@ class Bounds:
             return True
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise TypeError(f"{value!r} is not a number")
-        return value >= self.least and (self.below is None or value < self.below)
+        if self.whole and not isinstance(value, int):
+            return False
+        return self.least <= value < (float("inf") if self.below is None else self.below)
 
 
 def number(
@@ -60,9 +64,9 @@ def number(
     Weight(weight=0.5)
     >>> Weight(weight=-1.0)
     Traceback (most recent call last):
-    tellapart.errors.ModelError: Weight(weight=-1.0): weight must be at least 0
+    tellapart.errors.ModelError: Weight(weight=-1.0): weight must be at least 0, a finite number
     """
-    return field(default=default, metadata={"bounds": Bounds(least, below, also)})
+    return field(default=default, metadata={"bounds": Bounds(least, below, also, isinstance(default, int))})
 
 
 def one_of(default: str, known: tuple[str, ...]) -> Any:
@@ -95,7 +99,10 @@ class LossOptions:
         for name, bounds in self.bounds().items():
             value = getattr(self, name)
             if not bounds.holds(value):
-                raise ModelError(f"{type(self).__name__}({name}={value!r}): {name} must be {bounds}")
+                raise ModelError(
+                    f"{type(self).__name__}({name}={value!r}): {name} must be {bounds}, "
+                    f"a {'whole' if bounds.whole else 'finite'} number"
+                )
         for one in fields(self):
             value, known = getattr(self, one.name), one.metadata.get("known")
             if known is not None and value not in known:

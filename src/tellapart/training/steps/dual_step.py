@@ -62,12 +62,6 @@ class DualStep(TrainingStep[DrawnRows]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        ids = self.rows.image_ids.tolist()
-        # A copy of a row's picture is no counterpart.
-        self._pools = [
-            [other for other in row.counterparts if ids[other] != image]
-            for row, image in zip(self.rows.rows, ids, strict=True)
-        ]
         self._captions, self._counterparts = self._choose_negatives()
         loss = self.config.find_loss()
         self._units: int = getattr(loss, "units", 0)
@@ -88,7 +82,7 @@ class DualStep(TrainingStep[DrawnRows]):
         """
         loss, name, data, rows = self.config.find_loss(), self.config.loss["name"], self.config.data, self.rows.rows
         assert isinstance(loss, DualLoss)  # noqa: S101  (for the type checker)
-        every = all(self._pools)
+        every = all(self.rows.counterparts)
         if loss.units and (lacks := [number for number, row in enumerate(rows) if not row.units]):
             raise DataError(
                 f"loss {name!r}: row {lacks[0]} ({quote(rows[lacks[0]].caption)}) has no units; give "
@@ -98,7 +92,7 @@ class DualStep(TrainingStep[DrawnRows]):
         published = "none" if loss.negative_images == "pairs" and not every else loss.negative_images
         images = data.negative_images or published
         if images != "none" and not every:
-            number, row = next((n, rows[n]) for n, pool in enumerate(self._pools) if not pool)
+            number, row = next((n, rows[n]) for n, pool in enumerate(self.rows.counterparts) if not pool)
             raise DataError(
                 f'loss {name!r} with negative_images = "{images}": row {number} ({row.image.name}: '
                 f"{quote(row.caption)}) has no hard counterpart; give negative_images in its file, or set "
@@ -140,7 +134,7 @@ class DualStep(TrainingStep[DrawnRows]):
         if self._join != "none":
             return DrawnRows(rows, len(rows), [], [])
         if self._counterparts != "none":
-            rows += [draw_choices(self._pools[n], 1, seed, step, n)[0] for n in numbers]
+            rows += [draw_choices(self.rows.counterparts[n], 1, seed, step, n)[0] for n in numbers]
         batch = numbers if self._counterparts == "mate" else rows  # a mate is no pair of the batch
         drawn = [draw_units(self.rows.rows[n], self._units, seed, step, n) for n in batch] if self._units else []
         units = [text for units in drawn for unit in units for text in unit]

@@ -77,10 +77,10 @@ def matching_settings(config: TrainConfig, rows: TrainingRows) -> MatchingConfig
             'matching.source = "rows"'
         )
     for number, row in enumerate(rows.rows if matching.source == "rows" else ()):
-        if len(row.counterparts) < count:
+        if (hard := len(rows.counterparts[number])) < count:
             raise DataError(
                 f"matching.negatives: {count} for each pair, and row {number} ({row.image.name}: {quote(row.caption)}) "
-                f"has {len(row.counterparts)} hard counterparts; mine more (`tellapart mine`), or lower "
+                f"has {hard} hard counterparts of other pictures; mine more (`tellapart mine`), or lower "
                 "matching.negatives"
             )
     return matching.model_copy(update={"negatives": count})
@@ -130,7 +130,7 @@ class FusionStep(TrainingStep[DrawnPairs]):
         rows, negatives, close = list(numbers), [], []
         position = {number: k for k, number in enumerate(rows)}
         for number in numbers:
-            pool = self.rows.rows[number].counterparts
+            pool = self.rows.counterparts[number]
             choices = draw_choices(range(len(pool)), self._count, self.config.seed, step, number)
             for k in choices:
                 if pool[k] not in position:
