@@ -7,7 +7,11 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from facts import check_facts
+from tellapart.board.submissions.hidden import HiddenBenchmark, SubmissionSettings
+from tellapart.builders.negatives.chat import ChatOptions
 from tellapart.data.validation import Problem
+from tellapart.models.onnx.folder import OnnxConfig
 
 
 class Box(BaseModel):
@@ -60,3 +64,21 @@ def test_a_problem_of_the_whole_has_no_field() -> None:
         Box.model_validate({"corners": [2, 1]})
     problem = Problem.first(caught.value)
     assert (problem.field, str(problem)) == ("", "the left corner lies right of the right one")
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        (HiddenBenchmark, "largest_share"),
+        (HiddenBenchmark, "step"),
+        (SubmissionSettings, "session_hours"),
+        (ChatOptions, "timeout"),
+        (OnnxConfig, "logit_scale"),
+    ],
+)
+@pytest.mark.parametrize("value", [float("inf"), float("nan")])
+def test_a_setting_without_bounds_is_a_finite_number(model: type[BaseModel], name: str, value: float) -> None:
+    with pytest.raises(ValidationError) as caught:
+        model.model_validate({name: value})
+    (problem,) = [problem for problem in Problem.every(caught.value) if problem.field == name]
+    check_facts(str(problem), "finite", value)

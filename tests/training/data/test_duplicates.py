@@ -28,22 +28,26 @@ from tellapart.training.encoders.trainable import Trainable
 from tellapart.training.ranks import RankGroup, open_accelerator
 from tellapart.training.record import read_record
 from tellapart.training.report.results import print_trained
+from tellapart.training.steps.fusion_step import matching_settings
 from tellapart.training.training_run import choose_validation, run_training
 
 LONG = "a red square left of a blue one and of a green one and of a grey one and of a red one and of a blue one"
 
 
+def config_of(loss: dict[str, Any], model: str = "new:arch") -> dict[str, Any]:
+    return {
+        "name": "x",
+        "model": model,
+        "data": {"train": ["x"]},
+        "loss": loss,
+        "optimiser": {"learning_rate": 1.0, "steps": 1},
+        "batch": {"size": 2},
+    }
+
+
 def opened(folder: Path) -> Trainable:
-    settings = TrainConfig.model_validate(
-        {
-            "name": "x",
-            "model": architecture(folder / "arch"),
-            "data": {"train": ["x"]},
-            "loss": {"name": "itc"},
-            "optimiser": {"learning_rate": 1.0, "steps": 1},
-            "batch": {"size": 2},
-        }
-    ).start_settings()
+    values = config_of({"name": "itc"}, architecture(folder / "arch"))
+    settings = TrainConfig.model_validate(values).start_settings()
     _, trainable = draw_start(f"new:{folder / 'arch'}", settings, folder / "start", RankGroup(open_accelerator("cpu")))
     return trainable
 
@@ -187,6 +191,22 @@ def test_a_copy_of_a_picture_is_no_hard_counterpart(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
     with raises(DataError, "'trohn-img'", "row 0", "negative_images"):
         run_training(config(tmp_path, data=data, loss=loss, optimiser=steps), tmp_path, tmp_path / "none")
+
+
+def test_a_fusion_encoders_counterparts_show_another_picture_and_the_others_are_counted() -> None:
+    rows = TrainingRows(
+        tuple(
+            TrainingRow(Path(f"{k}.png"), f"text {k}", counterparts=others, picture=picture)
+            for k, (others, picture) in enumerate([((1, 2), "a"), ((0, 2), "a"), ((0, 1), "b")])
+        )
+    )
+    assert rows.counterparts == [[2], [2], [0, 1]]
+    duplicates = count_duplicates(rows, Letters())
+    assert duplicates.counterparts == 2
+    check_facts(duplicates.describe(), "2 hard counterparts")
+    values = config_of({"name": "ranking"}) | {"matching": {"source": "rows", "negatives": 2}}
+    with raises(DataError, "2", "row 0", "0.png", "1"):
+        matching_settings(TrainConfig.model_validate(values), rows)
 
 
 class Letters:
