@@ -182,23 +182,51 @@ def test_a_constant_ranking_is_at_chance_with_ties_broken_at_random() -> None:
     assert rank_accuracy(np.float32([[[3, 1, 1, 0]]])).tolist() == [0.5]
 
 
-def test_svos_decisions_are_of_each_sentence_with_an_image_once() -> None:
+def notebooks_accuracy(rows: list[tuple[str, int, int, float, float]]) -> tuple[float, float, float, int]:
+    """What SVO-Probes' notebook counts of rows (sentence, image, other image, scores), and of how many decisions."""
+    shown = dict.fromkeys((sentence, image, score > 0.5) for sentence, image, _, score, _ in rows)
+    other = dict.fromkeys((sentence, image, score < 0.5) for sentence, _, image, _, score in rows)
+    accepted, rejected = (np.mean([right for *_, right in decided]) for decided in (shown, other))
+    return (accepted + rejected) / 2, accepted, rejected, len(shown) + len(other)
+
+
+def test_svos_decisions_are_those_of_its_notebook_over_all_rows_and_by_part() -> None:
+    rng = np.random.default_rng(0)
+    sentences = ["a man runs", "A man runs", "a  man runs", "a dog sits", "a cat sits"]
     parts = ("subject", "verb", "object")
-    flags = [{name: str(name == parts[k % 3]) for name in parts} for k in range(N)]
-    flags[0] = dict.fromkeys(flags[0], "True")  # several parts differ: the authors leave it out
-    records = pairs((2, 1), tags=flags)
-    # Rows 1 and 2 are of one sentence and one positive image.
-    items = list(records.items)
-    same = {"texts": (f" {items[1].texts[0].upper()}",), "images": (items[1].images[0], "new.png")}
-    items[2] = items[2].model_copy(update=same)
+    score_of: dict[tuple[str, int], float] = {}
+    rows, items, flags = [], [], []
+    for k in range(N):
+        sentence, *images = str(rng.choice(sentences)), *(int(image) for image in rng.choice(30, 2, replace=False))
+        keys = [(" ".join(sentence.lower().split()), image) for image in images]
+        pair = [score_of.setdefault(key, float(np.float32(rng.random()))) for key in keys]
+        rows.append((sentence, *images, *pair))
+        names = tuple(f"{image}.jpg" for image in images)
+        flags.append(set(parts) if k % 17 == 0 else {str(rng.choice(parts))})  # of several the notebook leaves out
+        tags = {part: str(part in flags[k]) for part in parts}
+        items.append(Item(id=str(k), images=names, texts=(sentence,), cluster=sentence, tags=tags))
+    records = PairSet("p", tuple(items), Path())
+    scored = Scored(Scores([str(k) for k in range(N)], np.float32([row[3:] for row in rows])[..., None], "probability"))
+    table = tabulate_units(
+        add_authors_numbers(find_benchmark("svo-probes"), measure_pairs(records, scored), "probability")
+    )
+    names = ("decision_acc", "accepted_images", "rejected_images")
+    kept = [k for k in range(N) if len(flags[k]) == 1]
+    for part, counted in ((None, kept), *((part, [k for k in kept if flags[k] == {part}]) for part in parts)):
+        metrics = table.by[part]["True"].metrics if part else table.metrics
+        *expected, number = notebooks_accuracy([rows[k] for k in counted])
+        assert [metrics[name].value for name in names] == pytest.approx(expected), part
+        assert (metrics["decision_acc"].n, metrics["decision_acc"].chance) == (number, 0.5), part
+        assert metrics["decision_acc"].clusters == 3, part  # a sentence in another case is no sentence of its own
+        assert metrics["decision_acc"].low is not None, part
+    # The whole is of fewer decisions than its parts: a sentence with an image may stand in rows of two.
+    assert table.metrics["decision_acc"].n < sum(table.by[part]["True"].metrics["decision_acc"].n for part in parts)
+
+
+def test_a_decision_at_one_half_is_a_tie_and_a_similarity_decides_nothing() -> None:
+    records = pairs((2, 1), tags=[{"subject": "True", "verb": "False", "object": "False"}] * N)
     scores = np.random.default_rng(0).random((N, 2, 1)).astype(np.float32)
-    scores[2, 0] = scores[1, 0]
     scores[5, 0] = 0.5
-    found = measured("svo-probes", PairSet("p", tuple(items), Path()), scores, "probability")
-    positive = np.delete(scores[1:, 0, 0], 1) > 0.5
-    negative = scores[1:, 1, 0] < 0.5
-    assert (found["accepted_images"].value, found["accepted_images"].n) == (pytest.approx(positive.mean()), N - 2)
-    assert (found["rejected_images"].value, found["rejected_images"].n) == (pytest.approx(negative.mean()), N - 1)
-    assert found["decision_acc"].value == pytest.approx((positive.mean() + negative.mean()) / 2)
-    assert (found["decision_acc"].ties, found["decision_acc"].chance) == (1, 0.5)
-    assert "decision_acc" not in measured("svo-probes", records, scores)  # a similarity decides nothing
+    found = measured("svo-probes", records, scores, "probability")["decision_acc"]
+    assert (found.ties, found.value) == (1, ((scores[:, 0] > 0.5).mean() + (scores[:, 1] < 0.5).mean()) / 2)
+    assert "decision_acc" not in measured("svo-probes", records, scores)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,23 +64,28 @@ def tabulate(
     )
     groups = by_tag(tags, MOST_VALUES)
     items = np.unique(np.array(clusters), return_inverse=True)[1]  # as numbers, which compare faster than names
-    average = partial(_over_items, metrics, items, seed=seed)
-    macro_alone: dict[str, Value] = {}
-    for metric in grouped:
-        masks = by_tag([{metric.name: group} for group in metric.groups or ()])[metric.name]
-        macro_alone |= _over_values([metric], items, "its groups", masks, seed=seed)
-    if not metrics:
-        return Tabulated(metrics=macro_alone, by={}, macro={})
+    masks_of = {
+        metric.name: by_tag([{metric.name: group} for group in metric.groups or ()])[metric.name] for metric in grouped
+    }
+
+    def average(mask: NDArray[np.bool_]) -> dict[str, Value]:
+        found = _over_items(metrics, items, mask, seed=seed)
+        for metric in grouped:
+            masks = {group: own & mask for group, own in masks_of[metric.name].items()}
+            if all(own.any() for own in masks.values()):  # a mean of fewer groups would be another number
+                found |= _over_values([metric], items, "its groups", masks, seed=seed)
+        return found
+
     return Tabulated(
-        metrics=average(np.ones(len(clusters), dtype=bool)) | macro_alone,
+        metrics=average(np.ones(len(clusters), dtype=bool)),
         by={
-            tag: {value: Metrics(metrics=average(mask)) for value, mask in group.items()}
+            tag: {value: Metrics(metrics=found) for value, mask in group.items() if (found := average(mask))}
             for tag, group in groups.items()
         },
         macro={
             tag: Metrics(metrics=_over_values(metrics, items, tag, group, seed=seed))
             for tag, group in groups.items()
-            if len(group) > 1
+            if len(group) > 1 and metrics
         },
     )
 

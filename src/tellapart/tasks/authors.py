@@ -207,18 +207,23 @@ def _rank_captions(units: Sequence[Unit], _kind: ScoreKind | None) -> tuple[Unit
 
 
 def _decide_images(units: Sequence[Unit], kind: ScoreKind | None) -> tuple[Units, ...]:
-    """Count each sentence with an image once, accepted or rejected alone, as SVO-Probes' authors do."""
+    """Count each sentence with an image once, overall and in each part, as SVO-Probes' authors do."""
     if kind != "probability":
         return ()
     decided: dict[tuple[bool, str, str], tuple[float, Unit]] = {}
     for one in units:
-        flags = [one.tags.get(name, "").lower() == "true" for name in ("subject", "verb", "object")]
-        if sum(flags) != 1:  # its authors leave out rows in which several parts differ, or none
+        parts = {
+            name: one.tags[name] for name in ("subject", "verb", "object") if one.tags.get(name, "").lower() == "true"
+        }
+        if len(parts) != 1:  # its authors leave out rows in which several parts differ, or none
             continue
+        sentence = (one.texts or (one.cluster,))[0]
+        cluster = " ".join(sentence.lower().split())  # they score it so, and count another case as another sentence
         for place, image in enumerate(one.images or (f"{one.id}/0", f"{one.id}/1")):
-            sentence = " ".join((one.texts or (one.cluster,))[0].lower().split())
-            alone = replace(one, id=f"{one.id}/{place}", images=(image,), scores=())
-            decided.setdefault((place == 0, sentence, image), (one.scores[place][0], alone))
+            alone = replace(one, id=f"{one.id}/{place}", cluster=cluster, images=(image,), scores=())
+            key = (place == 0, sentence, image)
+            score, first = decided.get(key, (one.scores[place][0], alone))
+            decided[key] = score, replace(first, tags={**first.tags, **parts})  # it counts in each part of its rows
     shown = np.array([key[0] for key in decided], dtype=np.bool_)
     if shown.all() or not shown.any():
         return ()
