@@ -322,10 +322,13 @@ def alphas(rng: Draws, datasets: int, *, units: int, shares: tuple[float, ...], 
 # -- items, over systems
 
 
-def _abilities(rng: Draws, systems: int, spread: float) -> Floats:
-    """Return outcomes `(item, system)` of 20 items by the Rasch model; the first four are of rising difficulty."""
+def _abilities(rng: Draws, systems: int, spread: float, of_family: int = 1) -> Floats:
+    """Return outcomes `(item, system)` of 20 Rasch items, the first four of rising difficulty; families are alike."""
     hard = np.concatenate([[0.0, 1.0, 2.0, 3.0], np.linspace(-2, 2, 16)])
-    chance = 1 / (1 + np.exp(hard[:, None] - spread * rng.normal(size=systems)))
+    ability = rng.normal(size=systems)
+    if of_family > 1:
+        ability = np.sqrt(0.4) * ability + np.sqrt(0.6) * rng.normal(size=systems)[np.arange(systems) // of_family]
+    chance = 1 / (1 + np.exp(hard[:, None] - spread * ability))
     return (rng.random(chance.shape) < chance).astype(np.float64)
 
 
@@ -338,20 +341,24 @@ def _true_items(spread: float) -> tuple[Floats, float]:
     return alone, float(items / (items - 1) * (1 - many.var(axis=1).sum() / total.var()))
 
 
-def item_discrimination(rng: Draws, datasets: int, *, systems: int, spread: float, item: int) -> Found:
+def item_discrimination(
+    rng: Draws, datasets: int, *, systems: int, spread: float, item: int, of_family: int = 1
+) -> Found:
     """An item's discrimination over systems; 0 is of middling difficulty, 3 the hardest."""
     from tellapart.stats.item_analysis import discrimination_bounds
 
-    drawn = (_abilities(rng, systems, spread) for _ in range(datasets))
-    found = np.array([[column[item] for column in discrimination_bounds(one, np.arange(systems))] for one in drawn])
+    family = np.arange(systems) // of_family
+    drawn = (_abilities(rng, systems, spread, of_family) for _ in range(datasets))
+    found = np.array([[column[item] for column in discrimination_bounds(one, family)] for one in drawn])
     return Found(*found.T, float(_true_items(spread)[0][item]))
 
 
-def item_reliability(rng: Draws, datasets: int, *, systems: int, spread: float) -> Found:
+def item_reliability(rng: Draws, datasets: int, *, systems: int, spread: float, of_family: int = 1) -> Found:
     """Cronbach's alpha over systems."""
     from tellapart.stats.item_analysis import reliability
 
-    found = [reliability(_abilities(rng, systems, spread)) for _ in range(datasets)]
+    family = np.arange(systems) // of_family
+    found = [reliability(_abilities(rng, systems, spread, of_family), family) for _ in range(datasets)]
     columns = (np.array([getattr(one, name) for one in found], np.float64) for name in ("alpha", "low", "high"))
     return Found(*columns, _true_items(spread)[1])
 

@@ -177,19 +177,27 @@ def all_kinds() -> Iterator[Kind]:
         agreement_with_people,
     )
     systems = (5, 10, 20, 60)
+    several = tuple(
+        {"systems": families * size, "spread": spread, "of_family": size}
+        for families, size in ((5, 4), (8, 5), (10, 10), (20, 10))
+        for spread in (0.3, 1.5)
+    )
     yield Kind(
         "discrimination of an item",
         "delete-a-family jackknife on Fisher's scale",
         "5 families, a tenth of the systems differing",
-        _grid(systems=systems, spread=(0.3, 1.5), item=(0, 1, 2, 3)),
+        (
+            *_grid(systems=systems, spread=(0.3, 1.5), item=(0, 1, 2, 3)),
+            *(of | {"item": item} for of in several for item in range(4)),
+        ),
         item_discrimination,
         LATER_SEED,
     )
     yield Kind(
         "reliability of a set of items",
-        "delete-a-family jackknife of log(1 - alpha)",
+        "delete-a-family jackknife of log(1 - alpha) among systems of different families",
         "5 families",
-        _grid(systems=systems, spread=(0.3, 1.5)),
+        (*_grid(systems=systems, spread=(0.3, 1.5)), *several),
         item_reliability,
         LATER_SEED,
     )

@@ -30,8 +30,9 @@ from tellapart.tasks.registry import headline
 
 __all__ = ["Parity", "ParityOutcome", "ParityStep", "compare_doors"]
 
-#: Differences up to these are rounding: of a pixel's float, of one minus a cosine, of a score.
-_ROUNDING = {"pixels": 1e-6, "vectors": 1e-6, "scores": 1e-5}
+#: Differences up to these are rounding: of a pixel's float, of an angle in radians, of a score. An image's angle and a
+#: text's change their cosine by their sum at most: vectors within rounding have cosines within it.
+_ROUNDING = {"pixels": 1e-6, "vectors": 5e-6, "scores": 1e-5}
 
 #: Images and texts of the set that are looked at before the scores, evenly spread.
 _IMAGES, _TEXTS, _SHOWN = 32, 256, 10
@@ -44,7 +45,7 @@ class ParityStep(BaseModel, frozen=True):
         step: `tokens`, `pixels`, `vectors` or `scores`.
         compared: how many texts, images, vectors or scores.
         differ: how many differ by more than rounding.
-        largest: the largest difference: of a pixel, of one minus a cosine, of a score; None of tokens.
+        largest: the largest difference: of a pixel, of an angle in radians, of a score; None of tokens.
         cause: the likely cause, in words; empty if none is known.
         examples: of tokens: the first texts that differ, each with both models' ids.
         unseen: why the step could not be compared; empty if it was.
@@ -262,28 +263,41 @@ def _misfit(pixels: NDArray[np.float32], image: Pixels, name: str) -> float:
 
 def _resize(mode: str, *, antialias: bool, squash: bool) -> Callable[[Pixels, Sequence[int]], NDArray[np.float64]]:
     def resize(image: Pixels, shape: Sequence[int]) -> NDArray[np.float64]:
-        from tellapart.models.torch.backend import import_torch
-
-        torch = import_torch()
         height, width = image.shape[:2]
         scale = max(shape[0] / height, shape[1] / width)
-        size = tuple(shape) if squash else (round(height * scale), round(width * scale))
-        tensor = torch.from_numpy(np.ascontiguousarray(image)).permute(2, 0, 1)[None].float()
-        made = torch.nn.functional.interpolate(tensor, size=size, mode=mode, antialias=antialias, align_corners=False)
+        size = (shape[0], shape[1]) if squash else (round(height * scale), round(width * scale))
+        resized = (_with_pillow if antialias or mode == "nearest" else _with_torch)(image, size, mode)
         top, left = ((size[axis] - shape[axis]) // 2 for axis in (0, 1))
-        made = made.clamp(0, 255).round()[0, :, top : top + shape[0], left : left + shape[1]]
-        pixels: NDArray[np.float64] = made.permute(1, 2, 0).double().numpy()
-        return pixels
+        return resized[top : top + shape[0], left : left + shape[1]].astype(np.float64)
 
     return resize
+
+
+def _with_pillow(image: Pixels, size: tuple[int, int], mode: str) -> NDArray[Any]:
+    from PIL import Image
+
+    return np.asarray(Image.fromarray(image).resize(size[::-1], Image.Resampling[mode.upper()]))
+
+
+def _with_torch(image: Pixels, size: tuple[int, int], mode: str) -> NDArray[Any]:
+    from tellapart.models.torch.backend import import_torch
+
+    torch = import_torch()
+    tensor = torch.from_numpy(np.ascontiguousarray(image)).permute(2, 0, 1)[None].float()
+    made = torch.nn.functional.interpolate(tensor, size=size, mode=mode, antialias=False, align_corners=False)
+    pixels: NDArray[Any] = made.clamp(0, 255).round()[0].permute(1, 2, 0).numpy()
+    return pixels
 
 
 _RESIZES = {
     f"{mode} {'with' if antialias else 'without'} antialias, {'squashed' if squash else 'cropped'}": _resize(
         mode, antialias=antialias, squash=squash
     )
-    for mode in ("bicubic", "bilinear")
-    for antialias in (True, False)
+    for mode, antialias in (
+        *((mode, antialias) for mode in ("bicubic", "bilinear") for antialias in (True, False)),
+        ("nearest", False),
+        *((mode, True) for mode in ("lanczos", "hamming", "box")),
+    )
     for squash in (False, True)
 }
 
@@ -295,8 +309,9 @@ def _compare_vectors(a: DualEncoder, b: DualEncoder, images: Sequence[Pixels], t
         if first.shape != second.shape:
             cause = f"shape: A gives {first.shape[1:]}, B {second.shape[1:]}"
             return ParityStep(step="vectors", compared=len(given), differ=len(given), cause=cause)
-        lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
-        apart.append(1 - (first * second).sum(axis=1) / lengths)
+        units = [rows / np.linalg.norm(rows, axis=1, keepdims=True).clip(1e-300) for rows in (first, second)]
+        # Of the chord: a small angle is lost in its cosine, which is 1 to the square of it.
+        apart.append(2 * np.arcsin(np.linalg.norm(units[0] - units[1], axis=1).clip(max=2) / 2))
     return _count_differences("vectors", np.concatenate(apart), _find_trait_cause(a, b))
 
 

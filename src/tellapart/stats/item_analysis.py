@@ -198,6 +198,7 @@ def reliability(values: Any, families: Clusters | None = None) -> Reliability:
     """Return how well items rank systems: Cronbach's alpha (KR-20) with its interval, and the errors of a score.
 
     The interval leaves out one family at a time, on the scale of log(1 - alpha); None of fewer than five families.
+    It is around the alpha among systems of different families, which is `alpha` if each is of its own.
 
     Args:
         values: float `(item, system)`, 1 is right.
@@ -216,17 +217,14 @@ def reliability(values: Any, families: Clusters | None = None) -> Reliability:
     scores = array.mean(axis=0)
     spread = float(scores.std(ddof=1))
     sampling = float(np.sqrt((array.var(axis=0) / len(array)).mean()))
-    everyone = np.ones((1, len(family)))
-    alpha = float(_alphas(array, everyone)[0])
+    alpha = float(_alphas(array, np.arange(len(family)), np.ones((1, len(family))))[0])
     if np.isnan(alpha):
         return Reliability(None, None, None, spread, None, sampling)
     low = high = None
     # An alpha of 1, or of nearly 1 by rounding, has no place on the scale of log(1 - alpha); nor has NaN.
-    without = everyone - (family == np.arange(count)[:, None])
-    if count >= LEAST_FAMILIES and (left_out := _alphas(array, without)).max() < _NEARLY_ONE:
-        bounds = _jackknife(
-            np.array([alpha]), left_out[:, None], lambda value: np.log1p(-value), lambda value: -np.expm1(value)
-        )
+    kept = np.vstack([np.ones(count), 1 - np.eye(count)])
+    if count >= LEAST_FAMILIES and (among := _alphas(array, family, kept)).max() < _NEARLY_ONE:
+        bounds = _jackknife(among[:1], among[1:, None], lambda value: np.log1p(-value), lambda value: -np.expm1(value))
         # The scale turns round: the lower bound of log(1 - alpha) is the higher of alpha.
         low, high = (None if np.isnan(bound[0]) else float(bound[0]) for bound in reversed(bounds))
     error = spread * float(np.sqrt(max(0.0, 1 - alpha)))
@@ -391,15 +389,22 @@ def _item_rest(values: NDArray[np.float64], weights: NDArray[np.float64]) -> NDA
     return correlation.clip(-_NEARLY_ONE, _NEARLY_ONE)
 
 
-def _alphas(values: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return Cronbach's alpha under weights `(draw, system)`: `(draw,)`; NaN if all scores are equal."""
-    share = weights / weights.sum(axis=1, keepdims=True)
+def _alphas(values: NDArray[np.float64], family: NDArray[np.int64], kept: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return Cronbach's alpha `(draw,)` among the families kept, 0 or 1 `(draw, family)`; NaN if all scores are equal.
+
+    Variances are half the mean square difference of two systems of different families: systems of one are alike, and
+    would make all systems look less different than new ones are.
+    """
+    belongs = (family[:, None] == np.arange(kept.shape[1])).astype(np.float64)
     items = values - values.mean(axis=1, keepdims=True)
-    total = items.sum(axis=0)
-    of_items = (share @ (items**2).T - (share @ items.T) ** 2).sum(axis=1)
-    of_total = share @ total**2 - (share @ total) ** 2
-    known = of_total > 1e-12
-    ratio = np.divide(of_items, of_total, out=np.full(len(share), np.nan), where=known)
+    rows = np.vstack([items, items.sum(axis=0)])
+    sizes, sums, squares = belongs.sum(axis=0), rows @ belongs, rows**2 @ belongs  # of each family
+    systems = kept @ sizes
+    pairs = systems**2 - kept @ sizes**2  # twice their number
+    halves = systems * (squares @ kept.T) - (sizes * squares) @ kept.T - (sums @ kept.T) ** 2 + sums**2 @ kept.T
+    variance = np.divide(halves, pairs, out=np.zeros_like(halves), where=pairs > 0)  # (item and total, draw)
+    known = variance[-1] > 1e-12
+    ratio = np.divide(variance[:-1].sum(axis=0), variance[-1], out=np.full(len(kept), np.nan), where=known)
     number = len(values)
     alpha: NDArray[np.float64] = number / (number - 1) * (1 - ratio)
     return alpha

@@ -154,6 +154,30 @@ def test_a_resize_without_antialias_is_found(folder: Path, pairs: Path) -> None:
     assert first.cause.startswith("antialias: A is nearest to bicubic with antialias, cropped, B to bicubic without")
 
 
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [(0, "nearest without"), (1, "lanczos with"), (2, "bilinear with"), (4, "box with"), (5, "hamming with")],
+)
+def test_a_resize_is_called_by_its_name(folder: Path, copied: Path, pairs: Path, number: int, words: str) -> None:
+    change_json(copied / "processor_config.json", lambda content: content["image_processor"].update(resample=number))
+    first = parity(f"hf:{folder}", f"hf:{copied}", f"folder:{pairs}").first
+    assert first is not None and (first.step, first.differ) == ("pixels", 6)
+    assert f"A is nearest to bicubic with antialias, cropped, B to {words} antialias, cropped" in first.cause
+
+
+def test_one_weight_that_changes_scores_is_seen_in_the_vectors(folder: Path, copied: Path, pairs: Path) -> None:
+    t = tiny_models.transformers()
+    model = t.CLIPModel.from_pretrained(folder)
+    with torch.no_grad():
+        model.text_projection.weight[0, 0] += 1e-3
+    model.save_pretrained(copied)
+    found = parity(f"hf:{folder}", f"hf:{copied}", f"folder:{pairs}")
+    vectors, scores = found.steps[2:]
+    assert scores.differ > 0 and found.first == vectors
+    # The texts' vectors alone: an angle in radians, below the square root of what a cosine shows.
+    assert 0 < vectors.differ <= 6 and vectors.largest is not None and 5e-6 < vectors.largest < 1e-3
+
+
 def test_a_model_in_memory_is_compared_with_its_folder_step_by_step(folder: Path, pairs: Path) -> None:
     t = tiny_models.transformers()
     held = ta.model(t.CLIPModel.from_pretrained(folder), t.AutoProcessor.from_pretrained(folder))
