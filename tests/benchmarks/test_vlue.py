@@ -54,6 +54,36 @@ def test_the_retrieval_file_has_its_counts() -> None:
     assert sum(len(images) > 1 for images in owners_of(gallery).values()) == 144
 
 
+def test_karpathys_own_file_is_read_and_only_its_test_split(tmp_path: Path) -> None:
+    def image(number: int, split: str) -> dict[str, Any]:
+        sentences = [{"raw": f"text {k} of {number}.", "tokens": ["text"], "sentid": k} for k in range(2)]
+        return {
+            "filepath": "val2014",
+            "filename": f"{number:012}.jpg",
+            "split": split,
+            "sentences": sentences,
+            "cocoid": 1,
+        }
+
+    path = tmp_path / "dataset_coco.json"
+    rows = [image(k, split) for k, split in enumerate(("train", "test", "val", "restval", "test"))]
+    path.write_text(json.dumps({"images": rows, "dataset": "coco"}))
+    gallery = read_retrieval(path)
+    assert gallery.images == ("val2014/000000000001.jpg", "val2014/000000000004.jpg")
+    assert gallery.captions == tuple(f"text {k} of {number}." for number in (1, 4) for k in range(2))
+    assert read_captions(path).images == gallery.images
+    del rows[1]["filepath"]  # Flickr30K's has none
+    path.write_text(json.dumps({"images": rows, "dataset": "flickr30k"}))
+    assert read_retrieval(path).images[0] == "000000000001.jpg"
+    path.write_text(json.dumps({"images": rows[:1], "dataset": "coco"}))
+    with raises(DataError, str(path), "'test'", "images"):
+        read_retrieval(path)
+    del rows[1]["sentences"]
+    path.write_text(json.dumps({"images": rows, "dataset": "coco"}))
+    with raises(DataError, str(path), "images", "row 1", "sentences"):
+        read_retrieval(path)
+
+
 def owners_of(gallery: RetrievalSet) -> dict[str, Counter[str]]:
     """Each distinct caption, with the pictures it belongs to and how often it does."""
     owners: dict[str, Counter[str]] = {}

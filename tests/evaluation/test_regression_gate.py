@@ -80,6 +80,7 @@ def test_a_fall_beyond_the_limit_stops_without_being_significant(made_set: Make,
     assert not found.passed
     assert row.says == "regression: not significant, but beyond --max-drop 4.9"
     assert regression_gate(base, new, max_drop=5).passed  # a fall of exactly 5 points is allowed
+    assert regression_gate(base, base, max_drop=0).passed and not regression_gate(base, new, max_drop=0).passed
 
 
 def test_a_limit_within_the_noise_is_said_to_be(made_set: Make, tmp_path: Path) -> None:
@@ -89,8 +90,8 @@ def test_a_limit_within_the_noise_is_said_to_be(made_set: Make, tmp_path: Path) 
     assert found.by_chance > 0.5
     assert "by chance alone it stops a model as good as the base" in gate_markdown(found)
     assert regression_gate(base, new, max_drop=60).by_chance < 0.001
-    with raises(RunError, "max_drop=", "0", "0", "100"):
-        regression_gate(base, new, max_drop=0)
+    with raises(RunError, "max_drop=", "-1", "0", "100"):
+        regression_gate(base, new, max_drop=-1)
 
 
 def test_an_interval_without_0_beside_no_difference_seen_is_explained() -> None:

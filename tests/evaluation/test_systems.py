@@ -57,6 +57,9 @@ def test_labels_are_of_models_that_are_there(tmp_path: Path) -> None:
     assert [system.label for system in gather(folders, {"clip": "CLIP B/32"})] == ["CLIP B/32", "blip"]
     with raises(RunError, "labels=", "clap", "model"):
         gather(folders, {"clap": "CLIP"})
+    for labels in ({"clip": "CLIP", "blip": "CLIP"}, {"clip": "blip"}):  # drawn twice under one name
+        with raises(RunError, "labels=", "clip", "blip", labels["clip"]):
+            gather(folders, labels)
     with raises(RunError, "run", "named"):
         gather([])
     with raises(RunError, "'y'", "x"):

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import platform
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -283,6 +285,19 @@ def test_a_model_whose_process_is_killed_is_an_error_in_one_line(
     monkeypatch.syspath_prepend(str(site))
     with raises(RunError, "deadly", "killed", "memory"):
         time_models(["deadly"], TimingSettings(**FEW))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["no guard", "standard input"])
+def test_a_script_that_cannot_be_read_again_is_not_blamed_on_memory(form: str, tmp_path: Path) -> None:
+    guard = "if __name__ == '__main__':\n    "
+    code = f"import tellapart as ta\n{'' if form == 'no guard' else guard}ta.time('blind', 'demo', repeats=3)\n"
+    script = tmp_path / "script.py"
+    script.write_text(code)
+    command, given = ([str(script)], None) if form == "no guard" else (["-"], code)
+    ran = subprocess.run([sys.executable, *command], input=given, text=True, capture_output=True, check=False)
+    said = ran.stderr.splitlines()[-1]
+    assert "blind" in said and "__main__" in said and "standard input" in said and "memory" not in said
 
 
 # The record

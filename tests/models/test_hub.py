@@ -104,3 +104,12 @@ def test_what_the_cache_has_is_read_while_the_hub_does_not_answer(tmp_path: Path
     error, seconds, _ = fail(code, silent_server, tmp_path, HF_HUB_ETAG_TIMEOUT="1")
     assert error == "other.json"
     assert seconds < TOO_LONG
+
+
+def test_a_cached_snapshot_without_its_main_is_named(tmp_path: Path) -> None:
+    snapshot = tmp_path / "hub" / "models--org--model" / "snapshots" / ("0" * 40)
+    snapshot.mkdir(parents=True)
+    (snapshot / "other.json").write_text("{}")
+    error, _, _ = fail(MODEL, "http://127.0.0.1:9", tmp_path)
+    check_facts(error, "org/model", "other.json", "refs/main", f"local-dir:{snapshot}", "hf download org/model")
+    assert "not in the hub's cache" not in error

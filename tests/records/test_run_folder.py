@@ -30,9 +30,16 @@ def test_any_name_becomes_one_that_any_file_system_takes(name: str) -> None:
     assert re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}", file_name(name))
 
 
+@pytest.mark.parametrize("name", ["con", "NUL", "com1", "lpt9.txt", "Aux", "con:x", "a" * 300])
+def test_no_name_is_a_device_or_long(name: str) -> None:
+    made = file_name(name)
+    assert made.partition(".")[0].lower() not in {"con", "nul", "com1", "lpt9", "aux"} and len(made) <= 100
+    assert file_name("clip") == "clip" and file_name("CLIP").lower() != "clip"
+
+
 @given(st.text(max_size=12), st.text(max_size=12))
 def test_different_names_stay_different(one: str, other: str) -> None:
-    assert (file_name(one) == file_name(other)) is (one == other)
+    assert (file_name(one).lower() == file_name(other).lower()) is (one == other)
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_no_draft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,3 +56,4 @@ def test_answers_and_captions_are_escaped(command, tmp_path: Path, hostile: str)
     page = Path("run/report.html").read_text(encoding="utf-8")
     assert hostile not in page
     assert "&lt;" in page
+    assert page.count('class="said" dir="auto"') == page.count('class="said"') > 0  # from right to left, if it is so

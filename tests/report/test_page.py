@@ -291,6 +291,13 @@ def test_a_tie_is_shown_with_its_tie_neutral_value(make_run) -> None:
     assert "tie-neutral" not in Page(render([make_run(skill=1.0)])).text
 
 
+def test_texts_of_items_run_in_their_own_direction(make_run) -> None:
+    for shape, element in (((2, 2), "figcaption"), ((1, 2), "p")):
+        html = render([make_run(shape=shape)])
+        shown = [attributes for tag, attributes in Page(html).elements if tag == element and "dir" in attributes]
+        assert shown and all(attributes["dir"] == "auto" for attributes in shown), shape
+
+
 def test_curves_stand_below_the_items_and_few_items_are_dots(make_run) -> None:
     html = render([make_run(n=29, seed=1, model="a"), make_run(n=29, seed=2, model="b")])
     assert html.index(">Items</h3>") < html.index("<h3>Equivariance</h3>")

@@ -24,6 +24,7 @@ from tellapart.evaluation.evaluate import evaluate, prepare
 from tellapart.metrics.vqa import soft_accuracy
 from tellapart.models.generative.prompts import SHORT_ANSWER
 from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.tasks.predictions import read_predictions, text
 from tellapart.tasks.questions import VQA, VQA2, measure_one_answer, measure_people
 from tellapart.tasks.task import Units
 
@@ -283,3 +284,16 @@ def test_several_answers_are_not_measured_as_one() -> None:
     records = QuestionSet("v", (Question("0", "?", "a", ("x", "y")),))
     with raises(DataError, "0", "2", "soft_accuracy"):
         measure_one_answer(records, ["x"])
+
+
+def test_a_whole_number_is_an_id_however_json_writes_it(tmp_path: Path) -> None:
+    path = tmp_path / "answers.jsonl"
+    path.write_text('{"question_id": 100.0, "answer": "yes"}\n{"question_id": 101, "answer": "no"}\n')
+    assert read_predictions(path, ["100", "101"], text, "question") == ["yes", "no"]
+    for wrong in ("100.5", "true", "[1]"):
+        path.write_text(f'{{"id": {wrong}, "answer": "yes"}}\n')
+        with raises(ScoreError, f"{path}:1", "id", "whole number", wrong.title() if wrong == "true" else wrong):
+            read_predictions(path, ["100"], text, "question")
+    path.write_text('{"answer": "yes"}\n')
+    with raises(ScoreError, f"{path}:1", "'id'", "'question_id'"):
+        read_predictions(path, ["100"], text, "question")

@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, ConfigDict, Field
 
 from tellapart.data.annotations import AnnotationRow, check_row, read_list, read_mapping
 from tellapart.data.fields import split_list
+from tellapart.data.rows import read_json
 from tellapart.data.task_records import (
     Box,
     BoxSet,
@@ -63,6 +64,21 @@ class _Captions(AnnotationRow):
     image_id: Id = ""
 
 
+class _KarpathySentence(AnnotationRow):
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
+
+    raw: Filled
+
+
+class _KarpathyImage(AnnotationRow):
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
+
+    filename: Filled
+    split: Filled
+    sentences: Annotated[list[_KarpathySentence], Field(min_length=1)]
+    filepath: str = ""
+
+
 class _Statement(AnnotationRow):
     sentence: Filled
     images: Annotated[list[Filled], Field(min_length=2, max_length=2)]
@@ -109,7 +125,9 @@ class _Answers(AnnotationRow):
 
 
 def read_retrieval(path: Path) -> RetrievalSet:
-    """Read `itr_vlue_test.json`, or COCO's and Flickr30K's Karpathy splits in the same form.
+    """Read `itr_vlue_test.json`, or COCO's and Flickr30K's Karpathy splits in the same form, or in his.
+
+    Of Karpathy's `dataset_coco.json` and `dataset_flickr30k.json` the images of the split `test` are read.
 
     Each row is an image with its captions. Rows with the same image stay apart: they are separate gallery entries,
     as in the published numbers (VLUE: 5,450 rows, 5,413 images; `unavoidable_misses` measures the cost).
@@ -117,7 +135,7 @@ def read_retrieval(path: Path) -> RetrievalSet:
     Raises:
         DataError: the file, a row or a field is malformed; file, row and field are named.
     """
-    rows = _check_rows(path, _Captions)
+    rows = _check_captions(path)
     return RetrievalSet.of(path.stem, [row.image for row in rows], [row.caption for row in rows])
 
 
@@ -127,7 +145,7 @@ def read_captions(path: Path) -> CaptionSet:
     Raises:
         DataError: as `read_retrieval`; also an `image_id` that repeats.
     """
-    rows = _check_rows(path, _Captions)
+    rows = _check_captions(path)
     ids = _check_distinct(path, "image_id", [row.image_id or str(number) for number, row in enumerate(rows)])
     return CaptionSet(path.stem, ids, tuple(row.image for row in rows), tuple(tuple(row.caption) for row in rows))
 
@@ -203,6 +221,23 @@ def read_boxes(path: Path) -> BoxSet:
         # One object is referred to by several phrases, so `ref_id` alone is not an id.
         boxes.append(Box(str(number), row.text, row.image, _make_box(row.bbox), size, tuple(map(_make_box, row.dets))))
     return BoxSet(path.stem, tuple(boxes))
+
+
+def _check_captions(path: Path) -> list[_Captions]:
+    """Check the rows of images with captions, a list of them or Karpathy's file with all splits."""
+    content = read_json(path)
+    if not (isinstance(content, dict) and "images" in content):
+        return _check_rows(path, _Captions)
+    rows = [
+        _Captions(
+            image="/".join(filter(None, (row.filepath, row.filename))), caption=[one.raw for one in row.sentences]
+        )
+        for row in rows_under(path, content, "images", _KarpathyImage)
+        if row.split == "test"
+    ]
+    if not rows:
+        raise DataError(f"{path}: images: none is of the split 'test'", path=path)
+    return rows
 
 
 def _check_rows(path: Path, row: type[R]) -> list[R]:

@@ -127,7 +127,7 @@ def regression_gate(base: Path, new: Path, *, max_drop: float | None = None, see
         seed: the seed of the bootstrap and the sign flips.
 
     Raises:
-        RunError: a folder is not a run or holds several models, or `max_drop` is not between 0 and 100.
+        RunError: a folder is not a run or holds several models, or `max_drop` is not from 0 to below 100.
 
     >>> from tellapart.evaluation.run import EmbeddingStore, Settings, run
     >>> out = getfixture("tmp_path")
@@ -136,8 +136,8 @@ def regression_gate(base: Path, new: Path, *, max_drop: float | None = None, see
     >>> gate.passed, gate.rows[0].says, regression_gate(oracle, oracle).rows[0].says
     (False, 'regression', 'no difference seen (could have seen 21.8 points)')
     """
-    if max_drop is not None and not 0 < max_drop < 100:
-        raise RunError(f"max_drop={max_drop:g}: expected points between 0 and 100; a point is 0.01 of a score")
+    if max_drop is not None and not 0 <= max_drop < 100:
+        raise RunError(f"max_drop={max_drop:g}: expected points from 0 to below 100; a point is 0.01 of a score")
     systems = [_only_model(base), _only_model(new)]
     matched = match_benchmarks([system.result for system in systems])
     shared: list[SharedBenchmark] = []

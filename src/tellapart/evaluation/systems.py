@@ -68,7 +68,8 @@ def gather(folders: Sequence[Path], labels: Mapping[str, str] | None = None) -> 
         labels: the name of a model or of a benchmark -> its label.
 
     Raises:
-        RunError: none is named, a folder is not a run, or neither a model nor a benchmark has the name of a label.
+        RunError: none is named, a folder is not a run, neither a model nor a benchmark has the name of a label,
+            or two models would have one label.
     """
     if not folders:
         raise RunError("no run was named; name one or more run folders")
@@ -80,7 +81,15 @@ def gather(folders: Sequence[Path], labels: Mapping[str, str] | None = None) -> 
     measured = {benchmark for system in systems for benchmark in system.folders}
     titles = {name: label for name, label in (labels or {}).items() if name in measured}
     of_models = {name: label for name, label in (labels or {}).items() if name not in titles}
-    names = label_runs(_apply_labels(_system_names(systems), of_models, sorted(measured)))
+    models = _system_names(systems)
+    labelled = _apply_labels(models, of_models, sorted(measured))
+    called: dict[str, str] = {}
+    for model, label in zip(models, labelled, strict=True):
+        if called.setdefault(label, model) != model:
+            raise RunError(
+                f"labels=: {called[label]} and {model} would be called {label!r}; give each model another label"
+            )
+    names = label_runs(labelled)
     return [replace(system, label=name, titles=titles) for name, system in zip(names, systems, strict=True)]
 
 

@@ -9,6 +9,7 @@ Source: VLUE (Zhou et al. 2022), section 3.3 and Appendix A: inference time at b
 from __future__ import annotations
 
 import multiprocessing
+import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -214,6 +215,13 @@ def time_models(
 def _time_apart(name: str, settings: TimingSettings, prepare: Callable[[], object] | None) -> Timing:
     # Spawned, not forked: a fork would begin with this process's memory and with threads that it does not have.
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        try:
+            pool.submit(os.getpid).result()  # a process that cannot begin needs other advice than one that was killed
+        except BrokenProcessPool as error:
+            raise RunError(
+                f"{name}: the process that times it could not begin. It reads the calling script again: save that as "
+                'a file, not standard input, and make this call under `if __name__ == "__main__":`'
+            ) from error
         try:
             return pool.submit(_prepare_and_time, name, settings, prepare).result()
         except BrokenProcessPool as error:

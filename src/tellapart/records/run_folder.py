@@ -65,16 +65,22 @@ Checksum = Literal["right", "wrong", "missing"]
 UNREADABLE = "is not a record this version reads"
 
 
+_DEVICES = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\.|$)", re.IGNORECASE)
+
+
 def file_name(name: str) -> str:
     """Turn the name of a model or benchmark into a valid file name on every system; different names stay different.
+
+    They differ in more than case, none is a device of Windows (`con`), and none is long.
 
     >>> file_name("demo"), file_name("folder:/data/my pairs") == file_name("folder:/data/my_pairs")
     ('demo', False)
     """
     plain = re.sub(r"[^A-Za-z0-9._-]+", "_", name).strip("._")
-    if plain == name:
+    device = _DEVICES.match(plain[-60:])
+    if plain == name.lower() == name and len(name) <= 100 and not device:
         return name
-    return f"{plain[-60:]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+    return f"{'_' if device else ''}{plain[-60:]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 def beside(folder: Path, model: str) -> Path:

@@ -38,7 +38,7 @@ from tellapart.metrics.moments import (
 )
 from tellapart.metrics.per_item import PerItem, mean
 from tellapart.models.protocols import DualEncoder, Generator, Model, PairScorer, TextScorer
-from tellapart.tasks.predictions import align_file, finite_numbers
+from tellapart.tasks.predictions import align_file, finite_numbers, read_id
 from tellapart.tasks.task import Session, Task, Unit, Units
 from tellapart.tasks.vectors import score_items
 
@@ -130,9 +130,7 @@ def read_frame_scores(path: Path, records: MomentSet) -> list[FrameScores]:
     twice: list[str] = []
     wrong: dict[str, list[str]] = {}
     for line, row in read_jsonl(path):
-        id_ = row.get("id", row.get("boundary_id"))
-        if not isinstance(id_, str) or not id_:
-            raise ScoreError(f"{path}:{line}: no id; it is expected under 'id' or 'boundary_id'")
+        id_ = read_id(row, f"{path}:{line}", ("id", "boundary_id"))
         if id_ in by_moment:
             twice.append(id_)
         problem, scores = _frame_scores(row, length.get(id_))

@@ -30,7 +30,17 @@ from tellapart.data.strict_json import parse_json
 from tellapart.data.task_records import align
 from tellapart.errors import DataError, ScoreError, quote
 
-__all__ = ["align_file", "box", "finite_numbers", "label", "number_names", "read_matrix", "read_predictions", "text"]
+__all__ = [
+    "align_file",
+    "box",
+    "finite_numbers",
+    "label",
+    "number_names",
+    "read_id",
+    "read_matrix",
+    "read_predictions",
+    "text",
+]
 
 T = TypeVar("T")
 
@@ -160,7 +170,7 @@ def read_predictions(
     named = named_field()
     key = _find_field(path, rows, named or "")
     for where, row in rows:
-        id_ = _read_id(row, where)
+        id_ = read_id(row, where)
         if id_ in by_id:
             raise ScoreError(f"{where}: a second prediction for id {id_}; give one for each")
         by_id[id_] = _read_prediction(row, key, read, where)
@@ -248,12 +258,24 @@ def _rows_of_list(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield f"{path}: row {number}", row
 
 
-def _read_id(row: Mapping[str, Any], where: str) -> str:
-    for key in _IDS:
+def read_id(row: Mapping[str, Any], where: str, names: Sequence[str] = _IDS) -> str:
+    """Return the id of a row, which stands under one of some names; a whole number is one, as `100` and as `100.0`.
+
+    Raises:
+        ScoreError: there is none, or it is something else.
+
+    >>> read_id({"question_id": 100.0}, "a.jsonl:1")
+    '100'
+    """
+    for key in names:
         value = row.get(key)
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)  # of a table that holds numbers
         if isinstance(value, str | int) and not isinstance(value, bool) and value != "":
             return str(value)
-    raise ScoreError(f"{where}: no id; it is expected under {' or '.join(repr(key) for key in _IDS)}")
+    if (given := next((row[key] for key in names if row.get(key) not in (None, "")), None)) is not None:
+        raise ScoreError(f"{where}: the id must be text or a whole number, got {quote(given)}")
+    raise ScoreError(f"{where}: no id; it is expected under {' or '.join(map(repr, names))}")
 
 
 def _find_field(path: Path, rows: Sequence[tuple[str, Mapping[str, Any]]], named: str) -> str:

@@ -24,7 +24,7 @@ from tellapart.metrics.metric import Metric
 from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.ranking_agreement import agreement_with_people, movement
 from tellapart.models.protocols import DualEncoder, Generator, Model, PairScorer, TextScorer
-from tellapart.tasks.predictions import align_file, finite_numbers
+from tellapart.tasks.predictions import align_file, finite_numbers, read_id
 from tellapart.tasks.task import Session, Task, Unit, Units, by_field
 from tellapart.tasks.vectors import score_items
 
@@ -88,7 +88,8 @@ def read_candidate_scores(path: Path, records: RankingSet) -> list[CandidateScor
     state_field("scores", *(["edited"] if any(ranking.edited for ranking in records.rankings) else []))
     by_query: dict[str, CandidateScores] = {}
     for line, row in read_jsonl(path):
-        where, id_ = f"{path}:{line}", str(row.get("id"))
+        where = f"{path}:{line}"
+        id_ = read_id(row, where, ("id",))
         if id_ in by_query:
             raise ScoreError(f"{where}: a second row for id {id_}; give one for each")
         size = len(of[id_].candidates) if id_ in of else None
