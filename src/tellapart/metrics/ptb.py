@@ -18,8 +18,8 @@ How equality was measured: the tokens are identical on every string of the annot
 distinct ones (captions, questions, expressions and the files' other texts), and on `tests/metrics/ptb_golden.jsonl`.
 Of 160,000 captions with a random sign or entity put into a word or around it, none differed; and none of 197,811 drawn
 ones in mixed case, with characters from U+0080 to U+FFFF, entities in any case, and numbers and signs run together
-(`tests/metrics/ptb_drawn.json`). Neither holds addresses: of 120,000 strings of addresses, tags, abbreviations, escapes,
-signs and entities run together none differed. Other runs of signs may: each such test found a few before its mend.
+(`tests/metrics/ptb_drawn.json`). Neither holds addresses: of 120,000 strings of addresses, tags, abbreviations and
+escapes run together with signs and entities none differed. Other runs may: such tests found a few before each mend.
 
 Not covered: entities in capitals right behind capitals (`BE&Apos;`, where the program reads a name, `BE&A`), entities
 inside telephone numbers, quotes written as entities inside tags, and soft hyphens next to signs.
