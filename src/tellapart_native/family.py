@@ -6,14 +6,15 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from tellapart.data.scores import join_names
 from tellapart.errors import ModelError
 from tellapart.models.fusion.family import Contrast, Halves
 from tellapart.models.huggingface.images import ImageInputs
+from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.checkpoint import describe_misfit
-from tellapart_native.published import DEPTH_SETTINGS, Depths
+from tellapart_native.published import expect_published
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -26,11 +27,10 @@ __all__ = ["HEAD_WIDTH", "Layout", "NativeFamily", "NativeHalves", "Reading"]
 #: Width of one attention head in every published file, unless a family names another.
 HEAD_WIDTH = 64
 
-#: Parts of some layers alone: of those that read the other side, too; T5's table and a ResNet's shortcut, of the first.
+#: Parts of the last layers alone, which read the other side, too; then those of the first alone: T5's table, a ResNet's
+#: shortcut.
 _OFTEN = re.compile("crossattention|i2t|t2i|relative_attention_bias|downsample")
-#: The norm of a layer, whose size is the layer's width.
-_NORM = re.compile(r"(norm|LayerNorm|ln_)\w*\.weight$")
-
+_FIRST = ("relative_attention_bias", "downsample")
 #: Bytes; torch's memory begins at a multiple of them.
 _ALIGNMENT = 64
 
@@ -44,15 +44,13 @@ class Layout:
         shapes: of the tensors, by name.
         settings: fields of `config.json` beside the file, or of the configuration in the checkpoint.
         heads_found: numbers of attention heads that `heads` returned, by setting.
-        depths: pattern of layers -> their width -> how many published files have.
-        unpublished: pattern -> how many there are, of a width that was not published.
+        unpublished: pattern of layers, or name of a table -> how many, or how many rows, of a width not published.
     """
 
     source: str
     shapes: Mapping[str, tuple[int, ...]]
     settings: Mapping[str, Any] = field(default_factory=dict)
     heads_found: dict[str, int] = field(default_factory=dict)
-    depths: Depths = field(default_factory=dict)
     unpublished: dict[str, int] = field(default_factory=dict)
 
     def __contains__(self, name: str) -> bool:
@@ -68,50 +66,28 @@ class Layout:
             raise ModelError(f"{self.source} has no {name}; it is of another family, or incomplete")
         return tuple(self.shapes[name])
 
+    def find_layers(self, pattern: str) -> dict[int, dict[str, tuple[int, ...]]]:
+        """Return, by the number in the place of `{}`, what follows in names that begin with the pattern, and shapes."""
+        start = re.compile(re.escape(pattern).replace(r"\{\}", r"(\d+)"))
+        layers: dict[int, dict[str, tuple[int, ...]]] = {}
+        for name, shape in self.shapes.items():
+            if match := start.match(name):
+                layers.setdefault(int(match[1]), {})[name[match.end() :]] = tuple(shape)
+        return layers
+
     def count_parts(self, pattern: str) -> int:
         """Return how many numbers stand in the place of `{}` in names that begin with the pattern: layers, blocks.
 
         Raises:
-            ModelError: one of them is missing, lacks a part of the others, or there are not as many as were published.
+            ModelError: one of them, or all, are missing, or one lacks a part of the others.
         """
-        found = re.compile(re.escape(pattern).replace(r"\{\}", r"(\d+)"))
-        parts: dict[int, dict[str, tuple[int, ...]]] = {}
-        for name, shape in self.shapes.items():
-            if match := found.match(name):
-                parts.setdefault(int(match[1]), {})[name[match.end() :]] = tuple(shape)
-        if pattern.count("{}") == 1 and pattern.endswith(".{}."):
-            self._expect_whole(pattern, parts)
-        return len(parts)
-
-    def _expect_whole(self, pattern: str, layers: Mapping[int, Mapping[str, tuple[int, ...]]]) -> None:
-        if gaps := sorted({*range(max(layers, default=-1))} - {*layers}):
-            raise ModelError(f"{self.source} is incomplete: it lacks {pattern.format(gaps[0])}*")
-        if any("blocks." in part for own in layers.values() for part in own):
-            return  # stages of a Swin transformer: their parts differ
-        always = {number: {part for part in own if not _OFTEN.search(part)} for number, own in layers.items()}
-        every = set().union(*always.values())
-        for number, own in always.items():
-            if missing := sorted(every - own):
-                raise ModelError(f"{self.source} is incomplete: it lacks {pattern.format(number)}{missing[0]}")
-        # Layers that read the other side, too, follow those that do not.
-        kinds = [frozenset(own) - always[number] for number, own in sorted(layers.items())]
-        changes = sum(one != other for one, other in pairwise(kinds))
-        if changes > 1:
-            raise ModelError(f"{self.source} is incomplete: {pattern.format('*')} of them lack parts of the others")
-        if not layers:
-            return
-        width = min((sizes[0] for part, sizes in layers[0].items() if _NORM.search(part)), default=0)
-        wanted = self.depths.get(pattern, {}).get(width)
-        if wanted is None:
-            self.unpublished[pattern] = len(layers)
-        stated = self.settings.get(DEPTH_SETTINGS.get(pattern, ""), _stated_depth(self.settings, pattern))
-        wanted = wanted if stated is None else (int(stated),)
-        if wanted is not None and len(layers) not in wanted:
-            either = " or ".join(map(str, wanted))
-            raise ModelError(
-                f"{self.source} is incomplete: it has {len(layers)} of {pattern.format('*')} at width {width}, and "
-                f"published files have {either}"
-            )
+        layers = self.find_layers(pattern)
+        absent = [f"{pattern.format(number)}*" for number in range(max(layers, default=0) + 1) if number not in layers]
+        if not any("blocks." in part for parts in layers.values() for part in parts):  # stages, whose parts differ
+            absent += [f"{pattern.format(number)}{part}" for number, part in sorted(_find_gaps(layers))]
+        if absent:
+            raise ModelError(f"{self.source} is incomplete: it lacks {join_names(absent, 3)}")
+        return len(layers)
 
     def has_prefix(self, prefix: str) -> bool:
         """Return whether a tensor's name begins so."""
@@ -136,10 +112,19 @@ class Layout:
         return heads
 
 
-def _stated_depth(settings: Mapping[str, Any], pattern: str) -> int | None:
-    """Return the depth that the `config.json` of a converted model states."""
-    depths = settings.get("depths")
-    return depths.get(pattern) if isinstance(depths, Mapping) else None
+def _find_gaps(layers: Mapping[int, Mapping[str, tuple[int, ...]]]) -> set[tuple[int, str]]:
+    """Return the parts that layers lack and others have; some kinds of parts only the first or the last layers have."""
+    kinds: dict[str, dict[int, set[str]]] = {}
+    for number, parts in layers.items():
+        for part in parts:
+            kind = match[0] if (match := _OFTEN.search(part)) else ""
+            kinds.setdefault(kind, {}).setdefault(number, set()).add(part)
+    gaps = set()
+    for kind, held in kinds.items():
+        every, first = set().union(*held.values()), min(held) if kind else 0
+        last = max(held if kind in _FIRST else layers)
+        gaps |= {(n, part) for n in range(first, last + 1) if n in layers for part in every - held.get(n, set())}
+    return gaps
 
 
 class NativeHalves(Halves):
@@ -161,7 +146,8 @@ class NativeHalves(Halves):
     def notes(self) -> tuple[str, ...]:
         """Depths that only the file's tensors show."""
         depths: Mapping[str, int] = self.module.config.depths
-        told = ", ".join(f"{count} of {pattern.format('*').removesuffix('.')}" for pattern, count in depths.items())
+        layers = [(pattern.format("*").removesuffix("."), n) for pattern, n in depths.items() if "{}" in pattern]
+        told = ", ".join(f"{count} of {pattern}" for pattern, count in layers)
         return (f"no published size of this model: its depth is counted from the file: {told}",) if told else ()
 
 
@@ -240,16 +226,26 @@ class NativeFamily:
             if not any(fnmatchcase(name, pattern) for pattern in ignored)
         }
 
-    def fit_module(self, source: str, module: Network, tensors: Mapping[str, Tensor]) -> None:
-        """Put tensors into the module built without numbers; each must be there, in its shape, and no other.
+    def build_module(self, layout: Layout) -> Network:
+        """Build the module without numbers, whose tensors are the file's: each is there, in its shape, and no other.
 
         Raises:
-            ModelError: a tensor is missing, unknown, of another shape, or not finite.
+            ModelError: a tensor is missing, unknown or of another shape; layers or rows are not as many as published.
         """
+        expect_published(layout, self.name)
+        with import_torch().device("meta"):
+            module = self.build(layout).eval().requires_grad_(False)
         expected = {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
-        actual = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-        if misfit := describe_misfit(expected, actual):
-            raise ModelError(f"{source} does not fit {self.title}: {misfit}")
+        if misfit := describe_misfit(expected, layout.shapes):
+            raise ModelError(f"{layout.source} does not fit {self.title}: {misfit}")
+        return module
+
+    def fit_module(self, source: str, module: Network, tensors: Mapping[str, Tensor]) -> None:
+        """Put a layout's tensors into the module that was built from it.
+
+        Raises:
+            ModelError: a tensor is not finite.
+        """
         module.load_state_dict({name: _align_memory(tensor.float()) for name, tensor in tensors.items()}, assign=True)
         bad = next((name for name, tensor in tensors.items() if not tensor.isfinite().all()), None)
         if bad is not None:

@@ -14,12 +14,11 @@ from tellapart.models.fusion.region_file import LEFT_OUT, RegionFile, find_regio
 from tellapart.models.fusion.torch_encoder import Preparation, TorchFusionEncoder
 from tellapart.models.huggingface.files import load_tokenizer, tokenizer_facts
 from tellapart.models.huggingface.tokens import TokenReader, check_tokenizer, leave_out_end
-from tellapart.models.torch.backend import Runtime, import_torch, runtime
+from tellapart.models.torch.backend import Runtime, runtime
 from tellapart.models.torch.checkpoint import Checkpoint, read_checkpoint, split_part
 from tellapart_native.family import Layout, NativeFamily, Reading
 from tellapart_native.heads.captioner import check_ends
 from tellapart_native.prefix import TOKENIZER_FILES
-from tellapart_native.published import DEPTHS
 from tellapart_native.readings import NativeModel, make_model, take_words
 
 if TYPE_CHECKING:
@@ -107,14 +106,7 @@ def open_model(family: NativeFamily, name: str, where: Runtime, *, image_size: i
         if family.resize is None:
             raise ModelError(f"{name}: {family.title} reads images of one size; leave out image_size={image_size}")
         tensors, settings = family.resize(tensors, image_size), {**settings, "image_size": image_size}
-    layout = Layout(
-        name,
-        {key: tuple(tensor.shape) for key, tensor in tensors.items()},
-        settings,
-        depths=DEPTHS.get(family.name, {}),
-    )
-    with import_torch().device("meta"):
-        module = family.build(layout).eval().requires_grad_(False)
+    module = family.build_module(Layout(name, {key: tuple(tensor.shape) for key, tensor in tensors.items()}, settings))
     if image_size not in (None, module.config.image_size):
         raise ModelError(
             f"{name}: {family.title} cannot read images of {image_size} pixels; the nearest size is "

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from tellapart.models.torch.network import Network
 
-__all__ = ["NativeConfig", "build_head", "unit_vectors"]
+__all__ = ["NativeConfig", "build_head", "build_linear", "unit_vectors"]
 
 
 class NativeConfig:
@@ -60,8 +60,13 @@ def unit_vectors(vectors: Tensor) -> Tensor:
     return import_torch().nn.functional.normalize(vectors, dim=-1)
 
 
-def build_head(layout: Layout, name: str) -> Network:
+def build_linear(layout: Layout, name: str, width: int, *, bias: bool = True) -> Network:
+    """Build a dense layer on states of a width; the file says how many numbers it puts out."""
+    return import_torch().nn.Linear(width, layout.shape_of(f"{name}.weight")[0], bias=bias)
+
+
+def build_head(layout: Layout, name: str, width: int) -> Network:
     """Build a head of two dense layers with a norm and GELU between them: X-VLM's, METER's and FIBER's."""
-    nn = import_torch().nn
-    (inner, width), (classes, _) = layout.shape_of(f"{name}.0.weight"), layout.shape_of(f"{name}.3.weight")
-    return nn.Sequential(nn.Linear(width, inner), nn.LayerNorm(inner), nn.GELU(), nn.Linear(inner, classes))
+    nn, first = import_torch().nn, build_linear(layout, f"{name}.0", width)
+    inner = first.out_features
+    return nn.Sequential(first, nn.LayerNorm(inner), nn.GELU(), build_linear(layout, f"{name}.3", inner))

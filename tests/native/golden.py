@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -101,8 +100,7 @@ def build(family_name: str, state: dict[str, Any], settings: dict[str, Any]) -> 
     family = find_family(FAMILIES[family_name])
     tensors = family.keep_tensors(state)
     layout = Layout(family_name, {name: tuple(tensor.shape) for name, tensor in tensors.items()}, settings)
-    with import_torch().device("meta"):
-        module = family.build(layout).eval().requires_grad_(False)
+    module = family.build_module(layout)
     family.fit_module(family_name, module, tensors)
     return family, module
 
@@ -205,19 +203,10 @@ def _configuration(variants: dict[str, Any], name: str) -> dict[str, Any]:
     return {"config": variants[name].get("config", {}), "nesting": variants[name].get("nesting")}
 
 
-def build_published(family_name: str, keys: dict[str, tuple[int, ...]]) -> Any:
+def build_published(family_name: str, keys: dict[str, tuple[int, ...]], settings: Any = None) -> Any:
     """Build a published size on the meta device and return the module; it holds no numbers."""
-    torch = import_torch()
-    with warnings.catch_warnings(), torch.device("meta"):
-        warnings.simplefilter("ignore")
-        tensors = {name: torch.empty(shape) for name, shape in keys.items()}
-        family = find_family(FAMILIES[family_name])
-        kept = family.keep_tensors(tensors)
-        module = family.build(Layout(family_name, {name: tuple(tensor.shape) for name, tensor in kept.items()}))
-    assert {name: tuple(t.shape) for name, t in module.state_dict().items()} == {
-        n: tuple(t.shape) for n, t in kept.items()
-    }
-    return module
+    family = find_family(FAMILIES[family_name])
+    return family.build_module(Layout(family_name, family.keep_tensors(keys), settings or {}))
 
 
 def shift_one(module: Any, first: str, second: str) -> None:

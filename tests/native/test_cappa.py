@@ -122,7 +122,7 @@ def test_one_attention_is_the_formula(causal: bool) -> None:
     state = {name: tensor.double() for name, tensor in draw(shapes).items()}
     prefix = "text.blocks.0.attention"
     own = {name.removeprefix(f"{prefix}."): t for name, t in state.items() if name.startswith(f"{prefix}.")}
-    attention = Attention(Layout("here", shapes), prefix).double()
+    attention = Attention(Layout("here", shapes), prefix, 32).double()
     attention.load_state_dict(own)
     states = torch.randn((5, 32), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     with torch.inference_mode():

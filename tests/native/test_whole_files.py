@@ -7,43 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from golden import CASES, FAMILIES, distance, needs_golden, open_golden, published, read_golden, score
+from golden import CASES, FAMILIES, distance, needs_golden, open_golden, read_golden, score
 from tiny_files import PICTURES, TEXTS, save_family
 
 from tellapart.errors import ModelError
 from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
-from tellapart.models.torch.backend import import_torch
 from tellapart_native.family import Layout
 from tellapart_native.prefix import find_family
-from tellapart_native.published import DEPTHS
-
-
-def build(family: Any, keys: dict[str, tuple[int, ...]], settings: Any = None) -> Layout:
-    layout = Layout("file.pth", keys, settings or {}, depths=DEPTHS[family.name])
-    with import_torch().device("meta"):
-        family.build(layout)
-    return layout
-
-
-@needs_golden
-@pytest.mark.few(3)
-@pytest.mark.parametrize("name", ["albef", "xvlm", "blip", "meter", "fiber", "uniter", "vilt", "vilbert", "vlt5"])
-def test_a_published_file_without_its_last_layer_is_refused(name: str) -> None:
-    family = find_family(FAMILIES[CASES[name].family])
-    variant, facts = published(name)[0]
-    keys: dict[str, tuple[int, ...]] = family.keep_tensors(facts["keys"])
-    assert build(family, keys).unpublished == {}, variant
-    layers = {pattern: Layout("", keys).count_parts(pattern) for pattern in DEPTHS[family.name]}
-    assert sum(map(bool, layers.values())) >= 1
-    for pattern, depth in layers.items():
-        cut = {key: shape for key, shape in keys.items() if not key.startswith(pattern.format(depth - 1))}
-        if not depth or len(cut) == len(keys):
-            continue
-        with pytest.raises(ModelError, match="incomplete") as caught:
-            build(family, cut)
-        assert pattern.format("*") in str(caught.value) and str(depth - 1) in str(caught.value)
-
+from tellapart_native.published import expect_published
 
 PARTS = {f"encoder.layers.{k}.{part}": (8,) for k in range(4) for part in ("fc1.bias", "c_attn", "attn_ln.weight")}
 
@@ -72,11 +44,10 @@ def test_upper_layers_may_read_the_image_and_none_below_the_last_of_them_may_not
 
 def test_the_files_own_setting_counts_before_the_published_size() -> None:
     keys = {f"encoder.layers.{k}.self_attn_layer_norm.weight": (768,) for k in range(3)}
-    depths = DEPTHS["ofa"]
-    assert Layout("x", keys, {"encoder_layers": 3}, depths=depths).count_parts("encoder.layers.{}.") == 3
+    expect_published(Layout("x", keys, {"encoder_layers": 3}), "ofa")
     for settings in ({}, {"encoder_layers": 4}):
         with pytest.raises(ModelError, match="3 of encoder"):
-            Layout("x", keys, settings, depths=depths).count_parts("encoder.layers.{}.")
+            expect_published(Layout("x", keys, settings), "ofa")
 
 
 @needs_golden
@@ -87,18 +58,8 @@ def test_a_table_of_biases_that_lost_a_row_is_refused() -> None:
     table = next(key for key in keys if key.endswith("relative_position_bias_table"))
     keys[table] = (keys[table][0] - 1, keys[table][1])
     with pytest.raises(ModelError, match=str(keys[table][0])) as caught:
-        build(family, keys, CASES["xvlm"].settings)
+        family.build_module(Layout("file.pth", keys, CASES["xvlm"].settings))
     assert table in str(caught.value)
-
-
-@needs_golden
-def test_uniters_missing_head_is_named_by_its_weight() -> None:
-    golden = read_golden("uniter")
-    family = find_family(FAMILIES[CASES["uniter"].family])
-    keys = {name: tuple(tensor.shape) for name, tensor in family.keep_tensors(golden.state).items()}
-    del keys["itm_output.weight"]
-    with pytest.raises(ModelError, match=r"itm_output\.weight"):
-        build(family, keys, CASES["uniter"].settings)
 
 
 @needs_golden

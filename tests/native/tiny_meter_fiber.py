@@ -25,6 +25,7 @@ def draw(shapes: Shapes) -> dict[str, Any]:
 
 def roberta(name: str, depth: int) -> Shapes:
     shapes = bert_embeddings(f"{name}.embeddings", WIDTH)
+    shapes[f"{name}.embeddings.token_type_embeddings.weight"] = (1, WIDTH)
     for k in range(depth):
         shapes |= bert_layer(f"{name}.encoder.layer.{k}", WIDTH, 32)
     return shapes | linear(f"{name}.pooler.dense", WIDTH, WIDTH)

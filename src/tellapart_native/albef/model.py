@@ -13,7 +13,7 @@ from tellapart_native.heads.match_logit import MatchLogit
 from tellapart_native.heads.two_images import AlternatingImages
 from tellapart_native.layers.fused_bert import build_text, rename_text
 from tellapart_native.layers.vit import build_vit
-from tellapart_native.module import NativeConfig, unit_vectors
+from tellapart_native.module import NativeConfig, build_linear, unit_vectors
 from tellapart_native.preprocessing.captions import clean_like_albef
 from tellapart_native.preprocessing.images import CLIP_COLOURS, square_inputs
 from tellapart_native.preprocessing.positions import resize_grid
@@ -94,14 +94,16 @@ def _build_albef(layout: Layout) -> Network:
     module.visual_encoder = build_vit(layout, "visual_encoder")
     module.text_encoder = build_text(layout)
     embeddings, context = module.text_encoder.embeddings, _CONTEXT
+    width = embeddings.word_embeddings.embedding_dim
     if add_task_heads(module, layout):
         context = embeddings.position_embeddings.num_embeddings  # questions and sentences are not cut
     else:
-        for name in ("vision_proj", "text_proj", "itm_head"):
-            setattr(module, name, nn.Linear(*reversed(layout.shape_of(f"{name}.weight"))))
+        module.vision_proj = build_linear(layout, "vision_proj", module.visual_encoder.embed_dim)
+        for name in ("text_proj", "itm_head"):
+            setattr(module, name, build_linear(layout, name, width))
     if layout.has_prefix("cls_head."):
-        first, last = (nn.Linear(*reversed(layout.shape_of(f"cls_head.{k}.weight"))) for k in (0, 2))
-        module.cls_head = nn.Sequential(first, nn.ReLU(), last)
+        first = build_linear(layout, "cls_head.0", width)
+        module.cls_head = nn.Sequential(first, nn.ReLU(), build_linear(layout, "cls_head.2", first.out_features))
     words, size = embeddings.word_embeddings.num_embeddings, module.visual_encoder.patch_embed.img_size[0]
     module.config = NativeConfig("albef", vocab_size=words, context=context, image_size=size, layout=layout)
     return module

@@ -15,7 +15,7 @@ from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading
 from tellapart_native.heads.match_logit import MatchLogit
 from tellapart_native.layers.fused_bert import build_text
 from tellapart_native.layers.vit import build_vit
-from tellapart_native.module import NativeConfig, unit_vectors
+from tellapart_native.module import NativeConfig, build_linear, unit_vectors
 from tellapart_native.preprocessing.captions import clean_like_blip
 from tellapart_native.preprocessing.images import CLIP_COLOURS, square_inputs
 from tellapart_native.preprocessing.positions import resize_grid
@@ -122,9 +122,10 @@ def _text_vectors(module: Network, ids: Tensor, mask: Tensor) -> Tensor:
 def _build_blip(layout: Layout) -> Network:
     module = nn.Module()
     module.visual_encoder = build_vit(layout, "visual_encoder")
-    module.text_encoder = build_text(layout)
-    for name in ("vision_proj", "text_proj", "itm_head"):
-        setattr(module, name, nn.Linear(*reversed(layout.shape_of(f"{name}.weight"))))
+    module.text_encoder = build_text(layout, segments=0)
+    module.vision_proj = build_linear(layout, "vision_proj", module.visual_encoder.embed_dim)
+    for name in ("text_proj", "itm_head"):
+        setattr(module, name, build_linear(layout, name, module.text_encoder.embeddings.word_embeddings.embedding_dim))
     module.config = NativeConfig(
         "blip_original",
         vocab_size=module.text_encoder.embeddings.word_embeddings.num_embeddings - _MARKS,

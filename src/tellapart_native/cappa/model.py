@@ -15,7 +15,7 @@ from tellapart.models.fusion.family import Tensors
 from tellapart.models.torch.backend import import_torch
 from tellapart_native.family import Layout, NativeFamily, Reading
 from tellapart_native.heads.decoding import Likelihood, Past
-from tellapart_native.module import NativeConfig
+from tellapart_native.module import NativeConfig, build_linear
 from tellapart_native.preprocessing.images import HALF_COLOURS, square_inputs
 
 if TYPE_CHECKING:
@@ -31,6 +31,9 @@ __all__ = ["FAMILY", "Attention", "Block", "Cappa", "CappaMean", "resize_linearl
 
 #: Tokens of a caption in BiVLC's code, and the side of its images in pixels.
 _CONTEXT, _IMAGE_SIZE = 64, 256
+
+#: Places of a row, and of a column, in the tables of positions; tokens behind the patches.
+_SIDE, _REGISTERS = 32, 8
 _EPS = 1e-6
 
 
@@ -46,10 +49,10 @@ def rotate_states(states: Tensor, base: float = 10000.0) -> Tensor:
 class Attention(nn.Module):  # type: ignore[misc, name-defined]
     """Attention without biases, whose queries and keys are divided by their root mean square in each head."""
 
-    def __init__(self, layout: Layout, prefix: str) -> None:
+    def __init__(self, layout: Layout, prefix: str, width: int) -> None:
         super().__init__()
         for part in ("query", "key", "value", "out"):
-            setattr(self, part, nn.Linear(*reversed(layout.shape_of(f"{prefix}.{part}.weight")), bias=False))
+            setattr(self, part, nn.Linear(width, width, bias=False))
         (self.each,) = layout.shape_of(f"{prefix}.norm_query.weight")
         self.norm_query, self.norm_key = nn.RMSNorm(self.each, _EPS), nn.RMSNorm(self.each, _EPS)
 
@@ -71,24 +74,25 @@ class Attention(nn.Module):  # type: ignore[misc, name-defined]
 
 
 class _GatedMlp(nn.Module):  # type: ignore[misc, name-defined]
-    def __init__(self, layout: Layout, prefix: str) -> None:
+    def __init__(self, layout: Layout, prefix: str, width: int) -> None:
         super().__init__()
-        for part in ("wi_0", "wi_1", "wo"):
-            setattr(self, part, nn.Linear(*reversed(layout.shape_of(f"{prefix}.{part}.weight")), bias=False))
+        self.wi_0 = build_linear(layout, f"{prefix}.wi_0", width, bias=False)
+        inner = self.wi_0.out_features
+        self.wi_1, self.wo = nn.Linear(width, inner, bias=False), nn.Linear(inner, width, bias=False)
 
     def forward(self, states: Tensor) -> Tensor:
         return self.wo(nn.functional.gelu(self.wi_0(states), approximate="tanh") * self.wi_1(states))
 
 
 class Block(nn.Module):  # type: ignore[misc, name-defined]
-    """Attention, attention to the image if the file has it, and the gated layers; each behind a plain norm."""
+    """Attention, in the decoder also to the image, and the gated layers; each behind a plain norm."""
 
-    def __init__(self, layout: Layout, prefix: str) -> None:
+    def __init__(self, layout: Layout, prefix: str, width: int) -> None:
         super().__init__()
-        self.attention = Attention(layout, f"{prefix}.attention")
-        self.mlp = _GatedMlp(layout, f"{prefix}.mlp")
-        crossed = layout.has_prefix(f"{prefix}.cross_attention.")
-        self.cross_attention = Attention(layout, f"{prefix}.cross_attention") if crossed else None
+        self.attention = Attention(layout, f"{prefix}.attention", width)
+        self.mlp = _GatedMlp(layout, f"{prefix}.mlp", width)
+        crossed = prefix.startswith("text.")
+        self.cross_attention = Attention(layout, f"{prefix}.cross_attention", width) if crossed else None
 
     def forward(self, states: Tensor, image: Tensor | None = None) -> Tensor:
         """Run on `(batch, n, width)`; in the decoder on an image's tokens `(batch, m, width)`, too."""
@@ -108,11 +112,11 @@ class _Vision(nn.Module):  # type: ignore[misc, name-defined]
 
     def __init__(self, layout: Layout, prefix: str = "vision") -> None:
         super().__init__()
-        width, colours, patch, _ = layout.shape_of(f"{prefix}.patch.weight")
-        self.patch = nn.Conv2d(colours, width, patch, stride=patch, bias=False)
-        for table in ("rows", "columns", "registers"):
-            setattr(self, table, nn.Parameter(torch.empty(layout.shape_of(f"{prefix}.{table}"))))
-        self.blocks = _build_blocks(layout, prefix)
+        width, _, patch, _ = layout.shape_of(f"{prefix}.patch.weight")
+        self.patch = nn.Conv2d(3, width, patch, stride=patch, bias=False)
+        for table, count in (("rows", _SIDE), ("columns", _SIDE), ("registers", _REGISTERS)):
+            setattr(self, table, nn.Parameter(torch.empty(count, width)))
+        self.blocks = _build_blocks(layout, prefix, width)
 
     def forward(self, pixel_values: Tensor) -> Tensor:
         """Read float `(batch, 3, h, w)`: `(batch, patches + registers, width)`."""
@@ -132,9 +136,9 @@ class _Text(nn.Module):  # type: ignore[misc, name-defined]
 
     def __init__(self, layout: Layout, prefix: str = "text") -> None:
         super().__init__()
-        self.embedding = nn.Embedding(*layout.shape_of(f"{prefix}.embedding.weight"))
-        self.blocks = _build_blocks(layout, prefix)
-        self.logits = nn.Linear(*reversed(layout.shape_of(f"{prefix}.logits.weight")))
+        words, width = layout.shape_of(f"{prefix}.embedding.weight")
+        self.embedding, self.logits = nn.Embedding(words, width), nn.Linear(width, words)
+        self.blocks = _build_blocks(layout, prefix, width)
 
     def forward(self, ids: Tensor, image: Tensor) -> Tensor:
         """Return logits of the token behind each of int64 `(batch, tokens)`: `(batch, tokens, vocabulary)`."""
@@ -144,9 +148,9 @@ class _Text(nn.Module):  # type: ignore[misc, name-defined]
         return self.logits(_plain_norm(states))
 
 
-def _build_blocks(layout: Layout, prefix: str) -> ModuleList:
+def _build_blocks(layout: Layout, prefix: str, width: int) -> ModuleList:
     names = [f"{prefix}.blocks.{number}" for number in range(layout.count_parts(f"{prefix}.blocks.{{}}."))]
-    return nn.ModuleList(Block(layout, name) for name in names)
+    return nn.ModuleList(Block(layout, name, width) for name in names)
 
 
 def resize_linearly(table: Tensor, size: int) -> Tensor:

@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from tellapart.errors import ModelError
 from tellapart.models.fusion.family import Contrast, Tensors
 from tellapart.models.generative.prompts import Prompt
 from tellapart.models.torch.backend import import_torch
 from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading
 from tellapart_native.heads.answers import ClassifiesAnswers
 from tellapart_native.heads.decoding import Past, Search, Writer, read_before
-from tellapart_native.heads.linear_heads import add_classifiers, add_linear, add_rank_output
+from tellapart_native.heads.linear_heads import add_classifiers, add_rank_output
 from tellapart_native.heads.two_images import PooledImages
 from tellapart_native.layers.bert import BertLayer, Pooler, SelfAttention, attend_heads
 from tellapart_native.layers.roberta import EPSILON, build_roberta, read_context
 from tellapart_native.layers.swin import Merging, WindowAttention, build_swin, resize_bias_tables
-from tellapart_native.module import NativeConfig, unit_vectors
+from tellapart_native.module import NativeConfig, build_linear, unit_vectors
 from tellapart_native.preprocessing.images import IMAGENET_COLOURS, square_inputs
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class GatedWindowAttention(WindowAttention):
 
     def __init__(self, layout: Layout, prefix: str) -> None:
         super().__init__(layout, prefix)
-        self.reads_text = f"{prefix}.alpha_i2t" in layout
+        self.reads_text = layout.has_prefix(f"{prefix}.qkv_i2t.")
         if self.reads_text:
             width, source = self.proj.in_features, layout.shape_of(f"{prefix}.qkv_text_i2t.weight")[1]
             self.alpha_i2t, self.norm_i2t_i = nn.Parameter(torch.empty(1)), nn.LayerNorm(width)
@@ -238,16 +239,15 @@ class FiberCaptionerMean(FiberCaptioner):
 
 def _add_captioner(module: Network, layout: Layout) -> None:
     """Add the parts of a captioner's file: projections of the image, by their layers' numbers, and a head of words."""
-    head, width = nn.Module(), layout.shape_of("mlm_score.transform.dense.weight")[0]
-    words = layout.shape_of("mlm_score.decoder.weight")[0]
+    head, (words, width) = nn.Module(), layout.shape_of("mlm_score.decoder.weight")
     head.transform = nn.Module()
     head.transform.dense, head.transform.LayerNorm = nn.Linear(width, width), nn.LayerNorm(width, eps=1e-12)
     head.decoder, head.bias = nn.Linear(width, words, bias=False), nn.Parameter(torch.empty(words))
     module.mlm_score = head
-    names = {str(k): f"cross_modal_att_layers.{k}.weight" for k in range(len(module.text_transformer.encoder.layer))}
-    module.cross_modal_att_layers = nn.ModuleDict(
-        {k: nn.Linear(*reversed(layout.shape_of(name))) for k, name in names.items() if name in layout}
-    )
+    module.cross_modal_att_layers, tower = nn.ModuleDict(), module.vit_model.width
+    for k, layer in enumerate(module.text_transformer.encoder.layer):
+        if isinstance(layer, GatedLayer) and layer.crossattention_t2i.self.key.in_features != tower:
+            module.cross_modal_att_layers[str(k)] = build_linear(layout, f"cross_modal_att_layers.{k}", tower)
 
 
 def _pool_vectors(module: Network, images: Tensors, texts: Tensors) -> tuple[Tensor, Tensor]:
@@ -261,6 +261,17 @@ def _begin_training(module: Network, reading: str) -> None:
         module.logit_scale = nn.Parameter(torch.tensor(_LOG_SCALE, device=module.vit_model.norm.weight.device))
 
 
+def _expect_pairs(module: Network, layout: Layout) -> None:
+    """Check that each block of the image tower that reads the text has its layer of text that reads the image."""
+    blocks = sum(isinstance(part, GatedWindowAttention) and part.reads_text for part in module.vit_model.modules())
+    layers = sum(isinstance(layer, GatedLayer) for layer in module.text_transformer.encoder.layer)
+    if blocks != layers or not layers:
+        raise ModelError(
+            f"{layout.source} is incomplete: {blocks} of vit_model.layers.*.blocks.* have attn.qkv_i2t, and {layers} "
+            "of text_transformer.encoder.layer.* have crossattention_t2i; as many of both are expected"
+        )
+
+
 def _build_fiber(layout: Layout) -> Network:
     def build_layer(name: str, width: int, heads: int, inner: int) -> Network:
         key = f"{name}.crossattention_t2i.self.key.weight"
@@ -271,20 +282,19 @@ def _build_fiber(layout: Layout) -> Network:
     module = nn.Module()
     module.vit_model = build_swin(layout, "vit_model", GatedWindowAttention)
     module.text_transformer = build_roberta(layout, "text_transformer", build_layer)
-    module.itm_score = nn.Module()
+    words = module.text_transformer.embeddings.word_embeddings
     for path in ("", "_itc"):
-        for side in ("text", "image"):
-            add_linear(module, layout, f"cross_modal_{side}_transform{path}")
-            pooler = f"cross_modal_{side}_pooler{path}"
-            if layout.has_prefix(pooler + "."):
-                setattr(module, pooler, Pooler(layout.shape_of(f"{pooler}.dense.weight")[0]))
-    add_linear(module, layout, "itm_score.fc", "rank_output")
-    add_classifiers(module, layout)
+        for side, source in (("text", words.embedding_dim), ("image", module.vit_model.width)):
+            transform = f"cross_modal_{side}_transform{path}"
+            setattr(module, transform, build_linear(layout, transform, source))
+            setattr(module, f"cross_modal_{side}_pooler{path}", Pooler(getattr(module, transform).out_features))
+    add_classifiers(module, layout, 2 * module.cross_modal_text_transform.out_features)
+    _expect_pairs(module, layout)
     if layout.has_prefix("mlm_score."):
         _add_captioner(module, layout)
     if "logit_scale" in layout:
         module.logit_scale = nn.Parameter(torch.empty(()))
-    words, size = module.text_transformer.embeddings.word_embeddings.num_embeddings, module.vit_model.image_size
+    words, size = words.num_embeddings, module.vit_model.image_size
     context = read_context(layout, "text_transformer", _CONTEXT)
     module.config = NativeConfig("fiber", vocab_size=words, context=context, image_size=size, layout=layout)
     return module

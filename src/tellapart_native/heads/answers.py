@@ -16,7 +16,8 @@ from tellapart.models.torch.backend import import_torch
 from tellapart_native.family import Layout, NativeHalves
 from tellapart_native.heads.decoding import Past, read_before
 from tellapart_native.heads.two_images import share_sources
-from tellapart_native.layers.bert import BertEmbeddings, BertEncoder, BertLayer
+from tellapart_native.layers.bert import BertEmbeddings, BertEncoder
+from tellapart_native.layers.fused_bert import build_layers
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -105,13 +106,8 @@ class AnswerDecoder(nn.Module):  # type: ignore[misc, name-defined]
         layer = f"{prefix}.bert.encoder.layer"
         self.bert = nn.Module()
         self.bert.embeddings = BertEmbeddings(layout, f"{prefix}.bert.embeddings")
-        inner, width = layout.shape_of(f"{layer}.0.intermediate.dense.weight")
-        heads = layout.count_heads(width)
-        depth = layout.count_parts(f"{layer}.{{}}.")
-        keys = [f"{layer}.{k}.crossattention.self.key.weight" for k in range(depth)]
-        sources = [layout.shape_of(key)[1] if key in layout else None for key in keys]
-        self.bert.encoder = BertEncoder([BertLayer(width, heads, inner, source=source) for source in sources])
-        words = layout.shape_of(f"{prefix}.cls.predictions.decoder.weight")[0]
+        self.bert.encoder = BertEncoder(build_layers(layout, layer)[0])
+        words, width = layout.shape_of(f"{prefix}.cls.predictions.decoder.weight")
         self.cls = nn.Module()
         self.cls.predictions = nn.Module()
         self.cls.predictions.bias = nn.Parameter(torch.empty(words))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tellapart.models.torch.backend import import_torch
 from tellapart_native.family import Layout
-from tellapart_native.module import build_head
+from tellapart_native.module import build_head, build_linear
 
 if TYPE_CHECKING:
     from tellapart.models.torch.network import Network
@@ -16,20 +16,21 @@ nn = import_torch().nn
 __all__ = ["add_classifiers", "add_linear", "add_rank_output"]
 
 
-def add_linear(module: Network, layout: Layout, *names: str) -> None:
-    """Give a module the named linear layers, as far as the file has them."""
+def add_linear(module: Network, layout: Layout, width: int, *names: str) -> None:
+    """Give a module the named linear layers on states of a width, as far as the file has them."""
     for name in names:
-        if f"{name}.weight" in layout:
-            parent, _, leaf = name.rpartition(".")
-            owner = module.get_submodule(parent)
-            setattr(owner, leaf, nn.Linear(*reversed(layout.shape_of(f"{name}.weight"))))
-
-
-def add_classifiers(module: Network, layout: Layout) -> None:
-    """Give a module the heads of VQA and NLVR2, as far as the file has them."""
-    for name in ("vqa_classifier", "nlvr2_classifier"):
         if layout.has_prefix(f"{name}."):
-            setattr(module, name, build_head(layout, name))
+            parent, _, leaf = name.rpartition(".")
+            setattr(module.get_submodule(parent), leaf, build_linear(layout, name, width))
+
+
+def add_classifiers(module: Network, layout: Layout, width: int) -> None:
+    """Give a module the heads of matching, retrieval, VQA and NLVR2 on pooled states, as far as the file has them."""
+    module.itm_score = nn.Module()
+    add_linear(module, layout, width, "itm_score.fc", "rank_output")
+    for name, images in (("vqa_classifier", 1), ("nlvr2_classifier", 2)):
+        if layout.has_prefix(f"{name}."):
+            setattr(module, name, build_head(layout, name, images * width))
 
 
 def add_rank_output(module: Network, reading: str) -> None:

@@ -118,16 +118,19 @@ class BertLayer(nn.Module):  # type: ignore[misc, name-defined]
 class BertEmbeddings(nn.Module):  # type: ignore[misc, name-defined]
     """Words, positions and, if there are segments, the first one, normalised.
 
-    RoBERTa counts positions from behind its padding token: `first_position` is 2 there.
+    RoBERTa counts positions from behind its padding token: `first_position` is 2 there. It has one segment, BLIP none.
     """
 
-    def __init__(self, layout: Layout, prefix: str, *, eps: float = 1e-12, first_position: int = 0) -> None:
+    def __init__(
+        self, layout: Layout, prefix: str, *, segments: int = 2, eps: float = 1e-12, first_position: int = 0
+    ) -> None:
         super().__init__()
-        for name in ("word_embeddings", "position_embeddings", "token_type_embeddings"):
-            if name != "token_type_embeddings" or f"{prefix}.{name}.weight" in layout:  # BLIP has no segments
-                setattr(self, name, nn.Embedding(*layout.shape_of(f"{prefix}.{name}.weight")))
-        self.LayerNorm = nn.LayerNorm(self.word_embeddings.embedding_dim, eps=eps)
-        self.first_position = first_position
+        self.word_embeddings = nn.Embedding(*layout.shape_of(f"{prefix}.word_embeddings.weight"))
+        width = self.word_embeddings.embedding_dim
+        self.position_embeddings = nn.Embedding(layout.shape_of(f"{prefix}.position_embeddings.weight")[0], width)
+        if segments:
+            self.token_type_embeddings = nn.Embedding(segments, width)
+        self.LayerNorm, self.first_position = nn.LayerNorm(width, eps=eps), first_position
 
     def forward(self, ids: Tensor) -> Tensor:
         """Embed int64 `(batch, tokens)`, padded on the right: `(batch, tokens, width)`."""

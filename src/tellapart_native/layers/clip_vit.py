@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from tellapart.models.torch.backend import import_torch
@@ -60,10 +61,11 @@ class ClipVit(nn.Module):  # type: ignore[misc, name-defined]
         super().__init__()
         self.width, _, patch, _ = layout.shape_of(f"{prefix}.conv1.weight")
         rows, blocks = layout.shape_of(f"{prefix}.positional_embedding")[0], f"{prefix}.transformer.resblocks"
-        self.image_size = round((rows - 1) ** 0.5) * patch
+        side = math.isqrt(rows - 1)
+        self.image_size = side * patch
         self.conv1 = nn.Conv2d(3, self.width, patch, patch, bias=False)
         self.class_embedding = nn.Parameter(torch.empty(self.width))
-        self.positional_embedding = nn.Parameter(torch.empty(rows, self.width))
+        self.positional_embedding = nn.Parameter(torch.empty(1 + side**2, self.width))
         self.ln_pre, self.ln_post = nn.LayerNorm(self.width), nn.LayerNorm(self.width)
         self.transformer = nn.Module()
         heads = layout.count_heads(self.width, "vision_heads")

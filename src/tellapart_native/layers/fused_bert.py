@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 nn = import_torch().nn
 
-__all__ = ["FusedBert", "build_text", "rename_text"]
+__all__ = ["FusedBert", "build_layers", "build_text", "rename_text"]
 
 
 class FusedBert(nn.Module):  # type: ignore[misc, name-defined]
@@ -40,17 +40,22 @@ class FusedBert(nn.Module):  # type: ignore[misc, name-defined]
         return states
 
 
-def build_text(layout: Layout, prefix: str = "text_encoder") -> FusedBert:
+def build_text(layout: Layout, prefix: str = "text_encoder", *, segments: int = 2) -> FusedBert:
     """Build the text half, whose sizes and depths follow from the shapes."""
-    embeddings = BertEmbeddings(layout, f"{prefix}.embeddings")
-    layer = f"{prefix}.encoder.layer"
+    embeddings = BertEmbeddings(layout, f"{prefix}.embeddings", segments=segments)
+    layers, fusion = build_layers(layout, f"{prefix}.encoder.layer")
+    return FusedBert(embeddings, layers, fusion)
+
+
+def build_layers(layout: Layout, layer: str) -> tuple[list[BertLayer], int]:
+    """Build BERT's layers, the last of which read other states, too, and return them and the first one of those."""
     depth = layout.count_parts(f"{layer}.{{}}.")
-    fusion = depth - layout.count_parts(f"{layer}.{{}}.crossattention.")
+    fusion = depth - len(layout.find_layers(f"{layer}.{{}}.crossattention."))
     inner, width = layout.shape_of(f"{layer}.0.intermediate.dense.weight")
     heads = layout.count_heads(width)
     source = layout.shape_of(f"{layer}.{depth - 1}.crossattention.self.key.weight")[1]
     sources = [None] * fusion + [source] * (depth - fusion)
-    return FusedBert(embeddings, [BertLayer(width, heads, inner, source=source) for source in sources], fusion)
+    return [BertLayer(width, heads, inner, source=source) for source in sources], fusion
 
 
 def rename_text(name: str) -> str:

@@ -34,16 +34,16 @@ class _Norm(nn.Module):  # type: ignore[misc, name-defined]
 class _Bottleneck(nn.Module):  # type: ignore[misc, name-defined]
     """Three convolutions around the states; the one in the middle has the stride (ResNet V1.5)."""
 
-    def __init__(self, layout: Layout, prefix: str, stride: int, eps: float) -> None:
+    def __init__(self, layout: Layout, prefix: str, into: int, stride: int, eps: float) -> None:
         super().__init__()
+        width, first = into, prefix.endswith(".0")
         for k, steps in ((1, 1), (2, stride), (3, 1)):
-            out, into, size, _ = layout.shape_of(f"{prefix}.conv{k}.weight")
-            setattr(self, f"conv{k}", nn.Conv2d(into, out, size, steps, size // 2, bias=False))
+            out, _, size, _ = layout.shape_of(f"{prefix}.conv{k}.weight")
+            setattr(self, f"conv{k}", nn.Conv2d(width, out, size, steps, size // 2, bias=False))
             setattr(self, f"bn{k}", _Norm(out, eps))
-        self.downsample = None
-        if layout.has_prefix(f"{prefix}.downsample."):
-            out, into, _, _ = layout.shape_of(f"{prefix}.downsample.0.weight")
-            self.downsample = nn.Sequential(nn.Conv2d(into, out, 1, stride, bias=False), _Norm(out, eps))
+            width = out
+        short = nn.Sequential(nn.Conv2d(into, width, 1, stride, bias=False), _Norm(width, eps)) if first else None
+        self.downsample, self.width = short, width
 
     def forward(self, states: Tensor) -> Tensor:
         inner = self.bn2(self.conv2(self.bn1(self.conv1(states)).relu())).relu()
@@ -62,14 +62,17 @@ class Resnet(nn.Module):  # type: ignore[misc, name-defined]
 
     def __init__(self, layout: Layout, prefix: str, eps: float) -> None:
         super().__init__()
-        out, colours, size, _ = layout.shape_of(f"{prefix}.conv1.weight")
-        self.conv1, self.bn1 = nn.Conv2d(colours, out, size, 2, size // 2, bias=False), _Norm(out, eps)
+        out, _, size, _ = layout.shape_of(f"{prefix}.conv1.weight")
+        self.conv1, self.bn1 = nn.Conv2d(3, out, size, 2, size // 2, bias=False), _Norm(out, eps)
         for stage in (1, 2, 3):
             name = f"{prefix}.layer{stage}"
             first = 1 if stage == 1 else 2
-            depth = layout.count_parts(f"{name}.{{}}.")
-            blocks = [_Bottleneck(layout, f"{name}.{k}", first if k == 0 else 1, eps) for k in range(depth)]
+            blocks: list[_Bottleneck] = []
+            for k in range(layout.count_parts(f"{name}.{{}}.")):
+                blocks.append(_Bottleneck(layout, f"{name}.{k}", out, first if k == 0 else 1, eps))
+                out = blocks[-1].width
             setattr(self, f"layer{stage}", nn.Sequential(*blocks))
+        self.width = out
 
     def forward(self, pixel_values: Tensor) -> Tensor:
         """Read float `(batch, 3, h, w)`: `(batch, width, h / 16, w / 16)`."""

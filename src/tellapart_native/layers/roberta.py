@@ -55,7 +55,7 @@ def build_roberta(layout: Layout, prefix: str, layer: Callable[[str, int, int, i
         make(f"{prefix}.encoder.layer.{k}", width, heads, inner)
         for k in range(layout.count_parts(f"{prefix}.encoder.layer.{{}}."))
     ]
-    embeddings = BertEmbeddings(layout, f"{prefix}.embeddings", eps=EPSILON, first_position=_FIRST_POSITION)
+    embeddings = BertEmbeddings(layout, f"{prefix}.embeddings", segments=1, eps=EPSILON, first_position=_FIRST_POSITION)
     return Roberta(embeddings, layers)
 
 

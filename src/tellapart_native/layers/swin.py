@@ -122,17 +122,20 @@ class Swin(nn.Module):  # type: ignore[misc, name-defined]
         self.patch_embed = nn.Module()
         self.patch_embed.proj, self.patch_embed.norm = nn.Conv2d(3, width, patch, patch), nn.LayerNorm(width)
         self.layers = nn.ModuleList()
-        for number in range(layout.count_parts(f"{prefix}.layers.{{}}.")):
+        stages = layout.count_parts(f"{prefix}.layers.{{}}.")
+        for number in range(stages):
             name, stage = f"{prefix}.layers.{number}", nn.Module()
             blocks = [f"{name}.blocks.{k}" for k in range(layout.count_parts(f"{name}.blocks.{{}}."))]
             stage.blocks = nn.ModuleList(
                 SwinBlock(layout, block, attention(layout, f"{block}.attn"), shifted=k % 2 == 1)
                 for k, block in enumerate(blocks)
             )
-            if f"{name}.downsample.reduction.weight" in layout:
+            if number < stages - 1:
                 stage.downsample = Merging(layout, f"{name}.downsample")
+            elif layout.has_prefix(f"{name}.downsample."):
+                raise ModelError(f"{layout.source} is incomplete: it lacks {prefix}.layers.{stages}.*")
             self.layers.append(stage)
-        (self.width,) = layout.shape_of(f"{prefix}.norm.weight")
+        self.width = stage.blocks[-1].norm1.normalized_shape[0]
         self.norm = nn.LayerNorm(self.width)
         self.image_size = patch * 2 ** (len(self.layers) - 1) * self.layers[0].blocks[0].attn.window
 

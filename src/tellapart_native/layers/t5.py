@@ -72,7 +72,7 @@ class T5Stack(nn.Module):  # type: ignore[misc, name-defined]
         super().__init__()
         table = layout.shape_of(f"{prefix}.block.0.layer.0.SelfAttention.relative_attention_bias.weight")
         inner, width = layout.shape_of(f"{prefix}.block.0.layer.0.SelfAttention.q.weight")
-        self.decodes = layout.has_prefix(f"{prefix}.block.0.layer.1.EncDecAttention.")
+        self.decodes = prefix == "decoder"
         forward = 2 if self.decodes else 1
         hidden = layout.shape_of(f"{prefix}.block.0.layer.{forward}.DenseReluDense.wi.weight")[0]
         self.block = nn.ModuleList()

@@ -8,13 +8,13 @@ from tellapart.models.fusion.family import Tensors
 from tellapart.models.torch.backend import import_torch
 from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading
 from tellapart_native.heads.answers import ClassifiesAnswers
-from tellapart_native.heads.linear_heads import add_classifiers, add_linear, add_rank_output
+from tellapart_native.heads.linear_heads import add_classifiers, add_rank_output
 from tellapart_native.heads.two_images import PooledImages
 from tellapart_native.layers.bert import BertLayer, Pooler
 from tellapart_native.layers.clip_vit import ClipVit, build_clip_vit
 from tellapart_native.layers.roberta import build_roberta, read_context
 from tellapart_native.layers.swin import build_swin, resize_bias_tables
-from tellapart_native.module import NativeConfig
+from tellapart_native.module import NativeConfig, build_linear
 from tellapart_native.preprocessing.images import CLIP_COLOURS, IMAGENET_COLOURS, crop_inputs
 from tellapart_native.preprocessing.positions import resize_grid
 
@@ -108,7 +108,7 @@ class ClipTower(nn.Module):  # type: ignore[misc, name-defined]
 
     def __init__(self, visual: ClipVit) -> None:
         super().__init__()
-        self.visual, self.image_size = visual, visual.image_size
+        self.visual, self.image_size, self.width = visual, visual.image_size, visual.width
 
     def forward(self, pixel_values: Tensor) -> Tensor:
         """Take float `(batch, 3, h, w)` to `(batch, 1 + patches, width)`."""
@@ -119,17 +119,17 @@ def _build_meter(layout: Layout) -> Network:
     module, clip = nn.Module(), layout.has_prefix(f"{_CLIP}.")
     module.vit_model = ClipTower(build_clip_vit(layout, _CLIP)) if clip else build_swin(layout, "vit_model")
     module.text_transformer = build_roberta(layout, "text_transformer")
-    add_linear(module, layout, "cross_modal_text_transform", "cross_modal_image_transform", "rank_output")
-    module.token_type_embeddings = nn.Embedding(*layout.shape_of("token_type_embeddings.weight"))
-    for side in ("image", "text"):
+    text = module.text_transformer.embeddings.word_embeddings.embedding_dim
+    for side, source in (("image", module.vit_model.width), ("text", text)):
+        transform = f"cross_modal_{side}_transform"
+        setattr(module, transform, build_linear(layout, transform, source))
         name = f"cross_modal_{side}_layers"
         inner, width = layout.shape_of(f"{name}.0.intermediate.dense.weight")
         heads, depth = layout.count_heads(width, "num_heads"), layout.count_parts(f"{name}.{{}}.")
         setattr(module, name, nn.ModuleList(BertLayer(width, heads, inner, source=width) for _ in range(depth)))
         setattr(module, f"cross_modal_{side}_pooler", Pooler(width))
-    module.itm_score = nn.Module()
-    add_linear(module, layout, "itm_score.fc")
-    add_classifiers(module, layout)
+    module.token_type_embeddings = nn.Embedding(3 if layout.has_prefix("nlvr2_classifier.") else 2, width)
+    add_classifiers(module, layout, 2 * width)
     usual = _RETRIEVAL_CONTEXT if "rank_output.weight" in layout else _CONTEXT
     context = read_context(layout, "text_transformer", usual)
     words, size = module.text_transformer.embeddings.word_embeddings.num_embeddings, module.vit_model.image_size

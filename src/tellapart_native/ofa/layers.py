@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from tellapart.models.torch.backend import import_torch
 from tellapart_native.family import Layout
 from tellapart_native.heads.decoding import Past, read_before
+from tellapart_native.module import build_linear
 
 if TYPE_CHECKING:
     from torch import Tensor, dtype
@@ -25,6 +26,9 @@ __all__ = ["Decoder", "Encoder", "cell_distances", "token_buckets"]
 
 #: Tokens at which the buckets of relative positions end.
 _FURTHEST = 1024
+
+#: Rows behind those of offsets between cells, in a table of them.
+_MARKS = 3
 
 #: Factor of a head's width under the root, for a file without one.
 _SCALE = 2.0
@@ -49,25 +53,15 @@ def cell_distances(rows: int, columns: int, side: int) -> Tensor:
     return (down[:, None] - down + side - 1) * (2 * side - 1) + right[:, None] - right + side - 1
 
 
-def _build_linear(layout: Layout, name: str) -> Network:
-    return nn.Linear(*reversed(layout.shape_of(f"{name}.weight")))
-
-
-def _build_norm(layout: Layout, name: str) -> Network:
-    return nn.LayerNorm(layout.shape_of(f"{name}.weight")[0])
-
-
 class _Attention(nn.Module):  # type: ignore[misc, name-defined]
     """Attention with a bias, whose heads are weighed."""
 
-    def __init__(self, layout: Layout, prefix: str, heads: int) -> None:
+    def __init__(self, layout: Layout, width: int, heads: int) -> None:
         super().__init__()
         for part in ("q_proj", "k_proj", "v_proj", "out_proj"):
-            setattr(self, part, _build_linear(layout, f"{prefix}.{part}"))
-        self.heads = heads
-        self.scale = _query_scale(layout, self.q_proj.out_features // heads)
-        if f"{prefix}.c_attn" in layout:
-            self.c_attn = nn.Parameter(torch.empty(heads))
+            setattr(self, part, nn.Linear(width, width))
+        self.heads, self.scale = heads, _query_scale(layout, width // heads)
+        self.c_attn = nn.Parameter(torch.empty(heads))
 
     def forward(self, states: Tensor, source: Tensor, bias: Tensor) -> Tensor:
         """Read `source (batch, m, width)` from `states (batch, n, width)`."""
@@ -76,9 +70,7 @@ class _Attention(nn.Module):  # type: ignore[misc, name-defined]
             for part in (self.q_proj(states), self.k_proj(source), self.v_proj(source))
         )
         read = nn.functional.scaled_dot_product_attention(*split, attn_mask=bias, scale=self.scale)
-        if hasattr(self, "c_attn"):
-            read = read * self.c_attn[:, None, None]
-        return self.out_proj(read.transpose(1, 2).flatten(2))
+        return self.out_proj((read * self.c_attn[:, None, None]).transpose(1, 2).flatten(2))
 
 
 def _query_scale(layout: Layout, each: int) -> float:
@@ -86,19 +78,20 @@ def _query_scale(layout: Layout, each: int) -> float:
 
 
 class _Layer(nn.Module):  # type: ignore[misc, name-defined]
-    """Attention, attention to the encoder if the file has it, and the feed-forward part, between norms."""
+    """Attention, in a decoder also to the encoder, and the feed-forward part, between norms."""
 
-    def __init__(self, layout: Layout, prefix: str, heads: int) -> None:
+    def __init__(self, layout: Layout, prefix: str, width: int, heads: int) -> None:
         super().__init__()
-        self.decodes = layout.has_prefix(f"{prefix}.encoder_attn.")
-        self.self_attn = _Attention(layout, f"{prefix}.self_attn", heads)
+        self.decodes = prefix.startswith("decoder.")
+        self.self_attn = _Attention(layout, width, heads)
         if self.decodes:
-            self.encoder_attn = _Attention(layout, f"{prefix}.encoder_attn", heads)
-        norms = ("self_attn_layer_norm", "encoder_attn_layer_norm", "final_layer_norm")
-        for name in (*norms, "attn_ln", "self_attn_ln", "cross_attn_ln", "ffn_layernorm"):
-            if layout.has_prefix(f"{prefix}.{name}."):
-                setattr(self, name, _build_norm(layout, f"{prefix}.{name}"))
-        self.fc1, self.fc2 = _build_linear(layout, f"{prefix}.fc1"), _build_linear(layout, f"{prefix}.fc2")
+            self.encoder_attn = _Attention(layout, width, heads)
+        crossed = ("self_attn_ln", "encoder_attn_layer_norm", "cross_attn_ln") if self.decodes else ("attn_ln",)
+        for name in ("self_attn_layer_norm", *crossed, "final_layer_norm"):
+            setattr(self, name, nn.LayerNorm(width))
+        self.fc1 = build_linear(layout, f"{prefix}.fc1", width)
+        self.ffn_layernorm = nn.LayerNorm(self.fc1.out_features)
+        self.fc2 = nn.Linear(self.fc1.out_features, width)
 
     def forward(
         self,
@@ -112,15 +105,12 @@ class _Layer(nn.Module):  # type: ignore[misc, name-defined]
         """Take `(batch, n, width)` one layer up; new tokens read `seen`, which are the states of all tokens so far."""
         read = self.self_attn_layer_norm(states if seen is None else seen)
         own = self.self_attn(read[:, -states.shape[1] :], read, bias)
-        states = states + self._apply_norm(own, "self_attn_ln" if self.decodes else "attn_ln")
+        states = states + (self.self_attn_ln if self.decodes else self.attn_ln)(own)
         if self.decodes:
             crossed = self.encoder_attn(self.encoder_attn_layer_norm(states), source, source_bias)
-            states = states + self._apply_norm(crossed, "cross_attn_ln")
+            states = states + self.cross_attn_ln(crossed)
         inner = nn.functional.gelu(self.fc1(self.final_layer_norm(states)))
-        return states + self.fc2(self._apply_norm(inner, "ffn_layernorm"))
-
-    def _apply_norm(self, states: Tensor, norm: str) -> Tensor:
-        return getattr(self, norm)(states) if hasattr(self, norm) else states
+        return states + self.fc2(self.ffn_layernorm(inner))
 
 
 class _Stack(nn.Module):  # type: ignore[misc, name-defined]
@@ -130,15 +120,15 @@ class _Stack(nn.Module):  # type: ignore[misc, name-defined]
         super().__init__()
         rows, self.heads = layout.shape_of(f"{prefix}.token_rel_pos_table_list.0.weight")
         names = [f"{prefix}.layers.{k}" for k in range(layout.count_parts(f"{prefix}.layers.{{}}."))]
-        self.layers = nn.ModuleList(_Layer(layout, name, self.heads) for name in names)
+        positions, width = layout.shape_of(f"{prefix}.embed_positions.weight")
+        self.layers = nn.ModuleList(_Layer(layout, name, width, self.heads) for name in names)
         self.token_rel_pos_table_list = nn.ModuleList(nn.Embedding(rows, self.heads) for _ in names)
-        self.embed_positions = nn.Embedding(*layout.shape_of(f"{prefix}.embed_positions.weight"))
+        self.embed_positions = nn.Embedding(positions, width)
         for name in ("pos_ln", "layer_norm", "layernorm_embedding"):
-            setattr(self, name, _build_norm(layout, f"{prefix}.{name}"))
+            setattr(self, name, nn.LayerNorm(width))
         for link in links:
             for part in ("q", "k"):
-                setattr(self, f"{link}_{part}_linear", _build_linear(layout, f"{prefix}.{link}_{part}_linear"))
-        width = self.embed_positions.embedding_dim
+                setattr(self, f"{link}_{part}_linear", nn.Linear(width, width))
         self.position_scale = _query_scale(layout, width // self.heads)
         self.embed_scale = 1.0 if layout.settings.get("no_scale_embedding", True) else math.sqrt(width)
 
@@ -166,15 +156,16 @@ class Encoder(_Stack):
 
     def __init__(self, layout: Layout, resnet: Network) -> None:
         super().__init__(layout, "encoder", ("pos",))
-        self.embed_tokens = nn.Embedding(*layout.shape_of("encoder.embed_tokens.weight"))
-        self.type_embedding = nn.Embedding(*layout.shape_of("encoder.type_embedding.weight"))
-        self.embed_images, self.image_proj = resnet, _build_linear(layout, "encoder.image_proj")
-        self.embed_image_positions = nn.Embedding(*layout.shape_of("encoder.embed_image_positions.weight"))
-        self.side = math.isqrt(self.embed_image_positions.num_embeddings)
+        width = self.embed_positions.embedding_dim
+        self.embed_tokens = nn.Embedding(layout.shape_of("encoder.embed_tokens.weight")[0], width)
+        self.type_embedding = nn.Embedding(2, width)
+        self.embed_images, self.image_proj = resnet, nn.Linear(resnet.width, width)
+        self.side = math.isqrt(layout.shape_of("encoder.embed_image_positions.weight")[0] - 1)
+        self.embed_image_positions = nn.Embedding(self.side**2 + 1, width)
         for name in ("image_pos_ln", "patch_layernorm_embedding"):
-            setattr(self, name, _build_norm(layout, f"encoder.{name}"))
-        tables = layout.shape_of("encoder.image_rel_pos_table_list.0.weight")
-        self.image_rel_pos_table_list = nn.ModuleList(nn.Embedding(*tables) for _ in self.layers)
+            setattr(self, name, nn.LayerNorm(width))
+        offsets = (2 * self.side - 1) ** 2 + _MARKS
+        self.image_rel_pos_table_list = nn.ModuleList(nn.Embedding(offsets, self.heads) for _ in self.layers)
         self.entangled = bool(layout.settings.get("entangle_position_embedding", False))
 
     def embed_picture(self, pixel_values: Tensor) -> Tensor:

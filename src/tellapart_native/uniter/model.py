@@ -8,7 +8,7 @@ from tellapart.models.fusion.family import Tensors
 from tellapart.models.torch.backend import import_torch
 from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading
 from tellapart_native.layers.bert import BertEmbeddings, BertEncoder, BertLayer, Pooler
-from tellapart_native.module import NativeConfig
+from tellapart_native.module import NativeConfig, build_linear
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -26,10 +26,10 @@ class RegionEmbeddings(nn.Module):  # type: ignore[misc, name-defined]
 
     def __init__(self, layout: Layout, prefix: str) -> None:
         super().__init__()
-        for part, norm in (("img_linear", "img_layer_norm"), ("pos_linear", "pos_layer_norm")):
-            width, into = layout.shape_of(f"{prefix}.{part}.weight")
-            setattr(self, part, nn.Linear(into, width))
-            setattr(self, norm, nn.LayerNorm(width, eps=1e-12))
+        width, features = layout.shape_of(f"{prefix}.img_linear.weight")
+        for kind, into in (("img", features), ("pos", 7)):
+            setattr(self, f"{kind}_linear", nn.Linear(into, width))
+            setattr(self, f"{kind}_layer_norm", nn.LayerNorm(width, eps=1e-12))
         self.LayerNorm = nn.LayerNorm(width, eps=1e-12)
 
     def forward(self, features: Tensor, boxes: Tensor, region_type: Tensor) -> Tensor:
@@ -92,7 +92,7 @@ def _build_uniter(layout: Layout) -> Network:
     module.uniter = body
     for name in ("itm_output", "rank_output"):
         if layout.has_prefix(f"{name}."):
-            setattr(module, name, nn.Linear(*reversed(layout.shape_of(f"{name}.weight"))))
+            setattr(module, name, build_linear(layout, name, width))
     module.config = NativeConfig(
         "uniter",
         vocab_size=body.embeddings.word_embeddings.num_embeddings,

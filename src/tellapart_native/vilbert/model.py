@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -29,18 +30,18 @@ _VISUAL_HEAD = 128
 
 #: Tasks of 12-in-1 that rank captions, by their rows in `task_embeddings`.
 _TASKS = {"coco": 7, "flickr30k": 8}
+_ROWS = 20
 
 
 class CoAttention(nn.Module):  # type: ignore[misc, name-defined]
     """Words read regions while regions read words; then a feed-forward part for each."""
 
-    def __init__(self, layout: Layout, prefix: str, heads: int) -> None:
+    def __init__(self, layout: Layout, prefix: str, heads: int, widths: Mapping[str, int], out: int) -> None:
         super().__init__()
         self.heads = heads
         self.biattention, self.biOutput = nn.Module(), nn.Module()
-        for stream in ("1", "2"):  # 1 are the regions, 2 the words
+        for stream, width in widths.items():  # 1 are the regions, 2 the words
             for part in ("query", "key", "value"):
-                out, width = layout.shape_of(f"{prefix}.biattention.{part}{stream}.weight")
                 setattr(self.biattention, f"{part}{stream}", nn.Linear(width, out))
             setattr(self.biOutput, f"dense{stream}", nn.Linear(out, width))
             setattr(self.biOutput, f"LayerNorm{stream}", nn.LayerNorm(width, eps=1e-12))
@@ -70,9 +71,8 @@ class RegionEmbeddings(nn.Module):  # type: ignore[misc, name-defined]
 
     def __init__(self, layout: Layout, prefix: str) -> None:
         super().__init__()
-        for part in ("image_embeddings", "image_location_embeddings"):
-            width, into = layout.shape_of(f"{prefix}.{part}.weight")
-            setattr(self, part, nn.Linear(into, width))
+        width, features = layout.shape_of(f"{prefix}.image_embeddings.weight")
+        self.image_embeddings, self.image_location_embeddings = nn.Linear(features, width), nn.Linear(5, width)
         self.LayerNorm = nn.LayerNorm(width, eps=1e-12)
 
     def forward(self, features: Tensor, boxes: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
@@ -166,8 +166,8 @@ def _build_stream(layout: Layout, prefix: str, heads: int) -> list[Network]:
 def _build_vilbert(layout: Layout) -> Network:
     module, body = nn.Module(), nn.Module()
     body.embeddings = BertEmbeddings(layout, "bert.embeddings")
-    if "bert.embeddings.task_embeddings.weight" in layout:
-        body.embeddings.task_embeddings = nn.Embedding(*layout.shape_of("bert.embeddings.task_embeddings.weight"))
+    if layout.has_prefix("vil_logit.") or layout.has_prefix("bert.embeddings.task_embeddings."):
+        body.embeddings.task_embeddings = nn.Embedding(_ROWS, body.embeddings.word_embeddings.embedding_dim)
     body.v_embeddings = RegionEmbeddings(layout, "bert.v_embeddings")
     visual_width, region_width = layout.shape_of("bert.v_embeddings.image_embeddings.weight")
     joint_width, width = layout.shape_of("bert.t_pooler.dense.weight")
@@ -178,18 +178,18 @@ def _build_vilbert(layout: Layout) -> Network:
     depth = layout.count_parts("bert.encoder.c_layer.{}.")
     body.encoder = BertEncoder(words)
     body.encoder.v_layer = nn.ModuleList(regions)
-    joints = (CoAttention(layout, f"bert.encoder.c_layer.{k}", joint_heads) for k in range(depth))
-    body.encoder.c_layer = nn.ModuleList(joints)
+    joint = partial(CoAttention, heads=joint_heads, widths={"1": visual_width, "2": width}, out=joint_width)
+    body.encoder.c_layer = nn.ModuleList(joint(layout, f"bert.encoder.c_layer.{k}") for k in range(depth))
     module.first_textual, module.first_visual = len(words) - depth, len(regions) - depth
     for name, source in (("t_pooler", width), ("v_pooler", visual_width)):
         pooler = nn.Module()
         pooler.dense = nn.Linear(source, joint_width)
         setattr(body, name, pooler)
     module.bert = body
-    if "cls.bi_seq_relationship.weight" in layout:
+    if layout.has_prefix("cls.bi_seq_relationship."):
         module.cls = nn.Module()
         module.cls.bi_seq_relationship = nn.Linear(joint_width, 2)
-    if "vil_logit.weight" in layout:
+    if layout.has_prefix("vil_logit."):
         module.vil_logit = nn.Linear(joint_width, 1)
     module.config = NativeConfig(
         "vilbert",

@@ -8,6 +8,7 @@ from tellapart.errors import ModelError
 from tellapart.models.fusion.family import Tensors, pad_tokens
 from tellapart.models.torch.backend import bucket, import_torch
 from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading
+from tellapart_native.heads.linear_heads import add_linear
 from tellapart_native.layers.bert import BertEmbeddings, Pooler
 from tellapart_native.layers.vit import build_vit
 from tellapart_native.module import NativeConfig
@@ -78,13 +79,11 @@ def _build_vilt(layout: Layout) -> Network:
     module = nn.Module()
     module.transformer = build_vit(layout, "transformer")
     module.text_embeddings = BertEmbeddings(layout, "text_embeddings")
-    module.token_type_embeddings = nn.Embedding(*layout.shape_of("token_type_embeddings.weight"))
-    module.pooler = Pooler(module.token_type_embeddings.embedding_dim)
-    if "rank_output.weight" in layout:
-        module.rank_output = nn.Linear(*reversed(layout.shape_of("rank_output.weight")))
-    if "itm_score.fc.weight" in layout:
-        module.itm_score = nn.Module()
-        module.itm_score.fc = nn.Linear(*reversed(layout.shape_of("itm_score.fc.weight")))
+    width = module.transformer.embed_dim
+    types = layout.shape_of("token_type_embeddings.weight")[0]  # two images have a third, which is not read
+    module.token_type_embeddings = nn.Embedding(max(types, 2), width)
+    module.pooler, module.itm_score = Pooler(width), nn.Module()
+    add_linear(module, layout, width, "itm_score.fc", "rank_output")
     # Positions are fitted to each picture, so their grid need not be that of the size it was trained at.
     size = layout.settings.get("image_size", module.transformer.patch_embed.img_size[0])
     if not isinstance(size, int) or size < 1:

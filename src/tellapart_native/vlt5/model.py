@@ -32,10 +32,10 @@ class VisualEmbedding(nn.Module):  # type: ignore[misc, name-defined]
 
     def __init__(self, layout: Layout, prefix: str) -> None:
         super().__init__()
-        for part in ("feat_embedding", "absolute_vis_pos_embedding"):
-            width, into = layout.shape_of(f"{prefix}.{part}.0.weight")
-            setattr(self, part, nn.Sequential(nn.Linear(into, width), Norm(width)))
-        self.img_order_embedding = nn.Embedding(*layout.shape_of(f"{prefix}.img_order_embedding.weight"))
+        width, features = layout.shape_of(f"{prefix}.feat_embedding.0.weight")
+        self.feat_embedding = nn.Sequential(nn.Linear(features, width), Norm(width))
+        self.absolute_vis_pos_embedding = nn.Sequential(nn.Linear(5, width), Norm(width))
+        self.img_order_embedding = nn.Embedding(2, width)
 
     def forward(self, features: Tensor, boxes: Tensor, words: Network, picture: int = 0) -> Tensor:
         """Embed `(batch, regions, features)` of one picture: `(batch, regions, width)`.

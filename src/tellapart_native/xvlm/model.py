@@ -15,7 +15,7 @@ from tellapart_native.heads.match_logit import MatchLogit
 from tellapart_native.heads.two_images import AlternatingImages
 from tellapart_native.layers.fused_bert import build_text, rename_text
 from tellapart_native.layers.swin import build_swin
-from tellapart_native.module import NativeConfig, build_head, unit_vectors
+from tellapart_native.module import NativeConfig, build_head, build_linear, unit_vectors
 from tellapart_native.preprocessing.captions import clean_like_albef
 from tellapart_native.preprocessing.images import CLIP_COLOURS, square_inputs
 from tellapart_native.preprocessing.positions import resize_window_biases
@@ -142,13 +142,14 @@ def _build_xvlm(layout: Layout) -> Network:
     if not layout.has_prefix("text_decoder.") or layout.has_prefix("text_encoder."):
         module.text_encoder = build_text(layout)
     add_task_heads(module, layout)
+    words = module.text_encoder if hasattr(module, "text_encoder") else module.text_decoder.bert
+    width = words.embeddings.word_embeddings.embedding_dim
     heads = [name for name in ("itm_head", "bbox_head", "cls_head") if layout.has_prefix(f"{name}.")]
     for name in heads:
-        setattr(module, name, build_head(layout, name))
+        setattr(module, name, build_head(layout, name, width))
     if "itm_head" in heads:
-        for name in ("vision_proj", "text_proj"):
-            setattr(module, name, nn.Linear(*reversed(layout.shape_of(f"{name}.weight"))))
-    words = module.text_encoder if hasattr(module, "text_encoder") else module.text_decoder.bert
+        module.vision_proj = build_linear(layout, "vision_proj", module.vision_encoder.width)
+        module.text_proj = build_linear(layout, "text_proj", width)
     module.config = NativeConfig(
         "xvlm",
         vocab_size=words.embeddings.word_embeddings.num_embeddings,

@@ -1,0 +1,218 @@
+"""A file without one of its parts is refused with the part's name: a key, a layer, a stage, a row of a table.
+
+The layouts are those that were published, and our own of tiny size, of which no depth is known; no numbers are read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny_captioners
+import tiny_files
+import tiny_heads
+import tiny_meter_fiber
+import tiny_region_models
+from golden import CASES, FAMILIES, published
+from tiny_files import save_family
+
+from facts import raises
+from tellapart.errors import ModelError
+from tellapart.models.find import find_model
+from tellapart.models.torch.backend import import_torch
+from tellapart_native.family import Layout, NativeFamily
+from tellapart_native.prefix import find_family
+from tellapart_native.published import DEPTHS
+
+torch = import_torch()
+
+Shapes = dict[str, tuple[int, ...]]
+
+#: Nothing reads it but training, which begins with a number of its own.
+OPTIONAL = {"logit_scale"}
+
+#: One of each family comes first.
+TINY: dict[str, tuple[str, Any]] = {
+    "albef": ("albef", tiny_files.albef_state),
+    "blip": ("blip", tiny_files.blip_state),
+    "cappa": ("cappa", tiny_files.cappa_shapes),
+    "fiber": ("fiber", tiny_meter_fiber.fiber_state),
+    "meter": ("meter", tiny_meter_fiber.meter_state),
+    "ofa": ("ofa", tiny_captioners.ofa_shapes),
+    "uniter": ("uniter", tiny_region_models.uniter),
+    "vilbert": ("vilbert", tiny_region_models.vilbert),
+    "vilt": ("vilt", tiny_files.vilt_state),
+    "vlt5": ("vlt5", tiny_region_models.vlt5),
+    "xvlm": ("xvlm", tiny_files.xvlm_state),
+    "albef vqa": ("albef", tiny_heads.albef_vqa),
+    "albef nlvr2": ("albef", tiny_heads.albef_nlvr2),
+    "fiber captions": ("fiber", tiny_captioners.fiber_captioner),
+    "fiber nlvr2": ("fiber", lambda: tiny_heads.fiber_head("nlvr2")),
+    "meter swin": ("meter", lambda: tiny_meter_fiber.meter_state(swin_tower=True)),
+    "meter nlvr2": ("meter", lambda: tiny_heads.meter_head("nlvr2")),
+    "xvlm captions": ("xvlm", tiny_captioners.xvlm_captioner),
+    "xvlm vqa": ("xvlm", tiny_heads.xvlm_vqa),
+}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "fiber": tiny_meter_fiber.SETTINGS,
+    "meter": tiny_meter_fiber.SETTINGS,
+    "ofa": tiny_captioners.OFA_SETTINGS,
+    **dict.fromkeys(("uniter", "vilbert", "vlt5"), tiny_region_models.SETTINGS),
+}
+
+_BASE = tiny_heads.PUBLISHED
+#: Files in the authors' layouts, and the family that reads them.
+FILES = {name: case.family for name, case in CASES.items() if "_" not in name} | {"fiber_eqsim": "fiber"}
+#: Published sizes: one a family comes first, then those of which nothing of the authors' is there, by family.
+LAYOUTS: dict[str, tuple[str, Shapes]] = {
+    "cappa": ("cappa", tiny_files.cappa_shapes(1024, (24, 12), 3072, 64, 65536)),
+    "ofa base": ("ofa", tiny_captioners.ofa_shapes(tiny_captioners.PUBLISHED["base"])),
+    **{
+        f"{name} {variant}": (FAMILIES[FILES[name]], facts["keys"])
+        for name in FILES
+        if name != "fiber_eqsim"
+        for variant, facts in published(name)[:1]
+    },
+}
+
+
+FIRST = len(LAYOUTS)
+LAYOUTS |= {
+    "albef vqa": ("albef", tiny_heads.albef_text(12, 6, _BASE) | tiny_heads.decoder(6, _BASE)),
+    "albef nlvr2": ("albef", tiny_heads.albef_text(18, 6, _BASE) | tiny_heads.two_image_head(768)),
+    "ofa large": ("ofa", tiny_captioners.ofa_shapes(tiny_captioners.PUBLISHED["large"])),
+    **{
+        f"{name} {variant}": (FAMILIES[family], facts["keys"])
+        for name, family in FILES.items()
+        for variant, facts in published(name)
+        if f"{name} {variant}" not in LAYOUTS
+    },
+}
+
+
+@pytest.fixture(autouse=True)
+def no_first_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Modules on the device `meta` have no numbers; drawing none takes most of the time."""
+    for name in ("kaiming_uniform_", "uniform_", "normal_", "trunc_normal_"):
+        monkeypatch.setattr(torch.nn.init, name, lambda tensor, *_, **__: tensor)
+
+
+def read_layout(folder: str, tensors: Any) -> tuple[NativeFamily, Shapes]:
+    family = find_family(folder)
+    kept = family.keep_tensors(tensors)
+    return family, {name: tuple(getattr(tensor, "shape", tensor)) for name, tensor in kept.items()}
+
+
+def refuse(family: NativeFamily, keys: Shapes, settings: Any, *lost: str) -> None:
+    """The error names the file, and what is lost or its layer; nothing else is raised."""
+    with pytest.raises(ModelError) as caught:
+        family.build_module(Layout("model.pth", keys, settings))
+    assert "model.pth" in str(caught.value)
+    assert any(part in str(caught.value) for part in lost), (lost, str(caught.value))
+
+
+def without(keys: Shapes, prefix: str) -> Shapes:
+    return {name: shape for name, shape in keys.items() if not name.startswith(prefix)}
+
+
+def shorten(keys: Shapes, table: str) -> Shapes:
+    return {**keys, table: (keys[table][0] - 1, *keys[table][1:])}
+
+
+def last_parts(keys: Shapes) -> Iterator[list[str]]:
+    """For each list of numbered parts: the last one, and the last two."""
+    lists: dict[str, set[int]] = {}
+    for name in keys:
+        for number in re.finditer(r"(?<=\.)\d+(?=\.)", name):
+            lists.setdefault(name[: number.start()], set()).add(int(number[0]))
+    for prefix, numbers in lists.items():
+        *_, last = ordered = sorted(numbers)
+        yield [f"{prefix}{last}."]
+        if len(numbers) > 2:
+            yield [f"{prefix}{number}." for number in ordered[-2:]]
+
+
+def keys_of_a_kind(keys: Shapes) -> list[str]:
+    """Of the numbers of a kind of key, the last."""
+    kinds: dict[str, list[str]] = {}
+    for key in [key for key in keys if key not in OPTIONAL]:
+        kinds.setdefault(re.sub(r"\d+", "*", key), []).append(key)
+    return [max(same) for same in kinds.values()]
+
+
+@pytest.mark.few(len(FAMILIES))
+@pytest.mark.parametrize("name", TINY)
+def test_a_tiny_file_without_a_key_is_refused(name: str) -> None:
+    folder, make = TINY[name]
+    family, keys = read_layout(folder, make())
+    settings = SETTINGS.get(folder, tiny_files.SETTINGS)
+    family.build_module(Layout("model.pth", keys, settings))
+    for key in keys_of_a_kind(keys):
+        refuse(family, {other: shape for other, shape in keys.items() if other != key}, settings, key)
+
+
+@pytest.mark.few(FIRST)
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_a_published_file_without_its_last_layers_or_a_row_is_refused(name: str) -> None:
+    family, keys = read_layout(*LAYOUTS[name])
+    assert family.build_module(Layout("model.pth", keys)).config.depths == {}
+    for parts in last_parts(keys):
+        cut = keys
+        for part in parts:
+            cut = without(cut, part)
+        refuse(family, cut, {}, *parts)
+    counted = [table for table in DEPTHS[family.name] if table in keys]
+    assert counted
+    for table in counted:
+        refuse(family, shorten(keys, table), {}, table)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_a_published_file_without_a_key_or_a_row_is_refused(name: str) -> None:
+    family, keys = read_layout(*LAYOUTS[name])
+    for key in keys_of_a_kind(keys):
+        refuse(family, {other: shape for other, shape in keys.items() if other != key}, {}, key)
+        if keys[key]:
+            refuse(family, shorten(keys, key), {}, "")  # of another shape: its name, or of those that it must fit
+
+
+def test_layers_that_read_the_other_side_are_counted() -> None:
+    """One of six, without which the score would be another; all of them."""
+    family, keys = read_layout(*LAYOUTS["albef vqa"])
+    for part in ("text_encoder.encoder.layer.6.crossattention.", "text_decoder.bert.encoder.layer.0.crossattention."):
+        refuse(family, without(keys, part), {}, part)
+    every = {name: shape for name, shape in keys.items() if "crossattention" not in name}
+    refuse(family, every, {}, "crossattention.")
+
+
+@pytest.mark.parametrize("towers", [("vit_model.layers.3.",), ("vit_model.layers.2.", "vit_model.layers.3.")])
+def test_stages_of_a_tower_of_an_unknown_size_are_known_by_the_merging_before_them(towers: tuple[str, ...]) -> None:
+    family, keys = read_layout("fiber", tiny_meter_fiber.fiber_state())
+    for tower in towers:
+        keys = without(keys, tower)
+    refuse(family, keys, tiny_meter_fiber.SETTINGS, towers[0])
+
+
+def test_a_number_that_is_stated_counts_before_the_published_one() -> None:
+    family, keys = read_layout(*LAYOUTS["albef vqa"])
+    table = "text_encoder.embeddings.word_embeddings.weight"
+    longer = {**keys, table: (30530, 768)}
+    refuse(family, longer, {}, table, "30530")
+    assert family.build_module(Layout("model.pth", longer, {"depths": {table: 30530}})).config.vocab_size == 30530
+    refuse(family, keys, {"depths": {table: 30530}}, f"{table}, row 30522")
+
+
+def test_a_file_that_lacks_its_types_is_refused_where_it_is_opened(tmp_path: Path) -> None:
+    """It scored: .258 for .116."""
+    name = save_family(tmp_path / "x", "albef")
+    path = tmp_path / "x" / "model.pth"
+    held = torch.load(path)
+    lost = "text_encoder.embeddings.token_type_embeddings.weight"
+    del held["model"][lost]
+    torch.save(held, path)
+    with raises(ModelError, path, lost):
+        find_model(name)
