@@ -31,6 +31,7 @@ HEAD_WIDTH = 64
 #: shortcut.
 _OFTEN = re.compile("crossattention|i2t|t2i|relative_attention_bias|downsample")
 _FIRST = ("relative_attention_bias", "downsample")
+
 #: Bytes; torch's memory begins at a multiple of them.
 _ALIGNMENT = 64
 
@@ -120,10 +121,10 @@ def _find_gaps(layers: Mapping[int, Mapping[str, tuple[int, ...]]]) -> set[tuple
             kind = match[0] if (match := _OFTEN.search(part)) else ""
             kinds.setdefault(kind, {}).setdefault(number, set()).add(part)
     gaps = set()
-    for kind, held in kinds.items():
-        every, first = set().union(*held.values()), min(held) if kind else 0
-        last = max(held if kind in _FIRST else layers)
-        gaps |= {(n, part) for n in range(first, last + 1) if n in layers for part in every - held.get(n, set())}
+    for kind, holders in kinds.items():
+        whole, first = set().union(*holders.values()), min(holders) if kind else 0
+        last = max(holders if kind in _FIRST else layers)
+        gaps |= {(n, part) for n in layers if first <= n <= last for part in whole - holders.get(n, set())}
     return gaps
 
 

@@ -7,7 +7,7 @@ their authors' configurations.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -134,7 +134,7 @@ def expect_published(layout: Layout, family: str) -> None:
     Raises:
         ModelError: some layers, or rows of a table, are not as many.
     """
-    stated = layout.settings.get("depths")  # in the `config.json` of a converted model
+    depths = layout.settings.get("depths")  # in the `config.json` of a converted model
     for pattern, sizes in DEPTHS[family].items():
         if not layout.has_prefix(pattern.partition("{}")[0]):
             continue  # another kind of tower, or another task's file
@@ -142,30 +142,33 @@ def expect_published(layout: Layout, family: str) -> None:
         count, wanted = len(numbers), sizes.get(width)
         if wanted is None:
             layout.unpublished[pattern] = count
-        depth = layout.settings.get(DEPTH_SETTINGS.get(pattern, ""))
-        if depth is None and isinstance(stated, Mapping):
-            depth = stated.get(pattern)
-        wanted = wanted if depth is None else (int(depth),)
-        if wanted is not None and count not in wanted:
-            whole = min((depth for depth in wanted if depth > count), default=count)
-            absent = sorted((candidates or {*range(whole)}) - numbers)[count - whole :] if count < whole else []
-            lacks = f"it lacks {join_names([_name_part(pattern, number) for number in absent], 3)}: " if absent else ""
-            raise ModelError(
-                f"{layout.source} is incomplete: {lacks}it has {count} of {_name_part(pattern, '*')} at width {width}, "
-                f"and published files have {' or '.join(map(str, wanted))}; a config.json beside it may state another "
-                f'number: {{"model_type": "{family}", "depths": {{"{pattern}": {count}}}}}'
-            )
+        stated = layout.settings.get(DEPTH_SETTINGS.get(pattern, ""))
+        if stated is None and isinstance(depths, Mapping):
+            stated = depths.get(pattern)
+        if stated is not None and not isinstance(stated, int):
+            raise ModelError(f"{layout.source}: the settings state {stated!r} of {pattern}; a number is expected")
+        wanted, evidence = (wanted, "published files have") if stated is None else ((stated,), "the settings state")
+        if wanted is None or count in wanted:
+            continue
+        whole = min((depth for depth in wanted if depth > count), default=count)
+        absent = sorted({*(candidates or range(whole))} - {*numbers})[count - whole :] if count < whole else []
+        lacks = f"it lacks {join_names([_name_part(pattern, number) for number in absent], 3)}: " if absent else ""
+        raise ModelError(
+            f"{layout.source} is incomplete: {lacks}it has {count} of {_name_part(pattern, '*')} at width {width}, and "
+            f"{evidence} {' or '.join(map(str, wanted))}; if it is whole, state the number in a config.json beside it: "
+            f'{{"model_type": "{family}", "depths": {{"{pattern}": {count}}}}}'
+        )
 
 
-def _measure(layout: Layout, pattern: str) -> tuple[set[int], set[int], int]:
+def _measure(layout: Layout, pattern: str) -> tuple[Collection[int], Collection[int], int]:
     """Return the numbers of the pattern's layers or rows, those of all layers if only some have it, and the width."""
     first, layered, part = pattern.partition("{}.")
     if not layered:
         rows, width = layout.shape_of(pattern)
-        return {*range(rows)}, set(), width
+        return range(rows), (), width
     layers = layout.find_layers(first + layered)
     norms = (shape[0] for name, shape in layers[min(layers)].items() if _NORM.search(name)) if layers else ()
-    return {*layout.find_layers(pattern)}, {*layers} if part else set(), min(norms, default=0)
+    return layout.find_layers(pattern), layers if part else (), min(norms, default=0)
 
 
 def _name_part(pattern: str, number: int | str) -> str:

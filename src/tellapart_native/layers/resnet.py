@@ -42,8 +42,8 @@ class _Bottleneck(nn.Module):  # type: ignore[misc, name-defined]
             setattr(self, f"conv{k}", nn.Conv2d(width, out, size, steps, size // 2, bias=False))
             setattr(self, f"bn{k}", _Norm(out, eps))
             width = out
-        short = nn.Sequential(nn.Conv2d(into, width, 1, stride, bias=False), _Norm(width, eps)) if first else None
-        self.downsample, self.width = short, width
+        shortcut = nn.Sequential(nn.Conv2d(into, width, 1, stride, bias=False), _Norm(width, eps)) if first else None
+        self.downsample, self.width = shortcut, width
 
     def forward(self, states: Tensor) -> Tensor:
         inner = self.bn2(self.conv2(self.bn1(self.conv1(states)).relu())).relu()

@@ -99,8 +99,8 @@ class Merging(nn.Module):  # type: ignore[misc, name-defined]
 
     def __init__(self, layout: Layout, prefix: str) -> None:
         super().__init__()
-        out, width = layout.shape_of(f"{prefix}.reduction.weight")
-        self.norm, self.reduction = nn.LayerNorm(width), nn.Linear(width, out, bias=False)
+        width = layout.shape_of(f"{prefix}.reduction.weight")[1]
+        self.norm, self.reduction = nn.LayerNorm(width), nn.Linear(width, width // 2, bias=False)
 
     def forward(self, states: Tensor) -> Tensor:
         """Take float `(batch, side, side, width)` to `(batch, side / 2, side / 2, 2 * width)`."""
