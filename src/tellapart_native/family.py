@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from tellapart.models.fusion.family import Contrast, Halves
 from tellapart.models.huggingface.images import ImageInputs
 from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.checkpoint import describe_misfit
-from tellapart_native.published import expect_published
+from tellapart_native.published import DEPTH_SETTINGS, DEPTHS
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -31,6 +31,9 @@ HEAD_WIDTH = 64
 #: shortcut.
 _OFTEN = re.compile("crossattention|i2t|t2i|relative_attention_bias|downsample")
 _FIRST = ("relative_attention_bias", "downsample")
+
+#: The norm of a layer, or the matrix of one without norms, whose size is the layer's width.
+_NORM = re.compile(r"((norm|LayerNorm|bn)\d?|ln_\d|attention\.out)\.weight$")
 
 #: Bytes; torch's memory begins at a multiple of them.
 _ALIGNMENT = 64
@@ -90,6 +93,47 @@ class Layout:
             raise ModelError(f"{self.source} is incomplete: it lacks {join_names(absent, 3)}")
         return len(layers)
 
+    def expect_published(self, family: str) -> None:
+        """Hold depths and rows against the settings, else the published sizes; note those of a size not published.
+
+        Raises:
+            ModelError: some layers, or rows of a table, are not as many.
+        """
+        depths = self.settings.get("depths")  # in the `config.json` of a converted model
+        for pattern, sizes in DEPTHS[family].items():
+            if not self.has_prefix(pattern.partition("{}")[0]):
+                continue  # another kind of tower, or another task's file
+            numbers, candidates, width = self._measure_parts(pattern)
+            count, wanted = len(numbers), sizes.get(width)
+            if wanted is None:
+                self.unpublished[pattern] = count
+            stated = self.settings.get(DEPTH_SETTINGS.get(pattern, ""))
+            if stated is None and isinstance(depths, Mapping):
+                stated = depths.get(pattern)
+            if stated is not None and not isinstance(stated, int):
+                raise ModelError(f"{self.source}: the settings state {stated!r} of {pattern}; a number is expected")
+            wanted, evidence = (wanted, "published files have") if stated is None else ((stated,), "the settings state")
+            if wanted is None or count in wanted:
+                continue
+            whole = min((depth for depth in wanted if depth > count), default=count)
+            absent = sorted({*(candidates or range(whole))} - {*numbers})[count - whole :] if count < whole else []
+            lacks = f"it lacks {join_names([_name_part(pattern, number) for number in absent], 3)}: " if absent else ""
+            raise ModelError(
+                f"{self.source} is incomplete: {lacks}it has {count} of {_name_part(pattern, '*')} at width {width}, "
+                f"and {evidence} {' or '.join(map(str, wanted))}; if it is whole, state it in a config.json beside it: "
+                f'{{"model_type": "{family}", "depths": {{"{pattern}": {count}}}}}'
+            )
+
+    def _measure_parts(self, pattern: str) -> tuple[Collection[int], Collection[int], int]:
+        """Return the numbers of a pattern's layers or rows, those of all layers if only some have it, and the width."""
+        first, layered, part = pattern.partition("{}.")
+        if not layered:
+            rows, width = self.shape_of(pattern)
+            return range(rows), (), width
+        layers = self.find_layers(first + layered)
+        norms = (shape[0] for name, shape in layers[min(layers)].items() if _NORM.search(name)) if layers else ()
+        return self.find_layers(pattern), layers if part else (), min(norms, default=0)
+
     def has_prefix(self, prefix: str) -> bool:
         """Return whether a tensor's name begins so."""
         return any(name.startswith(prefix) for name in self.shapes)
@@ -111,6 +155,10 @@ class Layout:
             )
         self.heads_found[setting] = heads
         return heads
+
+
+def _name_part(pattern: str, number: int | str) -> str:
+    return f"{pattern.format(number)}*" if "{}" in pattern else f"{pattern}, row {number}"
 
 
 def _find_gaps(layers: Mapping[int, Mapping[str, tuple[int, ...]]]) -> set[tuple[int, str]]:
@@ -233,7 +281,7 @@ class NativeFamily:
         Raises:
             ModelError: a tensor is missing, unknown or of another shape; layers or rows are not as many as published.
         """
-        expect_published(layout, self.name)
+        layout.expect_published(self.name)
         with import_torch().device("meta"):
             module = self.build(layout).eval().requires_grad_(False)
         expected = {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}

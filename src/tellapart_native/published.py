@@ -6,24 +6,13 @@ their authors' configurations.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
-from tellapart.data.scores import join_names
-from tellapart.errors import ModelError
-
-if TYPE_CHECKING:
-    from tellapart_native.family import Layout
-
-__all__ = ["DEPTHS", "DEPTH_SETTINGS", "Depths", "expect_published"]
+__all__ = ["DEPTHS", "DEPTH_SETTINGS", "Depths"]
 
 Depths = Mapping[str, Mapping[int, tuple[int, ...]]]
 """Pattern of layers, or name of a table -> their width -> how many, or how many rows, published files have."""
-
-#: The norm of a layer, or the matrix of one without norms, whose size is the layer's width.
-_NORM = re.compile(r"((norm|LayerNorm|bn)\d?|ln_\d|attention\.out)\.weight$")
 
 
 def _swin(prefix: str) -> Depths:
@@ -126,50 +115,3 @@ DEPTH_SETTINGS: Mapping[str, str] = MappingProxyType(
     }
 )
 """Pattern -> the authors' setting with the depth; used first if the file holds the settings."""
-
-
-def expect_published(layout: Layout, family: str) -> None:
-    """Hold depths and rows against the settings, else the published sizes; note those of a size not published.
-
-    Raises:
-        ModelError: some layers, or rows of a table, are not as many.
-    """
-    depths = layout.settings.get("depths")  # in the `config.json` of a converted model
-    for pattern, sizes in DEPTHS[family].items():
-        if not layout.has_prefix(pattern.partition("{}")[0]):
-            continue  # another kind of tower, or another task's file
-        numbers, candidates, width = _measure(layout, pattern)
-        count, wanted = len(numbers), sizes.get(width)
-        if wanted is None:
-            layout.unpublished[pattern] = count
-        stated = layout.settings.get(DEPTH_SETTINGS.get(pattern, ""))
-        if stated is None and isinstance(depths, Mapping):
-            stated = depths.get(pattern)
-        if stated is not None and not isinstance(stated, int):
-            raise ModelError(f"{layout.source}: the settings state {stated!r} of {pattern}; a number is expected")
-        wanted, evidence = (wanted, "published files have") if stated is None else ((stated,), "the settings state")
-        if wanted is None or count in wanted:
-            continue
-        whole = min((depth for depth in wanted if depth > count), default=count)
-        absent = sorted({*(candidates or range(whole))} - {*numbers})[count - whole :] if count < whole else []
-        lacks = f"it lacks {join_names([_name_part(pattern, number) for number in absent], 3)}: " if absent else ""
-        raise ModelError(
-            f"{layout.source} is incomplete: {lacks}it has {count} of {_name_part(pattern, '*')} at width {width}, and "
-            f"{evidence} {' or '.join(map(str, wanted))}; if it is whole, state the number in a config.json beside it: "
-            f'{{"model_type": "{family}", "depths": {{"{pattern}": {count}}}}}'
-        )
-
-
-def _measure(layout: Layout, pattern: str) -> tuple[Collection[int], Collection[int], int]:
-    """Return the numbers of the pattern's layers or rows, those of all layers if only some have it, and the width."""
-    first, layered, part = pattern.partition("{}.")
-    if not layered:
-        rows, width = layout.shape_of(pattern)
-        return range(rows), (), width
-    layers = layout.find_layers(first + layered)
-    norms = (shape[0] for name, shape in layers[min(layers)].items() if _NORM.search(name)) if layers else ()
-    return layout.find_layers(pattern), layers if part else (), min(norms, default=0)
-
-
-def _name_part(pattern: str, number: int | str) -> str:
-    return f"{pattern.format(number)}*" if "{}" in pattern else f"{pattern}, row {number}"

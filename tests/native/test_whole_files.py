@@ -15,7 +15,6 @@ from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
 from tellapart_native.family import Layout
 from tellapart_native.prefix import find_family
-from tellapart_native.published import expect_published
 
 PARTS = {f"encoder.layers.{k}.{part}": (8,) for k in range(4) for part in ("fc1.bias", "c_attn", "attn_ln.weight")}
 
@@ -44,10 +43,10 @@ def test_upper_layers_may_read_the_image_and_none_below_the_last_of_them_may_not
 
 def test_the_files_own_setting_counts_before_the_published_size() -> None:
     keys = {f"encoder.layers.{k}.self_attn_layer_norm.weight": (768,) for k in range(3)}
-    expect_published(Layout("x", keys, {"encoder_layers": 3}), "ofa")
+    Layout("x", keys, {"encoder_layers": 3}).expect_published("ofa")
     for settings in ({}, {"encoder_layers": 4}):
         with pytest.raises(ModelError, match="3 of encoder"):
-            expect_published(Layout("x", keys, settings), "ofa")
+            Layout("x", keys, settings).expect_published("ofa")
 
 
 @needs_golden
