@@ -10,6 +10,7 @@ from tellapart.annotate.survey import Ask, Earlier, Study, Survey, SurveyAnswer,
 from tellapart.annotate.units import shape_error, single_images
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
+from tellapart.data.video import as_picture
 from tellapart.errors import DataError, quote
 from tellapart.metrics.vqa import clean_punctuation, clean_words
 
@@ -194,7 +195,7 @@ def _expression_units(pairs: PairSet, earlier: Earlier | None) -> list[SurveyUni
         if answer.skipped or answer.problems or answer.values["several"] == "no":
             continue
         unit = earlier.study.unit_of[answer.unit]
-        height, width = pairs.pixels(unit.images[0]).shape[:2]
+        height, width = as_picture(pairs.pixels(unit.images[0])).shape[:2]
         x, y, wide, high = box = answer.values["box"]
         if min(x, y) < 0 or x + wide > width + 1 or y + high > height + 1:
             raise DataError(f"survey expression: box {box} of task {answer.task} leaves its image ({width}x{height})")

@@ -23,6 +23,7 @@ from tellapart.models.memory.given import as_model
 from tellapart.models.memory.held import HeldModel, Parts, hold_module, unwrap
 from tellapart.models.memory.mistakes import is_module
 from tellapart.models.protocols import DualEncoder, Model
+from tellapart.models.scoring.frames import encode_slots, prepare_slot
 from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.backend import import_torch
@@ -298,11 +299,11 @@ class PairProbe:
         names = list(dict.fromkeys(chain.from_iterable(item.images for item in self.pairs.items)))
         texts = list(dict.fromkeys(chain.from_iterable(item.texts for item in self.pairs.items)))
         if self._images is None:
-            prepare: Callable[[Any], Any] = getattr(model, "prepare_image", lambda pixels: pixels)
+            prepare = prepare_slot(getattr(model, "prepare_image", None))
             self._images = [prepare(self.pairs.pixels(name)) for name in names]
         of_image = {name: row for row, name in enumerate(names)}
         of_text = {text: row for row, text in enumerate(texts)}
-        images = np.concatenate([model.encode_images(part) for part in self._cut_batches(self._images)])
+        images = np.concatenate([encode_slots(model.encode_images, part) for part in self._cut_batches(self._images)])
         vectors = np.concatenate([model.encode_texts(part) for part in self._cut_batches(texts)])
         return np.stack(
             [

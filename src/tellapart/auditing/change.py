@@ -31,7 +31,7 @@ class Change(BaseModel):
     """The difference between an item's first picture and the one that differs most from it.
 
     Attributes:
-        share: of the pixels that changed; None if the pictures have different sizes.
+        share: of the pixels that changed, of videos in all frames; None if the pictures have different sizes.
         box: the smallest box around them, `(left, top, right, bottom)` as shares of width and height.
         box_share: the box's share of the picture.
         mean_absolute: over all pixels and channels, in levels of 255.
@@ -51,7 +51,7 @@ def change_of(pictures: Sequence[NDArray[np.uint8]]) -> Change:
     """Compare an item's first picture with each other one, and return the largest change.
 
     Args:
-        pictures: two or more, uint8 `(height, width, 3)`.
+        pictures: two or more, uint8 `(height, width, 3)`, or videos `(frames, height, width, 3)`, frame by frame.
 
     >>> a, b = np.zeros((2, 10, 10, 3), np.uint8)
     >>> b[2:4, 5:10] = 255
@@ -66,15 +66,15 @@ def change_of(pictures: Sequence[NDArray[np.uint8]]) -> Change:
 
 def _compare_pictures(one: NDArray[np.uint8], other: NDArray[np.uint8]) -> Change:
     difference = np.abs(one.astype(np.int16) - other)
-    changed = difference.max(axis=2) > LEVEL
+    changed = (difference.max(axis=-1) > LEVEL).reshape(-1, *one.shape[-3:-1])  # (frames, height, width)
     mean_absolute = float(difference.mean())
     if not changed.any():
         return Change(share=0.0, mean_absolute=mean_absolute)
-    height, width = changed.shape
-    rows, columns = np.flatnonzero(changed.any(axis=1)), np.flatnonzero(changed.any(axis=0))
+    _, height, width = changed.shape
+    rows, columns = np.flatnonzero(changed.any(axis=(0, 2))), np.flatnonzero(changed.any(axis=(0, 1)))
     left, right = int(columns[0]) / width, (int(columns[-1]) + 1) / width
     top, bottom = int(rows[0]) / height, (int(rows[-1]) + 1) / height
-    y, x = np.nonzero(changed)
+    _, y, x = np.nonzero(changed)
     return Change(
         share=float(changed.mean()),
         box=(left, top, right, bottom),

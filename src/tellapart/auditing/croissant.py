@@ -50,6 +50,12 @@ _MEDIA = {
     ".jpeg": "image/jpeg",
     ".webp": "image/webp",
     ".npy": "application/x-npy",
+    ".mp4": "video/mp4",
+    ".m4v": "video/mp4",
+    ".mov": "video/quicktime",
+    ".webm": "video/webm",
+    ".mkv": "video/matroska",
+    ".avi": "video/vnd.avi",
 }
 
 # The context that the specification's appendix 1 asks for, term by term.

@@ -12,6 +12,7 @@ from tellapart.data.images import pixel_hash
 from tellapart.data.pairset import PairSet
 from tellapart.data.perceptual import ImageHashes, gather_hashes, perceptual_hash, thumbnail
 from tellapart.data.progress import Progress
+from tellapart.data.video import as_picture
 
 __all__ = ["ImageScan", "scan_images"]
 
@@ -23,7 +24,7 @@ class ImageScan:
     Attributes:
         references: distinct references, in the order in which items name them.
         pixels: reference -> hash of the decoded pixels.
-        hashes: perceptual hash and thumbnail of each reference.
+        hashes: perceptual hash and thumbnail of each reference; of a video as `as_picture` shows it.
         changes: of each item; empty if items have one picture.
     """
 
@@ -59,7 +60,8 @@ def scan_images(pairs: PairSet, *, changes: bool = True, progress: Progress | No
         for name, picture in decoded.items():
             if name not in pixels:
                 pixels[name] = pixel_hash(picture)
-                hashes.append((perceptual_hash(picture), thumbnail(picture)))
+                look = as_picture(picture)
+                hashes.append((perceptual_hash(look), thumbnail(look)))
         if compare:
             item_changes.append(change_of([decoded[name] for name in item.images]))
         if progress:

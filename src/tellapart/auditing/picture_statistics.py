@@ -43,16 +43,16 @@ def file_statistics(data: bytes, pixels: NDArray[np.uint8]) -> NDArray[np.float6
     try:
         with Image.open(io.BytesIO(data)) as picture:
             kind, tables = picture.format, getattr(picture, "quantization", None) or {}
-    except UnidentifiedImageError:  # a frame of numpy
+    except UnidentifiedImageError:  # a frame of numpy, or a video
         kind, tables = None, {}
     quantisation = float(np.mean([np.mean(table) for table in tables.values()])) if tables else 0.0
-    height, width = pixels.shape[:2]
+    height, width = pixels.shape[-3:-1]
     sizes = [math.log(width), math.log(height), math.log(len(data) / (width * height))]
     return np.array([*sizes, quantisation, *(kind == each for each in _FORMATS)], np.float64)
 
 
 def pixel_statistics(pixels: NDArray[np.uint8]) -> NDArray[np.float64]:
-    """Return `PIXEL_STATISTICS` of an RGB picture, uint8 `(height, width, 3)`: float64 `(9,)`.
+    """Return `PIXEL_STATISTICS` of an RGB picture, uint8 `(height, width, 3)`: float64 `(9,)`; of a video, their means.
 
     - sharpness, noise: logarithm of the mean squared response to the 3x3 Laplacian, and of the median one to its
       diagonal mask; compression and blur lower both, generators' decoders leave other traces.
@@ -67,6 +67,8 @@ def pixel_statistics(pixels: NDArray[np.uint8]) -> NDArray[np.float64]:
     >>> statistics["brightness"], statistics["clipped pixels"], statistics["JPEG blocks"]
     (np.float64(255.0), np.float64(1.0), np.float64(0.0))
     """
+    if pixels.ndim == 4:
+        return np.array([pixel_statistics(frame) for frame in pixels]).mean(axis=0)
     grey = pixels.mean(axis=2, dtype=np.float64)
     saturation = (pixels.max(axis=2).astype(np.int16) - pixels.min(axis=2)).mean()
     clipped = ((pixels == 0) | (pixels == 255)).mean()

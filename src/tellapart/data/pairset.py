@@ -217,7 +217,7 @@ class PairSet:
 
     def content_key(self, reference: str, data: bytes) -> str:
         """Return the SHA-256 of all that decides an image's pixels: its file's bytes, and of a video the frames."""
-        sampling = f"\0{self.frames} frames".encode() if is_video(reference) else b""
+        sampling = f"\0{self.frames} frames by time".encode() if is_video(reference) else b""
         return hashlib.sha256(data + sampling).hexdigest()
 
     def fingerprint(self, hash_of: Callable[[str], str] | None = None) -> str:

@@ -28,6 +28,13 @@ _SHOWN = 4
 #: Seconds that a film's stated length may be longer than its frames and sound.
 _ROUNDED = 0.5
 
+#: Parts of a frame by which times may leave a constant rate: containers round them, Matroska to a millisecond. One
+#: frame that is missing moves some frame by half a frame or more.
+_UNEVEN = 0.25
+
+#: Seconds that a time of a frame may be late, as `builders.video.frames` allows.
+_LATE = 0.0005
+
 
 def is_video(reference: str) -> bool:
     """Return whether a reference names a video, by its suffix.
@@ -58,8 +65,9 @@ def decode_slot(data: bytes, reference: str, frames: int = DEFAULT_FRAMES) -> ND
 def sample_frames(data: bytes, where: str, count: int) -> NDArray[np.uint8]:
     """Return frames of a video, evenly spread from its first to its last: RGB, uint8 `(count, height, width, 3)`.
 
-    They are frames `round(k (n - 1) / (count - 1))` of its `n`, in the order in which they are shown, upright; of one
-    alone, the middle. A video of fewer frames repeats some.
+    They are those on the screen at evenly spread times from the first frame's to the last's, in the order in which they
+    are shown, upright; of one alone, at the middle. At a constant frame rate, or without times, they are frames
+    `round(k (n - 1) / (count - 1))` of its `n`. A video of fewer frames repeats some.
 
     Args:
         data: the file's bytes.
@@ -87,11 +95,10 @@ def sample_frames(data: bytes, where: str, count: int) -> NDArray[np.uint8]:
         raise DataError(f"{where}: a video is read as 1 frame or more; got {count}")
     av = require("av", extra="video")
     try:
-        total = sum(1 for _ in _decoded_frames(av, data, where))
-        if total == 0:
+        times = [frame.time for frame in _decoded_frames(av, data, where)]
+        if not times:
             raise DataError(f"{where}: holds no frame")
-        spread = np.linspace(0, total - 1, count) if count > 1 else np.array([(total - 1) / 2])
-        numbers = np.floor(spread + 0.5).astype(int).tolist()
+        numbers = _spread_evenly(np.array(times, np.float64), count)
         wanted = set(numbers)
         pictures = {k: upright(frame) for k, frame in enumerate(_decoded_frames(av, data, where)) if k in wanted}
     except av.FFmpegError as error:
@@ -99,6 +106,20 @@ def sample_frames(data: bytes, where: str, count: int) -> NDArray[np.uint8]:
     if len({picture.shape for picture in pictures.values()}) > 1:
         raise DataError(f"{where}: its frames differ in size; convert it to one size")
     return np.stack([pictures[number] for number in numbers])
+
+
+def _spread_evenly(times: NDArray[np.float64], count: int) -> list[int]:
+    """Return the numbers of the frames that `sample_frames` takes; a frame without a time has NaN.
+
+    >>> _spread_evenly(np.array([0.0, 0.04, 0.08, 0.12, 0.16]), 3), _spread_evenly(np.array([0, 0.04, 0.08, 2, 4]), 3)
+    ([0, 2, 4], [0, 3, 4])
+    """
+    even, step = np.linspace(times[0], times[-1], len(times), retstep=True)
+    timed = (np.diff(times) > 0).all() and (np.abs(times - even) > _UNEVEN * step).any()
+    start, end = (times[0], times[-1]) if timed else (0.0, len(times) - 1.0)
+    spread = np.linspace(start, end, count) if count > 1 else np.array([(start + end) / 2])
+    numbers = np.searchsorted(times, spread + _LATE, "right") - 1 if timed else np.floor(spread + 0.5)
+    return [int(number) for number in numbers]
 
 
 def as_picture(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -121,12 +142,23 @@ def _decoded_frames(av: ModuleType, data: bytes, where: str) -> Any:
         if stream.width * stream.height > MAX_PIXELS:
             raise DataError(f"{where}: refused, its frames have {stream.width} by {stream.height} pixels")
         stream.codec_context.thread_count = 1  # several files are read at once
-        yield from _whole_frames(container, stream, where)
+        empty = _count_empty(data, stream.index) if "avi" in container.format.name else 0
+        yield from _whole_frames(container, stream, where, empty)
 
 
-def _whole_frames(container: Any, stream: Any, where: str) -> Iterator[Any]:
+def _count_empty(data: bytes, stream: int) -> int:
+    """Count the chunks without a byte that an AVI file's index lists: there the frame before stays on the screen."""
+    at = data.rfind(b"idx1")
+    if at < 0:
+        return 0
+    size = min(int.from_bytes(data[at + 4 : at + 8], "little"), len(data) - at - 8)
+    entries = np.frombuffer(data[at + 8 : at + 8 + max(size, 0) // 16 * 16], "S3, u1, <u4, <u4, <u4")
+    return int(((entries["f0"] == b"%02dd" % stream) & (entries["f4"] == 0)).sum())
+
+
+def _whole_frames(container: Any, stream: Any, where: str, empty: int) -> Iterator[Any]:
     """Yield a film's frames; FFmpeg itself conceals frames that are damaged, and stops at an early end."""
-    packets, end = 0, 0.0
+    packets, end = empty, 0.0
     for packet in container.demux():
         own = packet.stream is stream
         packets += own and packet.size > 0
@@ -136,7 +168,8 @@ def _whole_frames(container: Any, stream: Any, where: str) -> Iterator[Any]:
             if frame.is_corrupt or packet.is_corrupt:
                 raise DataError(f"{where}: its frame at {frame.time or 0:.3f} s is damaged; get the video again")
             yield frame
-    # MP4 lists its frames, without those that an edit leaves out; AVI counts them; Matroska has a length, rounded.
+    # MP4 lists its frames, without those that an edit leaves out; AVI counts them and empty chunks; Matroska has a
+    # length, rounded.
     listed = getattr(stream, "index_entries", ()) if "mp4" in container.format.name else range(stream.frames)
     stated = container.duration / 1e6 + (container.start_time or 0) / 1e6 if container.duration else 0.0
     matroska = "matroska" in container.format.name

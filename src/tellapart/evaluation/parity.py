@@ -22,6 +22,7 @@ from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.errors import RunError
 from tellapart.models.protocols import DualEncoder, Model, Pixels, Transparent
+from tellapart.models.scoring.frames import list_frames
 from tellapart.models.scoring.score import Scored, score
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.stats.paired import paired_difference
@@ -138,7 +139,7 @@ def compare_doors(
         raise RunError(f"{a.name} puts out a {a.kind} and {b.name} a {b.kind}: two doors to one model give one kind")
     texts = _spread(list(dict.fromkeys(text for item in pairs.items for text in item.texts)), _TEXTS)
     references = _spread(list(dict.fromkeys(image for item in pairs.items for image in item.images)), _IMAGES)
-    images = [pairs.pixels(reference) for reference in references]
+    images = [frame for reference in references for frame in list_frames(pairs.pixels(reference))]
     steps = []
     hidden = [model.name for model in (a, b) if not isinstance(model, Transparent)]
     if isinstance(a, Transparent) and isinstance(b, Transparent):

@@ -27,6 +27,7 @@ from tellapart.data.images import pixel_hash
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
+from tellapart.data.video import is_video
 from tellapart.errors import DataError, ExitError, ModelError, RunError
 from tellapart.evaluation.evaluate import chosen
 from tellapart.evaluation.run import distinct_names, expect_distinct
@@ -330,6 +331,8 @@ def _pick_pairs(pairset: PairSet, count: int, reads_images: bool) -> list[tuple[
     pairs = [list(true.items())[position] for position in chosen(len(true), str(count))]
     if not reads_images:
         return pairs
+    if films := [image for image, _ in pairs if is_video(image)]:
+        raise DataError(f"{pairset.name}: {films[0]!r} is a video, and pictures alone are timed; name a set of those")
     different = {pixel_hash(pairset.pixels(image)): (image, text) for image, text in pairs}
     if len(different) < 2:
         raise DataError(

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
+import tellapart as ta
 from facts import raises
 from tellapart.api.evaluate import evaluate as run
 from tellapart.benchmarks.find import find_benchmark
@@ -17,9 +19,13 @@ from tellapart.data.pairset import PairSet
 from tellapart.data.video import sample_frames
 from tellapart.errors import DataError
 from tellapart.evaluation.evaluate import evaluate, prepare
+from tellapart.evaluation.timing import TimingSettings, time_model
+from tellapart.models.find import find_model
 from tellapart.models.protocols import Pixels
 from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.training.data.leaks import find_leaks
+from tellapart.training.data.rows import TrainingRow, TrainingRows
 
 av = pytest.importorskip("av", reason="needs the video extra: av")
 
@@ -193,3 +199,26 @@ def test_a_question_about_a_film_is_asked_of_its_frames(folder: Path, tmp_path: 
     assert result.metrics["g_acc"].value == 1
     assert "each video is read as 3 frames, evenly spread" in result.notes
     assert three.fingerprint != four.fingerprint
+
+
+def test_two_doors_are_compared_on_frames_and_a_probe_measures_as_a_run_does(folder: Path) -> None:
+    pytest.importorskip("torch", reason="a probe needs torch, of the extra 'models'")
+    doors = ta.parity("demo-encoder", "demo-encoder", f"folder:{folder}")
+    assert {step.step: (step.compared, step.differ) for step in doors.steps}["pixels"] == (4 * 8, 0)
+    model = find_model("demo-encoder")
+    measured = run(model, f"folder:{folder}")
+    scores = [f"{side}_score" for side in ("text", "image", "group")]
+    assert ta.PairProbe(f"folder:{folder}").record(model, 0) == {f"pairs/{s}": measured.value(s) for s in scores}
+
+
+def test_the_cost_of_a_film_is_not_measured(folder: Path) -> None:
+    with raises(DataError, "folder:", "0up.mp4", "pictures"):
+        time_model("demo-encoder", TimingSettings(benchmark=f"folder:{folder}", batch_size=2))
+
+
+def test_a_training_picture_that_is_a_frame_of_a_benchmarks_film_is_named(folder: Path, tmp_path: Path) -> None:
+    for name, pixels in (("frame", read_pair_set(folder).pixels("1down.mp4")[3]), ("other", np.eye(64) * 255)):
+        Image.fromarray(pixels.astype(np.uint8)).convert("RGB").save(tmp_path / f"{name}.png")
+    rows = TrainingRows(tuple(TrainingRow(tmp_path / f"{name}.png", "a caption") for name in ("other", "frame")))
+    (leak,) = find_leaks(rows, [f"folder:{folder}"])
+    assert (leak.same, leak.images) == (("frame.png",), 4)

@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
-from tellapart.data.images import decode, pixel_hash
+from tellapart.data.images import pixel_hash
 from tellapart.data.perceptual import ImageHashes, gather_hashes, near_duplicates, perceptual_hash, thumbnail
 from tellapart.data.progress import Progress
 from tellapart.data.strict_json import read_whole
+from tellapart.data.video import decode_slot
 from tellapart.errors import DataError
+from tellapart.models.scoring.frames import list_frames
 from tellapart.tasks.registry import find_task
 from tellapart.training.data.rows import TrainingRows
 
@@ -151,21 +153,21 @@ def refuse_leaks(leaks: Sequence[Leak]) -> None:
 def _hash_images(
     names: Sequence[str], read: Callable[[str], bytes], stage: str, progress: Progress | None, threads: int = 4
 ) -> PictureHashes:
-    def hash_one(name: str) -> tuple[str, int, NDArray[np.uint8]]:
+    def hash_frames(name: str) -> list[tuple[str, str, int, NDArray[np.uint8]]]:
         try:
-            pixels = decode(read(name), name)
+            pixels = decode_slot(read(name), name)
         except OSError as error:
             raise DataError(f"{name}: cannot be read ({error.strerror})") from error
-        return pixel_hash(pixels), perceptual_hash(pixels), thumbnail(pixels)
+        return [(name, pixel_hash(frame), perceptual_hash(frame), thumbnail(frame)) for frame in list_frames(pixels)]
 
     hashes = []
     with ThreadPoolExecutor(threads) as pool:
-        for done, hashed in enumerate(pool.map(hash_one, names), start=1):
-            hashes.append(hashed)
+        for done, hashed in enumerate(pool.map(hash_frames, names), start=1):
+            hashes += hashed
             if progress is not None:
                 progress(stage, done, len(names))
-    looks = gather_hashes([(value, small) for _, value, small in hashes])
-    return PictureHashes(tuple(names), tuple(value for value, _, _ in hashes), looks)
+    looks = gather_hashes([(value, small) for *_, value, small in hashes])
+    return PictureHashes(tuple(name for name, *_ in hashes), tuple(value for _, value, *_ in hashes), looks)
 
 
 def _hit_names(hashed: PictureHashes, hit: NDArray[np.bool_]) -> tuple[str, ...]:
