@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from facts import raises
+from tellapart.board.submissions.accounts import COOKIE
 from tellapart.board.submissions.database import Database
 from tellapart.board.submissions.refused import RefusedError
 from tellapart.errors import StoreError
@@ -72,6 +73,33 @@ def test_revoking_a_token_ends_what_is_signed_in_with_it(made: Any) -> None:
     assert made.client.post(f"/admin/tokens/{id_}/revoke", headers=made.of("root")).json() == {"revoked": id_}
     assert made.service.accounts.of_session(cookie) is None
     assert made.client.post(f"/admin/tokens/{id_}/revoke", headers=made.of("root")).status_code == 404
+
+
+@pytest.mark.parametrize("door", ["token", "form"])
+@pytest.mark.parametrize("end", ["revoked", "expired"])
+def test_a_file_whose_token_ends_while_it_comes_is_not_taken(made: Any, door: str, end: str) -> None:
+    data, where = made.npz(made.right()), "/hidden/clocks/submissions?model=m&file=s.npz"
+    headers = made.of("ann")
+    if door == "form":
+        cookie = made.service.accounts.sign_in(made.tokens["ann"], hours=1)
+        headers = {"Cookie": f"{COOKIE}={cookie}", "Content-Type": "multipart/form-data; boundary=b"}
+        key = made.service.accounts.form_key(cookie).encode()
+        parts = [b'--b\r\nContent-Disposition: form-data; name="key"\r\n\r\n', key, b"\r\n--b\r\n"]
+        parts += [b'Content-Disposition: form-data; name="file"; filename="s.npz"\r\n\r\n', data, b"\r\n--b--\r\n"]
+        data = b"".join(parts)
+
+    def pieces() -> Iterator[bytes]:
+        yield data[:200]
+        if end == "revoked":
+            made.service.accounts.revoke(made.tokens["ann"].split("_")[1], by="root")
+        else:
+            made.clock.now += 365 * 86_400
+        yield data[200:]
+
+    answer = made.client.post(where, content=pieces(), headers=headers)
+    assert (answer.status_code, "nothing was counted" in answer.text) == (401, True)
+    assert made.service.database.all("SELECT * FROM submission") == []
+    assert list(made.queue.folder.iterdir()) == []
 
 
 ALLOWED = [

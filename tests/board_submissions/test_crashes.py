@@ -24,7 +24,8 @@ from tellapart.board.submissions.receiving import write_upload
 
 queue_limits.REFUSED_A_DAY = 1000  # files that wait are of these
 board = Submissions(read_hidden(Path(sys.argv[1])))
-data, account = Path(sys.argv[2]).read_bytes(), Account("ann", "submitter", "t")
+data = Path(sys.argv[2]).read_bytes()
+account = Account("ann", "submitter", board.accounts.issue("ann", days=1, by="test")[0])
 STEPS = {"open", "os.mkdir", "os.rename", "sqlite3.connect", "subprocess.Popen", "shutil.rmtree", "os.remove"}
 
 def take():

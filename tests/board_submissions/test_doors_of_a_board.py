@@ -20,7 +20,6 @@ from tellapart.board.records import read_in
 from tellapart.board.settings import BoardSettings, read_settings
 from tellapart.board.store import Store
 from tellapart.board.submissions import worker
-from tellapart.board.submissions.accounts import Account
 from tellapart.board.submissions.forms import pack
 from tellapart.board.submissions.queue import Upload
 from tellapart.board.submissions.receiving import check_model_name
@@ -186,12 +185,13 @@ def test_a_failed_file_that_was_sent_again_is_not_counted_twice(board: MakeBoard
 def test_files_taken_at_one_moment_and_measured_by_servers_that_die_use_the_days_places_once(board: MakeBoard) -> None:
     made = board(4, limits={"daily": 2, "total": 3})
     files = [made.npz(made.right() + k) for k in range(6)]
+    account = made.service.accounts.of_token(made.tokens["ann"])
 
     def take(k: int) -> str:
         path = made.queue.folder / f"{k}.part"
         path.write_bytes(files[k])
         upload = Upload(path, len(files[k]), f"{k:064x}")
-        return str(made.queue.take(Account("ann", "submitter", "t"), "clocks", "m", "s.npz", upload).id)
+        return str(made.queue.take(account, "clocks", "m", "s.npz", upload).id)
 
     with ThreadPoolExecutor(6) as pool:
         ids = list(pool.map(take, range(6)))

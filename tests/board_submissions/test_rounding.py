@@ -1,11 +1,14 @@
-"""Rounding: the bound on leaked bits, and the attack that finds one label, carried out."""
+"""Rounding: the bound on leaked bits, and the attacks that find labels, carried out."""
 
 from __future__ import annotations
 
+import json
 import math
+from itertools import accumulate, islice
 
 import numpy as np
 import pytest
+from bench.label_attack import RECORD, HiddenLabels, attack, search
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +17,7 @@ from tellapart.board.submissions.rounding import (
     first_step,
     label_bits,
     leaked_bits,
+    rise_chances,
     round_to,
     submissions_for_all_labels,
     submissions_for_one_label,
@@ -24,65 +28,50 @@ from tellapart.metrics.pairs import group_score
 STEPS = st.sampled_from([0.1, 0.05, 0.02, 0.01, 0.005, 0.001])
 
 
-class Server:
-    """Measures files of 2x2 items whose texts are swapped or not, and tells the rounded group score."""
-
-    def __init__(self, items: int, step: float, seed: int) -> None:
-        self.swapped = np.random.default_rng(seed).integers(0, 2, items).astype(bool)
-        self.step, self.asked = step, 0
-
-    def score(self, guesses: np.ndarray) -> float:  # type: ignore[type-arg]
-        """Guesses: 1 as published, -1 swapped, 0 all tied."""
-        self.asked += 1
-        sent = guesses[:, None, None] * np.eye(2)
-        restored = np.where(self.swapped[:, None, None], sent[:, :, ::-1], sent)
-        return round_to(float(np.mean(group_score(restored.astype(np.float32)))), self.step)
+def test_a_file_is_measured_in_the_attack_as_a_board_measures_it() -> None:
+    hidden = HiddenLabels(40, 0.05, np.random.default_rng(0))
+    for guesses in np.random.default_rng(1).integers(-1, 2, (20, 40), np.int8):
+        scores = guesses[:, None, None] * np.eye(2)
+        restored = np.where((hidden.labels < 0)[:, None, None], scores[:, :, ::-1], scores)
+        share = float(np.mean(group_score(restored.astype(np.float32))))
+        assert hidden.measure(guesses) == round_to(share, hidden.step)
 
 
-def attack(server: Server, items: int, step: float) -> tuple[int, bool] | None:
-    """Find one item's label as `submissions_for_one_label` describes; None if the first file reveals nothing."""
-
-    def tried(count: int) -> float:
-        return server.score(np.where(np.arange(items) < count, 1, 0))
-
-    needed = first_step(items, step)
-    if needed == 1:
-        return 0, tried(1) > 0
-    low, high = 0, min(items, 4 * needed)
-    if not tried(high):
-        return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if tried(middle) else (middle, high)
-    return high - 1, True
+@pytest.mark.parametrize(("items", "step"), [(4000, 0.01), (4000, 0.001), (600, 0.05), (150, 0.02), (40, 0.01)])
+def test_the_first_label_takes_as_many_files_on_average_as_is_said(items: int, step: float) -> None:
+    told = submissions_for_one_label(items, step)
+    assert attack(items, step, 30, 300)["first_label_after"] == pytest.approx(told, abs=0.3)
 
 
-@pytest.mark.parametrize(("items", "step"), [(4000, 0.01), (4000, 0.001), (600, 0.05), (40, 0.01)])
-def test_one_label_takes_as_many_submissions_as_is_said(items: int, step: float) -> None:
-    found, most = 0, 0
-    for seed in range(20):
-        server = Server(items, step, seed)
-        learnt = attack(server, items, step)
-        most = max(most, server.asked)
-        if learnt is not None:
-            found += 1
-            item, as_published = learnt
-            assert server.swapped[item] != as_published
-    assert found >= 15
-    assert most == submissions_for_one_label(items, step)
+def test_no_search_among_places_takes_fewer_files() -> None:
+    """The best of all trees, by dynamic programming over every first and last place."""
+    totals = [0.0, *accumulate(rise_chances(4000, 0.01))]
+    places = len(totals) - 1
+    best = np.zeros((places + 1, places + 1))
+    for width in range(2, places + 1):
+        for start in range(places - width + 1):
+            end = start + width
+            parts = best[start, start + 1 : end] + best[start + 1 : end, end]
+            best[start, end] = totals[end] - totals[start] + parts.min()
+    assert best[0, places] <= submissions_for_one_label(4000, 0.01) < best[0, places] + 0.01
 
 
-def test_after_the_first_label_each_submission_tells_one_more() -> None:
-    items, step = 1000, 0.01
-    server = Server(items, step, 3)
-    learnt = attack(server, items, step)
-    assert learnt is not None
-    guesses = np.where(np.arange(items) < learnt[0], 1, 0)  # one right item short of the step
-    for item in range(900, 920):
-        one = guesses.copy()
-        one[item] = 1
-        assert (server.score(one) > 0) == (not server.swapped[item])
-    assert server.asked <= submissions_for_one_label(items, step) + 20
+def test_after_the_first_label_each_file_tells_one_more() -> None:
+    counts = list(islice(search(HiddenLabels(1000, 0.01, np.random.default_rng(3))), 30))
+    first = counts.index(1)
+    assert counts[first:] == [*range(1, 31 - first)]
+
+
+def test_where_a_step_is_a_few_items_sums_tell_more_than_a_label_a_file() -> None:
+    assert attack(150, 0.02, 10, 5, places=13)["labels"] > 10 > attack(150, 0.02, 10, 100)["labels"]
+
+
+def test_the_record_of_the_attack_says_what_the_pages_say() -> None:
+    record = json.loads(RECORD.read_text())
+    for (items, step), found in zip([(4000, 0.01), (150, 0.02)], record.values(), strict=True):
+        assert found["search"]["first_label_after"] == pytest.approx(submissions_for_one_label(items, step), abs=0.1)
+        for kind in found.values():
+            assert kind["labels"] <= leaked_bits(kind["files"], step)
 
 
 class Statements:

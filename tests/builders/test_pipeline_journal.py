@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from facts import raises
+from facts import check_facts, raises
 from tellapart.builders.builder import Failed, Made, Rejected
 from tellapart.builders.executor import Lost, ProcessExecutor
 from tellapart.builders.journal import Journal
@@ -83,6 +83,32 @@ def test_a_full_disk_is_an_error_and_what_was_committed_stays(tmp_path: Path) ->
             journal.record("b", made("b", "b.png", b"0" * 100_000))
     with Journal(tmp_path / "journal", "1") as journal:
         assert journal.decided_ids() == {"a"}
+
+
+FULL = """
+import resource, sys
+from pathlib import Path
+from tellapart.builders.journal import Journal
+from tellapart.errors import RunError
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+try:
+    Journal(Path(sys.argv[1]), "1").drop_damaged()
+except RunError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_journal_that_the_disk_does_not_take_is_not_said_to_be_none_or_damaged(begun: bool, tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    if begun:
+        with Journal(path, "1") as journal:
+            journal.record("a", Rejected("step", "reason" * 2000))
+        with contextlib.closing(sqlite3.connect(path)) as file:
+            file.execute("UPDATE outcome SET told = 'changed' || told")
+            file.commit()
+    done = subprocess.run([sys.executable, "-c", FULL, str(path)], capture_output=True, text=True, check=True)
+    check_facts(done.stdout, str(path), "cannot be written", "kept", "room")
 
 
 DIES = """

@@ -3,6 +3,7 @@ one."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -71,3 +72,14 @@ def test_a_folder_that_holds_something_is_refused_and_one_that_failed_is_gone(tm
         (draft / "a.txt").touch()
         raise OSError(28, "the disk is full")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "set"]
+
+
+def test_files_that_cannot_be_copied_are_one_reason_and_no_list(tmp_path: Path) -> None:
+    (tmp_path / "from").mkdir()
+    for name in "ab":
+        (tmp_path / "from" / name).symlink_to("nowhere")
+    facts = (str(tmp_path / "to"), "cannot be written", "No such file")
+    with raises(DataError, *facts) as caught, atomic_folder(tmp_path / "to") as draft:
+        shutil.copytree(tmp_path / "from", draft, dirs_exist_ok=True)
+    assert "[(" not in str(caught.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["from"]

@@ -17,6 +17,7 @@ import numpy as np
 from tellapart.api.arguments import PathGiven, as_path
 from tellapart.api.frame import Frame, html_of, text_of
 from tellapart.catalog import nearest
+from tellapart.data.atomic import atomic_folder
 from tellapart.errors import RunError, TellapartError, UnknownNameError, plain, quote
 from tellapart.evaluation.systems import System, gather
 from tellapart.evaluation.verified import read_result
@@ -216,12 +217,14 @@ class Run:
         """Copy the run to a new folder, and return it there.
 
         Raises:
+            DataError: it cannot be written.
             RunError: there is such a folder.
         """
         to = as_path(folder, "folder")
         if to.exists():
             raise RunError(f"{to} is there already; name a new folder")
-        shutil.copytree(self.folder, to, ignore=shutil.ignore_patterns(".lock"))
+        with atomic_folder(to) as draft:
+            shutil.copytree(self.folder, draft, ignore=shutil.ignore_patterns(".lock"), dirs_exist_ok=True)
         return Run(to)
 
     def picture(self, benchmark: str, reference: str) -> bytes:

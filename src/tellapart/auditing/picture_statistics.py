@@ -68,7 +68,7 @@ def pixel_statistics(pixels: NDArray[np.uint8]) -> NDArray[np.float64]:
     (np.float64(255.0), np.float64(1.0), np.float64(0.0))
     """
     if pixels.ndim == 4:
-        return np.array([pixel_statistics(frame) for frame in pixels]).mean(axis=0)
+        return np.asarray(np.mean([pixel_statistics(frame) for frame in pixels], axis=0))
     grey = pixels.mean(axis=2, dtype=np.float64)
     saturation = (pixels.max(axis=2).astype(np.int16) - pixels.min(axis=2)).mean()
     clipped = ((pixels == 0) | (pixels == 255)).mean()

@@ -32,6 +32,9 @@ WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS image (reference TEXT PRIMARY KEY, sha256 TEXT NOT NULL, data BLOB NOT NULL);
 """
 
+#: SQLite's errors of the disk.
+_REFUSALS = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN}
+
 #: Letters of a refused text that are kept.
 _SHOWN = 500
 
@@ -142,9 +145,7 @@ class Journal:
         except sqlite3.Error as error:
             if error.sqlite_errorcode & 0xFF in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_CONSTRAINT}:
                 raise _damage_error(self._path, str(error)) from error
-            raise RunError(
-                f"{self._path} cannot be written ({error}); its content is kept: make room, and run it again to go on"
-            ) from error
+            raise _room_error(self._path, error) from error
 
     def drop_damaged(self) -> list[str]:
         """Delete outcomes that differ from their digests, or whose images do; return the ids.
@@ -287,14 +288,25 @@ def _explain_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, UnicodeDecodeError) as error:
-        raise _damage_error(path, first_line(error)) from error
+        raise (_room_error if _is_refused(error) else _damage_error)(path, first_line(error)) from error
+
+
+def _is_refused(error: sqlite3.Error | UnicodeDecodeError) -> bool:
+    """Return whether it is the disk that refuses, being full for one, whatever the file holds."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _REFUSALS
+
+
+def _room_error(path: Path, why: object) -> RunError:
+    return RunError(f"{path} cannot be written ({why}); its content is kept: make room, and run it again to go on")
 
 
 def _damage_error(path: Path, what: str) -> RunError:
     return RunError(f"{path} is damaged ({what}); run it again, or delete it to begin again")
 
 
-def _explain_refusal(path: Path, error: sqlite3.DatabaseError | UnicodeDecodeError) -> str:
+def _explain_refusal(path: Path, error: sqlite3.Error | UnicodeDecodeError) -> str:
     if "locked" in str(error):
         return f"{path} is held by another build that is at work; wait for it, or name another out="
+    if _is_refused(error):
+        return str(_room_error(path, error))
     return f"{path} is no journal of a build ({error}); name another out=, or delete it"

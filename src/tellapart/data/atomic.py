@@ -111,4 +111,5 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
         finally:
             shutil.rmtree(draft, ignore_errors=True)
     except OSError as error:
-        raise DataError(f"{folder} cannot be written ({error})") from error
+        first = error.args[0][0][-1] if isinstance(error, shutil.Error) else error  # of a list: (from, to, why)
+        raise DataError(f"{folder} cannot be written ({first})") from error

@@ -61,6 +61,7 @@ SELECT submission.* FROM submission LEFT JOIN had USING (user) WHERE state IN ('
 ORDER BY state != 'validated', coalesce(files, 0), submission.rowid LIMIT 1
 """  # noqa: S608  (constants; a file that was begun already comes first)
 
+_GOOD = "SELECT 1 FROM token WHERE id = ? AND revoked IS NULL AND expires > ?"
 _OF_SIZE = "SELECT 1 FROM submission WHERE user = ? AND benchmark = ? AND bytes BETWEEN ? AND ? LIMIT 1"
 _SAME = f"""
 SELECT id, state, model FROM submission WHERE user = ? AND benchmark = ? AND sha256 = ? AND substr(file, -length(?)) = ?
@@ -144,7 +145,8 @@ class Queue:
             file: its name, shown to its sender; of it only the ending is used.
 
         Raises:
-            RefusedError: as `check`, or the disk is full. The file is deleted then.
+            RefusedError: as `check`, the account's token is not good any more, or the disk is full. The file is deleted
+                then.
         """
         id_ = secrets.token_hex(8)
         folder = self.folder / id_
@@ -154,6 +156,8 @@ class Queue:
             for each in (folder, self.folder):  # the file's name, too, survives a power cut
                 sync_folder(each)
             with self.database.change() as rows:
+                if not rows.execute(_GOOD, (account.token, self.clock())).fetchone():
+                    raise RefusedError(401, "the token was revoked or expired while the file came; nothing was counted")
                 if same := self._find_same(rows, account.user, benchmark, file, upload.sha256):
                     shutil.rmtree(folder, ignore_errors=True)
                     self.database.log(rows, self.clock(), account.user, "submission again", {"submission": same.id})

@@ -8,16 +8,22 @@ follow from one another (a sentence that is true of one pair of images and false
 computed from their skew would reveal it: for mostly true statements, or such sentences, set stricter limits.
 
 That bounds all labels together. The difference attack gets a single label sooner: tied scores are always wrong, so a
-file that guesses the first `j` items and ties the rest scores (right guesses among them) / n. A binary search over `j`
-finds the item at which the rounded number first rises: that guess is right. From then on each submission reveals one
-more label. `submissions_for_one_label` counts that attack. Rounding makes it longer by a logarithm only, so the guard
-of the labels is the limit on submissions, and a private split whose numbers are published only after closing.
+file that guesses the first `j` items and ties the rest scores (right guesses among them) / n. A search over `j` finds
+the item at which the rounded number first rises: that guess is right. From then on each submission reveals one more
+label, or more where a step is a few items: there sums over several items are learnt at once. `bench/label_attack.py`
+carries out both attacks. `submissions_for_one_label` counts the search. Rounding makes it longer by a logarithm only,
+so the guard of the labels is the limit on submissions, and a private split whose numbers are published only after
+closing.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
+from collections.abc import Sequence
 from fractions import Fraction
+from functools import cache
+from itertools import accumulate
 
 from tellapart.errors import MetricError
 
@@ -27,10 +33,16 @@ __all__ = [
     "in_points",
     "label_bits",
     "leaked_bits",
+    "middle_place",
+    "rise_chances",
     "round_to",
     "submissions_for_all_labels",
     "submissions_for_one_label",
 ]
+
+
+#: A probability that is left out of a sum.
+_NEVER = 1e-12
 
 
 def _exact_step(step: float) -> Fraction:
@@ -120,22 +132,57 @@ def first_step(items: int, step: float) -> int:
     return max(1, math.ceil(_exact_step(step) * items / 2))
 
 
-def submissions_for_one_label(items: int, step: float, shape: tuple[int, int] | None = (2, 2)) -> int:
-    """Return how many submissions the difference attack takes until it is certain of one label.
+@cache
+def submissions_for_one_label(items: int, step: float, shape: tuple[int, int] | None = (2, 2)) -> float:
+    """Return how many submissions the best search that we know takes on average until it is certain of one label.
 
-    The attacker is assumed to know the items of the split. If one right item changes the number, one file with one
-    guess reveals its label. Else one file guesses enough items for the number to rise, and a binary search finds how
-    many of them are needed: a guess is right once in `c` (2 for items of two images and two texts), so `c` times
-    `first_step` items would do on average, and twice as many are taken. Each further label takes one more submission.
+    The attacker is assumed to know the items of the split, and to guess each label rightly once in `c` (2 for items of
+    two images and two texts). If one right item changes the number, one file with one guess reveals its label. Else the
+    guess at which the number rises is at a place that is distributed as the `first_step`-th success (a negative
+    binomial), and each file halves what is left of that probability: a search in equal halves of places takes longer.
     In a task the tie is an answer that is certainly wrong (an empty one, a box without area, neither caption). A
-    statement has none: the attack first needs two files whose numbers differ, searches between them, and takes longer
-    on average.
+    statement has none, and the search between two files whose numbers differ takes longer.
 
-    >>> submissions_for_one_label(4000, 0.01), submissions_for_one_label(4000, 0.001)
-    (8, 4)
+    >>> [round(submissions_for_one_label(*board), 2) for board in ((4000, 0.01), (4000, 0.001), (150, 0.02))]
+    [4.71, 2.75, 2.75]
     """
     needed = first_step(items, step)
     if needed == 1:
-        return 1
-    choices = round(2 ** label_bits(1, shape))
-    return 1 + math.ceil(math.log2(min(items, 2 * choices * needed)))
+        return 1.0
+    totals = [0.0, *accumulate(rise_chances(items, step, shape))]
+
+    def count_files(start: int, end: int) -> float:
+        """Count the files of a search among places, times the probability that it comes to them."""
+        if end - start < 2 or (share := totals[end] - totals[start]) < _NEVER:
+            return 0.0
+        middle = middle_place(totals, start, end)
+        return share + count_files(start, middle) + count_files(middle, end)
+
+    return count_files(0, len(totals) - 1)
+
+
+def rise_chances(items: int, step: float, shape: tuple[int, int] | None = (2, 2)) -> list[float]:
+    """Return how probably the number first rises with guess `first_step`, with the next, and so on; at the end: never.
+
+    >>> [round(chance, 4) for chance in rise_chances(150, 0.02)[:4]]
+    [0.25, 0.25, 0.1875, 0.125]
+    """
+    needed, right = first_step(items, step), 2 ** -label_bits(1, shape)
+    last = min(items, math.ceil((needed + 12 * math.sqrt(needed)) / right))  # what lies beyond is below a millionth
+    right_and_wrong = math.log(right), math.log1p(-right)
+    chances = []
+    for place in range(needed, last + 1):
+        ways = math.lgamma(place) - math.lgamma(needed) - math.lgamma(place - needed + 1)
+        chances.append(math.exp(ways + needed * right_and_wrong[0] + (place - needed) * right_and_wrong[1]))
+    return [*chances, max(0.0, 1 - sum(chances))]
+
+
+def middle_place(totals: Sequence[float], start: int, end: int) -> int:
+    """Return the place between two others, of running totals, that parts what lies between them most evenly.
+
+    >>> middle_place([0, 0.5, 0.7, 1], 0, 3), middle_place([0, 0.5, 0.7, 1], 1, 3)
+    (1, 2)
+    """
+    half = (totals[start] + totals[end]) / 2
+    place = bisect_left(totals, half, start + 1, end - 1)
+    return place - 1 if place - 1 > start and half - totals[place - 1] < totals[place] - half else place
