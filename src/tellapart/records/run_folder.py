@@ -36,6 +36,7 @@ __all__ = [
     "find_runs",
     "locate",
     "natural_key",
+    "place_of",
     "places_of",
     "read_record",
     "read_stored",
@@ -83,9 +84,25 @@ def file_name(name: str) -> str:
     return f"{'_' if device else ''}{plain[-60:]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
+def place_of(folder: Path, name: str, ending: str = "") -> Path:
+    """Return the path of a file or folder that is named by `file_name`.
+
+    Where only the one of an earlier version is there, which kept capitals, it is that.
+
+    >>> folder = getfixture("tmp_path")
+    >>> (folder / "CLIP.jsonl").touch()
+    >>> place_of(folder, "CLIP", ".jsonl").name, place_of(folder, "demo", ".jsonl").name
+    ('CLIP.jsonl', 'demo.jsonl')
+    """
+    path = folder / f"{file_name(name)}{ending}"
+    earlier = folder / f"{name}{ending}"
+    kept = re.fullmatch(r"[A-Za-z0-9._-]{1,200}", name) and not path.exists() and earlier.exists()
+    return earlier if kept else path
+
+
 def beside(folder: Path, model: str) -> Path:
     """Return the run folder of a further model of a run."""
-    return folder / BESIDE / file_name(model)
+    return place_of(folder / BESIDE, model)
 
 
 def locate(path: Path, folder: Path, *, hashed: bool = False) -> Located:

@@ -13,7 +13,7 @@ from tellapart.benchmarks.locations import Locations
 from tellapart.data.atomic import atomic_file
 from tellapart.errors import DataError, RunError, TellapartError
 from tellapart.records.result import Located, Result
-from tellapart.records.run_folder import file_name, find_located, places_of
+from tellapart.records.run_folder import find_located, place_of, places_of
 from tellapart.report.pictures import small_picture
 
 __all__ = ["ImageSources", "bundle_picture"]
@@ -53,7 +53,7 @@ class ImageSources:
         Args:
             outside: as of `Locations`; never taken from the record, which a stranger may have written.
         """
-        bundled, live = self.folder / PICTURES / file_name(self.benchmark), self._live_reader(outside)
+        bundled, live = place_of(self.folder / PICTURES, self.benchmark), self._live_reader(outside)
         if not bundled.is_dir():
             return live
 
@@ -111,7 +111,7 @@ def bundle_picture(folder: Path, benchmark: str, reference: str, data: bytes) ->
         RunError: it cannot be written.
     """
     kind, small = small_picture(data, reference)
-    path = _bundled_path(folder / PICTURES / file_name(benchmark), reference, kind)
+    path = _bundled_path(place_of(folder / PICTURES, benchmark), reference, kind)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_file(path) as draft:
@@ -122,4 +122,4 @@ def bundle_picture(folder: Path, benchmark: str, reference: str, data: bytes) ->
 
 
 def _bundled_path(folder: Path, reference: str, kind: str) -> Path:
-    return folder / f"{file_name(reference)}.{kind}"
+    return place_of(folder, reference, f".{kind}")

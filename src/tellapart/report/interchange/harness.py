@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from statistics import NormalDist
@@ -10,7 +11,6 @@ from typing import Any
 
 from tellapart.metrics.registry import METRICS
 from tellapart.records.result import BenchmarkResult, Result, Value, is_imported
-from tellapart.records.run_folder import file_name
 from tellapart.report.numbers import is_deviation
 
 __all__ = ["harness_json", "harness_results"]
@@ -65,7 +65,7 @@ def harness_results(result: Result) -> dict[str, Any]:
         "date": _to_seconds(run.started),
         "model_source": "tellapart",
         "model_name": result.model.name,
-        "model_name_sanitized": file_name(result.model.name),
+        "model_name_sanitized": re.sub(r'["<>:/\\|?*\[\]]+', "__", result.model.name),
         "total_evaluation_time_seconds": f"{sum(one.seconds for one in result.benchmarks.values()):.6f}",
         "tellapart_versions": run.versions,
     }
