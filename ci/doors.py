@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from reshape import FIELDS, ROWS
 
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.refcoco import read_refcoco
-from tellapart.builders.recipe_file import read_recipe_file
+from tellapart.builders.recipe_file import open_filters, open_selections, read_recipe_file
+from tellapart.catalog import load
 from tellapart.data.annotations import read_list
 from tellapart.data.images import pixel_hash
 from tellapart.data.rows import read_csv, read_jsonl
@@ -34,7 +36,6 @@ from tellapart.records.result import ModelRecord, Result, Sample
 from tellapart.records.run_folder import write_result
 from tellapart.records.samples import read_samples, write_samples
 from tellapart.report.interchange.foreign import read_foreign
-from tellapart.tasks.predictions import box, read_predictions, text
 from tellapart.training.data.released_rows import json_rows, table_rows
 
 __all__ = ["Door", "door_of", "open_doors"]
@@ -65,6 +66,9 @@ class Door:
         whole: the reader knows what the file must hold, so that a part of it, a row or a key twice, is never accepted
             as something else.
         slow: read a tenth as often as others.
+        knows: the ways of `reshape.py` that its reader can see: it refuses the file, or reads it as the valid one.
+        free: keys below which names and values are content.
+        rows: how the ids of its rows begin, which an error may name in place of one file of several.
     """
 
     path: Path
@@ -72,11 +76,14 @@ class Door:
     read: Callable[[], Any]
     whole: bool
     slow: bool = False
+    knows: frozenset[str] = frozenset()
+    free: tuple[str, ...] = ()
+    rows: tuple[str, ...] = ()
 
 
 def open_doors(folder: Path) -> dict[str, Door]:
     """Write a valid file of each format below a folder, and return its door by a name."""
-    return {**_scores(folder), **_predictions(folder), **_tables(folder), **_records(folder), **_models(folder)}
+    return {**_scores(folder), **_tables(folder), **_records(folder), **_models(folder)}
 
 
 def door_of(
@@ -86,12 +93,15 @@ def door_of(
     *,
     whole: bool = True,
     slow: bool = False,
+    knows: frozenset[str] = frozenset(),
+    free: tuple[str, ...] = (),
+    rows: tuple[str, ...] = (),
 ) -> Door:
     """Return the door of a file, which is written first if its content is given."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if content is not None:
         path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return Door(path, path.read_bytes(), read, whole, slow)
+    return Door(path, path.read_bytes(), read, whole, slow, knows, free, rows)
 
 
 def _scores(folder: Path) -> dict[str, Door]:
@@ -101,30 +111,13 @@ def _scores(folder: Path) -> dict[str, Door]:
         path = folder / f"scores.{suffix}"
         write_scores(scores, path)
         read = partial(lambda path: read_scores(path, ids=IDS, shape=(2, 2)).values.tolist(), path)
-        doors[f"scores.{suffix}"] = door_of(path, read)
+        doors[f"scores.{suffix}"] = door_of(path, read, knows=FIELDS | ROWS)
     return doors
-
-
-def _predictions(folder: Path) -> dict[str, Door]:
-    rows = [{"id": id_, "prediction": f"answer {id_}"} for id_ in IDS]
-    boxes = [{"id": id_, "prediction": [1.5, 2, 30, 40]} for id_ in IDS]
-    files = {
-        "answers.jsonl": ("\n".join(map(json.dumps, rows)) + "\n", text),
-        "answers.csv": ("id,prediction\n" + "".join(f"{id_},answer {id_}\n" for id_ in IDS), text),
-        "boxes.json": (json.dumps(boxes), box),
-        "boxes.csv": ("id,prediction\n" + "".join(f'{id_},"[1.5, 2, 30, 40]"\n' for id_ in IDS), box),
-    }
-    return {
-        name: door_of(folder / name, partial(read_predictions, folder / name, IDS, read, "row"), content)
-        for name, (content, read) in files.items()
-    }
 
 
 def _tables(folder: Path) -> dict[str, Door]:
     rows = [{"id": id_, "caption": f"a cat, {id_}", "tags": {"kind": "x"}, "size": 7} for id_ in IDS]
     imported = "\n".join(f'[[models]]\nname = "{id_}"\n[models.scores.vlue-nlvr2]\naccuracy = 0.5' for id_ in IDS)
-    recipe = 'name = "few"\nbuilder = "scenes"\nseed = 3\n[options.items]\nattribute = 4\n'
-    recipe += '[[selections]]\nname = "per_cluster"\nmaximum = 2\n'
     lists = "title\tfilepath\tneg_caption\tneg_image\na cat\ta.png\t['a dog', 'a cow']\t[1, 2]\n"
     refs = [{"ann_id": k, "split": "val", "sentences": [{"sent_id": k, "sent": "left man"}]} for k in range(3)]
     instances = {
@@ -153,11 +146,17 @@ def _tables(folder: Path) -> dict[str, Door]:
             lambda: read_imported(folder / "imported.toml"),
             f'source = "here"\n{imported}\n',
             whole=False,
+            knows=FIELDS,
+            free=("scores",),
         ),
-        "recipe.toml": door_of(
-            folder / "recipe.toml", lambda: read_recipe_file(folder / "recipe.toml"), recipe, whole=False
+        **_recipes(folder / "recipes"),
+        "set.toml": door_of(
+            declared,
+            lambda: find_benchmark(str(declared)).records(),
+            _DECLARED,
+            whole=False,
+            knows=FIELDS - {"key beside"},
         ),
-        "set.toml": door_of(declared, lambda: find_benchmark(str(declared)).records(), _DECLARED, whole=False),
         "asked.jsonl": door_of(
             asked,
             lambda: find_benchmark(str(declared)).records(),
@@ -182,6 +181,83 @@ def _tables(folder: Path) -> dict[str, Door]:
         "refs.p": door_of(folder / "refs.p", phrases, pickle.dumps(refs, protocol=2)),
         "instances.json": door_of(folder / "instances.json", phrases),
     }
+
+
+#: Recipes of builders that need no model; the first has every kind of table.
+_RECIPES = {
+    "scenes": """name = "few"
+builder = "scenes"
+seed = 3
+[options.items]
+attribute = 4
+[[selections]]
+name = "per_cluster"
+maximum = 2
+""",
+    "negatives": """name = "few"
+builder = "negatives"
+seed = 5
+retries = 4
+max_failed = 3
+[options]
+captions = "captions.csv"
+images = "photos"
+kinds = ["swap_obj", "swap_att"]
+other_captions = false
+uniform = true
+[[filters]]
+name = "words"
+minimum = 2
+maximum = 40
+[[filters]]
+name = "word_gap"
+maximum = 3
+[[selections]]
+name = "distinct"
+[[selections]]
+name = "per_cluster"
+maximum = 2
+""",
+    "language-negatives": """name = "few"
+builder = "language-negatives"
+[options]
+captions = "captions.csv"
+images = "photos"
+attempts = 3
+[options.model]
+source = "http://localhost:8000/v1"
+name = "m"
+temperature = 0.75
+max_tokens = 60
+timeout = 30.5
+tries = 2
+""",
+    "timestamped-captions": """name = "few"
+builder = "timestamped-captions"
+[options]
+captions = "captions.jsonl"
+videos = "films"
+quality = 90
+min_difference = 0.125
+min_gap = 1.5
+frame = "start"
+""",
+}
+
+
+def _recipes(folder: Path) -> dict[str, Door]:
+    doors = {}
+    for name, content in _RECIPES.items():
+        path = folder / f"{name}.toml"
+        doors[f"recipe of {name}.toml"] = door_of(path, partial(_open_recipe, path), content, whole=False, knows=FIELDS)
+    return doors
+
+
+def _open_recipe(path: Path) -> Any:
+    """Return a recipe with its builder's options, its filters and its selections, all with their defaults."""
+    recipe, where = read_recipe_file(path), str(path)
+    options = load("builder", recipe.builder).Options.model_validate(recipe.options)
+    return recipe.model_dump(exclude={"options"}), options, open_filters(recipe, where), open_selections(recipe, where)
 
 
 def _records(folder: Path) -> dict[str, Door]:
@@ -241,7 +317,7 @@ def _models(folder: Path) -> dict[str, Door]:
     tensors = folder / "weights.safetensors"
     return {
         "image.onnx": door_of(onnx / "image.onnx", read_graph),
-        "onnx config.json": door_of(own / CONFIG, lambda: read_folder(own).fingerprint, hashed),
+        "onnx config.json": door_of(own / CONFIG, lambda: read_folder(own).config, hashed),
         "transformers config.json": door_of(
             hub / "config.json",
             lambda: read_config(str(hub)),

@@ -1,4 +1,4 @@
-"""Doors of files that the program makes itself: models' weights and configurations, training, surveys, the board."""
+"""Doors of files that the program makes itself: models' weights and configurations, training, the board."""
 
 from __future__ import annotations
 
@@ -12,23 +12,26 @@ from typing import Any
 import numpy as np
 from doors import Door, door_of
 from PIL import Image
+from reshape import FIELDS, ROWS
+from study_doors import open_study_doors
 
-from tellapart.annotate.folder import ImageAccess, read_answers, read_study, write_study
-from tellapart.annotate.reply_files import read_replies
-from tellapart.annotate.survey import Deal, deal
-from tellapart.annotate.surveys import find_survey
 from tellapart.board.settings import read_settings
 from tellapart.board.submissions.hidden import read_hidden
-from tellapart.board.submissions.hidden_items import hide
+from tellapart.board.submissions.hidden_items import HiddenPairs, hide, hide_records
+from tellapart.board.submissions.measuring import measure_sent
 from tellapart.board.submissions.prepared import read_truth
-from tellapart.board.submissions.reading import read_published
+from tellapart.board.submissions.reading import read_published, read_sent
 from tellapart.data.folder import read_pair_set, write_pair_set
 from tellapart.data.item import Item
+from tellapart.data.pairset import PairSet
+from tellapart.data.scores import Scores
+from tellapart.data.task_records import Statement, StatementSet
 from tellapart.models.find import find_model
-from tellapart.models.memory.external import read_scores
+from tellapart.models.memory.external import read_scores, write_scores
 from tellapart.models.options import ModelOptions
 from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.checkpoint import read_state_dict
+from tellapart.tasks.registry import TASKS
 from tellapart.training.checkpoint import TrainingState, read_checkpoint, write_checkpoint
 from tellapart.training.config import read_config
 from tellapart.training.encoders.new_model import write_new_model
@@ -48,26 +51,80 @@ _OPEN_CLIP = {
 
 _TRAINING = """name = "few"
 model = "new:arch"
+seed = 3
+precision = "float32"
 [data]
 train = ["folder:few"]
+share = 0.75
+take = [0.5]
+negative_captions = 1
 [loss]
 name = "negclip"
 [optimiser]
 learning_rate = 1e-3
+betas = [0.9, 0.95]
+epsilon = 1e-8
+weight_decay = 0.2
+warm_up = 2
 steps = 4
+clip_norm = 1.5
+max_scale = 50.0
+groups = {"visual.*" = 0.5}
 [batch]
 size = 8
+accumulate = 2
 [validation]
 every = 2
+keep = 3
+patience = 4
+[report]
+benchmarks = ["folder:few", "demo"]
+alphas = [0.25, 0.5]
+"""
+
+_LORA = """name = "low"
+model = "new:arch"
+dropout = {"*.dense" = 0.1}
+[data]
+train = ["folder:few"]
+[loss]
+name = "itm"
+[loss.also.eqsim]
+factor = 0.5
+k = 4
+[optimiser]
+learning_rate = 1e-3
+epochs = 2
+[batch]
+size = 8
+[lora]
+rank = 2
+alpha = 4.0
+dropout = 0.25
 """
 
 _BOARD = """[board]
 title = "Ours"
+runs = ["runs"]
+performance = ["vlue-nlvr2"]
 [submissions]
 state = "state"
+upload_bytes = 4096
+session_hours = 6.5
+secure_cookies = true
 [[hidden]]
 name = "few"
 pairs = "folder:few"
+public_share = 0.25
+step = 0.02
+daily = 2
+total = 7
+largest_share = 0.75
+closes = 2027-06-01T12:00:00Z
+[[hidden]]
+name = "sentences"
+benchmark = "vlue-nlvr2"
+metrics = ["accuracy"]
 """
 
 
@@ -79,7 +136,7 @@ def open_made_doors(folder: Path) -> dict[str, Door]:
     )
     pictures = {name: _picture(number) for number, name in enumerate(name for item in items for name in item.images)}
     write_pair_set(folder / "few", items, pictures, {"title": "few"})
-    return {**_sets(folder), **_weights(folder), **_training(folder), **_studies(folder), **_board(folder)}
+    return {**_sets(folder), **_weights(folder), **_training(folder), **_board(folder), **open_study_doors(folder)}
 
 
 def _picture(number: int) -> bytes:
@@ -135,7 +192,7 @@ def _weights(folder: Path) -> dict[str, Door]:
 
 def _training(folder: Path) -> dict[str, Door]:
     torch = import_torch()
-    config, run = folder / "train.toml", RunFiles(folder / "run-of-training")
+    config, updates, run = folder / "train.toml", folder / "updates.toml", RunFiles(folder / "run-of-training")
     torch.manual_seed(0)
     module = torch.nn.Linear(2, 2)
     optimiser = torch.optim.AdamW(module.parameters())
@@ -152,38 +209,26 @@ def _training(folder: Path) -> dict[str, Door]:
         return asdict(state), str(fresh.state_dict()), str(own.state_dict()["state"])
 
     return {
-        "train.toml": door_of(config, lambda: read_config(config), _TRAINING, whole=False),
+        **{
+            path.name: door_of(
+                path, partial(_settings_of, path), content, whole=False, knows=FIELDS, free=("groups", "dropout")
+            )
+            for path, content in ((config, _TRAINING), (updates, _LORA))
+        },
         "run.json": door_of(run.folder / "run.json", lambda: run.claim("f", resume=True), '{"fingerprint": "f"}\n'),
         "log.jsonl": door_of(
             run.log_path, lambda: log_charts(run.log_path), "\n".join(map(json.dumps, rows)) + "\n", whole=False
         ),
-        "state.json": door_of(checkpoint / "state.json", resume),
+        "state.json": door_of(checkpoint / "state.json", resume, knows=FIELDS | {"key dropped"}),
         "checkpoint weights": door_of(checkpoint / "weights.safetensors", resume),
         "checkpoint moments": door_of(checkpoint / "optimiser.safetensors", resume),
     }
 
 
-def _studies(folder: Path) -> dict[str, Door]:
-    survey, pairs, home = find_survey("i2t"), read_pair_set(folder / "few"), folder / "study"
-    study = deal(survey, pairs, Deal(("ann",)))
-    write_study(home, survey, study, pairs, ImageAccess())
-    answers = [
-        {"task": task.id, "annotator": "ann", "unit": task.unit, "values": {"caption": 0}} for task in study.tasks
-    ]
-    said = [{"task": task.id, "values": {"caption": "A"}} for task in study.tasks]
-    saved = {"tellapart_answers": 1, "study": study.token, "annotator": "ann", "answers": said}
-    sheet, page = home / "sheets" / "ann.csv", home / "saved.json"
-    return {
-        "page answers": door_of(page, lambda: list(read_replies(page, survey, study)), json.dumps(saved), whole=False),
-        "answers.jsonl of people": door_of(
-            home / "answers.jsonl",
-            lambda: read_answers(home, study),
-            "\n".join(map(json.dumps, answers)) + "\n",
-            whole=False,
-        ),
-        "study.json": door_of(home / "study.json", lambda: read_study(home), whole=False),
-        "sheet.csv": door_of(sheet, lambda: list(read_replies(sheet, survey, study)), whole=False),
-    }
+def _settings_of(path: Path) -> Any:
+    """Return a training's settings, and those of its losses."""
+    config = read_config(path)
+    return config.model_dump(mode="json"), config.loss_terms()
 
 
 def _board(folder: Path) -> dict[str, Door]:
@@ -196,9 +241,39 @@ def _board(folder: Path) -> dict[str, Door]:
         return hidden.bare(), hidden.restore(np.zeros((len(hidden.items), *hidden.shape))).tolist(), hidden.public
 
     return {
-        "board.toml": door_of(board, lambda: (read_settings(board), read_hidden(board)), _BOARD, whole=False),
-        "truth.json": door_of(truth, undo, json.dumps(pairs.to_json())),
+        "board.toml": door_of(
+            board, lambda: (read_settings(board), read_hidden(board)), _BOARD, whole=False, knows=FIELDS
+        ),
+        **_submissions(state, pairs),
+        "truth.json": door_of(
+            truth, undo, json.dumps(pairs.to_json()), knows=FIELDS | {"key dropped"}, free=("tags", "sources", "pixels")
+        ),
         "published.json": door_of(
             published, lambda: read_published(published, "pairs").items, json.dumps(pairs.bare_to_json()), whole=False
         ),
     }
+
+
+def _submissions(state: Path, pairs: HiddenPairs) -> dict[str, Door]:
+    """Return the doors of files that are sent to a board: of scores, and of labels."""
+    state.mkdir(exist_ok=True)
+    ids, shown = [item.id for item in pairs.items], PairSet("hidden", pairs.bare(), Path())
+    scores = Scores(tuple(ids), np.arange(12).reshape(3, 2, 2) * 5 % 12 / 8, "similarity")
+    stated = tuple(Statement(str(k), f"Both show a dog {k}.", "a.png", "b.png", k < 2) for k in range(4))
+    labels = hide_records(TASKS["nlvr2"], StatementSet("nlvr2", stated), b"k" * 32, 0.5, ".png")
+
+    def measure(path: Path, records: Any, task: str, hidden: Any, metrics: tuple[str, ...]) -> Any:
+        sent = read_sent(path, records, task)
+        return measure_sent(sent, hidden, metrics, 0.01)
+
+    doors = {}
+    for suffix in ("npz", "csv", "jsonl"):
+        path = state / f"sent.{suffix}"
+        write_scores(scores, path)
+        read = partial(measure, path, shown, "pairs", pairs, ("text_score", "image_score", "group_score"))
+        doors[f"sent scores.{suffix}"] = door_of(path, read, knows=FIELDS | ROWS if suffix != "npz" else frozenset())
+    path = state / "labels.jsonl"
+    rows = [{"id": row.id, "prediction": k % 3 == 0} for k, row in enumerate(labels.rows)]
+    read = partial(measure, path, labels.bare(), "nlvr2", labels, ("accuracy",))
+    content = "".join(json.dumps(row) + "\n" for row in rows)
+    return doors | {"sent labels.jsonl": door_of(path, read, content, knows=FIELDS | ROWS)}

@@ -74,6 +74,7 @@ def test_a_home_folder_is_found(made_set: Callable[..., Path], tmp_path: Path, m
         ("folder:", DataError, ("folder:PATH", "folder")),
         ("folder:no such", DataError, ("'no such'", "folder")),
         ("Winoground", UnknownNameError, ("benchmark", "'Winoground'", "'winoground'")),
+        ("v" * 5_000, UnknownNameError, "benchmark"),  # longer than any path
     ],
 )
 def test_a_name_that_is_none_is_refused(name: str, error: type[Exception], said: str | tuple[str, ...]) -> None:

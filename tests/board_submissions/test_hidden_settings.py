@@ -65,6 +65,7 @@ def test_folders_are_relative_to_the_board_file(tmp_path: Path) -> None:
         (GOOD + 'protocol = "predictions"\n', ("'predictions'", "benchmark")),
         (NAMED.format("vlue-nlvr2") + 'protocol = "scores"\n', ("benchmark", "predictions")),
         (NAMED.format("vlue-nlvr3"), ("benchmark", "'vlue-nlvr3'", "'vlue-nlvr2'")),
+        (NAMED.format("v" * 5_000), "'hidden[0]'"),  # longer than any path
         (NAMED.format("pairing:demo"), "'pairing:demo'"),
         (NAMED.format("coco-captions"), ("task", "'captions'", "coco-captions")),
         (GOOD + GOOD, ("'clocks'", "benchmarks")),

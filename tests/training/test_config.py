@@ -222,9 +222,11 @@ def test_a_reported_folder_is_beside_the_configuration_or_in_the_working_folder(
     (tmp_path / "home" / "sets" / "a").mkdir(parents=True)
     (tmp_path / "work" / "sets" / "b").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "work")
-    path = written(tmp_path / "home", report={"benchmarks": ["demo", "folder:sets/a", "folder:sets/b"]})
+    too_long = f"folder:{'v' * 5_000}"
+    path = written(tmp_path / "home", report={"benchmarks": ["demo", "folder:sets/a", "folder:sets/b", too_long]})
     assert read_config(path).report.benchmarks == [
         "demo",
         f"folder:{tmp_path / 'home' / 'sets' / 'a'}",
         "folder:sets/b",
+        too_long,
     ]

@@ -47,9 +47,12 @@ __all__ = [
 def explain_path(name: str) -> str | None:
     """Describe the file or folder at a path and its name as a benchmark; None if nothing is there."""
     path = Path(name).expanduser()
-    if name and path.is_dir():
-        return _hint_for_folder(path, name)
-    return _typed_file(path, name) if path.is_file() else None
+    try:
+        if name and path.is_dir():
+            return _hint_for_folder(path, name)
+        return _typed_file(path, name) if path.is_file() else None
+    except OSError:  # too long for a path, or in a folder that may not be read
+        return None
 
 
 def _hint_for_folder(path: Path, name: str) -> str:

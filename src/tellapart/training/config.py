@@ -318,7 +318,10 @@ def locate_reported(config: TrainConfig, home: Path) -> TrainConfig:
 def _locate_set(name: str, home: Path) -> str:
     """Return a set's name with its path relative to the working folder; one that is not in `home` is left as it is."""
     path = name.removeprefix("folder:")
-    return f"folder:{home / path}" if path != name and (home / path).exists() else name
+    try:
+        return f"folder:{home / path}" if path != name and (home / path).exists() else name
+    except OSError:  # too long for a path: the set's reader names it
+        return name
 
 
 def read_values(path: Path) -> dict[str, Any]:

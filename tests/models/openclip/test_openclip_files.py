@@ -259,6 +259,15 @@ def test_a_configuration_that_does_not_fit_is_refused_in_one_line(
     assert "\n" not in str(caught.value)
 
 
+def test_a_configuration_that_begins_with_a_mark_is_refused_before_open_clip_reads_it(
+    checkpoints: Callable[[str], Path], tmp_path: Path
+) -> None:
+    path = saved_folder(tmp_path / "model", checkpoints("tiny")) / "open_clip_config.json"
+    path.write_text(path.read_text("utf-8"), "utf-8-sig")
+    with raises(ModelError, "byte order mark", path="open_clip_config.json"):
+        find_model(f"local-dir:{path.parent}")
+
+
 def test_a_folder_without_a_configuration_and_a_file_that_is_none_are_refused(tmp_path: Path) -> None:
     with raises(ModelError, "open_clip_config.json"):
         find_model(f"local-dir:{tmp_path}")

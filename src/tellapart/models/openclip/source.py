@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -288,6 +289,8 @@ def _read_config(path: Path) -> dict[str, Any]:
         advice = f"write {other}{path.parent}" if other else "expected a folder as open_clip saves it"
         raise ModelError(f"{path.parent} has no {CONFIG}; {advice}")
     config = load_json(path, error=ModelError)
+    if path.read_bytes().startswith(BOM_UTF8):  # open_clip opens the file again, by itself
+        raise ModelError(f"{path} begins with a byte order mark, which open_clip does not read; save it without one")
     if not isinstance(config, dict) or not isinstance(config.get("model_cfg"), dict):
         raise ModelError(f"{path} has no 'model_cfg'; expected the configuration of an open_clip model")
     return config

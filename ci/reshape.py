@@ -1,0 +1,314 @@
+"""Ways to damage what a file says rather than its bytes: names, types, rows and encodings of JSON, TOML and tables.
+
+Each way either leaves the content as it was, or does what a reader can see who knows the fields or the rows: the file
+is refused, or read as the valid one. A changed digit of a score is none of them, since no reader can know.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import random
+import tomllib
+from collections.abc import Callable, Collection, Iterator, Mapping
+from copy import deepcopy
+from datetime import datetime
+from typing import Any
+
+__all__ = ["ALWAYS", "FIELDS", "ROWS", "can_reshape", "reshape"]
+
+
+class _Object(list[tuple[str, Any]]):
+    """An object as its pairs, so that a key may stand twice."""
+
+
+#: Names under which files hold right answers, ids and other things that may stand beside a prediction.
+_BESIDE = (
+    *("answer", "label", "truth", "gold", "prediction", "output", "caption", "bbox", "class", "correct", "target"),
+    *("score", "question_id", "image_id", "id", "annotator", "split"),
+)
+
+
+def can_reshape(suffix: str) -> bool:
+    """Say whether files of a suffix can be damaged so."""
+    return suffix in (".json", ".jsonl", ".toml", ".csv", ".tsv")
+
+
+def reshape(suffix: str, valid: bytes, drawn: random.Random, free: Collection[str] = ()) -> tuple[str, bytes]:
+    """Return what was done to a valid file, and the bytes that came of it.
+
+    Args:
+        suffix: of the file.
+        valid: its bytes.
+        drawn: what it is drawn from.
+        free: keys at which nothing is done.
+    """
+    way = drawn.choice(sorted(ALWAYS | _WAYS.keys()))
+    if way in ALWAYS:
+        return way, _TEXTS[way](valid)
+    content = _parse(suffix, valid.decode())
+    same_keys = suffix in (".csv", ".tsv") or (suffix == ".jsonl" and drawn.random() < 0.5)
+    if not _WAYS[way](_Places(content, frozenset(free), drawn, same_keys)):
+        return way, valid
+    return way, _write(suffix, content).encode("utf-8", "surrogatepass")
+
+
+def _parse(suffix: str, text: str) -> Any:
+    if suffix == ".json":
+        return json.loads(text, object_pairs_hook=_Object)
+    if suffix == ".jsonl":
+        return [json.loads(line, object_pairs_hook=_Object) for line in text.splitlines() if line]
+    if suffix == ".toml":
+        return _objects(tomllib.loads(text))
+    return [_Object(row.items()) for row in csv.DictReader(io.StringIO(text), delimiter=_delimiter(suffix))]
+
+
+def _objects(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return _Object((key, _objects(inner)) for key, inner in value.items())
+    return list(map(_objects, value)) if isinstance(value, list) else value
+
+
+def _delimiter(suffix: str) -> str:
+    return "\t" if suffix == ".tsv" else ","
+
+
+def _write(suffix: str, content: Any) -> str:
+    if suffix == ".json":
+        return _spell(content, ": ")
+    if suffix == ".jsonl":
+        return "".join(_spell(row, ": ") + "\n" for row in content)
+    if suffix == ".toml":
+        return "".join(f"{json.dumps(key)} = {_spell(value, ' = ')}\n" for key, value in content)
+    stream = io.StringIO()
+    table = csv.writer(stream, delimiter=_delimiter(suffix), lineterminator="\n")
+    if content:
+        table.writerow(key for key, _ in content[0])
+    table.writerows([_cell(value) for _, value in row] for row in content)
+    return stream.getvalue()
+
+
+def _cell(value: Any) -> str:
+    return value or "" if value is None or isinstance(value, str) else _spell(value, ": ")
+
+
+def _spell(value: Any, equals: str) -> str:
+    """Write a value as JSON, or as TOML's inline tables: they differ in a sign, and in numbers that are not finite."""
+    if isinstance(value, _Object):
+        return "{" + ", ".join(f"{json.dumps(key)}{equals}{_spell(inner, equals)}" for key, inner in value) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(_spell(inner, equals) for inner in value) + "]"
+    if isinstance(value, float) and equals == " = ":
+        return repr(value)
+    return value.isoformat() if isinstance(value, datetime) else json.dumps(value)
+
+
+class _Places:
+    """The places of a content at which something can be done, drawn at random; none below a free key.
+
+    Attributes:
+        same_keys: what is done to a key is done to it in all rows.
+    """
+
+    def __init__(self, content: Any, free: Collection[str], drawn: random.Random, same_keys: bool) -> None:
+        self.content, self.free, self.drawn, self.same_keys = content, free, drawn, same_keys
+
+    def _walk(self, value: Any) -> Iterator[Any]:
+        yield value
+        for inner in value if isinstance(value, list) else ():
+            if not isinstance(value, _Object):
+                yield from self._walk(inner)
+            elif inner[0] not in self.free:
+                yield from self._walk(inner[1])
+
+    def objects(self) -> list[_Object]:
+        """Return one object that has keys; of a table with the same key in all rows, all of them."""
+        every = [value for value in self._walk(self.content) if isinstance(value, _Object) and value]
+        if not every:
+            return []
+        if self.same_keys:
+            return list(self.content)
+        return [self.drawn.choice(every)]
+
+    def rows(self) -> list[_Object] | None:
+        """Return one list of objects."""
+        every = [
+            value
+            for value in self._walk(self.content)
+            if type(value) is list and value and all(isinstance(row, _Object) for row in value)
+        ]
+        return self.drawn.choice(every) if every else None
+
+    def values(self, kinds: tuple[type, ...]) -> tuple[Any, Any] | None:
+        """Return one holder and the index of a value of these kinds in it."""
+        every = [
+            (holder, index)
+            for holder in self._walk(self.content)
+            if isinstance(holder, list)
+            for index, inner in enumerate(holder)
+            if not (isinstance(holder, _Object) and inner[0] in self.free)
+            and not (holder is self.content and self.same_keys)
+            and isinstance(inner[1] if isinstance(holder, _Object) else inner, kinds)
+        ]
+        return self.drawn.choice(every) if every else None
+
+    def replace(self, kinds: tuple[type, ...], change: Callable[[Any], Any]) -> bool:
+        """Put another value in the place of one of these kinds."""
+        place = self.values(kinds)
+        if place is None:
+            return False
+        holder, index = place
+        if isinstance(holder, _Object):
+            key, value = holder[index]
+            holder[index] = key, change(value)
+        else:
+            holder[index] = change(holder[index])
+        return True
+
+
+_ANY = (str, int, float, bool, list)
+
+
+def _misspell(places: _Places) -> bool:
+    objects = places.objects()
+    keys = [key for key, _ in objects[0] if key not in places.free] if objects else []
+    if not keys:
+        return False
+    old = places.drawn.choice(keys)
+    new = places.drawn.choice([old[:-1], f"{old}s", old.capitalize(), old.upper(), f" {old}", old.replace("_", "-")])
+    if new == old or not new.strip():
+        new = f"{old}_"
+    for row in objects:
+        row[:] = [(new if key == old else key, value) for key, value in row]
+    return True
+
+
+def _add(places: _Places, names: Collection[str]) -> bool:
+    """Add a key with a value that another object of the file has under its last key."""
+    objects = places.objects()
+    free = [name for name in names if objects and name not in dict(objects[0])]
+    if not free:
+        return False
+    name, rows = places.drawn.choice(free), places.rows() or objects
+    at = places.drawn.choice([0, len(objects[0])])
+    for row in objects:
+        row.insert(at, (name, deepcopy(places.drawn.choice(rows)[-1][1])))
+    return True
+
+
+def _repeat_key(places: _Places) -> bool:
+    objects = places.objects()
+    if not objects:
+        return False
+    place = places.drawn.randrange(len(objects[0]))
+    others, before = places.rows() or objects, places.drawn.choice([True, False])
+    for row in objects:
+        place = min(place, len(row) - 1)
+        key = row[place][0]
+        other = deepcopy(dict(places.drawn.choice(others)).get(key, places.drawn.choice(["other", 7])))
+        row.insert(0 if before else len(row), (key, other))
+    return True
+
+
+def _drop_key(places: _Places) -> bool:
+    objects = places.objects()
+    if not objects or len(objects[0]) < 2:
+        return False
+    gone = places.drawn.choice(objects[0])[0]
+    for row in objects:
+        row[:] = [(key, value) for key, value in row if key != gone]
+    return True
+
+
+def _order_keys(places: _Places) -> bool:
+    objects = places.objects()
+    if not objects:
+        return False
+    order = [key for key, _ in objects[0]]
+    places.drawn.shuffle(order)
+    for row in objects:
+        row.sort(key=lambda pair: order.index(pair[0]) if pair[0] in order else len(order))
+    return True
+
+
+def _change_type(places: _Places) -> bool:
+    return places.replace(_ANY, lambda value: places.drawn.choice(_other_types(value)))
+
+
+def _other_types(value: Any) -> list[Any]:
+    """Return a value as other types: the same to a reader who takes them, and wrong to one who does not."""
+    if isinstance(value, bool):
+        return [int(value), str(value).lower(), str(value), [value]]
+    if isinstance(value, int | float):
+        return [str(value), float(value), [value], *([bool(value)] if value in (0, 1) else [])]
+    if isinstance(value, _Object):
+        return [[value], _spell(value, ": ")]
+    if isinstance(value, list):
+        return [_spell(value, ": "), str(value), [value], _Object((str(k), inner) for k, inner in enumerate(value))]
+    plain = [int(value)] if value.isascii() and value.isdigit() and str(int(value)) == value else []
+    return [[value], _Object([(value, value)]), *plain]
+
+
+def _null(places: _Places) -> bool:
+    return places.replace(_ANY, lambda _: None)
+
+
+def _lose_number(places: _Places) -> bool:
+    return places.replace((int, float), lambda _: places.drawn.choice([float("nan"), float("inf"), float("-inf")]))
+
+
+def _order_rows(places: _Places) -> bool:
+    rows = places.rows()
+    places.drawn.shuffle(rows or [])
+    return bool(rows)
+
+
+def _drop_row(places: _Places) -> bool:
+    rows = places.rows()
+    if not rows or len(rows) < 2:
+        return False
+    del rows[places.drawn.randrange(len(rows))]
+    return True
+
+
+def _repeat_row(places: _Places) -> bool:
+    """Give a row twice, the second time as it is, or with another row's last value."""
+    rows = places.rows()
+    if not rows:
+        return False
+    row, other = _Object(places.drawn.choice(rows)), places.drawn.choice(rows)
+    if places.drawn.random() < 0.5 and row and other:
+        row[-1] = row[-1][0], other[-1][1]
+    rows.insert(places.drawn.randrange(len(rows) + 1), row)
+    return True
+
+
+_TEXTS: dict[str, Callable[[bytes], bytes]] = {
+    "byte order mark": lambda data: b"\xef\xbb\xbf" + data,
+    "line ends of Windows": lambda data: data.replace(b"\n", b"\r\n"),
+    "UTF-16": lambda data: data.decode().encode("utf-16"),
+    "blank lines": lambda data: data + b"\n\n",
+}
+
+#: Names of the fields of one row, and their types.
+_NAMED: dict[str, Callable[[_Places], bool]] = {
+    "misspelt key": _misspell,
+    "key beside": lambda places: _add(places, _BESIDE),
+    "key more": lambda places: _add(places, ("x", "Unnamed: 0", "comment")),
+    "repeated key": _repeat_key,
+    "keys in another order": _order_keys,
+    "type": _change_type,
+    "null": _null,
+    "not finite": _lose_number,
+}
+_ROWED: dict[str, Callable[[_Places], bool]] = {
+    "key dropped": _drop_key,
+    "rows in another order": _order_rows,
+    "row dropped": _drop_row,
+    "row repeated": _repeat_row,
+}
+_WAYS = _NAMED | _ROWED
+
+#: Ways that mislead no reader at all, none that knows its fields, and none that knows its rows.
+ALWAYS, FIELDS, ROWS = (frozenset(ways) for ways in (_TEXTS, _NAMED, _ROWED))

@@ -1,0 +1,166 @@
+"""Doors of human studies: the key, files of answers as `annotate import` reads them, what `annotate agree` finds."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from doors import Door, door_of
+from reshape import FIELDS, ROWS
+
+from tellapart.annotate.errors_by import read_groups
+from tellapart.annotate.findings import findings
+from tellapart.annotate.folder import (
+    ImageAccess,
+    read_answers,
+    read_earlier,
+    read_study,
+    write_answers,
+    write_rows,
+    write_study,
+)
+from tellapart.annotate.human import human_scores
+from tellapart.annotate.replies import decode_replies, field_names, read_allowed
+from tellapart.annotate.reply_files import read_replies
+from tellapart.annotate.survey import Deal, Study, deal
+from tellapart.annotate.surveys import find_survey
+from tellapart.data.folder import read_pair_set
+
+__all__ = ["open_study_doors"]
+
+#: Survey -> what each annotator says of the first unit, the second, and so on, in turn.
+_SAID: dict[str, tuple[dict[str, Any], ...]] = {
+    "i2t": ({"caption": "A"}, {"caption": "B"}),
+    "coco-cf": ({"caption": "A"}, {"caption": "both"}, {"caption": "B"}),
+    "match": ({"match": "yes"}, {"match": "no"}, {"match": "yes"}),
+    "question": (
+        {"question": "How many?", "answer_a": "two", "answer_b": "three"},
+        {"question": "What colour?", "answer_a": "red", "answer_b": "blue"},
+    ),
+    "box": (
+        {"several": "yes", "object": "cat", "box": [1, 2, 3, 4]},
+        {"several": "yes", "object": "dog", "box": [1.5, 2, 3, 5]},
+    ),
+}
+
+#: The surveys that people can agree on.
+_CHOICES = ("i2t", "coco-cf", "match")
+
+
+def open_study_doors(folder: Path) -> dict[str, Door]:
+    """Write a valid file of each format below a folder that holds the pair set `few`, and return its door by a name."""
+    doors: dict[str, Door] = {}
+    for survey in _SAID:
+        doors |= _open_survey(folder / "studies" / survey, survey, folder / "few")
+    groups, allowed, texts = folder / "groups.json", folder / "allowed.json", folder / "allowed.txt"
+    return doors | {
+        "groups.json": door_of(
+            groups, lambda: sorted(read_groups(groups).items()), '{"a": ["girl", "boy"], "b": ["cat"]}', whole=False
+        ),
+        "allowed.json": door_of(allowed, lambda: sorted(read_allowed(allowed)), '["red", "blue", "two"]', whole=False),
+        "allowed.txt": door_of(texts, lambda: sorted(read_allowed(texts)), "red\nblue\ntwo\n", whole=False),
+    }
+
+
+def _open_survey(home: Path, name: str, few: Path) -> dict[str, Door]:
+    survey, pairs = find_survey(name), read_pair_set(few)
+    study = deal(survey, pairs, Deal(("ann", "bob")))
+    write_study(home, survey, study, pairs, ImageAccess())
+    said = _say(study, name)
+    page, export, plain = home / "saved.json", home / "export.json", home / "plain.json"
+    sheet = home / "sheets" / "all.csv"
+
+    def imported(path: Path) -> Callable[[], Any]:
+        return lambda: [
+            answer.model_dump(mode="json")
+            for answer in decode_replies(survey, study, read_replies(path, survey, study))
+        ]
+
+    def recorded() -> Any:
+        answers = read_answers(home, read_study(home))
+        rows = survey.records(read_study(home), answers) if survey.records else []
+        write_rows(home / "records.jsonl", rows)
+        return [answer.model_dump(mode="json") for answer in answers], rows
+
+    def agreed() -> Any:
+        answered = [(earlier.study, earlier.answers) for earlier in [read_earlier(home)]]
+        scores = human_scores(answered).values.tolist() if name == "match" else []
+        return findings(answered).model_dump(mode="json"), scores
+
+    knows = FIELDS | ROWS
+    if not all(ask.required for ask in survey.asks):  # what was left empty is no answer
+        knows -= {"null", "key dropped", "row dropped"}
+    cells = knows - ({"type"} if any(ask.control == "text" for ask in survey.asks) else set())
+    door_of_answers = partial(door_of, knows=knows, rows=("ann-0", "bob-0"))
+    answers = [{"task": task, "values": values} for task, values in said.items()]
+    saved = {"tellapart_answers": 1, "study": study.token, "annotator": "ann", "answers": answers}
+    filled = _fill_sheet(home, field_names(survey, study), said)
+    doors = {
+        "page": door_of_answers(page, imported(page), json.dumps(saved)),
+        "sheet": door_of_answers(sheet, imported(sheet), filled, knows=cells, free=_SHOWN),
+    }
+    if name in ("i2t", "box"):
+        doors["Label Studio"] = door_of_answers(export, imported(export), json.dumps(_export(study, said)))
+    if name == "i2t":
+        minimal = [{"study": study.token, "task": task, "annotation_id": 1, **values} for task, values in said.items()]
+        doors["Label Studio's minimal"] = door_of_answers(plain, imported(plain), json.dumps(minimal))
+    write_answers(home, decode_replies(survey, study, read_replies(page, survey, study)))
+    judged = agreed if name in _CHOICES else recorded
+    free = ("tags", "earlier")
+    for what, file in (("answers", "answers.jsonl"), ("key", "study.json")):
+        doors[what] = door_of(home / file, judged, whole=False, knows=FIELDS | {"row repeated"}, free=free)
+    return {f"{name} {what}": door for what, door in doors.items()}
+
+
+#: Columns of a sheet that are there to be seen, and not read back.
+_SHOWN = tuple(f"{kind}_{mark}" for kind in ("image", "text", "option") for mark in "012abc")
+
+
+def _say(study: Study, name: str) -> dict[str, dict[str, Any]]:
+    said = _SAID[name]
+    return {task.id: said[number % len(said)] for number, task in enumerate(study.tasks)}
+
+
+def _fill_sheet(home: Path, fields: tuple[str, ...], said: dict[str, dict[str, Any]]) -> str:
+    """Return the sheets of all annotators in one, filled in."""
+    rows = [
+        row
+        for path in sorted((home / "sheets").glob("*.csv"))
+        for row in csv.DictReader(io.StringIO(path.read_text("utf-8")))
+    ]
+    stream = io.StringIO()
+    table = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
+    table.writeheader()
+    for row in rows:
+        values = said[row["task"]]
+        table.writerow(row | {field: _cell(values[field]) for field in fields})
+    return stream.getvalue()
+
+
+def _cell(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _export(study: Study, said: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return Label Studio's export of the same answers."""
+    rows = []
+    for number, (task, values) in enumerate(said.items()):
+        result = [{"from_name": name, "value": _control(name, value), **_SIZE} for name, value in values.items()]
+        data = {"study": study.token, "task": task}
+        rows.append({"id": number, "data": data, "annotations": [{"id": number, "result": result}]})
+    return rows
+
+
+_SIZE = {"original_width": 8, "original_height": 8}
+
+
+def _control(name: str, value: Any) -> dict[str, Any]:
+    if isinstance(value, str):
+        return {"text" if name == "object" else "choices": [value]}
+    x, y, width, height = (100 * side / 8 for side in value)
+    return {"rectanglelabels": ["box"], "x": x, "y": y, "width": width, "height": height, "rotation": 0}
