@@ -19,6 +19,7 @@ from tellapart.data.item import Item
 from tellapart.data.labels import ImageLabel, LabelSet
 from tellapart.data.moments import Moment, MomentSet
 from tellapart.data.pairset import PairSet
+from tellapart.data.prediction_field import watch_field
 from tellapart.data.task_records import (
     Box,
     BoxSet,
@@ -178,7 +179,8 @@ def _write_rows(suffix: str, rows: Sequence[dict[str, Any]]) -> str:
 def read_outcomes(task: str, path: Path) -> Any:
     """Read a file of predictions of one of the records above, and return all that is measured of it."""
     declared, records = TASKS[task], _RECORDS[task]
-    predictions = declared.read(path, records)
+    with watch_field():
+        predictions = declared.read(path, records)
     return [
         (
             measured.noun,
