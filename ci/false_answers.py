@@ -9,10 +9,10 @@ from typing import Any
 from unittest.mock import patch
 
 from attacks import Attack
-from tellapart.data.prediction_field import watch_field
 
 import tellapart as ta
 from tellapart.data.classification import ClassificationSet, ClassifiedImage
+from tellapart.data.prediction_field import watch_field
 from tellapart.data.task_records import Statement, StatementSet
 from tellapart.errors import require
 from tellapart.evaluation.distributed import Rank
