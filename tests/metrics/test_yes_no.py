@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
@@ -114,3 +116,9 @@ def test_precision_recall_and_f1_are_those_of_a_count_by_hand() -> None:
     assert shares["precision"] == [pytest.approx(3 / 5), 0]
     assert shares["recall"] == [pytest.approx(3 / 9), 0]
     assert shares["f1"] == [pytest.approx(2 * (3 / 5) * (3 / 9) / (3 / 5 + 3 / 9)), 0]
+
+
+def test_a_long_answer_of_marks_alone_is_read_soon() -> None:
+    started = time.process_time()
+    assert read_strictly("y" + "[" * 100_000 + "es", OPTIONS["yes"]) is None
+    assert time.process_time() - started < 5  # it was minutes, which grew with the square
