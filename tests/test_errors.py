@@ -22,7 +22,7 @@ KINDS = [
 
 
 def test_every_error_is_a_tellapart_error_and_no_other_error() -> None:
-    assert len(KINDS) == 10
+    assert len(KINDS) == 11
     for kind in KINDS:
         assert issubclass(kind, TellapartError)
         # `except ValueError` around a call must not swallow what is meant to be read.

@@ -147,7 +147,10 @@ def test_a_run_begins_with_the_columns_it_read(command: Any, folder: Folder) -> 
     lines = Path("scores.csv").read_text().splitlines()
     Path("scores.csv").write_text("\n".join([lines[0], *(line.replace(",,", ",0.5,", 1) for line in lines[1:])]))
     scored = command("score", home / "p.csv", "--columns", "caption_0=left", "--scores", "scores.csv", "--out", "s")
-    assert (scored.code, scored.out.splitlines()[0]) == (0, f"table:p.csv: {columns}url, first"), scored.err
+    assert (scored.code, scored.out.splitlines()[0]) == (
+        0,
+        f"table:p.csv: {columns}url, first; read from field score",
+    ), scored.err
 
 
 def test_a_set_in_the_house_format_has_no_such_line(folder: Folder) -> None:

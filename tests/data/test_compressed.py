@@ -20,6 +20,10 @@ from tellapart.tasks.predictions import label, read_predictions
 SCORES = "\n".join(["id,image,text,score", *(f"a,{i},{t},{i + t}" for i in (0, 1) for t in (0, 1))])
 
 
+def read_statements(path: Path) -> list[bool]:
+    return read_predictions(path, ["a"], label, "statement", lambda number, value: False)
+
+
 @pytest.mark.parametrize(
     ("name", "text", "read"),
     [
@@ -30,7 +34,11 @@ SCORES = "\n".join(["id,image,text,score", *(f"a,{i},{t},{i + t}" for i in (0, 1
         ("a.tsv", "caption\timage\na cat\tb.png\n", read_captions),
         ("a.jsonl", '{"id": "1", "caption_0": "a", "caption_1": "b"}', read_caption_pairs),
         ("a.csv", SCORES, lambda path: read_scores(path, ids=["a"], shape=(2, 2)).values.tolist()),
-        ("a.csv", "id,prediction\na,yes\n", lambda path: read_predictions(path, ["a"], label, "statement")),
+        (
+            "a.csv",
+            "id,prediction\na,yes\n",
+            read_statements,
+        ),
     ],
 )
 def test_a_packed_file_is_read_as_the_plain_one(tmp_path: Path, name: str, text: str, read) -> None:

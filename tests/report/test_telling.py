@@ -58,7 +58,7 @@ def test_the_page_shows_them_with_pictures_after_the_sentence_and_the_table_by_a
     head = html.index("clip reaches"), html.index('<table class="headline">'), html.index('class="telling"')
     assert [*head, html.index("by tag</h3>")] == sorted([*head, html.index("by tag</h3>")])
     shown = html[head[2] : html.index("by tag</h3>")]
-    assert shown.count('src="data:image/') == 12 and shown.count("<figcaption>a ") == 12
+    assert shown.count('src="data:image/') == 12 and shown.count('<figcaption dir="auto">a ') == 12
     table = html[head[1] : head[2]]
     columns = ["model", "group_score", "by side", "text_score", "image_score", "left", "right"]
     assert [column for column in columns if f">{column}</th>" in table] == columns

@@ -284,7 +284,8 @@ def with_first(records: MomentSet, **changes: Any) -> list[dict[str, Any]]:
         ({"after": [3e38] * 20}, ("'after'", "finite")),
         ({"id": "zzz"}, ("1", "12", "v0123456789_0A", "1", "zzz")),
         ({"id": ""}, ("s.jsonl:1", "id", "'id'", "'boundary_id'")),
-        ({"id": 7}, ("s.jsonl:1", "id")),
+        ({"id": 7}, ("1", "12", "v0123456789_0A", "7")),
+        ({"id": 7.5}, ("s.jsonl:1", "id", "7.5")),
     ],
 )
 def test_a_line_that_does_not_fit_is_refused(

@@ -289,11 +289,11 @@ def test_several_answers_are_not_measured_as_one() -> None:
 def test_a_whole_number_is_an_id_however_json_writes_it(tmp_path: Path) -> None:
     path = tmp_path / "answers.jsonl"
     path.write_text('{"question_id": 100.0, "answer": "yes"}\n{"question_id": 101, "answer": "no"}\n')
-    assert read_predictions(path, ["100", "101"], text, "question") == ["yes", "no"]
+    assert read_predictions(path, ["100", "101"], text, "question", lambda number, value: False) == ["yes", "no"]
     for wrong in ("100.5", "true", "[1]"):
         path.write_text(f'{{"id": {wrong}, "answer": "yes"}}\n')
         with raises(ScoreError, f"{path}:1", "id", "whole number", wrong.title() if wrong == "true" else wrong):
-            read_predictions(path, ["100"], text, "question")
+            read_predictions(path, ["100"], text, "question", lambda number, value: False)
     path.write_text('{"answer": "yes"}\n')
     with raises(ScoreError, f"{path}:1", "'id'", "'question_id'"):
-        read_predictions(path, ["100"], text, "question")
+        read_predictions(path, ["100"], text, "question", lambda number, value: False)

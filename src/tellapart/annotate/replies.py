@@ -86,6 +86,7 @@ def decode_replies(
         DataError: a reply belongs to another study or an unknown task, is the second reply to a task, contradicts an
             earlier answer, is incomplete or cannot be read; or tasks have no reply.
 
+    >>> from tellapart.annotate.survey import AnnotatorTask, Study, SurveyUnit
     >>> from tellapart.annotate.surveys import find_survey
     >>> unit = SurveyUnit(id="a/image 0", item="a", cluster="a", images=["0.png"], options=["x", "y"], truth="0")
     >>> task = AnnotatorTask(id="ann-00001", annotator="ann", unit="a/image 0", order=[1, 0])

@@ -12,7 +12,8 @@ from tellapart.api.arguments import PathGiven, as_names, as_path, expect_used
 from tellapart.data.lock import take_lock
 from tellapart.errors import StoreError, quote
 from tellapart.models.store.damaged import ENDINGS
-from tellapart.models.store.embedding_store import EmbeddingStore, default_store_path
+from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.models.store.location import default_store_path
 from tellapart.models.store.prepared import kept_preparations, prepared_path
 from tellapart.models.store.shard import list_shards, shard_folder
 

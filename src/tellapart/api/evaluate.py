@@ -48,7 +48,8 @@ from tellapart.models.memory.held import HeldModel
 from tellapart.models.memory.mistakes import explain_argument
 from tellapart.models.memory.rest import keep_random_state
 from tellapart.models.protocols import Model
-from tellapart.models.store.embedding_store import EmbeddingStore, default_store_path
+from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.models.store.location import default_store_path
 from tellapart.records.run_folder import RESULTS, file_name, find_runs
 
 __all__ = ["describe_kept", "describe_stored", "evaluate", "open_store", "run", "score", "use_store"]

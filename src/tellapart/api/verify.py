@@ -11,7 +11,8 @@ from tellapart.api.frame import Frame
 from tellapart.data.scores import join_names
 from tellapart.errors import plain
 from tellapart.evaluation.verify import Verification, verify_run
-from tellapart.models.store.embedding_store import EmbeddingStore, default_store_path
+from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.models.store.location import default_store_path
 from tellapart.records.run_folder import find_runs
 from tellapart.report.show import check_report
 from tellapart.report.terminal import print_lines

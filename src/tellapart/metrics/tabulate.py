@@ -79,7 +79,7 @@ def tabulate(
     return Tabulated(
         metrics=average(np.ones(len(clusters), dtype=bool)),
         by={
-            tag: {value: Metrics(metrics=found) for value, mask in group.items() if (found := average(mask))}
+            tag: {value: Metrics(metrics=found) for value, mask in group.items() if (found := average(mask)) or metrics}
             for tag, group in groups.items()
         },
         macro={

@@ -18,6 +18,7 @@ from pydantic.dataclasses import dataclass
 from tellapart.data.atomic import sync_folder
 from tellapart.data.rows import read_object
 from tellapart.data.scores import join_names
+from tellapart.data.strict_json import decode_text, read_whole
 from tellapart.data.validation import first_problem
 from tellapart.errors import DataError, ModelError, RunError, first_line, require
 
@@ -254,8 +255,8 @@ def _check_sums(checkpoint: Path) -> None:
     """
     path = checkpoint / _SUMS
     try:
-        sums = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
+        sums = decode_text(read_whole(path), path).splitlines()
+    except DataError as error:
         raise RunError(
             f"{path}: cannot be read ({first_line(error)}): the checkpoint is incomplete, or of an earlier version; "
             f"delete {checkpoint} and go on"

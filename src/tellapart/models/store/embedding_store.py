@@ -10,11 +10,7 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import sqlite3
-import sys
-import tempfile
-import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -27,15 +23,14 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.data.paths import as_path, home_folder
-from tellapart.errors import StoreError, TellapartWarning, plain
+from tellapart.errors import StoreError, plain
 from tellapart.models.store.damaged import file_id, foreign_file, is_damage, set_aside
 from tellapart.models.store.file import MERGE, REMEDY, explain_failure, open_store
 from tellapart.models.store.libraries import split_filed
 from tellapart.models.store.prepared import prepared_path
 from tellapart.models.store.rows import PAIRS, PICTURES, SOURCES, VECTORS, Table, checksum
 
-__all__ = ["EmbeddingStore", "StoreCounts", "StoredModel", "default_store_path"]
+__all__ = ["EmbeddingStore", "StoreCounts", "StoredModel"]
 
 Key = TypeVar("Key", bound=tuple[str, ...])
 Store = TypeVar("Store", bound="EmbeddingStore")
@@ -46,34 +41,6 @@ Answer = TypeVar("Answer")
 _BLOCK = 256
 
 _log = logging.getLogger(__name__)
-
-
-def default_store_path() -> Path:
-    """Return the store's file: in `TELLAPART_CACHE`, or else in the user's cache folder.
-
-    A user without a home folder gets one in the folder of temporary files, which a warning names.
-
-    Raises:
-        StoreError: that one is another user's, or there is no home folder for the `~` of a variable.
-    """
-    if folder := os.environ.get("TELLAPART_CACHE"):
-        return as_path(folder, "TELLAPART_CACHE", StoreError) / "store.sqlite"
-    if base := os.environ.get("XDG_CACHE_HOME"):
-        return as_path(base, "XDG_CACHE_HOME", StoreError) / "tellapart" / "store.sqlite"
-    home = home_folder()
-    return (_temporary_folder() if home is None else home / ".cache" / "tellapart") / "store.sqlite"
-
-
-def _temporary_folder() -> Path:
-    """Return a folder of this user alone, the same for all of the user's processes."""
-    user = os.getuid() if sys.platform != "win32" else 0
-    folder = Path(tempfile.gettempdir()) / f"tellapart-{user}"
-    remedy = "set TELLAPART_CACHE to a folder that lasts"
-    warnings.warn(f"this user has no home folder: the cache is in {folder}; {remedy}", TellapartWarning, stacklevel=1)
-    folder.mkdir(mode=0o700, exist_ok=True)
-    if folder.lstat().st_uid != user:
-        raise StoreError(f"{folder} is another user's; {remedy}")
-    return folder
 
 
 @dataclass(frozen=True, slots=True)

@@ -354,10 +354,9 @@ def _make_row(
             raise DataError(f"{where}: field {name!r} must be a text, got {quote(fields.get(name))}")
     try:
         one_text(fields["caption"])
+        image = find(fields["image"])
     except ValueError as error:
         raise DataError(f"{where}: field 'caption': {error}") from error
-    try:
-        image = find(fields["image"])
     except DataError as error:
         raise DataError(f"{where}: field 'image': {error}") from error
     negatives, positives = (_read_texts(where, fields, name) for name in ("negative_captions", "positive_captions"))

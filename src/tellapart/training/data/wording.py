@@ -1,4 +1,4 @@
-"""What a caption says: two that differ in case, spaces and punctuation alone say the same; two numbers never do."""
+"""The words of a caption: two captions are the same text if they differ in case, spaces and punctuation alone."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _MARKS = _Marks()
 
 @lru_cache(1 << 16)  # a caption is the false one of other rows
 def words_of(text: str) -> tuple[str, ...]:
-    """Return what a text says: words without case and punctuation, and numbers with every mark; the text if it is none.
+    """Return the words of a text: without case and punctuation, and numbers with every mark; the text if it is none.
 
     >>> words_of("Jack - - o lantern's") == words_of("jack-o-lantern's."), words_of("-5") == words_of("5")
     (True, False)
