@@ -61,7 +61,7 @@ def unit_vectors(vectors: Tensor) -> Tensor:
 
 
 def build_linear(layout: Layout, name: str, width: int, *, bias: bool = True) -> Network:
-    """Build a dense layer on states of a width; the file says how many numbers it puts out."""
+    """Build a dense layer on states of a width; its output has the width of the file's."""
     return import_torch().nn.Linear(width, layout.shape_of(f"{name}.weight")[0], bias=bias)
 
 

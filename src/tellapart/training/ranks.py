@@ -136,7 +136,7 @@ def open_accelerator(device: str) -> Accelerator:
 
     Raises:
         RunError: the device is not available; something else in this process has set accelerate up otherwise; or, as
-            `read_ranks`, what starts several processes does not say enough of them.
+            `read_ranks`, the variables of several processes are incomplete.
         MissingDependencyError: accelerate is not installed.
     """
     accelerate = require("accelerate", extra="train")
