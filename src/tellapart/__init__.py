@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from tellapart.api.train import train as train
     from tellapart.api.training import show as show
     from tellapart.api.verify import verify as verify
+    from tellapart.api.why import why as why
     from tellapart.benchmarks.benchmark import Benchmark as Benchmark
     from tellapart.benchmarks.find import find_benchmark as find_benchmark
     from tellapart.data.folder import read_pair_set as read_pair_set
@@ -157,6 +158,7 @@ _WHERE = {
     "time": "api.costs",
     "train": "api.train",
     "verify": "api.verify",
+    "why": "api.why",
     "write_pair_set": "data.folder",
 }
 

@@ -223,6 +223,7 @@ METRICS: Mapping[str, str] = MappingProxyType(
         "choice": "tellapart.metrics.choice:CHOICE_METRICS",
         "several-true": "tellapart.metrics.several_true:SEVERAL_TRUE_METRICS",
         "square": "tellapart.metrics.square:SQUARE_METRICS",
+        "matching": "tellapart.metrics.matching:MATCHING_METRICS",
         "equivariance": "tellapart.metrics.equivariance:EQUIVARIANCE_METRICS",
     }
 )

@@ -97,7 +97,7 @@ def test_differences_by_tag_are_those_of_its_items_and_are_corrected_with_the_ot
     (found,) = compare_models(systems(folders), by="type").pairs
     assert found == compare(*folders.values(), by="type")
     (name,) = read_result(folders["colours"]).benchmarks
-    assert [row.subset for row in found.rows] == [None, "add", "replace", "swap"] * 3
+    assert [row.subset for row in found.rows] == [None, "add", "replace", "swap"] * 4
     assert [row.p_holm for row in found.rows] == holm([row.p for row in found.rows]).tolist()
     one, other = (read_samples(folder, name) for folder in folders.values())
     for row in found.rows:
@@ -121,7 +121,7 @@ def test_items_without_the_tag_are_in_no_subset_and_sets_without_it_are_named(
     folders = measured(tmp_path / "run", first, second, models=("colours", "random"))
     found = compare(*folders.values(), by="side")
     assert {row.benchmark for row in found.rows} == {"folder:first"}
-    assert [(row.subset, row.n) for row in found.rows] == [(None, 12), ("left", 6)] * 3
+    assert [(row.subset, row.n) for row in found.rows] == [(None, 12), ("left", 6)] * 4
     assert found.untagged == ("folder:second",)
     with raises(RunError, "'sid'", "'side'", "type"):
         compare(*folders.values(), by="sid")
@@ -147,11 +147,11 @@ def test_models_that_share_some_benchmarks_are_compared_on_those(
     counts = {(pair.a, pair.b): (len(pair.rows), pair.unshared) for pair in found.pairs}
     apart = ("folder:first",)
     assert counts == {
-        ("colours", "random"): (6, ()),
-        ("colours", "oracle"): (3, apart),
-        ("random", "oracle"): (3, apart),
+        ("colours", "random"): (8, ()),
+        ("colours", "oracle"): (4, apart),
+        ("random", "oracle"): (4, apart),
     }
-    assert [len(sum((tier.names for tier in each.tiers), ())) for each in found.tiers] == [2, 2, 2, 3, 3, 3]
+    assert [len(sum((tier.names for tier in each.tiers), ())) for each in found.tiers] == [2, 2, 2, 2, 3, 3, 3, 3]
 
 
 def test_with_a_baseline_only_its_benchmarks_are_read(made_set: Make, installed: Path, tmp_path: Path) -> None:

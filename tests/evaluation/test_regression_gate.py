@@ -56,7 +56,7 @@ def test_a_significant_fall_stops_and_its_reverse_is_an_improvement(made_set: Ma
     back = regression_gate(new, base)
     assert back.passed
     assert {row.verdict for row in back.rows if row.metric == "group_score"} == {"improvement"}
-    assert headline_of(back).startswith("the gate passes: no regression in 3 headlines of 1 benchmark, ")
+    assert headline_of(back).startswith("the gate passes: no regression in 4 headlines of 1 benchmark, ")
 
 
 @pytest.mark.slow
@@ -106,7 +106,7 @@ def test_what_the_new_run_lacks_stops_and_what_it_adds_does_not(made_set: Make, 
     both, one = random_run(tmp_path / "both", first, second, seed=1), random_run(tmp_path / "one", first, seed=1)
     found = regression_gate(both, one)
     assert not found.passed
-    assert [row.verdict for row in found.rows] == ["no difference seen"] * 3 + ["missing"]
+    assert [row.verdict for row in found.rows] == ["no difference seen"] * 4 + ["missing"]
     assert headline_of(found) == "the gate stops: 1 missing result"
     back = regression_gate(one, both)
     assert back.passed
@@ -127,7 +127,7 @@ def test_other_items_stop_and_the_rest_is_judged(made_set: Make, tmp_path: Path)
     row = next(row for row in found.rows if row.metric is None)
     assert row.verdict == "not comparable"
     assert "folder:cut is not the same in both runs" in row.reason
-    assert sum(row.verdict == "no difference seen" for row in found.rows) == 3
+    assert sum(row.verdict == "no difference seen" for row in found.rows) == 4
 
 
 def test_items_that_could_show_no_fall_stop(made_set: Make, tmp_path: Path) -> None:

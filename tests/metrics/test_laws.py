@@ -28,6 +28,7 @@ LEVELS = (0.125, 0.25, 0.5, 0.75, 0.875)  # hold every pattern of ties of four s
 # What a metric becomes when both images and both texts change places: its partner and a sign.
 RELABELLED = {
     **{name: (name, 1) for name in ("text_score", "image_score", "group_score", "i2t", "t2i")},
+    **{name: (name, 1) for name in ("match_score", "match_score_of_probabilities")},
     **{"ipos_2t": ("ineg_2t", 1), "ineg_2t": ("ipos_2t", 1), "tpos_2i": ("tneg_2i", 1), "tneg_2i": ("tpos_2i", 1)},
     **{name: (name, -1) for name in ("v1", "v2_text", "v2_image")},
 }
@@ -37,6 +38,7 @@ TRANSPOSED = {
     **{"ipos_2t": ("tpos_2i", 1), "tpos_2i": ("ipos_2t", 1), "ineg_2t": ("tneg_2i", 1), "tneg_2i": ("ineg_2t", 1)},
     **{"group_score": ("group_score", 1), "choice_score": ("choice_score", 1)},
     **{"v1": ("v1", -1), "v2_text": ("v2_image", 1), "v2_image": ("v2_text", 1)},
+    **{name: (name, 1) for name in ("match_score", "match_score_of_probabilities")},
 }
 # Where caption and foil change roles and every probability p becomes 1 - p.
 MIRRORED = {"acc": "acc", "p_c": "p_f", "p_f": "p_c", "min_pc_pf": "min_pc_pf"}
@@ -54,11 +56,19 @@ def has_chance(metric: Metric) -> bool:
 
 
 def uses_threshold(metric: Metric) -> bool:
-    return metric.kinds == PROBABILITY
+    return metric.kinds == PROBABILITY and not metric.additive
+
+
+def adds(metric: Metric) -> bool:
+    return metric.additive
 
 
 def ranks(metric: Metric) -> bool:
-    return has_chance(metric) and not uses_threshold(metric)
+    return has_chance(metric) and not uses_threshold(metric) and not metric.additive
+
+
+def compares_scores(metric: Metric) -> bool:
+    return has_chance(metric) and not metric.additive
 
 
 def items(rows: list[Any], shape: tuple[int, int]) -> NDArray[np.float32]:
@@ -87,7 +97,8 @@ def broken(metric: Metric, item: NDArray[Any]) -> NDArray[np.float64]:
 def chance_is_the_mean_over_all_orders(metric: Metric, scores: NDArray[Any]) -> None:
     shape = scores.shape[1:]
     entries = shape[0] * shape[1]
-    every = product((0.25, 0.75), repeat=entries) if uses_threshold(metric) else permutations(range(entries))
+    levels = [2**k for k in range(entries)] if metric.additive else range(entries)  # no two sums of powers are equal
+    every = product((0.25, 0.75), repeat=entries) if uses_threshold(metric) else permutations(levels)
     means = metric.per_item(items(list(every), shape)).mean(axis=0)
     np.testing.assert_allclose(metric.summarise(means), metric.chance(shape), rtol=1e-15)
 
@@ -201,6 +212,15 @@ def values_are_as_declared(metric: Metric, scores: NDArray[Any]) -> None:
     np.testing.assert_array_equal(scores, before)
 
 
+def a_constant_on_a_picture_or_a_caption_changes_nothing(metric: Metric, scores: NDArray[Any]) -> None:
+    _, rank = np.unique(scores, return_inverse=True)
+    whole = rank.reshape(scores.shape).astype(np.float32)  # sums of small integers are exact
+    _, pictures, captions = whole.shape
+    moved = whole + 5 * np.arange(pictures)[:, None] - 7 * np.arange(captions)
+    for value in (metric.per_item, metric.tie_neutral, metric.ties):
+        np.testing.assert_array_equal(value(whole), value(moved))
+
+
 def everywhere(metric: Metric) -> bool:
     return True
 
@@ -215,8 +235,9 @@ LAWS: dict[Law, Callable[[Metric], bool]] = {
     scores_that_are_not_finite_raise: everywhere,
     a_conjunction_is_right_where_all_its_parts_are: lambda metric: metric.name in PARTS,
     an_item_does_not_depend_on_its_batch: everywhere,
-    the_tie_neutral_value_is_the_mean_over_broken_ties: has_chance,
-    ties_are_where_breaking_them_changes_the_value: has_chance,
+    the_tie_neutral_value_is_the_mean_over_broken_ties: compares_scores,
+    ties_are_where_breaking_them_changes_the_value: compares_scores,
+    a_constant_on_a_picture_or_a_caption_changes_nothing: adds,
     scores_are_compared_in_float32: everywhere,
     values_are_as_declared: everywhere,
 }
@@ -348,6 +369,11 @@ WRONG: list[tuple[str, Metric, Law]] = [
     ("any equal scores", AnyEqualScores(**FIELDS), ties_are_where_breaking_them_changes_the_value),
     ("float64", wrong("choice_score", strict=chosen_before_rounding), scores_are_compared_in_float32),
     ("percent", wrong("pairwise", strict=of(lambda s: 100 * first(s))), values_are_as_declared),
+    (
+        "the priors count",
+        wrong("match_score", strict=METRICS["group_score"].strict, neutral=None),
+        a_constant_on_a_picture_or_a_caption_changes_nothing,
+    ),
     ("half right", wrong("text_score", strict=of(lambda s: (first(s) * 1 + second(s)) / 2)), values_are_as_declared),
     ("it changes its input", wrong("choice_score", strict=sorts_in_place), values_are_as_declared),
 ]

@@ -18,7 +18,7 @@ PAIR = [[[0.9, 0.1], [0.2, 0.8]]]
 def test_the_registry_holds_the_metrics_of_the_papers_under_their_own_names() -> None:
     pairs = ["text_score", "image_score", "group_score", "i2t", "t2i", "ipos_2t", "ineg_2t", "tpos_2i", "tneg_2i"]
     valse = ["choice_score", "acc", "p_c", "p_f", "min_pc_pf", "pairwise"]
-    shapes = ["itt", "individual_score", "pair_score", "set_score"]
+    shapes = ["itt", "individual_score", "pair_score", "set_score", "match_score", "match_score_of_probabilities"]
     assert list(METRICS) == [*pairs, *valse, *shapes, "v1", "v2_text", "v2_image"]
     assert all(name == metric.name for name, metric in METRICS.items())
 
@@ -32,7 +32,9 @@ def test_the_registry_holds_the_metrics_of_the_papers_under_their_own_names() ->
         ((4, 1), "similarity", ["choice_score"]),
         ((1, 1), "similarity", []),
         ((3, 4), "probability", []),
-        ((3, 3), "probability", ["individual_score", "set_score"]),
+        ((3, 3), "logit", ["individual_score", "set_score", "match_score"]),
+        ((3, 3), "probability", ["individual_score", "set_score", "match_score", "match_score_of_probabilities"]),
+        ((7, 7), "probability", ["individual_score", "set_score"]),
     ],
 )
 def test_a_metric_not_defined_for_a_shape_or_kind_does_not_exist_for_it(shape, kind, names) -> None:
@@ -52,7 +54,9 @@ def test_two_names_of_one_metric_have_one_value_on_every_item_and_are_shown_once
 
 def test_two_by_two_items_have_the_pair_metrics_and_the_deviations_whatever_the_kind() -> None:
     for kind in ("similarity", "logit", "probability"):
-        assert [metric.name for metric in defined_for((2, 2), kind)] == [*list(METRICS)[:9], *list(METRICS)[-3:]]
+        matching = ["match_score"] + ["match_score_of_probabilities"] * (kind == "probability")
+        names = [*list(METRICS)[:9], *matching, *list(METRICS)[-3:]]
+        assert [metric.name for metric in defined_for((2, 2), kind)] == names
 
 
 @pytest.mark.parametrize(

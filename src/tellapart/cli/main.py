@@ -41,6 +41,7 @@ from tellapart.cli.table import table_command
 from tellapart.cli.time import time_command
 from tellapart.cli.train import train_command
 from tellapart.cli.verify import verify_command
+from tellapart.cli.why import why_command
 from tellapart.errors import ExitError, TellapartError, TellapartWarning
 from tellapart.report.terminal import print_text, spell_out
 
@@ -70,6 +71,7 @@ _PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "show": show_command,
         "table": table_command,
         "plot": plot_command,
+        "why": why_command,
         "gap": gap_command,
         "import": import_command,
         "push": push_command,

@@ -117,6 +117,8 @@ class Metric:
         same_as: the metric of which this is another name: equal on every item for which both are defined.
         one_false: it is of items all of whose texts are true but the last one.
         together: the value of an item depends on the others, so a part of the items is measured again.
+        additive: it compares sums of scores, so more than their order counts.
+        logits: it takes probabilities as their logits (`scaled`).
 
     >>> from tellapart.metrics.registry import METRICS
     >>> scores = [[[0.9, 0.1], [0.2, 0.8]], [[0.5, 0.5], [0.2, 0.8]]]
@@ -138,6 +140,8 @@ class Metric:
     same_as: str = ""
     one_false: bool = False
     together: bool = False
+    additive: bool = False
+    logits: bool = False
 
     @property
     def finite_bounds(self) -> tuple[float, float] | None:
@@ -183,7 +187,7 @@ class Metric:
         return self.chance_level
 
     def check(self, scores: ArrayLike, kind: ScoreKind, ids: Sequence[str] | None = None) -> NDArray[np.float32]:
-        """Return the scores as float32 (item, image, text) when the metric is defined for them.
+        """Return the scores as the metric takes them, float32 (item, image, text), when it is defined for them.
 
         Raises:
             MetricError: wrong shape, or a kind of score that the metric cannot use.
@@ -196,7 +200,23 @@ class Metric:
             raise MetricError(
                 f"{self.name} needs {needed}; these scores are {_PLURAL[kind]}: calibrate them or use pairwise"
             )
-        return read_scores(scores, self.name, self.shapes, ids)
+        return self.scaled(read_scores(scores, self.name, self.shapes, ids), kind)
+
+    def scaled(self, scores: NDArray[np.float32], kind: ScoreKind) -> NDArray[np.float32]:
+        """Return the scores as the metric takes them: probabilities as their logits if it says so.
+
+        A probability of 0 or 1 is taken as the nearest float32 between them.
+
+        >>> from tellapart.metrics.registry import METRICS
+        >>> METRICS["match_score"].scaled(np.float32([0.5, 1.0]), "probability").round(2)
+        array([ 0.  , 16.64], dtype=float32)
+        """
+        if not self.logits or kind != "probability":
+            return scores
+        from scipy.special import logit
+
+        inside = np.clip(scores, np.finfo(np.float32).smallest_subnormal, np.nextafter(np.float32(1), np.float32(0)))
+        return logit(inside.astype(np.float64)).astype(np.float32)
 
     def per_item(self, scores: ArrayLike) -> NDArray[np.float64]:
         """Return the strict value of every item: float64 (item,) or (item, component). A tie is never right.

@@ -323,3 +323,11 @@ class V2Text(StreamingMetric, of="v2_text"):
 
 class V2Image(StreamingMetric, of="v2_image"):
     """`v2_image`, batch by batch."""
+
+
+class MatchScore(StreamingMetric, of="match_score"):
+    """`match_score`, batch by batch."""
+
+
+class MatchScoreOfProbabilities(StreamingMetric, of="match_score_of_probabilities"):
+    """`match_score_of_probabilities`, batch by batch."""

@@ -112,8 +112,8 @@ def count_ties(measured: Units, rule: TieRule) -> Units:
 
 def _with_official(one: PerItem, broken: NDArray[np.float32]) -> PerItem:
     metric = METRICS.get(one.name)
-    # Deviations and comparisons with 1/2 are of scores as they are.
-    if metric is None or one.neutral is None or metric.kinds != ANY_KIND:
+    # Deviations, sums and comparisons with 1/2 are of scores as they are.
+    if metric is None or one.neutral is None or metric.additive or metric.kinds != ANY_KIND:
         return one
     return replace(one, official=metric.per_item(broken))
 

@@ -81,7 +81,7 @@ def measure_pairs(
             f"no metric is defined for {describe(outline.shape)}{several} and scores that are a {scores.kind}"
         )
     values = _truth_first(outline, scores)
-    per_item = tuple(_per_item(metric, values, outline) for metric in metrics)
+    per_item = tuple(_per_item(metric, metric.scaled(values, scores.kind), outline) for metric in metrics)
     items = None if records.items is None else [item.truth_first() for item in records.items]
     return (Units("item", tuple(_make_units(outline, items, values)), per_item),)
 
@@ -236,10 +236,13 @@ PAIRS = Task(
     noun="pair",
     metrics=tuple(METRICS.values()),
     headlines=(
-        ("text_score", "image_score", "group_score"),
+        ("text_score", "image_score", "group_score", "match_score"),
+        ("text_score", "image_score", "group_score"),  # older records
         ("pairwise", "acc", "min_pc_pf"),
         ("choice_score",),
         ("itt",),
+        ("individual_score", "pair_score", "set_score", "match_score"),
+        ("individual_score", "set_score", "match_score"),
         ("individual_score", "pair_score", "set_score"),
         ("individual_score", "set_score"),
     ),

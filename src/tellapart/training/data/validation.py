@@ -98,7 +98,7 @@ def left_over(rows: TrainingRows, trained: TrainingRows | None = None) -> PairSe
 def items_right(metric: str, model: Model, pairs: PairSet) -> NDArray[np.float64]:
     """Return a metric of each item of a pair set, 0 or 1, ties counted as wrong."""
     scores = score(model, pairs, store=EmbeddingStore(None)).scores
-    return np.asarray(METRICS[metric].per_item(scores.values), np.float64)
+    return np.asarray(METRICS[metric].per_item(METRICS[metric].scaled(scores.values, scores.kind)), np.float64)
 
 
 def better_beyond_doubt(now: Sequence[float], before: Sequence[float], pairs: PairSet, looks: int = 1) -> bool:

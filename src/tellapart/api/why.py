@@ -1,0 +1,59 @@
+"""Why models fail: the function of `tellapart why`."""
+
+from __future__ import annotations
+
+from tellapart.api.arguments import PathGiven, as_path
+from tellapart.api.frame import Frame
+from tellapart.evaluation.why import Why, explain
+from tellapart.records.zipped import unpacked
+from tellapart.report.comparisons import gather_models
+from tellapart.report.why import print_why
+
+__all__ = ["Explained", "why"]
+
+
+def why(*runs: PathGiven, benchmark: str | None = None, by: str | None = None, seed: int = 0) -> Explained:
+    """Explain why models fail on square items: no match, or a match that a prior outweighs.
+
+    Args:
+        runs: runs, run folders, or zip archives of them: all models of each, but for reference models that only lie
+            with them.
+        benchmark: which; all with square items if None.
+        by: a tag: its values' reasons are printed, too.
+        seed: of the bootstrap and of the sign flips.
+
+    Raises:
+        RunError: no run has items of as many images as texts, or none measured that benchmark, or no item has the tag.
+
+    >>> import numpy as np
+    >>> import tellapart as ta
+    >>> file = getfixture("tmp_path") / "mine.npy"
+    >>> np.save(file, np.tile([[0.9, 0.8], [0.3, 0.4]], (400, 1, 1)))
+    >>> explained = ta.why(ta.score(file, "demo", name="mine"))
+    >>> explained.record.rows[0].reasons["right"].value
+    1.0
+    """
+    with unpacked([as_path(each, "runs") for each in runs]) as folders:
+        return Explained(explain(gather_models(folders)[0], benchmark=benchmark, by=by, seed=seed), by)
+
+
+class Explained(Frame):
+    """The reasons: a row for each model, benchmark and reason or share, printed as `tellapart why` does.
+
+    Attributes:
+        record: all of it: by tag, item by item, and the models' paired differences.
+    """
+
+    def __init__(self, record: Why, by: str | None = None) -> None:
+        self.record, self._by = record, by
+        rows = [
+            (row.model, row.benchmark, name, value.value, value.low, value.high, value.n)
+            for row in record.rows
+            for name, value in {**row.reasons, **row.shares, "match_score": row.match_score}.items()
+        ]
+        names = ("model", "benchmark", "what", "value", "low", "high", "n")
+        super().__init__({name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)})
+
+    def show(self) -> None:
+        """Print it as `tellapart why` does."""
+        print_why(self.record, by=self._by)

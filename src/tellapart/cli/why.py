@@ -1,0 +1,34 @@
+"""The command `tellapart why`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tellapart.cli.options import Json, Seed, print_json
+
+__all__ = ["why_command"]
+
+
+def why_command(
+    runs: Annotated[list[Path], typer.Argument(help="Run folders: all models of each, but for reference models.")],
+    benchmark: Annotated[
+        str | None, typer.Option("-b", "--benchmark", help="Which; all with square items if not given.")
+    ] = None,
+    by: Annotated[str | None, typer.Option("--by", metavar="TAG", help="Print a row for each value of a tag.")] = None,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Explain why models fail: they see no match, or a prior of the picture or the caption outweighs it.
+
+    Example: `tellapart why runs/mine`
+    """
+    from tellapart.api.why import why
+
+    explained = why(*runs, benchmark=benchmark, by=by, seed=seed)
+    if as_json:
+        print_json(explained.record.model_dump(mode="json"))
+    else:
+        explained.show()

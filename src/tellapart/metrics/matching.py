@@ -1,0 +1,203 @@
+"""Why a square item is right or wrong: its match, and the priors of its pictures and captions.
+
+`scores[item, image, text]`; image k belongs to text k. Of a 2x2 item, with s_it the score of image i and text t:
+
+- the match `D = s00 + s11 - s01 - s10`, the interaction of picture and caption;
+- the captions' prior `T = s00 + s10 - s01 - s11`: how much caption 0 is preferred, whatever the picture;
+- the pictures' prior `M = s00 + s01 - s10 - s11`: how much picture 0 is preferred, whatever the caption.
+
+The text score is right exactly where `D > |T|`, the image score where `D > |M|`, the group score where both hold.
+The pairs match where `D > 0`. A constant added to a picture or to a caption leaves D as it is.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from functools import cache, partial
+from itertools import permutations
+from math import factorial
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tellapart.metrics.metric import PROBABILITY, Metric, Shape, read_scores
+
+__all__ = ["MATCHING_METRICS", "Reason", "contrasts", "match_score", "reasons", "share_of_squares", "sums_of_squares"]
+
+#: Up to six captions all 720 assignments are compared.
+_SHAPES = ("2x2", "3x3", "4x4", "5x5", "6x6")
+
+
+class Reason(StrEnum):
+    """Why an item is right or wrong; the value is its key in records.
+
+    >>> Reason("picture_prior").title
+    "lost to the picture's prior"
+    """
+
+    RIGHT = "right"
+    CAPTION = "caption_prior"
+    PICTURE = "picture_prior"
+    BOTH = "both_priors"
+    NO_MATCH = "no_match"
+
+    @property
+    def title(self) -> str:
+        """The words for people."""
+        return _TITLES[self]
+
+
+_TITLES = {
+    Reason.RIGHT: "right",
+    Reason.CAPTION: "lost to the caption's prior",
+    Reason.PICTURE: "lost to the picture's prior",
+    Reason.BOTH: "lost to both priors",
+    Reason.NO_MATCH: "no match",
+}
+
+
+def match_score(scores: ArrayLike) -> NDArray[np.float64]:
+    """Return 1 for every item whose true pairs have the largest sum of scores of all assignments: float64 (item,).
+
+    Of a 2x2 item: `s00 + s11 > s01 + s10`. Sums are of float32 scores, in float64; a tie is never right.
+
+    Raises:
+        MetricError: the items are not square, or have more than six captions.
+        ScoreError: no item, or a score that is not finite.
+
+    Source: GroupMatch of "Test-Time Matching" (arXiv 2510.07632), section 3; its evaluate.py, made strict.
+
+    >>> match_score([[[0.9, 0.8], [0.3, 0.4]], [[0.9, 0.8], [0.4, 0.3]], [[0.5, 0.5], [0.5, 0.5]]])
+    array([1., 0., 0.])
+    """
+    return np.asarray(_share_of_best(scores, "match_score") == 1, dtype=np.float64)
+
+
+def _share_of_best(scores: ArrayLike, name: str) -> NDArray[np.float64]:
+    """Return 1 over the number of best assignments where the true one is among them, else 0: float64 (item,)."""
+    values = read_scores(scores, name, _SHAPES).astype(np.float64)
+    size = values.shape[1]
+    sums = values[:, np.arange(size), _orders(size)].sum(axis=2)  # (item, assignment), the true one first
+    best = sums == sums.max(axis=1, keepdims=True)
+    return np.asarray(best[:, 0] / best.sum(axis=1))
+
+
+@cache
+def _orders(size: int) -> NDArray[np.intp]:
+    return np.array(list(permutations(range(size))), dtype=np.intp)
+
+
+def contrasts(scores: ArrayLike) -> NDArray[np.float64]:
+    """Return the match, the captions' prior and the pictures' prior of 2x2 items: float64 (item, 3), in this order.
+
+    Raises:
+        MetricError: the items are not 2x2.
+        ScoreError: as `match_score`.
+
+    >>> contrasts([[[0.75, 0.5], [0.25, 0.5]]])
+    array([[0.5, 0. , 0.5]])
+    """
+    s = read_scores(scores, "contrasts", ("2x2",)).astype(np.float64)
+    a, b, c, d = s[:, 0, 0], s[:, 0, 1], s[:, 1, 0], s[:, 1, 1]
+    return np.stack([(a + d) - (b + c), (a + c) - (b + d), (a + b) - (c + d)], axis=1)
+
+
+def reasons(scores: ArrayLike) -> list[Reason]:
+    """Return why each item is right or wrong.
+
+    An item is right where every image prefers its text and every text its image, strictly. It has no match where
+    `match_score` is 0. Else a prior outweighs the match: the captions' where an image prefers another text, the
+    pictures' where a text prefers another image.
+
+    Raises:
+        MetricError, ScoreError: as `match_score`.
+
+    >>> [reason.title for reason in reasons([[[0.9, 0.8], [0.3, 0.4]], [[0.9, 0.8], [0.85, 0.8]]])]
+    ['right', 'no match']
+    """
+    values = read_scores(scores, "reasons", _SHAPES)
+    matched = match_score(values) == 1
+    diagonal = np.eye(values.shape[1], dtype=bool)
+    own = np.diagonal(values, axis1=1, axis2=2)
+    others = np.where(diagonal, -np.inf, values)
+    text = (own > others.max(axis=2)).all(axis=1)
+    image = (own > others.max(axis=1)).all(axis=1)
+    return [
+        Reason.RIGHT
+        if text_right and image_right
+        else Reason.NO_MATCH
+        if not match
+        else Reason.PICTURE
+        if text_right
+        else Reason.CAPTION
+        if image_right
+        else Reason.BOTH
+        for match, text_right, image_right in zip(matched, text, image, strict=True)
+    ]
+
+
+def sums_of_squares(scores: ArrayLike) -> NDArray[np.float64]:
+    """Return the sums of squares of the match, the captions and the pictures in each item: float64 (item, 3).
+
+    A score is its item's mean, plus the effects of its picture, its caption and their interaction (two-way analysis
+    of variance without replicates). Of 2x2 items the sums are D², T² and M², over 4. The share of each is its mean
+    over items, divided by the mean of all three (`share_of_squares`).
+
+    Raises:
+        MetricError, ScoreError: as `match_score`.
+
+    >>> sums_of_squares([[[0.75, 0.5], [0.25, 0.5]]])
+    array([[0.0625, 0.    , 0.0625]])
+    """
+    values = read_scores(scores, "sums_of_squares", _SHAPES).astype(np.float64)
+    size = values.shape[1]
+    centred = values - values.mean(axis=(1, 2), keepdims=True)
+    picture, caption = centred.mean(axis=2), centred.mean(axis=1)
+    match = centred - picture[:, :, None] - caption[:, None, :]
+    return np.stack(
+        [(match**2).sum(axis=(1, 2)), size * (caption**2).sum(axis=1), size * (picture**2).sum(axis=1)], axis=1
+    )
+
+
+def share_of_squares(means: ArrayLike, part: int) -> NDArray[np.float64]:
+    """Return the share of one part in means of `sums_of_squares`: float64 (...,) from (..., 3). NaN of all zeros.
+
+    >>> share_of_squares([0.0625, 0.0, 0.1875], 0)
+    array(0.25)
+    """
+    sums = np.asarray(means, dtype=np.float64)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(sums[..., part] / sums.sum(axis=-1))
+
+
+def _one_in_all(shape: Shape) -> float:
+    return 1 / factorial(shape[0])
+
+
+_SOURCE = "Test-Time Matching (arXiv 2510.07632), section 3: GroupMatch of yinglunz/test-time-matching:evaluate.py"
+
+MATCHING_METRICS: tuple[Metric, ...] = (
+    Metric(
+        name="match_score",
+        title="the true pairs have the largest sum of scores",
+        source=_SOURCE,
+        shapes=_SHAPES,
+        strict=match_score,
+        neutral=partial(_share_of_best, name="match_score"),
+        chance_level=_one_in_all,
+        additive=True,
+        logits=True,
+    ),
+    Metric(
+        name="match_score_of_probabilities",
+        title="the true pairs have the largest sum of probabilities",
+        source=_SOURCE,
+        shapes=_SHAPES,
+        strict=match_score,
+        neutral=partial(_share_of_best, name="match_score_of_probabilities"),
+        chance_level=_one_in_all,
+        kinds=PROBABILITY,
+        additive=True,
+    ),
+)
+"""The matching metrics of square items."""

@@ -1,0 +1,86 @@
+"""Why models fail, on the terminal: items by reason, the shares of match and priors, and how models differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tellapart.errors import plain
+from tellapart.evaluation.why import SHARES, MatchDifference, Reasons, Why
+from tellapart.metrics.matching import Reason
+from tellapart.records.result import Value
+from tellapart.report.numbers import interval, percent, points
+from tellapart.report.terminal import console, print_lines, table
+from tellapart.stats.paired import write_p
+
+__all__ = ["print_why", "reason_rows", "why_lines"]
+
+_SHORT = dict(zip(Reason, ("right", "caption's prior", "picture's prior", "both priors", "no match"), strict=True))
+_SHARE_TITLES = dict(zip(SHARES, ("the match", "the captions", "the pictures"), strict=True))
+
+
+def print_why(why: Why, *, by: str | None = None) -> None:
+    """Print each model's items by reason, with 95% intervals; with `by`, a row for each value of that tag, too."""
+    for name in dict.fromkeys(row.benchmark for row in why.rows):
+        rows = [row for row in why.rows if row.benchmark == name]
+        lines = table("percent of items", *(plain(row.model) for row in rows), numbers_from=1, title=plain(name))
+        for head, cells in reason_rows(rows):
+            lines.add_row(head, *cells)
+        console().print(lines)
+        print_lines("", *why_lines(rows))
+        if by is not None:
+            _print_tag(rows, by)
+        _print_differences([row for row in why.differences if row.benchmark == name])
+
+
+def reason_rows(rows: list[Reasons]) -> list[tuple[str, list[str]]]:
+    """Return the rows of the table: heading, and a cell for each model."""
+    reasons = [(reason.title, [_cell(row.reasons.get(reason)) for row in rows]) for reason in Reason]
+    match = ("match score", [_cell(row.match_score) for row in rows])
+    shares = [
+        (f"squares of scores: {title}", [_cell(row.shares.get(name)) for row in rows])
+        for name, title in _SHARE_TITLES.items()
+    ]
+    return [*reasons, match, *shares]
+
+
+def why_lines(rows: list[Reasons]) -> list[str]:
+    """Return the lines under the table: items and clusters, the scale of scores, what was left out."""
+    lines = []
+    for row in rows:
+        name = plain(row.model)
+        chance = row.match_score.chance or 0.0
+        lines.append(f"{name}: {row.n:,} items; chance of the match score is {percent(chance)}; scale: {row.scale}")
+        if row.changed_by_scale is not None:
+            lines.append(
+                f"{name}: the match of {row.changed_by_scale:,} items differs between probabilities and logits"
+            )
+        if row.left_out:
+            lines.append(f"{name}: {row.left_out:,} units left out, which are no square of pictures and captions")
+    lines.append("The pictures' share holds how much the two pictures of an item differ in themselves, too.")
+    return lines
+
+
+def _cell(value: Value | None) -> str:
+    return "" if value is None else f"{percent(value.value)} {interval(value)}".rstrip()
+
+
+def _print_tag(rows: list[Reasons], by: str) -> None:
+    for row in rows:
+        values: Mapping[str, Mapping[str, Value]] = row.by.get(by, {})
+        lines = table(by, "items", *_SHORT.values(), numbers_from=1, title=f"{plain(row.model)}: percent of items")
+        for value, metrics in values.items():
+            cells = (percent(metrics[reason].value) for reason in Reason)
+            lines.add_row(plain(value), f"{metrics[Reason.RIGHT].n:,}", *cells)
+        console().print(lines)
+        print_lines("")
+
+
+def _print_differences(rows: list[MatchDifference]) -> None:
+    if not rows:
+        return
+    lines = table("a", "b", "items that", "a - b, points", "p (Holm)", numbers_from=3)
+    for row in rows:
+        between = points(row.difference, row.low, row.high)
+        lines.add_row(plain(row.a), plain(row.b), row.what, between, write_p(row.p_holm))
+    console().print(lines)
+    print_lines("")
