@@ -12,18 +12,23 @@ from examples.findings.frame import FOLDER, Source, make_table, points, write_pa
 from examples.findings.leaderboard import _auc_text
 from examples.findings.order_and_ties import _LAYOUTS
 from examples.findings.pages import PAGES, index_text
+from examples.findings.priors import Systems, read_sides
+from examples.findings.winoground_files import SCORES, read_systems
 from examples.findings.without_looking import _count_words, _join_clusters
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from scipy.stats import spearmanr
 
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.report.plots.style import new_figure, write_picture
+from tellapart.stats.intervals import wilson
 
 ROOT = Path(__file__).parents[1]
 DATA = ROOT.parent / "shared" / "data"
 #: Pages that take more than some seconds.
-SLOW = {"leaderboard", "checkpoints", "gains", "without-looking", "order-and-ties"}
+SLOW = {"leaderboard", "priors", "checkpoints", "gains", "without-looking", "order-and-ties"}
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in PAGES])
@@ -143,3 +148,40 @@ def test_page_4_says_that_its_classifier_bounds_others_from_below() -> None:
 
 def test_differences_have_signs() -> None:
     assert [points(0.0123), points(-0.0123), points(-0.0001)] == ["+1.2", "-1.2", "0.0"]
+
+
+def test_page_priors_has_the_algebra_of_four_scores_on_published_data() -> None:
+    """The numbers that other pages quote, from the files."""
+    if not list(DATA.glob(SCORES.pattern)) or not (DATA / "bivlc").is_dir():
+        pytest.skip("the published scores are not beside this checkout, in ../shared/data")
+    scores = read_systems(DATA)
+    people = Systems.of({"people": scores.pop("human")}).medians()
+    found = Systems.of(scores)
+    assert found.medians()[:2] == pytest.approx([0.09, 0.6525])
+    assert people[:2] == pytest.approx([0.855, 0.975])
+    above = [sum(wilson(int(row.sum()), 400).low > chance for row in of) for of, chance in _above(found)]
+    assert above == [3, 46]
+    assert not any(wilson(int(row.sum()), 400).high < 1 / 2 for row in found.match)
+    rho = spearmanr(found.group.mean(axis=1), found.match.mean(axis=1)).statistic
+    assert round(rho, 2) == 0.86
+    caption, picture, both, none = (round(100 * value) for value in found.medians()[3:7])
+    assert (caption, picture, both, none) == (3, 22, 29, 35)
+    assert [round(value, 3) for value in found.medians()[7:]] == [0.125, 0.076, 0.805]
+    assert [round(value, 2) for value in people[7:]] == [0.89, 0.05, 0.06]
+    bivlc = {
+        name: [
+            round(float(values.mean()), 3)
+            for values in (s.least, s.most, s.text & s.image, s.text & ~s.image, s.image & ~s.text)
+        ]
+        for name, s in read_sides(DATA).items()
+    }
+    assert bivlc == {
+        "ViT-B-32": [0.792, 0.977, 0.491, 0.268, 0.033],
+        "CLIP_COCO": [0.857, 0.979, 0.61, 0.218, 0.029],
+        "CLIP_TROHN-Text": [0.829, 0.986, 0.575, 0.207, 0.047],
+        "CLIP_TROHN-Img": [0.911, 0.988, 0.692, 0.193, 0.026],
+    }
+
+
+def _above(found: Systems) -> list[tuple[NDArray[np.float64], float]]:
+    return [(found.group, 1 / 6), (found.match, 1 / 2)]

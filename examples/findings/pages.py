@@ -12,6 +12,7 @@ from examples.findings.frame import FOLDER, Page, write_pages_text
 from examples.findings.gains import BIVLC, gains, read_clips
 from examples.findings.leaderboard import HEADS, leaderboard
 from examples.findings.order_and_ties import ANSWERS, order_and_ties, read_orders
+from examples.findings.priors import priors
 from examples.findings.winoground_files import SCORES, read_systems
 from examples.findings.without_looking import without_looking
 from tellapart.metrics.registry import METRICS
@@ -21,6 +22,7 @@ __all__ = ["PAGES", "count_published", "index_page", "index_text", "write_page"]
 
 #: Name -> maker, in the order of the index.
 PAGES: dict[str, Callable[[Path], Page]] = {
+    "priors": priors,
     "leaderboard": leaderboard,
     "checkpoints": checkpoints,
     "order-and-ties": order_and_ties,
@@ -33,7 +35,7 @@ _CITATION = """To cite a finding, name its page, the version, and the day on whi
 version, and [CITATION.cff](../CITATION.cff) has the entry of the tool. Cite the authors of the scores, too; each page
 names them."""
 
-_NEXT = "**Next:** [What do 55 systems show on Winoground?](findings/leaderboard.md)"
+_NEXT = "**Next:** [Do models fail to see, or do they prefer?](findings/priors.md)"
 
 _INTRODUCTION = """Published scores of real models, read with paired tests and intervals; the last page is of this
 project's own training runs. Each page is made by one command, and a test makes its numbers again."""

@@ -65,7 +65,7 @@ def match_score(scores: ArrayLike) -> NDArray[np.float64]:
         MetricError: the items are not square, or have more than six captions.
         ScoreError: no item, or a score that is not finite.
 
-    Source: GroupMatch of "Test-Time Matching" (arXiv 2510.07632), section 3; its evaluate.py, made strict.
+    Source: GroupMatch of "Test-Time Matching" (arXiv 2510.07632), section 3; its evaluate.py.
 
     >>> match_score([[[0.9, 0.8], [0.3, 0.4]], [[0.9, 0.8], [0.4, 0.3]], [[0.5, 0.5], [0.5, 0.5]]])
     array([1., 0., 0.])

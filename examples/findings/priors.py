@@ -1,0 +1,288 @@
+"""Winoground's 55 published systems and BiVLC's four CLIPs: no match, or a prior that outweighs it?"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import spearmanr
+
+from examples.findings.frame import PHONE, Page, bounds, make_table, percent
+from examples.findings.gains import BIVLC
+from examples.findings.winoground_files import PEOPLE, SCORES, read_systems
+from tellapart.evaluation.item_outcomes import name_family
+from tellapart.metrics.matching import Reason, contrasts, match_score, reasons, sums_of_squares
+from tellapart.metrics.pairs import group_score
+from tellapart.stats.intervals import share_in_clusters, wilson
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["BIVLC_FILES", "Sides", "Systems", "priors", "read_sides"]
+
+#: BiVLC's CLIPs by file.
+BIVLC_FILES = ("ViT-B-32", "CLIP_COCO", "CLIP_TROHN-Text", "CLIP_TROHN-Img")
+
+#: Systems of the table and the picture: file -> words.
+_SHOWN = {
+    "clip_b32": "CLIP ViT-B/32",
+    "blip_itm_l16_coco": "BLIP's matching head",
+    "ofa_large": "OFA-large",
+    PEOPLE: "people",
+}
+_PARTS = ("the match", "the caption", "the picture")
+_RESAMPLES = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Systems:
+    """What each system's scores show, item by item.
+
+    Attributes:
+        names: of the systems.
+        group, match: bool `(system, item)`.
+        reason: bool `(reason, system, item)`, in the order of `Reason`.
+        squares: float64 `(system, item, 3)`: the match's, the caption's, the picture's.
+    """
+
+    names: tuple[str, ...]
+    group: NDArray[np.float64]
+    match: NDArray[np.float64]
+    reason: NDArray[np.float64]
+    squares: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, scores: Mapping[str, NDArray[np.float64]]) -> Systems:
+        """Measure the scores of systems: name -> float64 `(item, image, text)`."""
+        group, match, squares = (
+            np.stack([measure(each) for each in scores.values()])
+            for measure in (group_score, match_score, sums_of_squares)
+        )
+        outcome = [reasons(each) for each in scores.values()]
+        reason = np.array([[[one is kind for one in own] for own in outcome] for kind in Reason], np.float64)
+        return cls(tuple(scores), group, match, reason, squares)
+
+    def shares(self) -> NDArray[np.float64]:
+        """Return each system's shares of the squares of its contrasts, summed over items: float64 `(system, 3)`."""
+        return _shares(self.squares.sum(axis=1))
+
+    def medians(self, weights: NDArray[np.float64] | None = None, drawn: NDArray[np.intp] | None = None) -> list[float]:
+        """Return medians over systems: group, match, the reasons, the shares.
+
+        Args:
+            weights: of items, float64 `(item,)`, summing to 1; equal if None.
+            drawn: systems, with repetitions; each once if None.
+        """
+        at = np.arange(len(self.names)) if drawn is None else drawn
+        items = self.group.shape[1]
+        mass = np.full(items, 1 / items) if weights is None else weights
+        rows = [self.group @ mass, self.match @ mass, *(self.reason @ mass)]
+        shares = _shares(np.einsum("sik,i->sk", self.squares, mass))
+        return [float(np.median(row[at])) for row in (*rows, *shares.T)]
+
+
+def _shares(squares: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(squares / squares.sum(axis=-1, keepdims=True))
+
+
+def _intervals(found: Systems) -> NDArray[np.float64]:
+    """Return 95% intervals of `medians`, float64 `(number, 2)`: items and families of systems are drawn together."""
+    families = [name_family(name) for name in found.names]
+    of = {family: [k for k, own in enumerate(families) if own == family] for family in dict.fromkeys(families)}
+    rng = np.random.default_rng(0)
+    members, items = [*of.values()], found.group.shape[1]
+    draws = []
+    for _ in range(_RESAMPLES):
+        chosen = np.concatenate([members[k] for k in rng.integers(len(members), size=len(members))])
+        weights = np.bincount(rng.integers(items, size=items), minlength=items) / items
+        draws.append(found.medians(weights, chosen))
+    return np.quantile(draws, (0.025, 0.975), axis=0).T
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """The four comparisons of each BiVLC item under one model, bool `(item,)`, and its captions.
+
+    Attributes:
+        text: both images prefer their captions; `no_text`: both prefer the other one.
+        image, no_image: the same of captions that prefer images.
+    """
+
+    text: NDArray[np.bool_]
+    no_text: NDArray[np.bool_]
+    image: NDArray[np.bool_]
+    no_image: NDArray[np.bool_]
+    clusters: Sequence[str]
+
+    @property
+    def least(self) -> NDArray[np.bool_]:
+        """Items that surely match: both comparisons of a side are right, so D > 0."""
+        return self.text | self.image
+
+    @property
+    def most(self) -> NDArray[np.bool_]:
+        """Items that may match: on no side are both comparisons wrong, which means D < 0."""
+        return ~(self.no_text | self.no_image)
+
+
+def read_sides(data: Path) -> dict[str, Sides]:
+    """Return the outcomes of BiVLC's CLIPs: name -> its comparisons."""
+    sides = {}
+    for name in BIVLC_FILES:
+        with (data / "bivlc" / f"BiVLC_{name}.csv").open(encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        a, b, c, d = (
+            np.array([row[key] == "True" for row in rows])
+            for key in ("text_score_i0", "text_score_i1", "image_score_c0", "image_score_c1")
+        )
+        sides[name] = Sides(a & b, ~(a | b), c & d, ~(c | d), [row["caption"] for row in rows])
+    return sides
+
+
+def priors(data: Path) -> Page:
+    """Make the page."""
+    scores = read_systems(data)
+    people = Systems.of({PEOPLE: scores[PEOPLE]})
+    found = Systems.of({name: each for name, each in scores.items() if name != PEOPLE})
+    middle, ends = found.medians(), _intervals(found)
+    of_people = people.medians()
+    items, systems = found.group.shape[1], len(found.names)
+    above = [_count_above(found.group, 1 / 6), _count_above(found.match, 1 / 2)]
+    below = sum((wilson(int(row.sum()), items).high or 0) < 1 / 2 for row in found.match)
+    rho = spearmanr(found.group.mean(axis=1), found.match.mean(axis=1)).statistic
+    sides = read_sides(data)
+    first, last = sides[BIVLC_FILES[0]], sides[BIVLC_FILES[-1]]
+    heads = ["group", "match", *(reason.title for reason in Reason), *(f"squares: {part}" for part in _PARTS)]
+    answer = f"""On Winoground the median of {systems} systems matches {percent(middle[1])} percent of the items
+        ({bounds(*ends[1])}) and gets a group score of {percent(middle[0])} ({bounds(*ends[0])}); {above[1]} systems are
+        above chance by match and {above[0]} by group score. Of all items it loses {percent(middle[4], 0)} percent
+        to the picture's prior alone and {percent(middle[3], 0)} percent to the caption's alone, and
+        {percent(middle[6], 0)} percent have no match: most systems see the difference, and are outweighed by what they
+        think of the picture alone."""
+    numbers = (
+        """Of an item with two pictures and two captions let s_it be the score of picture i with caption t. The match
+        is D = s00 + s11 - s01 - s10. The caption's prior is T = s00 + s10 - s01 - s11, and the picture's prior is
+        M = s00 + s01 - s10 - s11. The text score is right exactly where D > |T|, the image score where D > |M|, and
+        the group score where both hold. The pairs match where D > 0: of the two ways to pair them, the true one has
+        the larger sum. A model that guesses matches half of the items.""",
+        make_table(
+            ["percent of items; of the squares", "median system (95 %)", "people"],
+            "l|r|r",
+            [
+                [head, f"{percent(value)} ({bounds(*own)})", percent(human)]
+                for head, value, own, human in zip(heads, middle, ends, of_people, strict=True)
+            ],
+        ),
+        f"""By Wilson's interval {above[0]} of {systems} systems are above chance by group score (1/6), {above[1]} by
+        match (1/2), and {below or "none"} below it by match. The rank correlation of the two scores over systems is
+        {rho:.2f}.""",
+        make_table(
+            ["system", "group", "match", *(reason.title for reason in Reason if reason is not Reason.RIGHT), *_PARTS],
+            "l|r|r|r|r|r|r|r|r|r",
+            [_system_row(words, Systems.of({name: scores[name]})) for name, words in _SHOWN.items()],
+        ),
+        """The last three columns are shares of the squares of the three contrasts, which are orthogonal.""",
+        f"""**BiVLC.** Its files hold the outcomes of the four comparisons, not scores. Both comparisons of a side right
+        means D > 0, and both wrong means D < 0. One right of two means that a prior outweighs, so the match score has
+        bounds. From {BIVLC_FILES[0]} to {BIVLC_FILES[-1]} the group score rises by
+        {percent(_mean(last.text & last.image) - _mean(first.text & first.image))} points. The items that surely match
+        rise by {percent(_mean(last.least) - _mean(first.least))} points, and those that may match by
+        {percent(_mean(last.most) - _mean(first.most))}: what fine-tuning moves is mostly the prior.""",
+        make_table(
+            ["model", "group (95 %)", "match, at least", "match, at most", "picture's prior alone", "caption's alone"],
+            "l|r|r|r|r|r",
+            [_bivlc_row(name, own) for name, own in sides.items()],
+        ),
+        """**Beside it.** "Test-Time Matching" (arXiv 2510.07632) proposed the match score (GroupMatch) and argues that
+        group scores underestimate models: overfitting to a group's best matching turns it into a group score, by which
+        GPT-4.1 surpasses people on Winoground. That step uses the group at test time. The paper does not ask which
+        prior outweighs.""",
+    )
+    return Page(
+        name="priors",
+        title="Do models fail to see, or do they prefer?",
+        question="""Group scores near chance say that a model fails. Does it see no difference between the two pairs, or
+            does it see one that its liking for a picture or a caption outweighs?""",
+        answer=answer,
+        picture=partial(_draw, {words: scores[name] for name, words in _SHOWN.items()}),
+        alt="Each Winoground item by its match and its larger prior, for CLIP, BLIP, OFA and people",
+        numbers=numbers,
+        method=f"""`match_score`, `contrasts`, `reasons` and `sums_of_squares` of `tellapart.metrics.matching`, the
+        functions of `tellapart why`. Intervals of medians draw items and families of systems by name together
+        ({_RESAMPLES:,} times). BiVLC's group scores have intervals over captions. A tie is never right.""",
+        sources=(SCORES, *BIVLC[:2]),
+        limits=(
+            """The picture's share is partly how much the two pictures of an item differ in themselves: a prior is
+            whatever does not depend on the pairing, whether it is a bias or not.""",
+            """The chance of a group score, 1/6, is that of scores without priors. A model with a large prior of the
+            picture is below it when it guesses, so group scores and match scores are not at one distance from chance.
+            """,
+            """A match takes the sum of two scores, so it depends on their scale: a matching head's probabilities and
+            its logits match other items. The files' scores are taken as they are.""",
+            """The match score tells more of a model than its use does: at test time one caption is chosen for one
+            picture, and the prior is not known.""",
+            "Counts of systems describe this list, several of one architecture, not models at large.",
+        ),
+        data=data,
+    )
+
+
+def _mean(values: NDArray[np.bool_]) -> float:
+    return float(values.mean())
+
+
+def _count_above(outcomes: NDArray[np.float64], chance: float) -> int:
+    return sum((wilson(int(row.sum()), len(row)).low or 0) > chance for row in outcomes)
+
+
+def _system_row(words: str, one: Systems) -> list[str]:
+    values = one.medians()
+    return [words, *(percent(value) for value in (*values[:2], *values[3:]))]
+
+
+def _bivlc_row(name: str, own: Sides) -> list[str]:
+    group = own.text & own.image
+    found = share_in_clusters(group.astype(float), own.clusters)
+    alone = (own.text & ~own.image, own.image & ~own.text)
+    return [
+        f"`{name}`",
+        f"{percent(_mean(group))} ({bounds(found.low, found.high)})",
+        *(percent(_mean(values)) for values in (own.least, own.most, *alone)),
+    ]
+
+
+def _draw(shown: Mapping[str, NDArray[np.float64]]) -> Figure:
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path as Outline
+
+    from tellapart.report.plots.style import GREY, look, new_figure
+
+    figure = new_figure(PHONE, 4.4)
+    for number, (words, scores) in enumerate(shown.items()):
+        axes = figure.add_subplot(2, 2, number + 1)
+        found = contrasts(scores)
+        match, prior = found[:, 0], np.abs(found[:, 1:]).max(axis=1)
+        unit = np.median(np.linalg.norm(found, axis=1))  # of a median item: a few are far out
+        # A dot is a line of almost no length: one path of all is half of the bytes of as many markers.
+        ends = np.repeat(np.column_stack([prior, match]) / unit, 2, axis=0)
+        ends[1::2, 0] += 0.004
+        codes = np.tile([Outline.MOVETO, Outline.LINETO], len(prior))
+        outline = Outline(ends, codes)
+        outline.should_simplify = False  # it would leave dots out
+        dots = PathPatch(outline, edgecolor=look(0).colour, linewidth=1.6, alpha=0.5, capstyle="round")
+        axes.add_patch(dots)
+        axes.plot([0, 4], [0, 4], color=GREY, linewidth=0.8)
+        axes.axhline(0, color=GREY, linewidth=0.8, linestyle="--")
+        axes.set_xlim(0, 4)
+        axes.set_ylim(-2, 4)
+        axes.set_title(f"{words}, {percent(float(group_score(scores).mean()))}", fontsize=7)
+        axes.tick_params(labelsize=6)
+    figure.supxlabel("larger prior, max(|T|, |M|)", fontsize=7)
+    figure.supylabel("match, D; above the line, right (percent in the titles)", fontsize=7)
+    return figure
