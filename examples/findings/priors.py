@@ -258,9 +258,6 @@ def _bivlc_row(name: str, own: Sides) -> list[str]:
 
 
 def _draw(shown: Mapping[str, NDArray[np.float64]]) -> Figure:
-    from matplotlib.patches import PathPatch
-    from matplotlib.path import Path as Outline
-
     from tellapart.report.plots.style import GREY, look, new_figure
 
     figure = new_figure(PHONE, 4.4)
@@ -269,14 +266,7 @@ def _draw(shown: Mapping[str, NDArray[np.float64]]) -> Figure:
         found = contrasts(scores)
         match, prior = found[:, 0], np.abs(found[:, 1:]).max(axis=1)
         unit = np.median(np.linalg.norm(found, axis=1))  # of a median item: a few are far out
-        # A dot is a line of almost no length: one path of all is half of the bytes of as many markers.
-        ends = np.repeat(np.column_stack([prior, match]) / unit, 2, axis=0)
-        ends[1::2, 0] += 0.004
-        codes = np.tile([Outline.MOVETO, Outline.LINETO], len(prior))
-        outline = Outline(ends, codes)
-        outline.should_simplify = False  # it would leave dots out
-        dots = PathPatch(outline, edgecolor=look(0).colour, linewidth=1.6, alpha=0.5, capstyle="round")
-        axes.add_patch(dots)
+        axes.plot(prior / unit, match / unit, "o", markersize=1.3, color=look(0).colour, markeredgewidth=0)
         axes.plot([0, 4], [0, 4], color=GREY, linewidth=0.8)
         axes.axhline(0, color=GREY, linewidth=0.8, linestyle="--")
         axes.set_xlim(0, 4)
