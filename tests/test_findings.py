@@ -159,9 +159,9 @@ def test_page_priors_has_the_algebra_of_four_scores_on_published_data() -> None:
     found = Systems.of(scores)
     assert found.medians()[:2] == pytest.approx([0.09, 0.6525])
     assert people[:2] == pytest.approx([0.855, 0.975])
-    above = [sum(wilson(int(row.sum()), 400).low > chance for row in of) for of, chance in _above(found)]
+    above = [sum((wilson(int(row.sum()), 400).low or 0) > chance for row in of) for of, chance in _above(found)]
     assert above == [3, 46]
-    assert not any(wilson(int(row.sum()), 400).high < 1 / 2 for row in found.match)
+    assert not any((wilson(int(row.sum()), 400).high or 1) < 1 / 2 for row in found.match)
     rho = spearmanr(found.group.mean(axis=1), found.match.mean(axis=1)).statistic
     assert round(rho, 2) == 0.86
     caption, picture, both, none = (round(100 * value) for value in found.medians()[3:7])

@@ -29,8 +29,8 @@ def why(*runs: PathGiven, benchmark: str | None = None, by: str | None = None, s
     >>> import tellapart as ta
     >>> file = getfixture("tmp_path") / "mine.npy"
     >>> np.save(file, np.tile([[0.9, 0.8], [0.3, 0.4]], (400, 1, 1)))
-    >>> explained = ta.why(ta.score(file, "demo", name="mine"))
-    >>> explained.record.rows[0].reasons["right"].value
+    >>> explained = ta.why(ta.score("demo", file, name="mine"))
+    >>> explained.record.rows[0].reasons["picture_prior"].value
     1.0
     """
     with unpacked([as_path(each, "runs") for each in runs]) as folders:

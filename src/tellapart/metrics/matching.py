@@ -112,8 +112,8 @@ def reasons(scores: ArrayLike) -> list[Reason]:
     Raises:
         MetricError, ScoreError: as `match_score`.
 
-    >>> [reason.title for reason in reasons([[[0.9, 0.8], [0.3, 0.4]], [[0.9, 0.8], [0.85, 0.8]]])]
-    ['right', 'no match']
+    >>> [reason.title for reason in reasons([[[0.9, 0.8], [0.3, 0.4]], [[0.9, 0.8], [0.85, 0.7]]])]
+    ["lost to the picture's prior", 'no match']
     """
     values = read_scores(scores, "reasons", _SHAPES)
     matched = match_score(values) == 1

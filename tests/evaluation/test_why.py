@@ -1,0 +1,195 @@
+"""Why models fail: reasons, shares, the scale of scores, questions in fours, and paired differences of models."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import tellapart as ta
+from facts import raises
+from tellapart.data.scores import ScoreKind
+from tellapart.errors import RunError
+from tellapart.evaluation.why import SHARES
+from tellapart.evaluation.yes_no_squares import read_squares
+from tellapart.metrics.matching import Reason, contrasts, reasons
+from tellapart.metrics.pairs import group_score
+from tellapart.records.result import Sample
+from tellapart.stats.intervals import interval_for
+from tellapart.stats.paired import mcnemar, paired_difference
+
+Make = Callable[..., Path]
+
+
+def scored(folder: Path, scores: NDArray[np.float64], kind: ScoreKind = "similarity", name: str = "mine") -> ta.Run:
+    """A run of these scores on the pair set of a folder."""
+    path = folder.parent / f"{name}.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["id", "image", "text", "score"])
+        for item, image, text in np.ndindex(scores.shape):
+            writer.writerow([f"item-{item}", image, text, scores[item, image, text]])
+    return ta.score(f"folder:{folder}", path, name=name, kind=kind)
+
+
+def drawn(n: int, seed: int = 0) -> NDArray[np.float64]:
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, 2, 2)) + rng.normal(size=(n, 2, 1)) + np.eye(2)
+
+
+def test_reasons_shares_and_intervals_are_those_of_the_scores(made_set: Make) -> None:
+    scores = drawn(60)
+    (row,) = ta.why(scored(made_set(n=60, clusters=30), scores)).record.rows
+    counts = Counter(reasons(scores))
+    assert {name: value.value for name, value in row.reasons.items()} == {
+        reason: pytest.approx(counts[reason] / 60) for reason in Reason
+    }
+    squares = (contrasts(scores) ** 2).sum(axis=0)
+    assert [row.shares[name].value for name in SHARES] == pytest.approx(list(squares / squares.sum()), rel=1e-6)
+    assert all((value.low or 0) < value.value < (value.high or 0) for value in row.shares.values())
+    clusters = [f"scene-{k % 30}" for k in range(60)]
+    right = group_score(scores)
+    bounds = interval_for(right, clusters, binary=True)
+    assert (row.reasons["right"].low, row.reasons["right"].high) == (bounds.low, bounds.high)
+    assert row.match_score.value == pytest.approx(1 - counts[Reason.NO_MATCH] / 60)
+    assert (row.match_score.chance, row.n, row.clusters, row.scale) == (0.5, 60, 30, "similarity")
+    swapped = np.array([k % 3 == 0 for k in range(60)])
+    assert row.by["type"]["swap"]["right"].value == pytest.approx(right[swapped].mean())
+    item, match, prior, reason = row.items[7]
+    assert (item, reason) == ("item-7", reasons(scores)[7])
+    assert (match, prior) == pytest.approx((contrasts(scores)[7, 0], abs(contrasts(scores)[7, 1:]).max()), rel=1e-5)
+
+
+def test_a_probability_is_explained_by_its_logit_and_the_items_that_change_are_counted(made_set: Make) -> None:
+    rng = np.random.default_rng(1)
+    logits = rng.normal(size=(80, 2, 2)) * 3
+    probabilities = 1 / (1 + np.exp(-logits))
+    folder = made_set(n=80)
+    (row,) = ta.why(scored(folder, probabilities, "probability")).record.rows
+    assert row.scale == "logit of the probability"
+    assert row.match_score.value == (contrasts(logits)[:, 0] > 0).mean()
+    changed = (contrasts(logits)[:, 0] > 0) != (contrasts(probabilities)[:, 0] > 0)
+    assert row.changed_by_scale == changed.sum() > 0
+    (plain,) = ta.why(scored(folder, logits, "logit", "logits")).record.rows
+    assert (plain.scale, plain.changed_by_scale) == ("logit", None)
+    assert plain.reasons["right"].value == row.reasons["right"].value
+
+
+def test_two_models_differ_in_match_and_in_what_they_lose_to_priors(
+    made_set: Make, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = made_set(n=60)
+    one, other = drawn(60), drawn(60, seed=5)
+    names = ("one", "other")
+    runs = [scored(folder, scores, name=name) for scores, name in zip((one, other), names, strict=True)]
+    explained = ta.why(*runs)
+    match, lost = explained.record.differences
+    x, y = (contrasts(scores)[:, 0] > 0 for scores in (one, other))
+    expected = paired_difference(x, y, None, binary=True)
+    assert (match.a, match.b, match.difference) == (*names, expected.value)
+    assert (match.low, match.high, match.p) == (expected.low, expected.high, mcnemar(x, y).p)
+    held = [contrast & (group_score(scores) == 0) for contrast, scores in ((x, one), (y, other))]
+    assert lost.difference == pytest.approx(held[0].mean() - held[1].mean())
+    assert match.p_holm >= match.p
+    explained.show()
+    assert "match, and are lost to a prior" in capsys.readouterr().out
+
+
+def test_equal_scores_have_no_match_and_no_shares(made_set: Make) -> None:
+    (row,) = ta.why(scored(made_set(), np.full((12, 2, 2), 0.5))).record.rows
+    assert row.reasons["no_match"].value == 1
+    assert (row.shares, row.match_score.ties, row.match_score.tie_neutral) == ({}, 12, 0.5)
+
+
+def test_larger_squares_have_reasons_and_shares(made_set: Make) -> None:
+    rng = np.random.default_rng(2)
+    scores = rng.normal(size=(30, 3, 3)) + np.eye(3)
+    (row,) = ta.why(scored(made_set(n=30, shape=(3, 3)), scores)).record.rows
+    assert row.match_score.chance == 1 / 6
+    assert row.reasons["right"].value == pytest.approx(Counter(reasons(scores))[Reason.RIGHT] / 30)
+    assert sum(value.value for value in row.shares.values()) == pytest.approx(1)
+    assert row.items == ()
+
+
+def test_items_of_one_picture_are_refused_and_their_prior_is_named(made_set: Make) -> None:
+    rng = np.random.default_rng(0)
+    run = scored(made_set(shape=(1, 2)), rng.random((12, 1, 2)))
+    with raises(RunError, "folder:set", "1 images", "2 texts", "caption's prior alone", "two to six"):
+        ta.why(run)
+
+
+def test_a_benchmark_or_tag_that_is_not_there_is_named(made_set: Make) -> None:
+    run = scored(made_set(), drawn(12))
+    with raises(RunError, "'demo'", "folder:set"):
+        ta.why(run, benchmark="demo")
+    with raises(RunError, "'typ'", "'type'", "side"):
+        ta.why(run, by="typ")
+
+
+def four(said: str, *, gold: str = "yes no no yes", group: str = "g") -> list[Sample]:
+    """The samples of two questions of two images: the rows are q0 of a and b, then q1 of a and b."""
+    rows = [
+        Sample(
+            id=f"{group}{k}",
+            cluster=group,
+            images=("ab"[k % 2],),
+            texts=(f"Question {k // 2}?",),
+            unit="answer",
+            output=answer,
+            gold=right,
+            outcomes={"a_acc": float(answer == right)},
+        )
+        for k, (answer, right) in enumerate(zip(said.split(), gold.split(), strict=True))
+    ]
+    ids, texts = "+".join(row.id for row in rows), ("Question 0?", "Question 1?")
+    return [*rows, Sample(id=ids, cluster=group, images=("a", "b"), texts=texts, unit="group", outcomes={})]
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ("yes no no yes", Reason.RIGHT),
+        ("yes yes no yes", Reason.BOTH),  # [[1, 0], [1, 1]]: D is 1, T is 1, M is -1
+        ("yes yes yes yes", Reason.NO_MATCH),
+        ("no yes yes no", Reason.NO_MATCH),
+        ("yes no yes no", Reason.NO_MATCH),  # the same answers of both questions: picture a alone
+    ],
+)
+def test_answers_of_yes_and_no_in_fours_are_scores_of_one_and_zero(said: str, reason: Reason) -> None:
+    (square,), left_out = read_squares(four(said))
+    assert left_out == 0
+    assert reasons([square.scores]) == [reason]
+
+
+def test_fours_are_laid_out_by_the_gold_answers() -> None:
+    (turned,), _ = read_squares(four("no yes yes no", gold="no yes yes no"))
+    assert turned.scores == ((1.0, 0.0), (0.0, 1.0))
+    assert turned.images == ("b", "a")
+    one_sided = four("yes yes no no", gold="yes yes no no", group="h")  # a question without a picture of its own
+    squares, left_out = read_squares([*four("yes no no yes"), *one_sided])
+    assert (len(squares), left_out) == (1, 1)
+
+
+@pytest.mark.slow
+def test_the_command_prints_reasons_by_tag_and_json(
+    command: Callable[..., Any], made_set: Make, tmp_path: Path
+) -> None:
+    folder = made_set(n=24)
+    run = scored(folder, drawn(24))
+    ran = command("why", run.folder, "--by", "type")
+    assert ran.code == 0, ran.err
+    for words in ("lost to the picture's prior", "match score", "chance of the match score is 50.00", "replace"):
+        assert words in ran.out
+    ran = command("why", run.folder, "--json")
+    (row,) = json.loads(ran.out)["rows"]
+    assert row["benchmark"] == "folder:set"
+    assert set(row["reasons"]) == {*Reason}
+    wrong = command("why", run.folder, "-b", "nothing")
+    assert wrong.code == 2 and "'nothing'" in wrong.err and "folder:set" in wrong.err
