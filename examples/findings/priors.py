@@ -158,7 +158,7 @@ def priors(data: Path) -> Page:
     rho = spearmanr(found.group.mean(axis=1), found.match.mean(axis=1)).statistic
     sides = read_sides(data)
     first, last = sides[BIVLC_FILES[0]], sides[BIVLC_FILES[-1]]
-    heads = ["group", "match", *(reason.title for reason in Reason), *(f"squares: {part}" for part in _PARTS)]
+    heads = ["group", "match", *(reason.label for reason in Reason), *(f"squares: {part}" for part in _PARTS)]
     answer = f"""On Winoground the median of {systems} systems matches {percent(middle[1])} percent of the items
         ({bounds(*ends[1])}) and gets a group score of {percent(middle[0])} ({bounds(*ends[0])}); {above[1]} systems are
         above chance by match and {above[0]} by group score. Of all items it loses {percent(middle[4], 0)} percent
@@ -183,7 +183,7 @@ def priors(data: Path) -> Page:
         match (1/2), and {below or "none"} below it by match. The rank correlation of the two scores over systems is
         {rho:.2f}.""",
         make_table(
-            ["system", "group", "match", *(reason.title for reason in Reason if reason is not Reason.RIGHT), *_PARTS],
+            ["system", "group", "match", *(reason.label for reason in Reason if reason is not Reason.RIGHT), *_PARTS],
             "l|r|r|r|r|r|r|r|r|r",
             [_system_row(words, Systems.of({name: scores[name]})) for name, words in _SHOWN.items()],
         ),

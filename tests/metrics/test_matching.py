@@ -109,12 +109,12 @@ def test_equal_scores_match_by_chance(size: int) -> None:
 
 
 def test_a_probability_is_taken_as_its_logit_and_as_it_is() -> None:
-    item = np.float32([[[0.99, 0.9], [0.5, 0.45]]])  # 1.44 < 1.40 is false; as logits 4.595 - 0.2 > 2.197
+    item = np.array([[[0.99, 0.9], [0.5, 0.45]]], np.float32)  # 1.44 < 1.40 is false; as logits 4.595 - 0.2 > 2.197
     assert METRICS["match_score_of_probabilities"].per_item(item) == 1
     scaled = MATCH.check(item, "probability")
     np.testing.assert_allclose(scaled, logit(item.astype(np.float64)), rtol=1e-6)
     assert MATCH.per_item(scaled) == (logit(0.99) + logit(0.45) > logit(0.9) + logit(0.5))
-    other = np.float32([[[0.999, 0.9], [0.6, 0.5]]])  # 1.499 < 1.5; as logits 6.9 > 2.6
+    other = np.array([[[0.999, 0.9], [0.6, 0.5]]], np.float32)  # 1.499 < 1.5; as logits 6.9 > 2.6
     assert METRICS["match_score_of_probabilities"].per_item(other) == 0
     assert MATCH.per_item(MATCH.check(other, "probability")) == 1
     np.testing.assert_array_equal(MATCH.check(item, "logit"), item)

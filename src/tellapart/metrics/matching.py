@@ -31,7 +31,7 @@ _SHAPES = ("2x2", "3x3", "4x4", "5x5", "6x6")
 class Reason(StrEnum):
     """Why an item is right or wrong; the value is its key in records.
 
-    >>> Reason("picture_prior").title
+    >>> Reason("picture_prior").label
     "lost to the picture's prior"
     """
 
@@ -42,12 +42,12 @@ class Reason(StrEnum):
     NO_MATCH = "no_match"
 
     @property
-    def title(self) -> str:
+    def label(self) -> str:
         """The words for people."""
-        return _TITLES[self]
+        return _LABELS[self]
 
 
-_TITLES = {
+_LABELS = {
     Reason.RIGHT: "right",
     Reason.CAPTION: "lost to the caption's prior",
     Reason.PICTURE: "lost to the picture's prior",
@@ -112,7 +112,7 @@ def reasons(scores: ArrayLike) -> list[Reason]:
     Raises:
         MetricError, ScoreError: as `match_score`.
 
-    >>> [reason.title for reason in reasons([[[0.9, 0.8], [0.3, 0.4]], [[0.9, 0.8], [0.85, 0.7]]])]
+    >>> [reason.label for reason in reasons([[[0.9, 0.8], [0.3, 0.4]], [[0.9, 0.8], [0.85, 0.7]]])]
     ["lost to the picture's prior", 'no match']
     """
     values = read_scores(scores, "reasons", _SHAPES)

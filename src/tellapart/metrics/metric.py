@@ -216,7 +216,7 @@ class Metric:
         from scipy.special import logit
 
         inside = np.clip(scores, np.finfo(np.float32).smallest_subnormal, np.nextafter(np.float32(1), np.float32(0)))
-        return logit(inside.astype(np.float64)).astype(np.float32)
+        return np.asarray(logit(inside.astype(np.float64)), dtype=np.float32)
 
     def per_item(self, scores: ArrayLike) -> NDArray[np.float64]:
         """Return the strict value of every item: float64 (item,) or (item, component). A tie is never right.

@@ -34,7 +34,7 @@ def print_why(why: Why, *, by: str | None = None) -> None:
 
 def reason_rows(rows: list[Reasons]) -> list[tuple[str, list[str]]]:
     """Return the rows of the table: heading, and a cell for each model."""
-    reasons = [(reason.title, [_cell(row.reasons.get(reason)) for row in rows]) for reason in Reason]
+    reasons = [(reason.label, [_cell(row.reasons.get(reason)) for row in rows]) for reason in Reason]
     match = ("match score", [_cell(row.match_score) for row in rows])
     shares = [
         (f"squares of scores: {title}", [_cell(row.shares.get(name)) for row in rows])
