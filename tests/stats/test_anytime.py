@@ -1,0 +1,111 @@
+"""Tests and intervals that hold at every look: against other formulas, and by simulation of looks."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+from scipy.special import beta
+
+from facts import raises
+from tellapart.errors import MetricError
+from tellapart.stats.anytime import anytime_bounds, anytime_p, evidence, net_wins
+
+COUNTS = st.integers(0, 60)
+
+
+@given(COUNTS, COUNTS)
+def test_the_evidence_is_a_mixture_over_a_fair_coin(b: int, c: int) -> None:
+    expected = beta(b + 0.5, c + 0.5) / (beta(0.5, 0.5) * 0.5 ** (b + c))
+    assert math.exp(float(evidence(b, c))) == pytest.approx(expected, rel=1e-9)
+    assert anytime_p(b, c) == anytime_p(c, b) == pytest.approx(min(1, 1 / expected))
+
+
+@given(COUNTS, COUNTS)
+def test_the_evidence_is_a_martingale_of_a_fair_coin(b: int, c: int) -> None:
+    """Its mean after one more item that differs is what it is now."""
+    after = (math.exp(float(evidence(b + 1, c))) + math.exp(float(evidence(b, c + 1)))) / 2
+    assert after == pytest.approx(math.exp(float(evidence(b, c))), rel=1e-9)
+
+
+def log_likelihood(counts: tuple[int, int, int], difference: float) -> float:
+    """The largest log likelihood with this difference, by scipy's search over the share of B alone."""
+    least, most = max(0.0, -difference), (1 - difference) / 2
+
+    def loss(x: float) -> float:
+        shares = (x + difference, x, 1 - difference - 2 * x)
+        return -sum(n * math.log(max(p, 1e-300)) for n, p in zip(counts, shares, strict=True) if n)
+
+    found = minimize_scalar(loss, bounds=(least, most), method="bounded", options={"xatol": 1e-12})
+    return -min(found.fun, loss(least), loss(most))
+
+
+@pytest.mark.parametrize("counts", [(30, 10, 60), (5, 0, 40), (0, 0, 30), (12, 12, 0), (1, 7, 2)])
+def test_the_bounds_are_where_the_likelihood_ratio_is_twenty(counts: tuple[int, int, int]) -> None:
+    from scipy.special import gammaln
+
+    n = sum(counts)
+    mixture = gammaln(1.5) - 3 * gammaln(0.5) + sum(gammaln(k + 0.5) for k in counts) - gammaln(n + 1.5)
+    low, high = anytime_bounds(*counts)
+    assert -1 <= low <= (counts[0] - counts[1]) / n <= high <= 1
+    for bound in (low, high):
+        if abs(bound) < 1:
+            assert mixture - log_likelihood(counts, bound) == pytest.approx(math.log(20), abs=1e-4)
+    turned = anytime_bounds(counts[1], counts[0], counts[2])
+    assert turned == pytest.approx((-high, -low), abs=1e-9)
+
+
+def looks(rng: np.random.Generator, items: int, discordant: float, won: float) -> NDArray[np.int64]:
+    """Counts after each item, int `(item, 2)`: A alone and B alone."""
+    differs = rng.random(items) < discordant
+    wins = rng.random(items) < won
+    return np.stack([(differs & wins).cumsum(), (differs & ~wins).cumsum()], axis=1)
+
+
+def test_equal_runs_are_told_apart_at_some_look_of_400_in_one_of_twenty_at_most() -> None:
+    rng = np.random.default_rng(0)
+    ever = [evidence(*looks(rng, 400, 0.2, 0.5).T).max() >= math.log(20) for _ in range(4000)]
+    assert np.mean(ever) == pytest.approx(0.0275, abs=0.006)
+
+
+def test_three_wins_of_four_are_seen_after_a_third_of_400_items() -> None:
+    rng = np.random.default_rng(1)
+    stops = []
+    for _ in range(1000):
+        found = np.flatnonzero(evidence(*looks(rng, 400, 0.2, 0.75).T) >= math.log(20))
+        stops.append(found[0] + 1 if len(found) else np.inf)
+    assert np.isfinite(stops).mean() == pytest.approx(0.95, abs=0.02)
+    assert np.median(stops) == pytest.approx(132, abs=15)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("discordant", "won"), [(0.2, 0.5), (0.2, 0.75), (0.05, 0.9), (0.5, 0.4)])
+def test_the_bounds_hold_the_difference_at_every_look(discordant: float, won: float) -> None:
+    rng = np.random.default_rng(2)
+    true, missed = discordant * (2 * won - 1), 0
+    for _ in range(300):
+        counts = looks(rng, 300, discordant, won)
+        at = np.unique(np.geomspace(1, 300, 40).astype(int))
+        bounds = [anytime_bounds(*counts[n - 1], n - counts[n - 1].sum()) for n in at]
+        missed += any(not low <= true <= high for low, high in bounds)
+    assert missed / 300 <= 0.05
+
+
+def test_clusters_win_or_lose_as_one() -> None:
+    a, b = [1, 1, 0, 1, 0, 0], [0, 0, 1, 1, 0, 1]
+    assert net_wins(a, b, None) == (2, 2, 2)
+    assert net_wins(a, b, ["x", "x", "x", "y", "y", "z"]) == (1, 1, 1)
+
+
+def test_counts_that_cannot_be_are_refused() -> None:
+    with raises(MetricError, "0, 0, 0", "one item"):
+        anytime_bounds(0, 0, 0)
+    with raises(MetricError, "-1"):
+        evidence(-1, 2)
+    with raises(MetricError, "2"):
+        anytime_bounds(1, 2, 3, level=2)
