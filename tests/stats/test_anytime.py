@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
+from scipy.integrate import quad
 from scipy.special import beta
 
 from facts import raises
@@ -33,31 +33,34 @@ def test_the_evidence_is_a_martingale_of_a_fair_coin(b: int, c: int) -> None:
     assert after == pytest.approx(math.exp(float(evidence(b, c))), rel=1e-9)
 
 
-def log_likelihood(counts: tuple[int, int, int], difference: float) -> float:
-    """The largest log likelihood with this difference, by scipy's search over the share of B alone."""
-    least, most = max(0.0, -difference), (1 - difference) / 2
+def fortune(counts: tuple[int, int, int], difference: float) -> float:
+    """The mean over stakes, by quadrature over the arcsine law's angle."""
+    least, most = -1 / (1 - difference), 1 / (1 + difference)
+    steps = (1 - difference, -1 - difference, -difference)
 
-    def loss(x: float) -> float:
-        shares = (x + difference, x, 1 - difference - 2 * x)
-        return -sum(n * math.log(max(p, 1e-300)) for n, p in zip(counts, shares, strict=True) if n)
+    def grown(angle: float) -> float:
+        stake = (least + most) / 2 + (most - least) / 2 * math.cos(angle)
+        return math.prod((1 + stake * step) ** n for n, step in zip(counts, steps, strict=True))
 
-    found = minimize_scalar(loss, bounds=(least, most), method="bounded", options={"xatol": 1e-12})
-    return -min(found.fun, loss(least), loss(most))
+    return float(quad(grown, 0, math.pi, limit=200)[0] / math.pi)
 
 
 @pytest.mark.parametrize("counts", [(30, 10, 60), (5, 0, 40), (0, 0, 30), (12, 12, 0), (1, 7, 2)])
-def test_the_bounds_are_where_the_likelihood_ratio_is_twenty(counts: tuple[int, int, int]) -> None:
-    from scipy.special import gammaln
-
-    n = sum(counts)
-    mixture = gammaln(1.5) - 3 * gammaln(0.5) + sum(gammaln(k + 0.5) for k in counts) - gammaln(n + 1.5)
+def test_the_bounds_are_where_the_evidence_is_twenty(counts: tuple[int, int, int]) -> None:
     low, high = anytime_bounds(*counts)
-    assert -1 <= low <= (counts[0] - counts[1]) / n <= high <= 1
+    assert -1 <= low <= (counts[0] - counts[1]) / sum(counts) <= high <= 1
     for bound in (low, high):
-        if abs(bound) < 1:
-            assert mixture - log_likelihood(counts, bound) == pytest.approx(math.log(20), abs=1e-4)
+        assert fortune(counts, bound) == pytest.approx(20, rel=1e-4)
     turned = anytime_bounds(counts[1], counts[0], counts[2])
-    assert turned == pytest.approx((-high, -low), abs=1e-9)
+    assert turned == pytest.approx((-high, -low), abs=1e-8)
+
+
+@settings(deadline=None)
+@given(COUNTS, COUNTS, COUNTS)
+def test_the_bounds_leave_no_difference_out_exactly_where_p_is_small(b: int, c: int, same: int) -> None:
+    assume(b + c + same > 0 and abs(anytime_p(b, c) - 0.05) > 1e-6)
+    low, high = anytime_bounds(b, c, same)
+    assert (low > 0 or high < 0) == (anytime_p(b, c) < 0.05)
 
 
 def looks(rng: np.random.Generator, items: int, discordant: float, won: float) -> NDArray[np.int64]:
@@ -90,7 +93,7 @@ def test_the_bounds_hold_the_difference_at_every_look(discordant: float, won: fl
     true, missed = discordant * (2 * won - 1), 0
     for _ in range(300):
         counts = looks(rng, 300, discordant, won)
-        at = np.unique(np.geomspace(1, 300, 40).astype(int))
+        at = np.unique(np.geomspace(1, 300, 25).astype(int))
         bounds = [anytime_bounds(*counts[n - 1], n - counts[n - 1].sum()) for n in at]
         missed += any(not low <= true <= high for low, high in bounds)
     assert missed / 300 <= 0.05
