@@ -13,11 +13,14 @@ from scipy.stats import binomtest
 from facts import raises
 from tellapart.errors import RunError
 from tellapart.evaluation.compare import compare
+from tellapart.evaluation.compare_models import compare_models
 from tellapart.evaluation.run import Settings, run
 from tellapart.evaluation.score_files import run_scores
+from tellapart.evaluation.systems import System
 from tellapart.evaluation.verified import read_result
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.samples import read_samples
+from tellapart.stats.anytime import anytime_bounds, anytime_p
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import paired_permutation
 
@@ -178,3 +181,24 @@ def test_holm_corrects_over_all_benchmarks(made_set: Make, installed: Path, tmp_
     found = compare(measured(tmp_path / "a", "oracle", *folders), measured(tmp_path / "b", "random", *folders))
     assert len(found.rows) == 8
     assert [row.p_holm for row in found.rows] == pytest.approx(holm([row.p for row in found.rows]))
+
+
+def test_a_comparison_that_holds_at_every_look_has_its_p_and_bounds(
+    made_set: Make, installed: Path, tmp_path: Path
+) -> None:
+    single, joined = made_set("single", n=60), made_set("joined", n=60, clusters=20, seed=1)
+    a, b = (measured(tmp_path / name, name, single, joined) for name in ("colours", "random"))
+    fixed, anytime = compare(a, b), compare(a, b, anytime=True)
+    for row, other in zip(fixed.rows, anytime.rows, strict=True):
+        assert (other.test, other.flips, other.detectable) == ("anytime", None, None)
+        assert other.p >= row.p or row.flips is not None
+        assert (row.a, row.b, row.only_a, row.only_b) == (other.a, other.b, other.only_a, other.only_b)
+        if row.benchmark == "folder:single":
+            assert other.p == anytime_p(row.only_a, row.only_b)
+            bounds = anytime_bounds(row.only_a, row.only_b, 60 - row.only_a - row.only_b)
+            assert (other.low, other.high) == bounds
+        else:
+            assert other.low is None and other.reason is not None and "cluster" in other.reason
+    assert [row.p_holm for row in anytime.rows] == pytest.approx(holm([row.p for row in anytime.rows]))
+    models = compare_models([System.of(a), System.of(b)], anytime=True)
+    assert models.tiers == ()

@@ -29,7 +29,12 @@ _COLUMNS = (
 
 @overload
 def compare(
-    *runs: PathGiven, baseline: str | None = None, by: str | None = None, gate: Literal[False] = False, seed: int = 0
+    *runs: PathGiven,
+    baseline: str | None = None,
+    by: str | None = None,
+    anytime: bool = False,
+    gate: Literal[False] = False,
+    seed: int = 0,
 ) -> Compared: ...
 @overload
 def compare(*runs: PathGiven, gate: Literal[True], max_drop: float | None = None, seed: int = 0) -> GateResult: ...
@@ -38,6 +43,7 @@ def compare(
     *runs: PathGiven,
     baseline: str | None = None,
     by: str | None = None,
+    anytime: bool = False,
     gate: bool,
     max_drop: float | None = None,
     seed: int = 0,
@@ -46,6 +52,7 @@ def compare(
     *runs: PathGiven,
     baseline: str | None = None,
     by: str | None = None,
+    anytime: bool = False,
     gate: bool = False,
     max_drop: float | None = None,
     seed: int = 0,
@@ -57,6 +64,8 @@ def compare(
             that only lie with them.
         baseline: a model that each other one is compared with, not each with each.
         by: a tag: compare on the items of each of its values, too.
+        anytime: p and intervals that hold however often one looks while the runs grow, of items in one order: a prefix
+            of them at each look. They are wider, and there are no tiers.
         gate: of a base run and a new run, each of one model: judge the headlines of every benchmark of the base. The
             result has `passed`, and a row for each headline.
         max_drop: of a gate: points by which no headline may fall, whether significantly or not; None for no limit.
@@ -74,7 +83,7 @@ def compare(
     >>> run = ta.evaluate([dark, "demo-encoder"], "demo", limit=40)
     >>> compared = ta.compare(run)
     >>> compared.models, len(compared)
-    (['dark', 'demo-encoder'], 3)
+    (['dark', 'demo-encoder'], 4)
     >>> oracle, random = (ta.evaluate(name, "demo", limit=40) for name in ("oracle", "random"))
     >>> ta.compare(oracle, random, gate=True).passed, ta.compare(random, oracle, gate=True).rows[0].says
     (False, 'improvement')
@@ -83,8 +92,8 @@ def compare(
         if value is not None and not isinstance(value, str):
             raise RunError(f"{option}={quote(value)}: give a name")
     if gate:
-        if baseline is not None or by is not None:
-            raise RunError("gate=True judges the headlines of two runs: leave baseline= and by= out")
+        if baseline is not None or by is not None or anytime:
+            raise RunError("gate=True judges the headlines of two runs: leave baseline=, by= and anytime= out")
         if len(runs) != 2:
             raise RunError(f"gate=True judges one run against another: got {len(runs)}; name BASE and NEW")
         with run_folders(runs, "runs") as (base, new):
@@ -97,7 +106,8 @@ def compare(
         raise RunError("max_drop= is of a gate: add gate=True")
     with run_folders(runs, "runs") as folders:
         chosen = choose_models(folders, baseline)
-        return Compared(compare_models(chosen.runs, baseline=chosen.baseline, by=by, seed=seed), chosen.left_out)
+        record = compare_models(chosen.runs, baseline=chosen.baseline, by=by, anytime=anytime, seed=seed)
+        return Compared(record, chosen.left_out)
 
 
 class Compared(Frame):

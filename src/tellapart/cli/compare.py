@@ -32,6 +32,9 @@ def compare_command(
     by: Annotated[
         str | None, typer.Option("--by", metavar="TAG", help="Compare on the items of each of a tag's values, too.")
     ] = None,
+    anytime: Annotated[
+        bool, typer.Option("--anytime", help="p and intervals that hold however often one looks while the runs grow.")
+    ] = False,
     gate: Annotated[
         bool,
         typer.Option("--gate", help="Of BASE NEW: exit with 1 if a headline of NEW fell significantly, or is missing."),
@@ -58,7 +61,7 @@ def compare_command(
         raise RunError("--markdown is of a gate: add --gate")
     if markdown and as_json:
         raise RunError("--markdown and --json: the gate is written in one format; choose one")
-    compared = compare(*runs, baseline=baseline, by=by, gate=gate, max_drop=max_drop, seed=seed)
+    compared = compare(*runs, baseline=baseline, by=by, anytime=anytime, gate=gate, max_drop=max_drop, seed=seed)
     if not isinstance(compared, Compared):
         _show_gate(compared, markdown=markdown, as_json=as_json)
     elif as_json:

@@ -18,6 +18,7 @@ from tellapart.evaluation.systems import System
 from tellapart.metrics.per_item import by_tag
 from tellapart.metrics.tabulate import MOST_VALUES
 from tellapart.records.result import Result
+from tellapart.stats.anytime import anytime_difference
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import at_floor, enough_flips, mcnemar, paired_difference, paired_permutation, write_p
 from tellapart.stats.power import detectable_difference
@@ -51,7 +52,7 @@ class MetricComparison(BaseModel, frozen=True):
         only_a, only_b: items that only run a, or only run b, got right; the others both or neither did.
         p: of the test; two-sided.
         p_holm: p, adjusted for all rows of the comparison (Holm).
-        test: `exact McNemar` if items are independent, else `cluster sign flips`.
+        test: `exact McNemar` if items are independent, else `cluster sign flips`; `anytime` if it holds at every look.
         flips: the number of sign vectors that the test of sign flips draws if it cannot try them all; None for the
             exact test.
         detectable: the smallest difference that is detected with a power of 0.8 on this many items, given how often the
@@ -134,12 +135,13 @@ def match_benchmarks(results: Sequence[Result]) -> dict[str, dict[int, str]]:
     return matched
 
 
-def compare(first: Path, second: Path, *, by: str | None = None, seed: int = 0) -> Comparison:
+def compare(first: Path, second: Path, *, by: str | None = None, anytime: bool = False, seed: int = 0) -> Comparison:
     """Compare two run folders on every benchmark that both measured, by its headline metrics.
 
     Args:
         first, second: the folders.
         by: a tag; the items of each of its values are also compared separately.
+        anytime: p and intervals that hold however often the runs are compared while they grow.
         seed: of the bootstrap and of the sign flips.
 
     Raises:
@@ -148,7 +150,7 @@ def compare(first: Path, second: Path, *, by: str | None = None, seed: int = 0) 
     """
     runs = [System.of(folder) for folder in (first, second)]
     shared = read_shared(runs, match_benchmarks([run.result for run in runs]))
-    return compare_pairs(runs, shared, [(0, 1)], by=by, seed=seed)[0]
+    return compare_pairs(runs, shared, [(0, 1)], by=by, anytime=anytime, seed=seed)[0]
 
 
 def compare_pairs(
@@ -157,6 +159,7 @@ def compare_pairs(
     pairs: Sequence[tuple[int, int]],
     *,
     by: str | None = None,
+    anytime: bool = False,
     seed: int = 0,
 ) -> list[Comparison]:
     """Compare pairs of runs; p is corrected over all rows of all pairs.
@@ -166,6 +169,7 @@ def compare_pairs(
         shared: the benchmarks that at least two of them measured.
         pairs: positions in `runs`; a pair that shares no benchmark is left out.
         by: a tag; the items of each of its values are also compared separately.
+        anytime: as of `compare`.
         seed: of the bootstrap and of the sign flips.
 
     Raises:
@@ -185,7 +189,7 @@ def compare_pairs(
     if not tests:
         names = ", ".join(benchmark.name for benchmark in shared)
         raise RunError(f"{' and '.join(run.place for run in runs)} share no metric of right and wrong on {names}")
-    rows = correct([_test_row(test, enough_flips(len(tests)), seed) for test in tests])
+    rows = correct([_test_row(test, None if anytime else enough_flips(len(tests)), seed) for test in tests])
     matched = match_benchmarks([run.result for run in runs])
     compared = dict.fromkeys(test.pair for test in tests)
     return [
@@ -272,13 +276,22 @@ class _Test:
         return self.benchmark.values(self.metric, self.pair, self.items)
 
 
-def _test_row(test: _Test, flips: int, seed: int) -> MetricComparison:
-    """Test one row; of graded values (soft accuracy, CIDEr) `only_a` and `only_b` count items where one is higher."""
+def _test_row(test: _Test, flips: int | None, seed: int) -> MetricComparison:
+    """Test one row, at every look if `flips` is None.
+
+    Of graded values (soft accuracy, CIDEr) `only_a` and `only_b` count items where one is higher.
+    """
     values, clusters = test.values()
     a, b = values.T
     binary = bool(np.isin(values, (0, 1)).all())
-    difference = paired_difference(a, b, clusters, binary=binary, seed=seed)
-    exact = mcnemar(a, b) if binary and len(np.unique(clusters)) == len(clusters) else None
+    independent = len(np.unique(clusters)) == len(clusters)
+    if flips is None:
+        difference, p, name = anytime_difference(a, b, clusters)
+    else:
+        difference = paired_difference(a, b, clusters, binary=binary, seed=seed)
+        exact = binary and independent
+        p = mcnemar(a, b).p if exact else paired_permutation(a, b, clusters, resamples=flips, seed=seed)
+        name = "exact McNemar" if exact else "cluster sign flips"
     only_a, only_b = int((a > b).sum()), int((b > a).sum())
     discordance = (only_a + only_b) / len(a)
     return MetricComparison(
@@ -296,9 +309,12 @@ def _test_row(test: _Test, flips: int, seed: int) -> MetricComparison:
         reason=difference.reason or None,
         only_a=only_a,
         only_b=only_b,
-        p=exact.p if exact else paired_permutation(a, b, clusters, resamples=flips, seed=seed),
+        p=p,
         p_holm=1.0,
-        test="exact McNemar" if exact else "cluster sign flips",
-        flips=None if exact else flips,
-        detectable=detectable_difference(len(a), discordance) if binary and discordance > 0 else None,
+        test=name,
+        flips=flips if name == "cluster sign flips" else None,
+        # Of the fixed test: one that holds at every look needs more items.
+        detectable=None
+        if flips is None or not binary or discordance == 0
+        else detectable_difference(len(a), discordance),
     )

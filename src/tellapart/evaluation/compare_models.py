@@ -45,7 +45,12 @@ class ModelsComparison(BaseModel, frozen=True):
 
 
 def compare_models(
-    runs: Sequence[System], *, baseline: str | None = None, by: str | None = None, seed: int = 0
+    runs: Sequence[System],
+    *,
+    baseline: str | None = None,
+    by: str | None = None,
+    anytime: bool = False,
+    seed: int = 0,
 ) -> ModelsComparison:
     """Compare models on every benchmark that two of them share, by its headline metrics.
 
@@ -53,6 +58,7 @@ def compare_models(
         runs: two models or more, with distinct labels.
         baseline: one of the models: each other one is compared with it, else each with each.
         by: a tag: compare on the items of each of its values, too.
+        anytime: p and intervals hold however often growing runs are compared; there are no tiers.
         seed: of the bootstrap and of the sign flips.
 
     Raises:
@@ -81,8 +87,8 @@ def compare_models(
     return ModelsComparison(
         models=tuple(labels),
         baseline=baseline,
-        pairs=tuple(compare_pairs(runs, shared, pairs, by=by, seed=seed)),
-        tiers=tuple(_rank_models(runs, shared, seed)) if baseline is None else (),
+        pairs=tuple(compare_pairs(runs, shared, pairs, by=by, anytime=anytime, seed=seed)),
+        tiers=tuple(_rank_models(runs, shared, seed)) if baseline is None and not anytime else (),
     )
 
 

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from tellapart.errors import MetricError
 from tellapart.stats.clusters import Clusters, check_level, number_clusters
+from tellapart.stats.paired import Difference
 
-__all__ = ["anytime_bounds", "anytime_p", "evidence", "net_wins"]
+__all__ = ["anytime_bounds", "anytime_difference", "anytime_p", "evidence", "net_wins"]
 
 _CALL = "anytime"
 #: Halvings of a bracket of the difference: bounds to 2 ** -30.
@@ -64,8 +65,31 @@ def net_wins(a: Any, b: Any, clusters: Clusters | None) -> tuple[int, int, int]:
     """
     difference = np.asarray(a, np.float64) - np.asarray(b, np.float64)
     codes = number_clusters(_CALL, clusters, len(difference))
-    net = difference if codes is None else np.bincount(codes, weights=difference)
+    net = np.bincount(codes, weights=difference)
     return int((net > 0).sum()), int((net < 0).sum()), int((net == 0).sum())
+
+
+def anytime_difference(a: Any, b: Any, clusters: Clusters | None) -> tuple[Difference, float, str]:
+    """Return the difference of two runs with bounds that hold at every look, its p, and the name of the test.
+
+    Clusters of several items have a p, of the signs of their differences, and no bounds; graded values likewise.
+
+    Raises:
+        MetricError: clusters that do not fit the items.
+
+    >>> difference, p, name = anytime_difference([1] * 12 + [0] * 8, [0] * 12 + [1] + [0] * 7, None)
+    >>> difference.value, round(p, 3), name
+    (0.55, 0.02, 'anytime')
+    """
+    only_a, only_b, same = net_wins(a, b, clusters)
+    change = np.asarray(a, np.float64) - np.asarray(b, np.float64)
+    if only_a + only_b + same < len(change) or not np.isin(change, (-1, 0, 1)).all():
+        reason = "bounds that hold at every look take one item of right or wrong a cluster"
+        difference = Difference(float(change.mean()), None, None, 0.95, "none: clusters", reason)
+    else:
+        low, high = anytime_bounds(only_a, only_b, same)
+        difference = Difference(float(change.mean()), low, high, 0.95, "anytime")
+    return difference, anytime_p(only_a, only_b), "anytime"
 
 
 def anytime_bounds(only_a: int, only_b: int, same: int, *, level: float = 0.95) -> tuple[float, float]:
