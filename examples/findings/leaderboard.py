@@ -155,6 +155,9 @@ def leaderboard(data: Path) -> Page:
             f"""The systems are those of one repository, several of one architecture or one set of weights;
             {join_words([f"`{a}` and `{b}`" for a, b in twins])} have the same outcome on every item. Counts of systems
             and of pairs describe this list, not models at large.""",
+            """The counts above chance are of these three scores. By the match score, which leaves out what a model
+            thinks of a picture or a caption alone, most systems are above chance: [Do models fail to see, or do they
+            prefer?](priors.md)""",
             """Chance is that of four scores drawn independently: 1/4 for text and image, 1/6 for group.
             A system below it is not worse than guessing at seeing: scores that depend on the picture alone, or the
             text alone, give 0.""",

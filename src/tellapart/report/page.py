@@ -28,6 +28,7 @@ from tellapart.report.rivals import ALPHA, Rivals, rivals_of
 from tellapart.report.sections import ModelEntry, ReportRun, Section, sections
 from tellapart.report.telling import TellingItems, telling_items
 from tellapart.report.templates import make_environment
+from tellapart.report.why import explain_section, reason_rows
 from tellapart.tasks.registry import METRICS
 
 if TYPE_CHECKING:
@@ -326,6 +327,8 @@ def page_environment() -> Environment:
 
     environment = make_environment(FunctionLoader(_read_asset))
     environment.globals |= {
+        "explain_section": explain_section,
+        "reason_rows": reason_rows,
         "asset": _read_asset,
         "json": _write_json,
         "score_bar": score_bar,

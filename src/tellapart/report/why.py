@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
+from tellapart.catalog import REFERENCES
 from tellapart.errors import plain
-from tellapart.evaluation.why import SHARES, MatchDifference, Reasons, Why
+from tellapart.evaluation.why import SHARES, MatchDifference, Reasons, Why, measure_reasons
+from tellapart.evaluation.yes_no_squares import read_squares
 from tellapart.metrics.matching import Reason
 from tellapart.records.result import Value
 from tellapart.report.numbers import interval, percent, points
+from tellapart.report.sections import Section
 from tellapart.report.terminal import console, print_lines, table
 from tellapart.stats.paired import write_p
 
-__all__ = ["print_why", "reason_rows", "why_lines"]
+__all__ = ["explain_section", "print_why", "reason_rows", "why_lines"]
 
 _SHORT = dict(zip(Reason, ("right", "caption's prior", "picture's prior", "both priors", "no match"), strict=True))
 _SHARE_TITLES = dict(zip(SHARES, ("the match", "the captions", "the pictures"), strict=True))
@@ -30,6 +34,20 @@ def print_why(why: Why, *, by: str | None = None) -> None:
         if by is not None:
             _print_tag(rows, by)
         _print_differences([row for row in why.differences if row.benchmark == name])
+
+
+def explain_section(section: Section) -> list[Reasons]:
+    """Return the reasons of each model of a report's section; none if its items are no squares with scores.
+
+    Reference models that lie with others are left out.
+    """
+    rows = []
+    models = [entry for entry in section.entries if entry.run.result.model.name not in REFERENCES]
+    for entry in models or section.entries:
+        squares, left_out = read_squares([replace(sample, tags={}) for sample in entry.samples])
+        if squares:
+            rows.append(measure_reasons(entry.label, section.name, entry.record, squares, left_out)[0])
+    return rows
 
 
 def reason_rows(rows: list[Reasons]) -> list[tuple[str, list[str]]]:
@@ -61,7 +79,9 @@ def why_lines(rows: list[Reasons]) -> list[str]:
 
 
 def _cell(value: Value | None) -> str:
-    return "" if value is None else f"{percent(value.value)} {interval(value)}".rstrip()
+    if value is None:
+        return ""
+    return percent(value.value) if value.low is None else f"{percent(value.value)} {interval(value)}"
 
 
 def _print_tag(rows: list[Reasons], by: str) -> None:
