@@ -38,7 +38,7 @@ from tellapart.data.scores import ScoreKind, join_names
 from tellapart.data.validation import first_problem
 from tellapart.data.video import is_video
 from tellapart.errors import DataError, TellapartError, quote
-from tellapart.metrics.registry import defined_for
+from tellapart.metrics.registry import METRICS, defined_for
 from tellapart.tasks.pairing import PAIRING
 from tellapart.tasks.pairs import PAIRS
 from tellapart.tasks.registry import HIDEABLE, TASKS, headline
@@ -132,7 +132,9 @@ def published_metrics(
         every = defined_for(shape, true=true)
         named = {one.name for one in every if one.binary and all(kind in one.kinds for kind in _KINDS)}
         # Of a square the first look has means over its pairs, too, which cannot be published.
-        default = headline(named) or tuple(name for name in headline({m.name for m in every}) if name in named)
+        first = headline(named) or tuple(name for name in headline({m.name for m in every}) if name in named)
+        # A further number shows more of the labels: a metric of sums is published if it is named.
+        default = tuple(name for name in first if not METRICS[name].additive)
         if not default:
             what = describe(shape) + (f", {true} of them true" if true > 1 else "")
             raise DataError(f"hidden benchmark {benchmark.name!r}: no metric is defined for {what}")
