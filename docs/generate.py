@@ -88,12 +88,12 @@ def pair_benchmarks() -> list[Benchmark]:
 
 
 def headline_metric(one: Benchmark) -> Metric:
-    """The metric that a first look at a benchmark ends in."""
+    """The last metric of a first look at a benchmark that compares scores, not sums of them."""
     from tellapart.metrics.registry import METRICS, defined_for
     from tellapart.tasks.registry import headline
 
     names = one.official or headline({metric.name for metric in defined_for(one.shape, "similarity", one.true)})
-    return [METRICS[name] for name in names if name in METRICS][-1]
+    return [METRICS[name] for name in names if name in METRICS and not METRICS[name].additive][-1]
 
 
 def benchmarks_table() -> str:
@@ -218,7 +218,7 @@ def task_metrics_table() -> str:
 def findings_text() -> str:
     """Three findings: the answer of each up to the first semicolon, and its picture."""
     blocks = []
-    for name in ("without-looking", "checkpoints", "order-and-ties"):
+    for name in ("priors", "without-looking", "checkpoints"):
         text = (ROOT / "docs" / "findings" / f"{name}.md").read_text(encoding="utf-8")
         found = re.search(r"\*\*Answer\.\*\* (.+?)\n\n!\[(.+?)\]", text, re.DOTALL)
         assert found is not None, name

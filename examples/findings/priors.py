@@ -207,7 +207,7 @@ def priors(data: Path) -> Page:
     return Page(
         name="priors",
         title="Do models fail to see, or do they prefer?",
-        question="""Group scores near chance say that a model fails. Does it see no difference between the two pairs, or
+        question="""Group scores near chance show that a model fails. Does it see no difference between the two pairs, or
             does it see one that its liking for a picture or a caption outweighs?""",
         answer=answer,
         picture=partial(_draw, {words: scores[name] for name, words in _SHOWN.items()}),
@@ -225,7 +225,7 @@ def priors(data: Path) -> Page:
             """,
             """A match takes the sum of two scores, so it depends on their scale: a matching head's probabilities and
             its logits match other items. The files' scores are taken as they are.""",
-            """The match score tells more of a model than its use does: at test time one caption is chosen for one
+            """The match score credits a model with more than its use shows: at test time one caption is chosen for one
             picture, and the prior is not known.""",
             "Counts of systems describe this list, several of one architecture, not models at large.",
         ),

@@ -220,7 +220,7 @@ def test_a_run_is_handed_on_as_pandas_arrow_and_arrays() -> None:
     assert isinstance(frame, pandas.DataFrame)
     assert frame[(frame.model == "oracle") & (frame.metric == "group_score")].value.item() == 1.0
     pytest.importorskip("pyarrow")
-    assert run.table().to_arrow().num_rows == 6
+    assert run.table().to_arrow().num_rows == 8
 
 
 def test_without_pandas_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:

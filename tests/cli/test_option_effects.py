@@ -19,7 +19,7 @@ OF_MODELS = {f"--{name.replace('_', '-')}" for name in MEANT_FOR} | {"--dtype-b"
 
 #: Options that act wherever they stand: outputs, what is measured, names. None of them can be without effect.
 ACT = {
-    "--against", "--all", "--allow-leak", "--annotators", "--answer-list", "--average-as", "--batch-size",
+    "--against", "--all", "--allow-leak", "--annotators", "--anytime", "--answer-list", "--average-as", "--batch-size",
     "--benchmark", "--board", "--bundle", "--by", "--card", "--comparisons", "--csv", "--database", "--days",
     "--detector-model", "--dry-run", "--each", "--embed", "--every", "--family", "--follow", "--gate",
     "--grammar-model", "--groups",
@@ -35,7 +35,7 @@ OFFERS = {"--outside-images", "--cache"}
 
 #: Command and option: draws or checks that every call may make, and files that every call may need.
 OFFERED = {
-    *((command, "--seed") for command in ("run", "score", "compare", "items", "detect")),
+    *((command, "--seed") for command in ("run", "score", "compare", "items", "detect", "why")),
     *((command, "--seed") for command in ("annotate export", "annotate agree")),
     ("audit", "--strict"), ("verify", "--strict"), ("mine", "--images"), ("regions", "--images"), ("train", "--data"),
 }  # fmt: skip

@@ -88,7 +88,7 @@ def test_the_first_of_several_is_named_with_those_that_no_test_tells_apart(make_
     assert found.sentences == (
         "top is first of 3 models on 100 items, with 90.00% by group_score (each image prefers its own text, and each "
         "text its own image); near (88.00%) is not distinguishable from it; low (50.00%) is lower (paired tests at 5%, "
-        "Holm over 9).",
+        "Holm over 12).",
         "All are above chance, 16.67%.",
     )
     assert found.first == ("top", "near")

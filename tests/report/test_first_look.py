@@ -79,7 +79,7 @@ def test_a_tag_of_many_values_and_a_set_without_tags_have_the_metrics_as_columns
     many = make_run(tags=[{"type": f"value {k}"} for k in range(9)], n=36)
     for run in (many, make_run(tags=())):
         text = printed(first_table([run.result], "shapes"))
-        assert row(text, "model") == ["model", "text_score", "image_score", "group_score"]
+        assert row(text, "model") == ["model", "text_score", "image_score", "group_score", "match_score"]
 
 
 def test_a_long_name_is_folded_and_every_column_stays(make_run) -> None:

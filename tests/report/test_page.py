@@ -110,7 +110,7 @@ def test_models_are_set_against_each_other_and_by_subset(make_run) -> None:
     assert "b less a" in page.text and "less random" not in page.text
     for row in duel.rows.values():
         assert f"{points(row.difference, row.low, row.high)} p {row.p_holm_text}" in page.text
-    assert "corrected for all 3 tests (Holm)" in page.text
+    assert "corrected for all 4 tests (Holm)" in page.text
     by_side = page.text[page.text.index("Models by side") :]
     assert by_side.index(" b a left ") < by_side.index("a by tag")  # the best first, no reference model
     alone = Page(render(runs[:1])).text

@@ -52,6 +52,8 @@ EARLIER = """- dataset:
   notes: kept
 """
 
+SCORES = ("text_score", "image_score", "group_score", "match_score")
+
 
 @pytest.fixture
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
@@ -95,12 +97,15 @@ def test_a_pull_request_holds_the_results_and_what_was_there(
     assert card.data.license == "mit"
     assert card.data.model_name == "Their name"
     values = {one.metric_type: one.metric_value for one in card.data.eval_results}
-    assert values == {"accuracy": 0.9, **dict.fromkeys(("text_score", "image_score", "group_score"), 134 / 400)}
+    assert values == {
+        "accuracy": 0.9,
+        **dict.fromkeys(SCORES, 134 / 400),
+    }
 
     entries = hub_client.parse_eval_result_entries(yaml.safe_load(request["files"][".eval_results/tellapart.yaml"]))
     assert [(one.dataset_id, one.task_id, one.value) for one in entries] == [
         ("cais/hle", "default", 20.9),
-        *(("facebook/winoground", metric, 134 / 400) for metric in ("text_score", "image_score", "group_score")),
+        *(("facebook/winoground", metric, 134 / 400) for metric in SCORES),
     ]
 
 

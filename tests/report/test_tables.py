@@ -39,7 +39,7 @@ def test_first_look_has_a_row_for_each_model_and_chance_last(make_run) -> None:
         line = row(text, run.result.model.name)
         for name in ("text_score", "image_score", "group_score"):
             assert score(metrics[name]) in line
-    assert text.rstrip().splitlines()[-1].split() == ["chance", "25.00", "25.00", "16.67"]
+    assert text.rstrip().splitlines()[-1].split() == ["chance", "25.00", "25.00", "16.67", "50.00"]
     assert "text_score" in text and "ipos_2t" not in text
 
 
@@ -66,7 +66,9 @@ def test_ties_show_only_where_a_tie_occurred(make_run) -> None:
     tied = make_run(scores=scores, model="tied").result
     assert "ties broken at random" not in printed(result_table([clean], "shapes"))
     # The image score has no tie: its cell stays empty, between the two others.
-    assert row(printed(result_table([clean, tied], "shapes")), "  ties").split("random")[1].split() == [
+    assert row(
+        printed(result_table([clean, tied], "shapes", names=("text_score", "image_score", "group_score"))), "  ties"
+    ).split("random")[1].split() == [
         *("90.00", "(6", "tied)"),
         *("90.00", "(6", "tied)"),
     ]
@@ -102,7 +104,7 @@ def test_aros_own_rule_is_not_shown_without_ties_nor_where_it_is_the_strict_one(
 def test_breakdown_labels_macro_and_micro(make_run) -> None:
     run = make_run(n=30)
     record = run.result.benchmarks["shapes"]
-    text = printed(breakdown_table(run.result, "shapes"))
+    text = printed(breakdown_table(run.result, "shapes"), 140)
     assert score(record.by["type"]["colour"].metrics["group_score"]) in row(text, "type = colour")
     assert score(record.macro["type"].metrics["group_score"]) in row(text, "macro: mean of type's 2 values")
     assert score(record.metrics["group_score"]) in row(text, "micro: all items")
@@ -115,7 +117,7 @@ def test_macro_and_micro_of_values_of_one_size_are_one_number_and_one_row(make_r
         {"type": "colour"},
         {"type": "place"},
     )
-    text = printed(breakdown_table(make_run(n=40, tags=tags).result, "shapes"))
+    text = printed(breakdown_table(make_run(n=40, tags=tags).result, "shapes"), 140)
     assert "macro: mean of type's" not in text and "macro: mean of side's" in text  # half of the items have a side
     assert "micro: all items (= macro of" in text and "type)" in text
 
@@ -126,7 +128,7 @@ def test_a_tag_of_many_values_is_left_to_the_report(make_run) -> None:
     colour = record.by["type"]["colour"]
     many = record.model_copy(update={"by": {"type": {f"value {k}": colour for k in range(13)}}})
     result = run.result.model_copy(update={"benchmarks": {"shapes": many}})
-    text = printed(breakdown_table(result, "shapes"))
+    text = printed(breakdown_table(result, "shapes"), 140)
     assert "type = " not in text
     assert "macro: mean of type's 13 values" in text
 
@@ -146,7 +148,7 @@ def test_equivariance_is_shown_as_mean_spread_and_size(make_run) -> None:
 @pytest.mark.parametrize(
     ("shape", "kind", "names"),
     [
-        ((2, 2), "logit", ("text_score", "image_score", "group_score")),
+        ((2, 2), "logit", ("text_score", "image_score", "group_score", "match_score")),
         ((1, 2), "probability", ("pairwise", "acc", "min_pc_pf")),
         ((1, 2), "similarity", ("choice_score",)),
         ((1, 5), "similarity", ("choice_score",)),
@@ -159,7 +161,7 @@ def test_headline_follows_shape_and_kind(make_run, shape, kind, names) -> None:
 
 
 def test_a_name_is_neither_markup_nor_a_terminal_escape(make_run) -> None:
-    text = printed(result_table([make_run(model="[bold red]x[/] \x1b[2J").result], "shapes"))
+    text = printed(result_table([make_run(model="[bold red]x[/] \x1b[2J").result], "shapes"), 140)
     assert "[bold red]x[/] \\x1b[2J" in text
     assert plain("a\u202eb\n") == "a\\u202eb\\n"
 

@@ -68,7 +68,7 @@ def compare_models(
     >>> settings = Settings(models=("random", "constant", "oracle"), limit="12")
     >>> folders = run(settings, getfixture("tmp_path") / "three", store=EmbeddingStore(None))
     >>> three = compare_models([System.of(folder) for folder in folders])
-    >>> len(three.pairs), [tier.names for tier in three.tiers[-1].tiers]
+    >>> len(three.pairs), [tier.names for tier in three.tiers[2].tiers]
     (3, [('oracle',), ('random', 'constant')])
     """
     labels = [run.label for run in runs]

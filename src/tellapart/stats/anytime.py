@@ -107,7 +107,7 @@ def anytime_bounds(only_a: int, only_b: int, same: int, *, level: float = 0.95) 
 
     >>> low, high = anytime_bounds(60, 20, 20)
     >>> round(low, 3), round(high, 3)
-    (0.124, 0.631)
+    (0.117, 0.636)
     """
     check_level(_CALL, level)
     counts = (int(only_a), int(only_b), int(same))

@@ -207,7 +207,7 @@ def test_two_doors_are_compared_on_frames_and_a_probe_measures_as_a_run_does(fol
     assert {step.step: (step.compared, step.differ) for step in doors.steps}["pixels"] == (4 * 8, 0)
     model = find_model("demo-encoder")
     measured = run(model, f"folder:{folder}")
-    scores = [f"{side}_score" for side in ("text", "image", "group")]
+    scores = [f"{side}_score" for side in ("text", "image", "group", "match")]
     assert ta.PairProbe(f"folder:{folder}").record(model, 0) == {f"pairs/{s}": measured.value(s) for s in scores}
 
 

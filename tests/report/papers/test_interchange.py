@@ -19,6 +19,8 @@ from tellapart.evaluation.verified import read_result
 from tellapart.records.result import Result
 from tellapart.report.interchange.formats import convert
 
+SCORES = ("text_score", "image_score", "group_score", "match_score")
+
 
 @pytest.fixture
 def measured(save: Callable[..., Path]) -> Result:
@@ -36,7 +38,7 @@ def test_a_model_index_reads_back_as_huggingface_hub_reads_it(measured) -> None:
     assert card.data.eval_results == eval_results(measured)
     said = {(one.dataset_type, one.metric_type): one for one in card.data.eval_results}
     assert list(said) == [
-        *(("facebook/winoground", name) for name in ("text_score", "image_score", "group_score")),
+        *(("facebook/winoground", name) for name in SCORES),
         ("shapes", "choice_score"),
     ]
     value = measured.benchmarks["winoground"].metrics["group_score"]
@@ -85,7 +87,7 @@ def test_eval_results_read_back_as_huggingface_hub_reads_them(measured) -> None:
     entries = hub.parse_eval_result_entries(yaml.safe_load(convert(measured, "eval-results")))
     metrics = measured.benchmarks["winoground"].metrics
     assert [(one.dataset_id, one.task_id, one.value) for one in entries] == [
-        ("facebook/winoground", name, metrics[name].value) for name in ("text_score", "image_score", "group_score")
+        ("facebook/winoground", name, metrics[name].value) for name in SCORES
     ]
     assert entries[0].notes.startswith("30 items, a tie is never right; 95% interval")
     assert entries[0].date == measured.run.started

@@ -79,8 +79,8 @@ def files_of_benchmark(benchmark: Benchmark, *, config: str = "default", split: 
 
     >>> from tellapart.benchmarks.find import find_benchmark
     >>> lines = files_of_benchmark(find_benchmark("winoground")).files["eval.yaml"].splitlines()
-    >>> [line for line in lines if line.startswith(("evaluation", "- id:"))]
-    ['evaluation_framework: tellapart', '- id: text_score', '- id: image_score', '- id: group_score']
+    >>> [line[6:] for line in lines if line.startswith("- id:")]
+    ['text_score', 'image_score', 'group_score', 'match_score']
     """
     yaml = require("yaml", extra="hub")
     shape = "" if benchmark.shape is None else f", {benchmark.shape[0]} images by {benchmark.shape[1]} texts each"
