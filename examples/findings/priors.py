@@ -207,8 +207,8 @@ def priors(data: Path) -> Page:
     return Page(
         name="priors",
         title="Do models fail to see, or do they prefer?",
-        question="""Group scores near chance show that a model fails. Does it see no difference between the two pairs, or
-            does it see one that its liking for a picture or a caption outweighs?""",
+        question="""Group scores near chance show that a model fails. Does it see no difference between the two pairs,
+            or does it see one that its liking for a picture or a caption outweighs?""",
         answer=answer,
         picture=partial(_draw, {words: scores[name] for name, words in _SHOWN.items()}),
         alt="Each Winoground item by its match and its larger prior, for CLIP, BLIP, OFA and people",
