@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from tellapart.api.compare import compare as compare
     from tellapart.api.costs import check as check
     from tellapart.api.costs import time as time
+    from tellapart.api.curve import curve as curve
     from tellapart.api.evaluate import evaluate as evaluate
     from tellapart.api.evaluate import run as run
     from tellapart.api.evaluate import score as score
@@ -122,6 +123,7 @@ _WHERE = {
     "choice_score": "metrics.choice",
     "compare": "api.compare",
     "convert": "api.interchange",
+    "curve": "api.curve",
     "detect": "api.negatives",
     "evaluate": "api.evaluate",
     "export": "api.interchange",

@@ -19,6 +19,7 @@ from tellapart.cli.cache import cache_app
 from tellapart.cli.check import check_command
 from tellapart.cli.compare import compare_command
 from tellapart.cli.convert import convert_command
+from tellapart.cli.curve import curve_command
 from tellapart.cli.detect import detect_command
 from tellapart.cli.export import export_command
 from tellapart.cli.gap import gap_command
@@ -67,6 +68,7 @@ _PANELS: dict[str, dict[str, Callable[..., None]]] = {
     "Compare and publish": {
         "compare": compare_command,
         "items": items_command,
+        "curve": curve_command,
         "verify": verify_command,
         "show": show_command,
         "table": table_command,

@@ -22,7 +22,7 @@ from tellapart.tasks.registry import main_metric
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["ChosenModels", "choose_models", "gather_models", "print_comparison", "print_models"]
+__all__ = ["ChosenModels", "add_row", "choose_models", "gather_models", "print_comparison", "print_models"]
 
 #: Names of the columns of every comparison, after those that name a row's subject.
 _COLUMNS = ("a", "b", "a - b", "only a", "only b", "p", "p (Holm)", "detectable")
@@ -176,7 +176,7 @@ def _print_tiers(benchmark: str, rankings: Sequence[MetricTiers], number_of: dic
     }
     lines = table("", "model", *(heading for metric in cells for heading in (metric, "tier")), numbers_from=2)
     for name in cells[main_metric(list(cells))]:
-        _add_row(lines, [number_of[name], name, *(cell for own in cells.values() for cell in own[name])])
+        add_row(lines, [number_of[name], name, *(cell for own in cells.values() for cell in own[name])])
     size = count_text(max(ranking.n for ranking in rankings), rankings[0].limited_from)
     print_lines("", f"{plain(benchmark)}: tiers of {size} items")
     console().print(lines)
@@ -198,12 +198,13 @@ def _print_rows(
             row.p_holm_text,
             "-" if row.detectable is None else percent(row.detectable, 1),
         )
-        _add_row(lines, [*label, *numbers])
+        add_row(lines, [*label, *numbers])
     print_lines("", *([] if title is None else [title]))
     console().print(lines)
 
 
-def _add_row(lines: Table, cells: Sequence[str]) -> None:
+def add_row(lines: Table, cells: Sequence[str]) -> None:
+    """Add a row of texts to a table as they are."""
     # Text, not str: a model's or tag's name must not be read as markup.
     from rich.text import Text
 

@@ -26,6 +26,7 @@ from tellapart.report.items import MOST_ITEMS, ends, item_table, model_table
 from tellapart.report.pictures import Album, album
 from tellapart.report.rivals import ALPHA, Rivals, rivals_of
 from tellapart.report.sections import ModelEntry, ReportRun, Section, sections
+from tellapart.report.tag_curves import TagCurves, tag_curves
 from tellapart.report.telling import TellingItems, telling_items
 from tellapart.report.templates import make_environment
 from tellapart.report.why import explain_section, reason_rows
@@ -256,6 +257,11 @@ class _View:
         if tag is None or len(records) < 2 or not self.section.main:
             return None
         return tag, heat_table(heat_map(records, self.section.name, self.section.main, tag))
+
+    @property
+    def tag_curves(self) -> tuple[TagCurves, ...]:
+        """The models' curves over numeric tags; reference models are left out."""
+        return tag_curves(self.section.name, self.section.main, self.rivals.ranking)
 
     @property
     def examples(self) -> tuple[TaskExamples, ...]:

@@ -21,6 +21,7 @@ __all__ = [
     "expanded_percentiles",
     "interval_of_draws",
     "reduce_means",
+    "yield_times",
 ]
 
 RESAMPLES = 10_000
@@ -148,7 +149,7 @@ def bootstrap_means(totals: Sequence[ClusterTotals], resamples: int, seed: int) 
     sums = np.empty((resamples, table.shape[1]))
     clusters = len(table)
     at = 0
-    for times in _times_drawn(clusters, resamples, seed):
+    for times in yield_times(clusters, resamples, seed):
         sums[at : at + len(times)] = times @ table
         at += len(times)
     at = 0
@@ -159,7 +160,7 @@ def bootstrap_means(totals: Sequence[ClusterTotals], resamples: int, seed: int) 
         at += components + 1
 
 
-def _times_drawn(clusters: int, resamples: int, seed: int) -> Iterator[NDArray[np.float64]]:
+def yield_times(clusters: int, resamples: int, seed: int) -> Iterator[NDArray[np.float64]]:
     """Yield how often each resample drew each cluster, in chunks of float64 `(resample, cluster)`.
 
     A run measures its models and tags on few numbers of clusters, again and again: small draws are kept.
@@ -178,7 +179,7 @@ def drawn_times(clusters: int, resamples: int = RESAMPLES, seed: int = 0) -> NDA
     >>> drawn_times(3, 2).sum(axis=1)
     array([3., 3.])
     """
-    return np.concatenate(list(_times_drawn(clusters, resamples, seed)))
+    return np.concatenate(list(yield_times(clusters, resamples, seed)))
 
 
 @lru_cache(maxsize=32)

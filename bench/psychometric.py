@@ -1,0 +1,115 @@
+"""Measure psychometric functions on simulated models: coverage of thresholds and of their differences, false alarms.
+
+Run as `OPENBLAS_NUM_THREADS=1 python bench/psychometric.py`; it takes about ten minutes of one core and writes
+`bench/records/psychometric.json`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.stats.interval import Interval
+from tellapart.stats.psychometric import fit_psychometric
+
+Floats = NDArray[np.float64]
+RECORD = Path(__file__).parent / "records" / "psychometric.json"
+#: Thresholds of two models on values from 0 to 1, their slope and lapse.
+MODELS = (((0.5, 0.6), 10.0, 0.03), ((0.2, 0.2), 8.0, 0.0), ((0.7, 0.9), 20.0, 0.1))
+#: Items, and items of a cluster.
+SIZES = ((60, 1), (100, 5), (400, 1))
+#: Different values; 0 for as many as items.
+LEVELS = (3, 5, 10, 0)
+#: The normal deviates that decide outcomes: their correlation within a cluster, and between the models.
+WITHIN, BETWEEN = 0.3, 0.5
+RESAMPLES = 400
+
+
+def draw_outcomes(
+    rng: np.random.Generator, guess: float, items: int, together: int, levels: int, models: tuple[Any, float, float]
+) -> tuple[Floats, Floats, NDArray[np.int64]]:
+    """Draw values, outcomes `(item, model)` and clusters.
+
+    >>> draw_outcomes(np.random.default_rng(0), 0.5, 60, 1, 5, MODELS[0])[1].shape
+    (60, 2)
+    """
+    from scipy.special import expit, ndtr
+
+    thresholds, slope, lapse = models
+    values = rng.permutation(np.resize(np.linspace(0, 1, levels), items)) if levels else rng.random(items)
+    clusters = np.arange(items) // together
+    shared = rng.standard_normal(items)
+    if together > 1:
+        shared = WITHIN**0.5 * rng.standard_normal(items)[clusters] + (1 - WITHIN) ** 0.5 * shared
+    right = []
+    for threshold in thresholds:
+        deviate = BETWEEN**0.5 * shared + (1 - BETWEEN) ** 0.5 * rng.standard_normal(items)
+        right.append(ndtr(deviate) < guess + (1 - guess - lapse) * expit(slope * (values - threshold)))
+    return values, np.array(right, np.float64).T, clusters
+
+
+def covers(interval: Interval, truth: float) -> bool:
+    """Return whether an interval holds the truth; an end that is None is open.
+
+    >>> covers(Interval(0.2, None, 0.95, "cluster bootstrap"), 0.5)
+    True
+    """
+    low, high = interval.low, interval.high
+    return (low is None or low <= truth) and (high is None or truth <= high)
+
+
+def measure_cell(guess: float, size: tuple[int, int], levels: int, models: tuple[Any, ...], datasets: int) -> Any:
+    """Measure one setting.
+
+    >>> measure_cell(0.5, (60, 1), 5, MODELS[0], 2)["datasets"]
+    2
+    """
+    (a, b), _, _ = models
+    rng = np.random.default_rng([2026, int(100 * guess), *size, levels, MODELS.index(models)])
+    found: dict[str, list[float]] = {"threshold": [], "difference": [], "alarms": [], "fit": [], "width": []}
+    for _ in range(datasets):
+        values, right, clusters = draw_outcomes(rng, guess, *size, levels, models)
+        first, second = fit_psychometric(values, right, clusters, guess=guess, resamples=RESAMPLES)
+        difference = first.minus(second)
+        low, high = first.interval.low, first.interval.high
+        found["threshold"].append(covers(first.interval, a))
+        found["difference"].append(covers(difference.interval, a - b))
+        found["width"].append((values.max() if high is None else high) - (values.min() if low is None else low))
+        if a == b:
+            found["alarms"].append(difference.p is not None and difference.p <= 0.05)
+        if first.p_fit is not None:
+            found["fit"].append(first.p_fit <= 0.05)
+    return {
+        "setting": {"guess": round(guess, 3), "items": size[0], "of a cluster": size[1], "values": levels or size[0],
+                    "thresholds": [a, b], "slope": models[1], "lapse": models[2]},
+        "datasets": datasets,
+        "median width": round(float(np.median(found.pop("width"))), 3),
+        **{name: round(float(np.mean(each)), 4) for name, each in found.items() if each},
+    }  # fmt: skip
+
+
+def main() -> None:
+    """Measure every setting, and write the record."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--datasets", type=int, default=400)
+    parser.add_argument("--out", type=Path, default=RECORD)
+    chosen = parser.parse_args()
+    cells = []
+    for number, (guess, size, levels) in enumerate(product((0.5, 1 / 6), SIZES, LEVELS)):
+        cells.append(measure_cell(guess, size, levels, MODELS[number % len(MODELS)], chosen.datasets))
+        print(json.dumps(cells[-1]), flush=True)
+    names = ("threshold", "difference", "alarms", "fit")
+    rates = {name: [cell[name] for cell in cells if name in cell] for name in names}
+    summary = {f"{name}, {kind.__name__}": kind(values) for name, values in rates.items() for kind in (min, max)}
+    summary |= {f"{name}, mean": round(float(np.mean(values)), 4) for name, values in rates.items()}
+    chosen.out.write_text(json.dumps({"summary": summary, "cells": cells}, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

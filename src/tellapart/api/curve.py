@@ -1,0 +1,105 @@
+"""Thresholds of models over a numeric tag: the function of `tellapart curve`."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tellapart.api.arguments import PathGiven, as_path, as_paths
+from tellapart.api.frame import Frame, text_of
+from tellapart.data.scores import join_names
+from tellapart.errors import RunError, quote
+from tellapart.evaluation.curve import Curves, measure_curves, read_chance
+from tellapart.evaluation.item_outcomes import read_outcomes
+from tellapart.records.zipped import unpacked
+from tellapart.report.comparisons import gather_models
+from tellapart.report.curve_tables import curve_lines, curve_tables
+from tellapart.report.plots.style import write_picture
+from tellapart.report.plots.thresholds import draw_thresholds
+from tellapart.report.terminal import console, print_lines
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = ["CurvesFitted", "curve"]
+
+_COLUMNS = ("model", "subset", "n", "right", "threshold", "outside", "low", "high", "slope", "lapse", "p_fit", "reason")
+
+
+def curve(
+    *runs: PathGiven,
+    over: str,
+    by: str | None = None,
+    benchmark: str | None = None,
+    metric: str | None = None,
+    out: PathGiven | None = None,
+    seed: int = 0,
+) -> CurvesFitted:
+    """Fit a psychometric function to each model: P(right) over a numeric tag of items, and the tag's threshold.
+
+    Args:
+        runs: runs, run folders, or zip archives of them: all models of each, but for reference models that only lie
+            with them.
+        over: the tag: of numbers, as many as there are.
+        by: a tag; the items of each of its values get curves of their own, too.
+        benchmark: which; the one that all the runs share if None.
+        metric: of right and wrong, with a chance; the one that ranks models if None.
+        out: the picture to write: .pdf, .svg or .png.
+        seed: of the draws of clusters.
+
+    Raises:
+        RunError: runs of other items, no such benchmark, metric or tag, a tag that is not of numbers, or too few items
+            or values of it.
+        TellapartError: a folder cannot be read.
+
+    >>> import tellapart as ta
+    >>> from PIL import Image
+    >>> folder = getfixture("tmp_path")
+    >>> Image.new("RGB", (8, 8)).save(folder / "a.png")
+    >>> rows = "".join(f"a.png,a cat,a dog,{k % 8}\\n" for k in range(80))
+    >>> _ = (folder / "pairs.csv").write_text("image,caption,foil,tag:size\\n" + rows)
+    >>> run = ta.evaluate("random", f"table:{folder / 'pairs.csv'}")
+    >>> ta.curve(run, over="size")["n"]
+    [80]
+    """
+    for option, value in (("over", over), ("by", by), ("benchmark", benchmark), ("metric", metric)):
+        if not (isinstance(value, str) and value) and (value is not None or option == "over"):
+            raise RunError(f"{option}={quote(value)}: give a name")
+    with unpacked(as_paths(list(runs), "runs")) as folders:
+        chosen, left_out = gather_models(folders)
+        if not chosen:
+            raise RunError(
+                f"{join_names([str(folder) for folder in folders])}: only reference models ({join_names(left_out)}); "
+                "name their folders"
+            )
+        outcomes = read_outcomes(chosen, benchmark=benchmark, metric=metric)
+        curves = measure_curves(outcomes, over, chance=read_chance(chosen, outcomes), by=by, seed=seed)
+    if out is not None:
+        write_picture(as_path(out, "out"), partial(draw_thresholds, curves))
+    return CurvesFitted(curves)
+
+
+class CurvesFitted(Frame):
+    """The curves: a row for each, printed as `tellapart curve` does.
+
+    Attributes:
+        record: all of it: curves with their levels, and differences of thresholds.
+    """
+
+    def __init__(self, record: Curves) -> None:
+        self.record = record
+        super().__init__({name: [getattr(row, name) for row in record.curves] for name in _COLUMNS})
+
+    def tables(self) -> list[Table]:
+        """Return the tables that are printed."""
+        return curve_tables(self.record)
+
+    def show(self) -> None:
+        """Print it as `tellapart curve` does."""
+        for each in self.tables():
+            console().print(each)
+            print_lines("")
+        print_lines(*curve_lines(self.record))
+
+    def __repr__(self) -> str:
+        return "\n".join([text_of(self.tables()), *curve_lines(self.record)])

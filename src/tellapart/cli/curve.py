@@ -1,0 +1,47 @@
+"""The command `tellapart curve`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tellapart.cli.options import Json, Seed, print_json
+from tellapart.report.terminal import print_text
+
+__all__ = ["curve_command"]
+
+
+def curve_command(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(metavar="RUN...", help="Run folders: all models of each, but for reference models."),
+    ],
+    over: Annotated[str, typer.Option("--over", metavar="TAG", help="A tag of numbers: how large a difference is.")],
+    by: Annotated[
+        str | None, typer.Option("--by", metavar="TAG", help="Also a curve for the items of each value of this tag.")
+    ] = None,
+    benchmark: Annotated[
+        str | None, typer.Option("-b", "--benchmark", help="Which; the one that all runs share if not given.")
+    ] = None,
+    metric: Annotated[
+        str | None, typer.Option("--metric", help="By which an item is right; the one that ranks models if not given.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="The picture to write: .pdf, .svg or .png.")] = None,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Show how small a difference each model can tell: P(right) over a numeric tag of items, and its threshold.
+
+    Example: `tellapart curve runs/a runs/b --over size --out curve.png`
+    """
+    from tellapart.api.curve import curve
+
+    fitted = curve(*runs, over=over, by=by, benchmark=benchmark, metric=metric, out=out, seed=seed)
+    if as_json:
+        print_json(fitted.record.model_dump(mode="json"))
+        return
+    fitted.show()
+    if out is not None:
+        print_text(f"picture: {out}")

@@ -1,0 +1,331 @@
+"""Thresholds of models: how small a difference can each tell, by a numeric tag of items."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel
+
+from tellapart.catalog import nearest
+from tellapart.data.scores import join_names
+from tellapart.errors import RunError, quote
+from tellapart.evaluation.compare import match_benchmarks
+from tellapart.evaluation.item_outcomes import ItemOutcomes
+from tellapart.evaluation.systems import System
+from tellapart.metrics.per_item import by_tag
+from tellapart.metrics.tabulate import MOST_VALUES
+from tellapart.records.result import Sample
+from tellapart.stats.clusters import is_binary
+from tellapart.stats.intervals import share_in_clusters
+from tellapart.stats.multiple import holm
+from tellapart.stats.psychometric import LEAST_ITEMS, LEAST_LEVELS, Psychometric, fit_psychometric
+
+__all__ = ["Curve", "Curves", "Level", "ThresholdDifference", "list_numeric_tags", "measure_curves", "read_chance"]
+
+#: Levels of a curve that are kept and drawn; more values are put together.
+_MOST_LEVELS = 12
+
+#: Points of a curve's line.
+_POINTS = 101
+
+#: The share of the values' range that holds half of the items, below which a curve cannot follow them.
+_CROWDED = 0.05
+
+
+class Level(BaseModel, frozen=True):
+    """Items of one value of the tag, or of neighbouring ones.
+
+    Attributes:
+        value: their mean.
+        right, low, high: the share that the model gets, with its interval over clusters.
+    """
+
+    value: float
+    n: int
+    right: float
+    low: float | None
+    high: float | None
+
+
+class Curve(BaseModel, frozen=True):
+    """One model's psychometric function.
+
+    Attributes:
+        subset: the value of the second tag that these items carry; None for all items.
+        right: the share of items that it gets.
+        threshold: the value at which P is half way from chance to its best; None if it lies outside.
+        outside: `below the smallest` or `above the largest` value, if the threshold lies there.
+        low, high: its 95% interval over clusters; an end is None where it lies outside of the values.
+        reason: why there is no curve, or no interval; None if there are both.
+        slope: of the logistic function, by unit of the tag; negative if P falls.
+        lapse: the share of wrong answers that remains, 0 to 0.1.
+        p_fit: that the items deviate so much from the curve by chance; None if too few levels show it.
+        line: points of the curve, values and P, over all values of the tag.
+        levels: what the curve was fitted to, in at most twelve groups.
+    """
+
+    model: str
+    subset: str | None
+    n: int
+    clusters: int
+    right: float
+    threshold: float | None = None
+    outside: str | None = None
+    low: float | None = None
+    high: float | None = None
+    reason: str | None = None
+    slope: float | None = None
+    lapse: float | None = None
+    p_fit: float | None = None
+    line: tuple[tuple[float, float], ...] = ()
+    levels: tuple[Level, ...] = ()
+
+
+class ThresholdDifference(BaseModel, frozen=True):
+    """The thresholds of two models on the same items, a minus b.
+
+    Attributes:
+        difference: None if a threshold lies outside of the values.
+        low, high: its 95% interval over clusters, paired; an end is None where the values do not show it.
+        p, p_holm: that the thresholds are equal, and adjusted for all rows; None without an interval.
+    """
+
+    a: str
+    b: str
+    subset: str | None
+    difference: float | None
+    low: float | None
+    high: float | None
+    p: float | None
+    p_holm: float | None = None
+
+
+class Curves(BaseModel, frozen=True):
+    """Psychometric functions of models over a numeric tag.
+
+    Attributes:
+        over, by: the numeric tag, and the tag whose values get curves of their own.
+        chance: the guess rate.
+        smallest, largest: the tag's values.
+        limited_from: the benchmark's full number of items, if the runs measured a part of them.
+        notes: facts beyond the numbers.
+    """
+
+    benchmark: str
+    metric: str
+    over: str
+    by: str | None
+    n: int
+    chance: float
+    smallest: float
+    largest: float
+    curves: tuple[Curve, ...]
+    differences: tuple[ThresholdDifference, ...]
+    limited_from: int | None = None
+    notes: tuple[str, ...] = ()
+
+
+def read_chance(runs: Sequence[System], outcomes: ItemOutcomes) -> float:
+    """Return the chance of the metric by which outcomes are right.
+
+    Raises:
+        RunError: it has none, as for answers in words.
+    """
+    number, name = next(iter(match_benchmarks([run.result for run in runs])[outcomes.benchmark].items()))
+    metrics = runs[number].record(name).metrics
+    chance = metrics[outcomes.metric].chance
+    if chance is None:
+        others = [name for name, value in metrics.items() if value.chance is not None]
+        rest = f"name one that has: metric={join_names(others)}" if others else "none of its metrics has one"
+        raise RunError(
+            f"{outcomes.benchmark}: {outcomes.metric} has no chance, from which a curve of P(right) starts; {rest}"
+        )
+    return chance
+
+
+def measure_curves(outcomes: ItemOutcomes, over: str, *, chance: float, by: str | None = None, seed: int = 0) -> Curves:
+    """Fit a curve of P(right) over a numeric tag to each model, and compare their thresholds.
+
+    Args:
+        outcomes: of the models, right or wrong.
+        over: the numeric tag; items without it are left out.
+        chance: the guess rate.
+        by: a tag; the items of each of its values also get curves.
+        seed: of the draws of clusters.
+
+    Raises:
+        RunError: no item has a tag, a value is not a number, all are the same, the items or their values are too few,
+            `by` has too many values, or outcomes are not right or wrong.
+
+    >>> sizes = np.tile(np.arange(8.0), 20)
+    >>> items = [Sample(id=str(k), cluster=str(k), tags={"size": str(s)}, outcomes={}) for k, s in enumerate(sizes)]
+    >>> outcomes = ItemOutcomes("pairs", "accuracy", ("clip",), tuple(items), (sizes[:, None] > 3).astype(float))
+    >>> found = measure_curves(outcomes, "size", chance=0.0)
+    >>> curve = found.curves[0]  # between 3 and 4, and no item tells where
+    >>> [round(number, 1) for number in (curve.threshold, curve.low, curve.high)]
+    [3.5, 3.1, 3.9]
+    """
+    values = _read_values(outcomes, over)
+    tagged = ~np.isnan(values)
+    if not is_binary(outcomes.values):
+        raise RunError(f"{outcomes.benchmark}: {outcomes.metric} is graded; a curve takes a metric of right and wrong")
+    levels, items = len(np.unique(values[tagged])), int(tagged.sum())
+    if levels < LEAST_LEVELS or items < LEAST_ITEMS:
+        raise RunError(
+            f"{outcomes.benchmark}: {items} items have the tag {over!r}, with {levels} different "
+            f"value{'' if levels == 1 else 's'}; a curve takes {LEAST_ITEMS} items and {LEAST_LEVELS} values at least"
+        )
+    parts: list[tuple[str | None, NDArray[np.bool_]]] = [(None, tagged)]
+    parts += [(name, mask & tagged) for name, mask in _list_parts(outcomes, by).items() if (mask & tagged).any()]
+    clusters = np.array([item.cluster for item in outcomes.items])
+    curves: list[Curve] = []
+    differences: list[ThresholdDifference] = []
+    for subset, mask in parts:
+        x, right, groups = values[mask], outcomes.values[mask], clusters[mask]
+        shares = [
+            Curve(model=model, subset=subset, n=len(x), clusters=len(np.unique(groups)), right=float(column.mean()),
+                  levels=_list_levels(x, column, groups))
+            for model, column in zip(outcomes.systems, right.T, strict=True)
+        ]  # fmt: skip
+        if len(x) < LEAST_ITEMS or len(np.unique(x)) < LEAST_LEVELS:
+            reason = f"too few for a curve: {len(x)} items, {len(np.unique(x))} values"
+            curves += [share.model_copy(update={"reason": reason}) for share in shares]
+            continue
+        fitted = fit_psychometric(x, right, groups, guess=chance, seed=seed)
+        curves += [share.model_copy(update=_describe(one)) for share, one in zip(shares, fitted, strict=True)]
+        for (a, first), (b, second) in combinations(zip(outcomes.systems, fitted, strict=True), 2):
+            value, ends, p = first.minus(second)
+            differences.append(
+                ThresholdDifference(a=a, b=b, subset=subset, difference=value, low=ends.low, high=ends.high, p=p)
+            )
+    return Curves(
+        benchmark=outcomes.benchmark,
+        metric=outcomes.metric,
+        over=over,
+        by=by,
+        n=items,
+        chance=chance,
+        smallest=float(values[tagged].min()),
+        largest=float(values[tagged].max()),
+        curves=tuple(curves),
+        differences=tuple(_correct(differences)),
+        limited_from=outcomes.limited_from,
+        notes=tuple(_list_notes(outcomes, over, values, curves)),
+    )
+
+
+def _correct(differences: list[ThresholdDifference]) -> list[ThresholdDifference]:
+    tests = [row.p for row in differences if row.p is not None]
+    adjusted = iter(holm(tests).tolist() if tests else ())
+    return [row if row.p is None else row.model_copy(update={"p_holm": next(adjusted)}) for row in differences]
+
+
+def _describe(fitted: Psychometric) -> dict[str, object]:
+    grid = np.linspace(fitted.smallest, fitted.largest, _POINTS)
+    return {
+        "threshold": None if fitted.outside else fitted.threshold,
+        "outside": fitted.outside,
+        "low": fitted.interval.low,
+        "high": fitted.interval.high,
+        "reason": fitted.interval.reason or None,
+        "slope": fitted.slope,
+        "lapse": fitted.lapse,
+        "p_fit": fitted.p_fit,
+        "line": tuple(zip(grid.tolist(), fitted.at(grid).tolist(), strict=True)),
+    }
+
+
+def _list_levels(x: NDArray[np.float64], right: NDArray[np.float64], clusters: NDArray[np.str_]) -> tuple[Level, ...]:
+    order = np.argsort(x, kind="stable")
+    starts = np.flatnonzero(np.diff(x[order], prepend=-np.inf))
+    if len(starts) > _MOST_LEVELS:  # as many items in each, but a value is never parted
+        wanted = np.arange(_MOST_LEVELS) * len(x) / _MOST_LEVELS
+        starts = np.unique(starts[np.searchsorted(starts, wanted, side="right") - 1])
+    levels = []
+    for items in np.split(order, starts[1:]):
+        bounds = share_in_clusters(right[items], clusters[items])
+        levels.append(
+            Level(value=float(x[items].mean()), n=len(items), right=float(right[items].mean()), low=bounds.low,
+                  high=bounds.high)
+        )  # fmt: skip
+    return tuple(levels)
+
+
+def list_numeric_tags(items: Sequence[Sample]) -> list[str]:
+    """Return the tags whose values are numbers, and not all the same.
+
+    >>> tags = [{"size": "1", "kind": "colour"}, {"size": "2.5", "kind": "shape"}]
+    >>> list_numeric_tags([Sample(id="", cluster="", tags=each, outcomes={}) for each in tags])
+    ['size']
+    """
+    values: dict[str, set[str]] = {}
+    for item in items:
+        for tag, value in item.tags.items():
+            if value:
+                values.setdefault(tag, set()).add(value)
+    return [tag for tag, kept in values.items() if len(kept) > 1 and all(_as_number(each) is not None for each in kept)]
+
+
+def _as_number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) and "_" not in text else None
+
+
+def _read_values(outcomes: ItemOutcomes, over: str) -> NDArray[np.float64]:
+    """Return the tag's value of each item, NaN of those without it."""
+    numeric = list_numeric_tags(outcomes.items)
+    there = f"tags of numbers here: {join_names(numeric)}" if numeric else "no tag of these items is numeric"
+    texts = [item.tags.get(over) or None for item in outcomes.items]
+    if not any(texts):
+        raise RunError(f"{outcomes.benchmark}: no item has the tag over={quote(over)}{nearest(over, numeric)}; {there}")
+    values = [math.nan if text is None else _as_number(text) for text in texts]
+    wrong = [item for item, value in zip(outcomes.items, values, strict=True) if value is None]
+    if wrong:
+        raise RunError(
+            f"{outcomes.benchmark}: over={quote(over)} is not a tag of numbers: {len(wrong)} of {len(texts)} items "
+            f"have another value, the first is item {quote(wrong[0].id)} with {quote(wrong[0].tags[over])}; {there}"
+        )
+    return np.array(values, np.float64)
+
+
+def _list_parts(outcomes: ItemOutcomes, by: str | None) -> Mapping[str, NDArray[np.bool_]]:
+    if by is None:
+        return {}
+    tags = by_tag([item.tags for item in outcomes.items])
+    if by not in tags:
+        raise RunError(
+            f"{outcomes.benchmark}: no item has the tag by={quote(by)}{nearest(by, tags)}; the tags are "
+            f"{', '.join(tags)}"
+        )
+    if len(tags[by]) > MOST_VALUES:
+        raise RunError(
+            f"{outcomes.benchmark}: the tag by={quote(by)} has {len(tags[by]):,} values, and curves are of "
+            f"{MOST_VALUES} at most; choose a tag of fewer"
+        )
+    return tags[by]
+
+
+def _list_notes(outcomes: ItemOutcomes, over: str, values: NDArray[np.float64], curves: Sequence[Curve]) -> list[str]:
+    notes = []
+    if without := int(np.isnan(values).sum()):
+        notes.append(f"{without:,} items without the tag {over} are left out")
+    if outcomes.unmeasured:
+        notes.append(f"{outcomes.unmeasured:,} items are left out: a model has no value of them")
+    x = np.sort(values[~np.isnan(values)])
+    half = len(x) // 2
+    if (x[half:] - x[: len(x) - half]).min() < _CROWDED * np.ptp(x):
+        notes.append(
+            f"half of the items lie in less than {_CROWDED:.0%} of the range of {over}; a tag of its logarithm may fit "
+            "better"
+        )
+    if poor := [row for row in curves if row.p_fit is not None and row.p_fit < 0.05]:
+        names = join_names([row.model if row.subset is None else f"{row.model} on {row.subset}" for row in poor])
+        notes.append(f"the curve does not describe {names} (fit: p below 5%): read the shares of each level")
+    return notes

@@ -1,0 +1,87 @@
+"""Curves of P(right) over a numeric tag on the terminal: thresholds, and their differences."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tellapart.errors import plain
+from tellapart.evaluation.curve import Curve, Curves
+from tellapart.report.comparisons import add_row
+from tellapart.report.numbers import count_text, percent, thousands
+from tellapart.report.terminal import table
+from tellapart.stats.paired import write_p
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = ["curve_lines", "curve_tables", "curves_title", "write_threshold"]
+
+
+def curves_title(curves: Curves) -> str:
+    """Write what is shown: the benchmark, its metric and items, the tag."""
+    size = count_text(curves.n, curves.limited_from)
+    return f"{plain(curves.benchmark)}, {curves.metric} of {size} items over {plain(curves.over)}"
+
+
+def write_threshold(curve: Curve, smallest: float, largest: float) -> str:
+    """Write a threshold with its interval, whose open ends reach beyond the values; or why there is none.
+
+    >>> row = Curve(model="clip", subset=None, n=80, clusters=80, right=0.7, slope=1.0, threshold=3.5, low=2.25)
+    >>> write_threshold(row, 1, 16)
+    '3.5 [2.25, > 16]'
+    >>> write_threshold(row.model_copy(update={"outside": "above the largest", "threshold": None}), 1, 16)
+    'above 16 [2.25, > 16]'
+    """
+    if curve.slope is None:
+        return f"({curve.reason})"
+    place = "" if curve.outside is None else curve.outside.partition(" ")[0]
+    limit = smallest if place == "below" else largest
+    value = f"{place} {limit:.4g}" if curve.threshold is None else f"{curve.threshold:.4g}"
+    if curve.reason is not None:
+        return f"{value} ({curve.reason})"
+    low = f"< {smallest:.4g}" if curve.low is None else f"{curve.low:.4g}"
+    high = f"> {largest:.4g}" if curve.high is None else f"{curve.high:.4g}"
+    return f"{value} [{low}, {high}]"
+
+
+def curve_tables(curves: Curves) -> list[Table]:
+    """Return the tables: a row for each curve, and for each pair of models."""
+    parts = [] if curves.by is None else [plain(curves.by)]
+    rows = table(
+        "model", *parts, "items", "right, %", "threshold, 95%", "slope", "lapse, %", "fit p",
+        numbers_from=1 + len(parts), title=curves_title(curves),
+    )  # fmt: skip
+    for row in curves.curves:
+        cells = ["–"] * 3
+        if row.slope is not None and row.lapse is not None:
+            fit = "–" if row.p_fit is None else write_p(row.p_fit)
+            cells = [f"{row.slope:.3g}", percent(row.lapse, 1), fit]
+        subset = [] if curves.by is None else ["all items" if row.subset is None else row.subset]
+        threshold = write_threshold(row, curves.smallest, curves.largest)
+        add_row(rows, [row.model, *subset, thousands(row.n), percent(row.right, 1), threshold, *cells])
+    if not curves.differences:
+        return [rows]
+    pairs = table("a", "b", *parts, "a - b, 95%", "p", "p (Holm)", numbers_from=2 + len(parts),
+                  title=f"differences of thresholds, {plain(curves.over)}")  # fmt: skip
+    for pair in curves.differences:
+        subset = [] if curves.by is None else ["all items" if pair.subset is None else pair.subset]
+        value = "" if pair.difference is None else f"{pair.difference:+.4g}"
+        if pair.p is not None:
+            ends = ("open" if end is None else f"{end:+.4g}" for end in (pair.low, pair.high))
+            value += f" [{', '.join(ends)}]"
+        p_values = ["–" if p is None else write_p(p) for p in (pair.p, pair.p_holm)]
+        add_row(pairs, [pair.a, pair.b, *subset, value, *p_values])
+    return [rows, pairs]
+
+
+def curve_lines(curves: Curves) -> list[str]:
+    """Return sentences on the curves: what a threshold is, and notes."""
+    middle = (1 + curves.chance) / 2
+    return [
+        f"threshold: where P(right) is half way from chance ({percent(curves.chance, 1)}%) to its best "
+        f"({percent(middle, 1)}% without lapses); values of {plain(curves.over)} go from {curves.smallest:.4g} to "
+        f"{curves.largest:.4g}",
+        "intervals and differences: clusters drawn with replacement, the same for all models; an end that is open lies "
+        "outside of the values",
+        *map(plain, curves.notes),
+    ]

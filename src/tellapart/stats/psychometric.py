@@ -1,0 +1,337 @@
+"""Psychometric functions: the probability of a right answer over a quantity, with its threshold.
+
+    P(x) = guess + (1 - guess - lapse) / (1 + exp(-slope (x - threshold)))
+
+At the threshold P is half way from chance, the guess rate, to its best. Thresholds compare models across sets whose
+items differ by more or by less; shares of right items do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.errors import MetricError
+from tellapart.stats.bootstrap import expanded_percentiles, yield_times
+from tellapart.stats.clusters import Clusters, check_values, number_clusters
+from tellapart.stats.interval import FEW_CLUSTERS, Interval, without_bounds
+
+__all__ = [
+    "INTERVAL_ITEMS",
+    "LEAST_ITEMS",
+    "LEAST_LEVELS",
+    "MOST_LAPSE",
+    "Difference",
+    "Psychometric",
+    "fit_psychometric",
+]
+
+#: Values of the quantity, and items, below which three parameters are not fitted.
+LEAST_LEVELS, LEAST_ITEMS = 3, 20
+#: Items below which draws do not hold the level (`bench/psychometric.py`).
+INTERVAL_ITEMS = 60
+#: The largest lapse rate: the share of wrong answers however large the difference is.
+MOST_LAPSE = 0.1
+
+_CALL, _LEVEL = "fit_psychometric", 0.95
+#: More distinct values are put together, as many items in each: no threshold moves by what could be seen.
+_MOST_LEVELS = 100
+#: Groups of items by which the fit is tested, and the items in each at least.
+_GROUPS, _GROUP_ITEMS = 10, 8
+#: The grid of parameters, for values from 0 to 1; thresholds outside are told apart from those inside.
+_STEPS, _OUTSIDE = 60, np.array([0.1, 0.2, 0.5, 1.0, 2.0])
+_THRESHOLDS = np.concatenate([-_OUTSIDE[::-1], np.linspace(0, 1, _STEPS + 1), 1 + _OUTSIDE])
+_SLOPES = np.geomspace(1, 1000, 20)
+_LAPSES = np.array([0.0, 0.02, 0.05, MOST_LAPSE])
+_LIMITS = [(float(each[0]), float(each[-1])) for each in (_THRESHOLDS, _SLOPES, _LAPSES)]
+#: Thresholds whose log likelihoods differ by less are as likely: between two levels nothing may tell them apart.
+_ALIKE = 0.01
+#: The threshold of a draw that has it outside: an end of an interval that reaches there is open.
+_FAR = 1e300
+
+
+class Difference(NamedTuple):
+    """A difference of thresholds on the same items, and the p that there is none.
+
+    `value` is None where a threshold lies outside of the values, and `p` where there is no interval.
+    """
+
+    value: float | None
+    interval: Interval
+    p: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class Psychometric:
+    """The fitted function of one model.
+
+    Attributes:
+        threshold: in the unit of the values; outside of them it is uncertain.
+        slope: of the logistic function, by unit of the values; negative if P falls with them.
+        lapse, guess: how far P stays from 1 and from 0 at its ends.
+        smallest, largest: the values that items have.
+        p_fit: that the items deviate so much from the function by chance; None with too few levels.
+        draws: the lowest and the highest likeliest threshold of resampled clusters `(2, resample)`.
+        clusters, items: how many there are.
+    """
+
+    threshold: float
+    slope: float
+    lapse: float
+    guess: float
+    smallest: float
+    largest: float
+    p_fit: float | None
+    draws: NDArray[np.float64]
+    clusters: int
+    items: int
+
+    def at(self, values: Any) -> NDArray[np.float64]:
+        """Return P at some values `(...)`."""
+        from scipy.special import expit
+
+        apart = np.asarray(values, np.float64) - self.threshold
+        return np.asarray(self.guess + (1 - self.guess - self.lapse) * expit(self.slope * apart))
+
+    @property
+    def outside(self) -> str | None:
+        """Whether the threshold lies `below the smallest` or `above the largest` value; None if it does not."""
+        if self.threshold < self.smallest:
+            return "below the smallest"
+        return "above the largest" if self.threshold > self.largest else None
+
+    @cached_property
+    def interval(self) -> Interval:
+        """The interval of the threshold; an end that lies outside of the values is None."""
+        return self._cut_ends(self.draws[0], self.draws[1], self.smallest, self.largest)
+
+    def minus(self, other: Psychometric) -> Difference:
+        """Return the difference of two thresholds that were fitted in one call."""
+        from scipy.special import ndtri, stdtr
+
+        value = None if self.outside or other.outside else self.threshold - other.threshold
+        low, high = self.draws - other.draws[::-1]
+        for ends, unknown in ((low, -_FAR), (high, _FAR)):
+            ends[(np.abs(self.draws) == _FAR).any(axis=0) & (np.abs(other.draws) == _FAR).any(axis=0)] = unknown
+        span = self.largest - self.smallest
+        interval = self._cut_ends(low, high, -span, span)
+        if interval.reason:
+            return Difference(value, interval, None)
+        # Student's p with the tail of the draws: it is below 5% where the interval leaves out zero.
+        tail = min(0.5, (1 + min(int((low <= 0).sum()), int((high >= 0).sum()))) / (1 + len(low)))
+        wide = ndtri(tail) / np.sqrt(self.clusters / (self.clusters - 1))
+        return Difference(value, interval, float(2 * stdtr(self.clusters - 1, wide)))
+
+    def _cut_ends(
+        self, low_draws: NDArray[np.float64], high_draws: NDArray[np.float64], smallest: float, largest: float
+    ) -> Interval:
+        if self.items < INTERVAL_ITEMS:
+            return without_bounds(_LEVEL, f"{self.items} items")
+        if self.clusters < FEW_CLUSTERS:
+            return without_bounds(_LEVEL, f"{self.clusters} clusters")
+        low = float(expanded_percentiles(low_draws, self.clusters, _LEVEL)[0])
+        high = float(expanded_percentiles(high_draws, self.clusters, _LEVEL)[1])
+        ends = [end if smallest <= end <= largest else None for end in (low, high)]
+        return Interval(ends[0], ends[1], _LEVEL, "cluster bootstrap")
+
+
+def fit_psychometric(
+    values: Any, right: Any, clusters: Clusters | None = None, *, guess: float, resamples: int = 2000, seed: int = 0
+) -> list[Psychometric]:
+    """Fit a psychometric function to each model by maximum likelihood, and draw clusters for intervals.
+
+    It rises for all models or falls for all, as is likelier of all together. All models get the same draws, so that
+    differences are paired.
+
+    Limits: slopes from 1 to 1,000 by the range of the values. Values crowded in a part of it ask for logarithms.
+
+    Args:
+        values: of the quantity, float `(item,)`.
+        right: 0 or 1 `(item, model)`.
+        clusters: one name or number an item; None if items are independent.
+        guess: the probability of a right answer by chance.
+        resamples: how many times the clusters are drawn, from `seed`.
+
+    Raises:
+        MetricError: too few items or levels, outcomes that are not 0 or 1, shapes that do not fit, or a guess outside
+            of 0 to 1.
+
+    Source: Wichmann & Hill (2001), Percept. Psychophys. 63, 1293-1313 (the function and its lapse rate) and 1314-1329
+    (bootstrap).
+
+    >>> rng = np.random.default_rng(0)
+    >>> size = rng.random(600)
+    >>> p = 0.5 + 0.48 / (1 + np.exp(-12 * (size - 0.4)))
+    >>> found = fit_psychometric(size, rng.random((600, 1)) < p[:, None], guess=0.5)[0]
+    >>> round(found.threshold, 1), found.interval.low < 0.4 < found.interval.high
+    (0.4, True)
+    """
+    x, outcomes = check_values(_CALL, values), check_values(_CALL, right, binary=True)
+    if x.ndim != 1 or outcomes.ndim != 2 or len(x) != len(outcomes):
+        raise MetricError(
+            f"{_CALL}: got values of shape {x.shape} and outcomes of {outcomes.shape}; pass (item,) and (item, model)"
+        )
+    if not 0 <= guess < 1:
+        raise MetricError(f"{_CALL}: got guess={guess:g}; give the probability of a right answer by chance, below 1")
+    levels, place = np.unique(x, return_inverse=True)
+    if len(x) < LEAST_ITEMS or len(levels) < LEAST_LEVELS:
+        raise MetricError(
+            f"{_CALL}: got {len(x)} items of {len(levels)} values; a curve takes {LEAST_ITEMS} items of {LEAST_LEVELS} "
+            "values at least"
+        )
+    low, span = float(levels[0]), float(np.ptp(levels))
+    if len(levels) > _MOST_LEVELS:
+        place = np.argsort(np.argsort(x, kind="stable"), kind="stable") * _MOST_LEVELS // len(x)
+        levels = np.bincount(place, x) / np.bincount(place)
+    codes = number_clusters(_CALL, clusters, len(x))
+    total, *tables = (_by_cluster(codes, place, weights) for weights in (np.ones(len(x)), *outcomes.T))
+    counts, rights = total.sum(axis=0), np.stack([table.sum(axis=0) for table in tables])
+    grids = [_Grid.of((levels - low) / span, guess, falls) for falls in (False, True)]
+    grid = max(grids, key=lambda each: float(each.profiles(rights, counts).max(axis=1).sum()))
+    drawn = _draw_thresholds(grid, tables, yield_times(total.shape[0], resamples, seed), total)
+    found = []
+    for table, sums, draws in zip(tables, rights, drawn, strict=True):
+        threshold, slope, lapse = point = grid.refine(sums, counts)
+        free = sum(least < value < most for value, (least, most) in zip(point, _LIMITS, strict=True))
+        found.append(
+            Psychometric(
+                threshold=low + grid.turn(threshold) * span,
+                slope=(-slope if grid.falls else slope) / span,
+                lapse=lapse,
+                guess=guess,
+                smallest=low,
+                largest=low + span,
+                p_fit=_test_fit(grid.shares(*point), table, total, free),
+                draws=np.where(np.abs(draws) == _FAR, draws, low + draws * span),
+                clusters=total.shape[0],
+                items=len(x),
+            )
+        )
+    return found
+
+
+def _by_cluster(codes: NDArray[np.int64], place: NDArray[np.int64], weights: NDArray[np.float64]) -> Any:
+    """Sum weights of items by cluster and level, sparse `(cluster, level)`."""
+    from scipy.sparse import csr_array
+
+    return csr_array((weights, (codes, place)), shape=(codes.max() + 1, place.max() + 1))
+
+
+def _draw_thresholds(
+    grid: _Grid, tables: list[Any], drawn_times: Iterator[NDArray[np.float64]], total: Any
+) -> NDArray[np.float64]:
+    """Return the lowest and highest likeliest threshold of each model and resample, `(model, 2, resample)`."""
+    drawn: list[list[NDArray[np.float64]]] = [[] for _ in tables]
+    for times in drawn_times:
+        sizes = times @ total
+        for draws, table in zip(drawn, tables, strict=True):
+            draws.append(np.sort(grid.turn(grid.likeliest(times @ table, sizes)), axis=0))
+    found = np.stack([np.concatenate(draws, axis=1) for draws in drawn])
+    return np.where(found < 0, -_FAR, np.where(found > 1, _FAR, found))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Grid:
+    """Log odds, and log likelihoods of a wrong answer, `(level, parameters)`; of parameters thresholds vary slowest.
+
+    Levels are in 0 to 1, and turned round if P falls with them. It finds the thresholds of thousands of resamples.
+    """
+
+    falls: bool
+    levels: NDArray[np.float64]
+    guess: float
+    odds: NDArray[np.float64]
+    wrong: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, levels: NDArray[np.float64], guess: float, falls: bool) -> _Grid:
+        levels = 1 - levels if falls else levels
+        parameters = np.meshgrid(_THRESHOLDS, _SLOPES, _LAPSES, indexing="ij")
+        share = _share(levels[:, None], guess, *(each.ravel() for each in parameters))
+        return cls(falls, levels, guess, np.log(share) - np.log1p(-share), np.log1p(-share))
+
+    def turn(self, thresholds: Any) -> Any:
+        """Take thresholds to those of the levels as they were given, or back."""
+        return 1 - thresholds if self.falls else thresholds
+
+    def shares(self, threshold: float, slope: float, lapse: float) -> NDArray[np.float64]:
+        return _share(self.levels, self.guess, threshold, slope, lapse)
+
+    def profiles(self, right: NDArray[np.float64], total: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the best log likelihood by threshold, `(resample, threshold)`, of counts `(resample, level)`."""
+        likelihood = right @ self.odds + total @ self.wrong
+        return np.asarray(likelihood.reshape(len(right), len(_THRESHOLDS), -1).max(axis=2))
+
+    def likeliest(self, right: NDArray[np.float64], total: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the lowest and the highest likeliest threshold of each resample, `(2, resample)`.
+
+        They differ where neighbours are as likely; else both are the top of a parabola through three of the grid.
+        """
+        profile = self.profiles(right, total)
+        alike = profile >= profile.max(axis=1, keepdims=True) - _ALIKE
+        first, last = alike.argmax(axis=1), len(_THRESHOLDS) - 1 - alike[:, ::-1].argmax(axis=1)
+        thresholds = _THRESHOLDS[np.stack([first, last])]
+        rows = np.flatnonzero((first == last) & (first > len(_OUTSIDE)) & (last < len(_OUTSIDE) + _STEPS))
+        before, top, after = (profile[rows, first[rows] + step] for step in (-1, 0, 1))
+        thresholds[:, rows] += (before - after) / (before - 2 * top + after) / (2 * _STEPS)
+        return np.asarray(thresholds)
+
+    def refine(self, right: NDArray[np.float64], total: NDArray[np.float64]) -> tuple[float, float, float]:
+        """Return the likeliest threshold, slope and lapse of counts `(level,)`."""
+        from scipy.optimize import minimize
+
+        likelihood = (right @ self.odds + total @ self.wrong).reshape(len(_THRESHOLDS), -1)
+        middle = self.likeliest(right[None], total[None]).mean()
+        row = np.abs(_THRESHOLDS - middle).argmin()
+        slope, lapse = np.unravel_index(likelihood[row].argmax(), (len(_SLOPES), len(_LAPSES)))
+
+        def loss(point: NDArray[np.float64]) -> float:
+            share = self.shares(point[0], np.exp(point[1]), point[2])
+            return float(-(right @ np.log(share) + (total - right) @ np.log1p(-share)))
+
+        start = [_THRESHOLDS[row], np.log(_SLOPES[slope]), _LAPSES[lapse]]
+        limits = np.log(_LIMITS[1]).tolist()
+        found = minimize(
+            loss,
+            start,
+            method="L-BFGS-B",
+            bounds=[_LIMITS[0], limits, _LIMITS[2]],
+            options={"ftol": 1e-12, "gtol": 1e-7},
+        ).x
+        return float(found[0]), float(np.exp(found[1])), float(found[2])
+
+
+def _share(levels: Any, guess: float, threshold: Any, slope: Any, lapse: Any) -> NDArray[np.float64]:
+    from scipy.special import expit
+
+    share = guess + (1 - guess - lapse) * expit(slope * (levels - threshold))
+    return np.asarray(np.clip(share, 1e-12, 1 - 1e-12))
+
+
+def _test_fit(share: NDArray[np.float64], right: Any, total: Any, free: int) -> float | None:
+    """Return the p of groups of neighbouring levels, whose right items are counted against those expected.
+
+    Parameters on their limits fit nothing: `free` are not.
+
+    Source: Hosmer & Lemeshow (1980), Commun. Stat. A9, 1043-1069; in clusters divided by their mean design effect, as
+    Rao & Scott (1981), J. Am. Stat. Assoc. 76, 221-230.
+    """
+    from scipy.special import chdtrc
+
+    counts = total.sum(axis=0)
+    wanted = min(_GROUPS, int(counts.sum()) // _GROUP_ITEMS)
+    middles = np.cumsum(counts) - counts / 2
+    group = np.unique(np.floor(middles / counts.sum() * wanted), return_inverse=True)[1]
+    groups = group.max() + 1
+    if groups <= free:
+        return None
+    member = np.eye(groups)[group]  # (level, group)
+    apart = (right - total * share) @ member  # (cluster, group)
+    variance = (counts * share * (1 - share)) @ member
+    effect = max(1.0, float(((apart**2).sum(axis=0) / variance).mean()))
+    return float(chdtrc(groups - free, (apart.sum(axis=0) ** 2 / variance).sum() / effect))
