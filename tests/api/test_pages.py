@@ -35,8 +35,10 @@ def test_the_examples_of_the_page_on_python_run(tmp_path: Path, monkeypatch: pyt
     assert result.failed == 0, "".join(said)
 
 
-def test_the_example_of_the_page_on_comparisons_runs() -> None:
-    page = ROOT / "docs" / "compare.md"
+@pytest.mark.parametrize("name", ["compare.md", "curve.md"])
+def test_the_example_of_a_page_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = ROOT / "docs" / name
     blocks = re.findall(r"```pycon\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
     test = doctest.DocTestParser().get_doctest("\n".join(blocks), {}, page.name, str(page), 0)
     said: list[str] = []

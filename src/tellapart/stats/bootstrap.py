@@ -164,6 +164,9 @@ def yield_times(clusters: int, resamples: int, seed: int) -> Iterator[NDArray[np
     """Yield how often each resample drew each cluster, in chunks of float64 `(resample, cluster)`.
 
     A run measures its models and tags on few numbers of clusters, again and again: small draws are kept.
+
+    >>> next(yield_times(3, 2, 0)).sum(axis=1)
+    array([3., 3.])
     """
     if clusters > _KEPT_CLUSTERS:
         chunks = _draw(clusters, resamples, seed)

@@ -59,6 +59,9 @@ class Difference(NamedTuple):
     """A difference of thresholds on the same items, and the p that there is none.
 
     `value` is None where a threshold lies outside of the values, and `p` where there is no interval.
+
+    >>> Difference(0.5, Interval(0.2, 0.9, 0.95, "cluster bootstrap"), 0.01).value
+    0.5
     """
 
     value: float | None
@@ -78,6 +81,11 @@ class Psychometric:
         p_fit: that the items deviate so much from the function by chance; None with too few levels.
         draws: the lowest and the highest likeliest threshold of resampled clusters `(2, resample)`.
         clusters, items: how many there are.
+
+    >>> draws = np.tile([1.9, 2.0, 2.1], (2, 10))
+    >>> fitted = Psychometric(2.0, 3.0, 0.0, 0.5, 0.0, 8.0, None, draws, clusters=80, items=80)
+    >>> fitted.at([2.0, 8.0]).round(3).tolist(), round(fitted.interval.high, 1)
+    ([0.75, 1.0], 2.1)
     """
 
     threshold: float
