@@ -1,4 +1,4 @@
-"""The record of psychometric functions on simulated models: intervals cover, tests keep their level, the page quotes."""
+"""The record of psychometric functions on simulated models: intervals cover, tests keep their level."""
 
 from __future__ import annotations
 

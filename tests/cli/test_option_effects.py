@@ -24,7 +24,7 @@ ACT = {
     "--detector-model", "--dry-run", "--each", "--embed", "--every", "--family", "--follow", "--gate",
     "--grammar-model", "--groups",
     "--host", "--imagefolder", "--intervals", "--items", "--json", "--label", "--latex", "--layout", "--limit",
-    "--metric", "--model", "--most", "--name", "--nearest", "--no-images", "--out", "--page", "--pairs",
+    "--metric", "--model", "--most", "--name", "--nearest", "--no-images", "--out", "--over", "--page", "--pairs",
     "--parquet", "--partial", "--picture", "--port", "--proxy", "--quiet", "--ray", "--records", "--repeats",
     "--resume", "--role", "--runs", "--sample", "--scorer", "--scores", "--seeds", "--short", "--small", "--text-model",
     "--title", "--to", "--trained-on", "--until", "--warm-up", "--without", "--workers",
@@ -35,7 +35,7 @@ OFFERS = {"--outside-images", "--cache"}
 
 #: Command and option: draws or checks that every call may make, and files that every call may need.
 OFFERED = {
-    *((command, "--seed") for command in ("run", "score", "compare", "items", "detect", "why")),
+    *((command, "--seed") for command in ("run", "score", "compare", "items", "curve", "detect", "why")),
     *((command, "--seed") for command in ("annotate export", "annotate agree")),
     ("audit", "--strict"), ("verify", "--strict"), ("mine", "--images"), ("regions", "--images"), ("train", "--data"),
 }  # fmt: skip
