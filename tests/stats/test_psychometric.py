@@ -56,8 +56,9 @@ def test_values_that_make_items_harder_give_a_falling_curve_of_the_same_threshol
         [10 - 10 * each.threshold for each in rising], abs=1e-3
     )
     assert all(down.slope == pytest.approx(-up.slope / 10, rel=1e-3) for up, down in zip(rising, falling, strict=True))
-    up, down = rising[0].minus(rising[1]), falling[0].minus(falling[1])
-    assert (down.interval.low, down.interval.high) == pytest.approx((-10 * up.interval.high, -10 * up.interval.low))
+    up, down = rising[0].minus(rising[1]).interval, falling[0].minus(falling[1]).interval
+    assert up.low is not None and up.high is not None
+    assert (down.low, down.high) == pytest.approx((-10 * up.high, -10 * up.low))
 
 
 def test_differences_are_paired_and_of_the_right_sign() -> None:
@@ -115,6 +116,7 @@ def test_a_curve_that_turns_is_not_described() -> None:
 
 def test_the_order_of_items_changes_nothing() -> None:
     values, right = draw(8, (0.5,), 0.5, n=200)
+    values[:150] = np.linspace(0, 1, 150)  # more than 100 different ones, some of them twice
     clusters, order = np.arange(200) // 4, np.random.default_rng(0).permutation(200)
     straight, mixed = (
         fit_psychometric(values[items], right[items], clusters[items], guess=0.5, resamples=100)[0]

@@ -281,7 +281,11 @@ def _as_number(text: str) -> float | None:
 def _read_values(outcomes: ItemOutcomes, over: str) -> NDArray[np.float64]:
     """Return the tag's value of each item, NaN of those without it."""
     numeric = list_numeric_tags(outcomes.items)
-    there = f"tags of numbers here: {join_names(numeric)}" if numeric else "no tag of these items is numeric"
+    there = (
+        f"tags of numbers here: {join_names(numeric)}"
+        if numeric
+        else "no tag of these items is of numbers: add a column tag:NAME"
+    )
     texts = [item.tags.get(over) or None for item in outcomes.items]
     if not any(texts):
         raise RunError(f"{outcomes.benchmark}: no item has the tag over={quote(over)}{nearest(over, numeric)}; {there}")

@@ -194,7 +194,7 @@ def fit_psychometric(
         )
     low, span = float(levels[0]), float(np.ptp(levels))
     if len(levels) > _MOST_LEVELS:
-        place = np.argsort(np.argsort(x, kind="stable"), kind="stable") * _MOST_LEVELS // len(x)
+        place = _group_levels(np.bincount(place), _MOST_LEVELS)[place]
         levels = np.bincount(place, x) / np.bincount(place)
     codes = number_clusters(_CALL, clusters, len(x))
     total, *tables = (_by_cluster(codes, place, weights) for weights in (np.ones(len(x)), *outcomes.T))
@@ -221,6 +221,12 @@ def fit_psychometric(
             )
         )
     return found
+
+
+def _group_levels(counts: NDArray[Any], wanted: int) -> NDArray[np.intp]:
+    """Return the group of each level: neighbours, with about as many items in each group."""
+    middles = np.cumsum(counts) - counts / 2
+    return np.unique(np.floor(middles / counts.sum() * wanted), return_inverse=True)[1]
 
 
 def _by_cluster(codes: NDArray[np.int64], place: NDArray[np.int64], weights: NDArray[np.float64]) -> Any:
@@ -332,9 +338,7 @@ def _test_fit(share: NDArray[np.float64], right: Any, total: Any, free: int) -> 
     from scipy.special import chdtrc
 
     counts = total.sum(axis=0)
-    wanted = min(_GROUPS, int(counts.sum()) // _GROUP_ITEMS)
-    middles = np.cumsum(counts) - counts / 2
-    group = np.unique(np.floor(middles / counts.sum() * wanted), return_inverse=True)[1]
+    group = _group_levels(counts, min(_GROUPS, int(counts.sum()) // _GROUP_ITEMS))
     groups = group.max() + 1
     if groups <= free:
         return None
