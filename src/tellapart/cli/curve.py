@@ -32,7 +32,7 @@ def curve_command(
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Show how small a difference each model can tell: P(right) over a numeric tag of items, and its threshold.
+    """Show the smallest difference that a model sees: P(right) over a numeric tag of items, and its threshold.
 
     Example: `tellapart curve runs/a runs/b --over size --out curve.png`
     """

@@ -1,4 +1,4 @@
-"""Thresholds of models: how small a difference can each tell, by a numeric tag of items."""
+"""Thresholds of models: the smallest difference that they see, by a numeric tag of items."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def measure_curves(outcomes: ItemOutcomes, over: str, *, chance: float, by: str 
     >>> items = [Sample(id=str(k), cluster=str(k), tags={"size": str(s)}, outcomes={}) for k, s in enumerate(sizes)]
     >>> outcomes = ItemOutcomes("pairs", "accuracy", ("clip",), tuple(items), (sizes[:, None] > 3).astype(float))
     >>> found = measure_curves(outcomes, "size", chance=0.0)
-    >>> curve = found.curves[0]  # between 3 and 4, and no item tells where
+    >>> curve = found.curves[0]  # between 3 and 4, where no item lies
     >>> [round(number, 1) for number in (curve.threshold, curve.low, curve.high)]
     [3.5, 3.1, 3.9]
     """

@@ -43,13 +43,13 @@ _CALL, _LEVEL = "fit_psychometric", 0.95
 _MOST_LEVELS = 100
 #: Groups of items by which the fit is tested, and the items in each at least.
 _GROUPS, _GROUP_ITEMS = 10, 8
-#: The grid of parameters, for values from 0 to 1; thresholds outside are told apart from those inside.
+#: The grid of parameters, for values from 0 to 1; thresholds outside differ from those inside.
 _STEPS, _OUTSIDE = 60, np.array([0.1, 0.2, 0.5, 1.0, 2.0])
 _THRESHOLDS = np.concatenate([-_OUTSIDE[::-1], np.linspace(0, 1, _STEPS + 1), 1 + _OUTSIDE])
 _SLOPES = np.geomspace(1, 1000, 20)
 _LAPSES = np.array([0.0, 0.02, 0.05, MOST_LAPSE])
 _LIMITS = [(float(each[0]), float(each[-1])) for each in (_THRESHOLDS, _SLOPES, _LAPSES)]
-#: Thresholds whose log likelihoods differ by less are as likely: between two levels nothing may tell them apart.
+#: Thresholds whose log likelihoods differ by less are as likely: between two levels nothing may separate them.
 _ALIKE = 0.01
 #: The threshold of a draw that has it outside: an end of an interval that reaches there is open.
 _FAR = 1e300
