@@ -284,7 +284,7 @@ def _read_values(outcomes: ItemOutcomes, over: str) -> NDArray[np.float64]:
     there = (
         f"tags of numbers here: {join_names(numeric)}"
         if numeric
-        else "no tag of these items is of numbers: add a column tag:NAME"
+        else "no tag of these items is of numbers: name a column with --columns tag:NAME=COLUMN"
     )
     texts = [item.tags.get(over) or None for item in outcomes.items]
     if not any(texts):
