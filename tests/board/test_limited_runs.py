@@ -52,7 +52,7 @@ def test_the_whole_one_is_the_models_entry_and_a_part_is_marked_and_has_no_place
     assert {name: said for name, (_, said) in cells(found).items()} == {"both": "", "slow": "", "quick": PART}
     assert [row["title"] for row in found["rows"]][-1] == "quick"  # though it is right on all of its items
     assert cells(found)["quick"][0] is None
-    assert len(found["columns"]) == {"/": 1, "/benchmarks/shapes": 4}.get(path, 5)
+    assert len(found["columns"]) == {"/": 1}.get(path, 4)
     page = client.get(path).text
     assert '<td class="score by limited">' in page or '<td class="score limited">' in page
     assert f'<span class="mark-trust">{PART}</span>' in page
