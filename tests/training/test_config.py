@@ -230,3 +230,13 @@ def test_a_reported_folder_is_beside_the_configuration_or_in_the_working_folder(
         "folder:sets/b",
         too_long,
     ]
+
+
+@pytest.mark.parametrize("also", [False, True])
+def test_an_option_out_of_range_names_the_file_and_the_loss(also: bool, tmp_path: Path) -> None:
+    path = tmp_path / "train.toml"
+    values = {key: value for key, value in VALUES.items() if key != "loss"}
+    table = '[loss]\nname = "itc"\n[loss.also.eqsim]\n' if also else '[loss]\nname = "eqsim"\n'
+    path.write_text(f"{toml(values)}\n{table}k = 4.0\n", encoding="utf-8")
+    with raises(ModelError, str(path), "'eqsim'", "k=4.0", "whole"):
+        read_config(path)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from tellapart.catalog import load, nearest
-from tellapart.errors import DataError
+from tellapart.errors import DataError, ModelError
 from tellapart.training.losses.batch import LossParts
 from tellapart.training.losses.preset import Preset
 
@@ -61,6 +61,8 @@ class Loss:
             return None if self.options is None else self.options(**values)
         except TypeError as wrong:
             raise DataError(f"{where}: an option has the wrong type: {wrong}") from wrong
+        except ModelError as wrong:
+            raise ModelError(f"{where}: {wrong}") from wrong
 
 
 @dataclass(frozen=True, slots=True)
