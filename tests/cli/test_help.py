@@ -62,6 +62,7 @@ NEED_FILES = {
     "annotate import",
     "annotate agree",
     "build",
+    "curve",
     "gap",
     "import",
     "items",
