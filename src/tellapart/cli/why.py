@@ -23,7 +23,7 @@ def why_command(
 ) -> None:
     """Explain why models fail: they see no match, or a prior of the picture or the caption outweighs it.
 
-    Example: `tellapart why runs/mine`
+    Example: `tellapart why runs/a`
     """
     from tellapart.api.why import why
 
