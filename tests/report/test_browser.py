@@ -87,7 +87,7 @@ def test_the_matrix_shows_scores_shades_and_marks_of_true_pairs(make_run, visit)
     light = [sum(map(int, colour[4:-1].split(","))) for colour in colours]
     assert light[3] < light[1] < light[0] == light[2]  # darker is higher
     verdicts = page.locator(".card").nth(1).locator(".verdicts li").all_inner_texts()
-    assert verdicts == ["= text_score", "✓ image_score", "= group_score"]
+    assert verdicts == ["= text_score", "✓ image_score", "= group_score", "✓ match_score"]
 
 
 def test_scores_that_differ_are_written_differently(make_run, visit) -> None:

@@ -71,12 +71,12 @@ def test_the_first_models_are_tested_and_the_others_counted(make_run) -> None:
     runs = [make_run(model=f"m{k}", skill=k / 4, seed=k, tags=(), with_images=False) for k in range(MOST_TESTED + 2)]
     found = rivals_of(section_of(runs))
     assert (len(found.ranking), found.untested, len(found.duels)) == (MOST_TESTED + 2, 2, 28)
-    assert found.tests == 28 * 3
+    assert found.tests == 28 * 4
 
 
 @pytest.mark.slow
 def test_fewer_models_are_tested_where_flips_would_take_minutes(make_run, monkeypatch) -> None:
-    monkeypatch.setattr("tellapart.report.rivals._MOST_FLIPPED", 30 * 3 * 3)
+    monkeypatch.setattr("tellapart.report.rivals._MOST_FLIPPED", 30 * 3 * 4)
     runs = [in_clusters(make_run(model=f"m{k}", seed=k, n=60), 2) for k in range(4)]
     assert (len(rivals_of(section_of(runs)).duels), rivals_of(section_of(runs)).untested) == (3, 1)
 

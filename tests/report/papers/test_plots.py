@@ -41,13 +41,13 @@ def test_a_bar_is_as_high_as_its_record_says_and_chance_lies_where_it_must(pair)
     drawn = figure("bars", pair)
     axes = drawn.axes[0]
     bars = [container for container in axes.containers if hasattr(container, "patches")]
-    names = ("text_score", "image_score", "group_score")
+    names = ("text_score", "image_score", "group_score", "match_score")
     for folder, container in zip(pair, bars, strict=True):
         record = read_result(folder).benchmarks["shapes"]
         assert [bar.get_height() for bar in container.patches] == [100 * record.metrics[name].value for name in names]
         assert container.get_label() == read_result(folder).model.name
     dashed = [line for line in axes.lines if line.get_linestyle() == "--"]
-    assert [line.get_ydata()[0] for line in dashed] == pytest.approx([25, 25, 100 / 6])
+    assert [line.get_ydata()[0] for line in dashed] == pytest.approx([25, 25, 100 / 6, 50])
     tops = [
         segment[1][1]
         for caps in axes.containers
