@@ -128,7 +128,7 @@ def test_by_tag_two_models_have_a_row_a_value_and_more_have_a_table_a_value(comm
         "add",
         "replace",
         "swap",
-    ] * 3
+    ] * 4
 
 
 @pytest.mark.slow
