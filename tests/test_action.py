@@ -141,7 +141,7 @@ def test_a_planted_regression_stops_the_job_and_one_comment_is_kept_up_to_date(
     assert stopped.returncode == 1, stopped.stderr
     assert "passed=false\n" in (tmp_path / "job" / "output").read_text()
     summary = (tmp_path / "job" / "summary.md").read_text()
-    assert summary.startswith("**tellapart: the gate stops: 3 regressions**")
+    assert summary.startswith("**tellapart: the gate stops: 4 regressions**")
     assert len(github.comments) == 101
     assert github.comments[100]["body"] == f"{MARK}\n{summary}"
 

@@ -52,7 +52,9 @@ def right(name: str) -> dict[str, np.ndarray]:
         s[int(item), int(image[1]), int(text[1])] = row["score"]
     text = (s[:, 0, 0] > s[:, 0, 1]) & (s[:, 1, 1] > s[:, 1, 0])
     image = (s[:, 0, 0] > s[:, 1, 0]) & (s[:, 1, 1] > s[:, 0, 1])
-    return {"text_score": text, "image_score": image, "group_score": text & image}
+    wide = s.astype(np.float64)
+    match = wide[:, 0, 0] + wide[:, 1, 1] > wide[:, 0, 1] + wide[:, 1, 0]
+    return {"text_score": text, "image_score": image, "group_score": text & image, "match_score": match}
 
 
 @pytest.mark.slow

@@ -51,7 +51,7 @@ def test_every_pair_is_the_comparison_of_its_two_runs_but_for_holm(
         ("random", "oracle"),
     ]
     rows = [row for pair in found.pairs for row in pair.rows]
-    assert len(rows) == 3 * 2 * 3
+    assert len(rows) == 3 * 2 * 4
     assert [row.p_holm for row in rows] == holm([row.p for row in rows]).tolist()
     for pair in found.pairs:
         alone = compare(folders[pair.a], folders[pair.b])
@@ -74,7 +74,7 @@ def test_five_published_models_fall_into_the_tiers_of_their_outcomes(tmp_path: P
         outcomes = {name: [one.outcomes[ranking.metric] for one in own] for name, own in samples.items()}
         assert list(ranking.tiers) == tiers(outcomes, None)
         assert ranking.tiers[0].names == ("human",)
-    assert [ranking.metric for ranking in found.tiers] == ["text_score", "image_score", "group_score"]
+    assert [ranking.metric for ranking in found.tiers] == ["text_score", "image_score", "group_score", "match_score"]
 
 
 def test_with_a_baseline_each_model_has_one_row_a_metric_and_the_correction_is_over_these(

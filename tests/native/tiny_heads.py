@@ -116,7 +116,8 @@ def xvlm_boxes() -> dict[str, Any]:
 
 def meter_head(task: str) -> dict[str, Any]:
     state = without(meter_state(), "itm_score", "rank_output")
-    state["token_type_embeddings.weight"] = draw({"x": (3, 16)}, 5)["x"]
+    if task == "nlvr2":  # the second image has a type of its own
+        state["token_type_embeddings.weight"] = draw({"x": (3, 16)}, 5)["x"]
     return state | classifier(task)
 
 

