@@ -21,6 +21,7 @@ from tellapart.models.torch.backend import import_torch
 from tellapart.training.checkpoint import (
     TrainingState,
     copy_weights,
+    delete_older,
     latest_checkpoint,
     read_checkpoint,
     read_weights,
@@ -277,3 +278,15 @@ def test_best_weights_of_another_type_or_step_are_refused(tmp_path: Path) -> Non
     save_file({name: value.half() for name, value in weights.items()}, path)
     with raises(RunError, "best/weights.safetensors", "torch.float16"):
         read_weights(path, module)
+
+
+def test_what_a_kill_left_of_older_checkpoints_is_deleted(tmp_path: Path) -> None:
+    for name, file in (("step-00000002", "state.json"), ("step-00000004", "weights.safetensors")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / file).touch()
+    delete_older(tmp_path, 1)
+    assert {path.name for path in tmp_path.iterdir()} == {"step-00000002", "step-00000004"}  # 2 is the last whole one
+    (tmp_path / "step-00000006").mkdir()
+    (tmp_path / "step-00000006" / "state.json").touch()
+    delete_older(tmp_path, 1)
+    assert {path.name for path in tmp_path.iterdir()} == {"step-00000006"}

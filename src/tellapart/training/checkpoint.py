@@ -30,6 +30,7 @@ __all__ = [
     "TrainingState",
     "Weights",
     "copy_weights",
+    "delete_older",
     "latest_checkpoint",
     "read_checkpoint",
     "read_weights",
@@ -198,8 +199,15 @@ def write_checkpoint(folder: Path, module: nn.Module, optimiser: Optimizer, stat
         folder / _FOLDER.format(state.step),
         dict(zip(_FILES, (weights_of(module), moments, asdict(state)), strict=True)),
     )
-    for old in _complete_checkpoints(folder)[:-keep]:
-        shutil.rmtree(old)
+    delete_older(folder, keep)
+
+
+def delete_older(folder: Path, keep: int) -> None:
+    """Delete all checkpoints before the last `keep`, and what a process that was killed left of them."""
+    kept = _complete_checkpoints(folder)[-keep:]
+    for old in folder.glob("step-*"):
+        if kept and old < kept[0]:
+            shutil.rmtree(old)
 
 
 def latest_checkpoint(folder: Path) -> Path | None:

@@ -22,6 +22,7 @@ from tellapart.models.torch.backend import import_torch
 from tellapart.stats.intervals import share_in_clusters
 from tellapart.training.checkpoint import (
     TrainingState,
+    delete_older,
     latest_checkpoint,
     read_checkpoint,
     read_weights,
@@ -279,6 +280,7 @@ def _begin_state(training: Training, optimiser: Optimizer) -> TrainingState:
             raise RunError(f"{checkpoint}: is of another run than {files.folder}; delete it and go on")
         if ranks.leads:
             files.cut_log(state.step)
+            delete_older(files.checkpoints, training.config.validation.keep)
     return state
 
 
