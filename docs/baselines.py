@@ -42,7 +42,7 @@ from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.text.llama2c import read_checkpoint
 from tellapart.models.text.tinystories import TinyStories
 from tellapart.records.result import Metrics, Value
-from tellapart.tasks.registry import headline
+from tellapart.tasks.registry import headline, main_metric
 
 BASELINES = Path(__file__).with_name("baselines.json")
 
@@ -94,13 +94,13 @@ def short(value: Value, *, interval: bool = True) -> Record:
 
 
 def measured(model: Model, pairs: PairSet) -> Record:
-    """Measure one model: its headline metrics, the last of them by tag, and which caption a reader of text prefers."""
+    """Measure one model: its headline metrics, the main metric by tag, and which caption a reader of text prefers."""
     scores = score(model, pairs, store=EmbeddingStore(None), batch_size=256).scores
     found = measure(scores, pairs.outline)
     names = headline(found.metrics)
 
     def part(values: dict[str, Metrics]) -> dict[str, Record]:
-        return {value: short(one.metrics[names[-1]], interval=False) for value, one in values.items()}
+        return {value: short(one.metrics[main_metric(names)], interval=False) for value, one in values.items()}
 
     record: Record = {name: short(found.metrics[name]) for name in names}
     if not (isinstance(model, TextScorer) and pairs.shape == (2, 2)):

@@ -23,7 +23,7 @@ from tellapart.metrics.ties import break_ties
 from tellapart.stats.intervals import interval_for
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import Difference, at_floor, paired_difference, paired_permutation, write_p
-from tellapart.tasks.registry import headline
+from tellapart.tasks.registry import headline, main_metric
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -313,7 +313,7 @@ def _constant_by_rule() -> tuple[list[str], dict[str, list[str]]]:
             continue
         groups.setdefault(one.tie_rule, []).append(name)
         if one.tie_rule == "right" or one.ties.endswith(_FIRST_IS_TRUE):
-            metric = headline({metric.name for metric in defined_for(one.shape, "similarity", one.true)})[-1]
+            metric = main_metric(headline({metric.name for metric in defined_for(one.shape, "similarity", one.true)}))
             broken = break_ties(np.zeros((1, *one.shape), np.float32), one.tie_rule, one.true)
             assert METRICS[metric].per_item(broken).mean() == 1, name
             always.append(name)

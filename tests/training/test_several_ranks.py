@@ -98,11 +98,11 @@ def said(folder: Path) -> Said:
     return first, second
 
 
-def near(one: Path, other: Path, relative: float = 1e-4) -> None:
-    """Two runs have the same log and weights, beyond rounding."""
+def near(one: Path, other: Path, relative: float = 1e-4, absolute: float = 2e-5) -> None:
+    """Two runs have the same log, up to a relative rounding, and the same weights, up to an absolute one."""
     for line, same in zip(logged(one), logged(other), strict=True):
         assert line == pytest.approx(same, rel=relative, abs=1e-5)
-    assert far(weights(one), weights(other)) < 2e-5
+    assert far(weights(one), weights(other)) < absolute
 
 
 def test_two_ranks_train_a_dual_encoder_as_one_does(said: Said, folder: Path) -> None:
@@ -128,8 +128,10 @@ def test_two_ranks_normalise_by_frozen_statistics_and_train_updates_as_one_does(
 @pytest.mark.filterwarnings("ignore:data.augment:tellapart.errors.TellapartWarning")
 def test_two_ranks_cross_the_same_pairs_as_one(said: Said, folder: Path, name: str) -> None:
     run_training(read_config(folder / f"{name}.toml"), folder, folder / f"{name}-alone")
-    # FIBER's tiny tower has norms over four numbers: of rounding they make 1 % of the third step's gradient.
-    near(folder / f"{name}-alone", folder / f"{name}", 2e-2 if name.startswith("fiber") else 1e-4)
+    # FIBER's tiny tower has norms over four numbers: of rounding they make 1 % of the third step's gradient, and of a
+    # weight's way, which is 3e-3 at most.
+    rounding = (2e-2, 1e-4) if name.startswith("fiber") else ()
+    near(folder / f"{name}-alone", folder / f"{name}", *rounding)
     assert [each[name] for each in said] == ["", ""]
 
 

@@ -15,7 +15,7 @@ from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError
 from tellapart.records.run_folder import write_text_file
 from tellapart.tasks.pairs import PAIRS
-from tellapart.tasks.registry import headline
+from tellapart.tasks.registry import headline, main_metric
 
 __all__ = ["FittedLimits", "fit_limits", "write_board"]
 
@@ -105,7 +105,7 @@ state = "state" # the server's secret, its database and the files that were sent
 [[hidden]]
 name = "{chosen}"
 pairs = {json.dumps(_path_from(folder, pairs))}
-metrics = ["{headline(metrics)[-1]}"]
+metrics = ["{main_metric(headline(metrics))}"]
 public_share = {_PUBLIC} # of the items: their numbers are published at once, the others' after closing
 step = {limits.step} # numbers are rounded to {in_points(limits.step)}
 daily = {min(_A_DAY, limits.total)} # files of a user that count, and in all:
