@@ -218,5 +218,5 @@ def test_a_file_that_is_no_database_of_this_version_is_refused(tmp_path: Path) -
     with sqlite3.connect(tmp_path / "b.sqlite") as rows:
         rows.execute("PRAGMA user_version = 9")
     rows.close()
-    with raises(StoreError, "9", "tellapart reads", "2"):
+    with raises(StoreError, "9", "tellapart reads", "3"):
         Database(tmp_path / "b.sqlite")

@@ -136,7 +136,7 @@ def test_a_database_of_an_earlier_copy_is_noticed(ended: Ended) -> None:
 
 
 def test_a_state_of_the_version_before_is_marked_and_goes_on(ended: Ended) -> None:
-    change_database(ended, "DROP TABLE mark; PRAGMA user_version = 1")
+    change_database(ended, "DROP TABLE mark; ALTER TABLE submission DROP COLUMN field; PRAGMA user_version = 1")
     (ended.state / "marker.json").unlink()
     assert ended.start().accounts.of_token(ended.tokens["ann"]).user == "ann"
     replace_secret(ended)

@@ -21,14 +21,14 @@ class PredictionField:
     """The field of predictions, while a file is read.
 
     Attributes:
-        named: by the user; empty if the reader finds it.
+        named: by the user; empty if the reader finds it; None if it does, and the gold answers are hidden from it.
         stated: the fields or arrays that were read; empty if the file's numbers have no names.
 
     >>> PredictionField("answer").stated
     ''
     """
 
-    named: str = ""
+    named: str | None = ""
     stated: str = ""
 
     def expect_used(self, path: Path) -> None:
@@ -37,7 +37,7 @@ class PredictionField:
         Raises:
             ScoreError: the fields of such a file have fixed names.
         """
-        if self.named not in ("", self.stated):
+        if self.named not in (None, "", self.stated):
             fixed = f", which is read from {self.stated}" if self.stated else ""
             raise ScoreError(
                 f"columns={{'{PREDICTION}': '{self.named}'}} has no effect on {quote(str(path), 200)}{fixed}; "
@@ -49,11 +49,12 @@ _WATCHED: ContextVar[PredictionField | None] = ContextVar("prediction_field", de
 
 
 @contextmanager
-def watch_field(named: str = "") -> Iterator[PredictionField]:
-    """Watch which field a reader takes, of records whose gold answers are known.
+def watch_field(named: str | None = "") -> Iterator[PredictionField]:
+    """Watch which field a reader takes.
 
     Args:
-        named: the field to read, whatever its name; the reader finds it if empty.
+        named: the field to read, whatever its name; the reader finds it if empty. None if it does, and the records
+            have no gold answers, as on a board.
 
     >>> with watch_field() as field:
     ...     state_field("scores")
@@ -69,7 +70,7 @@ def watch_field(named: str = "") -> Iterator[PredictionField]:
 
 
 def named_field() -> str | None:
-    """Return the field that the user named, empty if none; None if nobody watches: the gold answers are not known.
+    """Return the field that the user named, empty if none; None if nobody watches, or the gold answers are hidden.
 
     >>> named_field() is None
     True

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from tiny_tasks import CASES, EACH, N, lines, unique
 
+from facts import check_facts
 from steps import steps_of
 from tellapart.board.records import read_in
 from tellapart.board.submissions.measuring import measure_sent
@@ -147,3 +148,21 @@ def test_the_boards_pages_show_a_hidden_tasks_record_like_any_other(hosted: Call
     assert "better" in shown
     assert f">{100 * found.metrics['accuracy'].value:g}<" in shown
     assert "Statements of ours" in board.client.get("/hidden", headers=page).text
+
+
+def test_a_sender_sees_which_field_predictions_were_read_from(hosted: Callable[..., Hosted]) -> None:
+    case, board = CASES["yes-no"], hosted("yes-no")
+    right = {row["id"]: case.right(record, row) for row, record in board.known()}
+
+    def rows(*fields: str) -> bytes:
+        return "".join(
+            f"{json.dumps({'id': id_, **dict.fromkeys(fields, said)})}\n" for id_, said in right.items()
+        ).encode()
+
+    sent = board.send(rows("answer"))
+    assert (sent["state"], sent["field"]) == ("done", "answer")
+    page = board.client.get(f"/submissions/{sent['id']}", headers={**board.head, "Accept": "text/html"}).text
+    assert "<dt>predictions from</dt><dd><code>answer</code></dd>" in page
+    refused = board.send(rows("answer", "output"))
+    assert (refused["state"], refused["field"]) == ("refused", "")
+    check_facts(refused["error"], ("p.jsonl", "answer", "output"))

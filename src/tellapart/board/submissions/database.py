@@ -19,10 +19,9 @@ from tellapart.errors import StoreError
 
 __all__ = ["Database", "describe_damage"]
 
-_SCHEMA = 2
-
-#: The table that version 2 added: facts that tie the database to its files.
+#: Facts that tie the database to its files.
 _MARK = "CREATE TABLE mark (name TEXT PRIMARY KEY, value TEXT NOT NULL)"
+_FIELD = "field TEXT NOT NULL DEFAULT ''"
 _TABLES = (
     "CREATE TABLE user (name TEXT PRIMARY KEY, role TEXT NOT NULL, created REAL NOT NULL)",
     """CREATE TABLE token (id TEXT PRIMARY KEY, user TEXT NOT NULL REFERENCES user (name), digest BLOB NOT NULL,
@@ -32,7 +31,8 @@ _TABLES = (
     """CREATE TABLE submission (id TEXT PRIMARY KEY, user TEXT NOT NULL REFERENCES user (name), benchmark TEXT NOT NULL,
                          model TEXT NOT NULL, file TEXT NOT NULL, sha256 TEXT NOT NULL, bytes INTEGER NOT NULL,
                          created REAL NOT NULL, state TEXT NOT NULL, starts INTEGER NOT NULL DEFAULT 0,
-                         error TEXT NOT NULL DEFAULT '', public TEXT, private TEXT)""",
+                         error TEXT NOT NULL DEFAULT '', public TEXT, private TEXT, """
+    f"{_FIELD})",
     "CREATE INDEX of_user ON submission (benchmark, user, created)",
     "CREATE INDEX waiting ON submission (state)",
     "CREATE TABLE closing (benchmark TEXT PRIMARY KEY, at REAL NOT NULL)",
@@ -43,6 +43,13 @@ _TABLES = (
                     BEGIN SELECT RAISE (ABORT, 'the log is only added to'); END""",
     _MARK,
 )
+
+#: Version -> what brings a database of the version before to it, and the table and column that it adds.
+_UPGRADES = {
+    2: (_MARK, "mark", "name"),
+    3: (f"ALTER TABLE submission ADD COLUMN {_FIELD}", "submission", "field"),
+}
+_SCHEMA = max(_UPGRADES)
 
 #: Counts that only grow, each as a query.
 _COUNTERS = {
@@ -85,9 +92,10 @@ class Database:
                 if empty:
                     for statement in _TABLES:
                         connection.execute(statement)
-                elif version == 1:
-                    connection.execute(_MARK)
-                if empty or version == 1:
+                elif 1 <= version < _SCHEMA:
+                    for number in range(version + 1, _SCHEMA + 1):
+                        connection.execute(_UPGRADES[number][0])
+                if empty or 1 <= version < _SCHEMA:
                     connection.execute(f"PRAGMA user_version = {_SCHEMA}")
                     version = _SCHEMA
                 connection.execute("COMMIT")
@@ -178,10 +186,12 @@ def describe_damage(connection: sqlite3.Connection) -> str:
         for statement in _TABLES:
             empty.execute(statement)
         expected = _table_columns(empty)
+    later = {(table, column) for number, (_, table, column) in _UPGRADES.items() if version < number}
     for table, columns in expected.items() if found else ():
-        if table not in found and not (table == "mark" and version == 1):
+        if table not in found and (table, columns[0]) not in later:
             return f"it has no table {table!r}"
-        if lacking := [column for column in columns if column not in found.get(table, columns)]:
+        there = found.get(table, columns)
+        if lacking := [column for column in columns if column not in there and (table, column) not in later]:
             return f"its table {table!r} has no column {lacking[0]!r}"
     first = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
     return "" if first == "ok" else " ".join(first.split())

@@ -28,12 +28,12 @@ __all__ = ["MeasureResult", "Message", "Process", "ReadResult", "WorkerMessage"]
 
 _LONGEST = 1 << 16  # bytes of a message
 _MOST = 8  # messages
-_MOST_SHOWN = 500  # characters of a refusal
+_MOST_SHOWN = 500  # characters of a refusal or of a field's name
 _ENVIRONMENT = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG")
 
 
-def _shorten_refusal(text: str) -> str:
-    """Return a refusal as it is shown: short, without characters that could reorder a page's or a terminal's text."""
+def _shorten(text: str) -> str:
+    """Return a refusal or a name as it is shown: short, without characters that could reorder the text around."""
     shown = plain(text[: _MOST_SHOWN + 1])
     return shown if len(shown) <= _MOST_SHOWN else f"{shown[: _MOST_SHOWN - 1]}…"
 
@@ -51,12 +51,14 @@ class ReadResult(WorkerMessage):
 
     Attributes:
         read: the file is valid: a form of so many bytes follows.
+        field: that predictions were read from; empty if the file's numbers have no names.
         refused: why the file is invalid.
         failed: the published items cannot be read.
     """
 
     read: int = Field(default=0, ge=0)
-    refused: Annotated[str, AfterValidator(_shorten_refusal)] = ""
+    field: Annotated[str, AfterValidator(_shorten)] = ""
+    refused: Annotated[str, AfterValidator(_shorten)] = ""
     failed: bool = False
 
 

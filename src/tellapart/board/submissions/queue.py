@@ -247,10 +247,8 @@ class Queue:
     def _measure_file(self, id_: str, file: str, prepared: Prepared) -> None:
         """Have one process read a file and another measure its contents; record each step."""
         limits = f"within {self.settings.seconds} s and {self.settings.memory_bytes >> 20:,} MiB"
-        form = self._read_file(id_, file, prepared, limits)
-        if not form:
-            return
-        if not self._count_of(id_, prepared):
+        form, field = self._read_file(id_, file, prepared, limits)
+        if not form or not self._count_of(id_, field, prepared):
             return
         self._record_step(id_, "validated", "measuring")
         job = {"truth": str(prepared.truth.absolute()), "metrics": prepared.metrics, "step": prepared.benchmark.step}
@@ -264,12 +262,12 @@ class Queue:
                 logging.getLogger(__name__).warning("%s", failed)
             self._record_end(id_, "stopped", f"the file could not be measured {limits}; it counts as measured")
 
-    def _read_file(self, id_: str, file: str, prepared: Prepared, limits: str) -> bytes:
-        """Return the checked form of a file; or record the file's end, and return nothing."""
+    def _read_file(self, id_: str, file: str, prepared: Prepared, limits: str) -> tuple[bytes, str]:
+        """Return the checked form of a file and the field it was read from; or record the file's end: no form."""
         folder, stored = self.folder / id_, _stored_name(file)
         if not (folder / stored).is_file():  # uploads and database are of different backups
             self._record_end(id_, "failed", "the file is no longer on the server, and does not count; send it again")
-            return b""
+            return b"", ""
         size = (folder / stored).stat().st_size
         job = {
             "file": stored,
@@ -285,7 +283,7 @@ class Queue:
         try:
             if form:
                 unpack(form, prepared.task, prepared.items, prepared.shape)
-                return form
+                return form, last.field
         except ScoreError:
             pass
         if not self._was_stopped(id_):
@@ -293,7 +291,7 @@ class Queue:
                 self._record_end(id_, "failed", "the server cannot read files of this benchmark now")
             else:
                 self._record_end(id_, "refused", last.refused or f"reading the file did not end {limits}")
-        return b""
+        return b"", ""
 
     def _was_stopped(self, id_: str) -> bool:
         """Return whether `stop` killed the process: then this start of the file does not count."""
@@ -338,7 +336,7 @@ class Queue:
         if worker is not None:
             worker.kill()
 
-    def _count_of(self, id_: str, prepared: Prepared) -> bool:
+    def _count_of(self, id_: str, field: str, prepared: Prepared) -> bool:
         """Count a file that was read; return False, and end it, if files before it have used up a limit."""
         with self.database.change() as rows:
             row = rows.execute("SELECT * FROM submission WHERE id = ?", (id_,)).fetchone()
@@ -346,7 +344,7 @@ class Queue:
                 return True
             used = self.limits.find_used_up(rows, row["user"], prepared.benchmark, row["created"])
             if not used:
-                rows.execute("UPDATE submission SET state = 'validated' WHERE id = ?", (id_,))
+                rows.execute("UPDATE submission SET state = 'validated', field = ? WHERE id = ?", (field, id_))
                 return True
         used = used.replace("today", "that day")
         self._record_end(id_, "surplus", f"{used} submissions were used up by files before this one; it does not count")

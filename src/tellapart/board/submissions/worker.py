@@ -28,7 +28,7 @@ from tellapart.errors import ScoreError, TellapartError
 
 __all__ = ["answer_seconds", "limit", "may_open", "measure", "read"]
 
-_LONGEST = 1000  # characters of a refusal: it repeats parts of the file, which may be long
+_LONGEST = 1000  # characters of a refusal or a field: they repeat parts of the file, which may be long
 _QUARTER, _OF_ITEMS = 0.25, 1000  # seconds, for every so many items: a few times the work
 _FILES = 64  # open at once; modules are files, too
 
@@ -65,6 +65,7 @@ def read(job: dict[str, Any]) -> None:
     """
     from tellapart.board.submissions.forms import pack
     from tellapart.board.submissions.reading import read_published, read_sent
+    from tellapart.data.prediction_field import watch_field
 
     try:
         records = read_published(Path(job["published"]), job["task"])
@@ -72,7 +73,8 @@ def read(job: dict[str, Any]) -> None:
         _send_message({"failed": True})
         return
     try:
-        form = pack(read_sent(Path(job["file"]), records, job["task"]), job["task"])
+        with watch_field(None) as watched:
+            form = pack(read_sent(Path(job["file"]), records, job["task"]), job["task"])
         if len(form) > job["form_bytes"]:
             raise ScoreError(f"{job['name']} holds control characters without end; send predictions without them")
     except TellapartError as error:
@@ -81,7 +83,7 @@ def read(job: dict[str, Any]) -> None:
     except MemoryError:
         _send_message({"refused": f"{job['name']} takes more memory to read than a file of this benchmark may"})
         return
-    _send_message({"read": len(form)})
+    _send_message({"read": len(form), "field": watched.stated[:_LONGEST]})
     sys.stdout.buffer.write(form)
     sys.stdout.buffer.flush()
 
