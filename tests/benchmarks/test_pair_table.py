@@ -18,7 +18,7 @@ from tellapart.auditing.card import make_card, markdown
 from tellapart.benchmarks.find import find_benchmark, set_name
 from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.pair_table import read_pair_table
-from tellapart.errors import DataError, RunError
+from tellapart.errors import DataError, RunError, TellapartWarning
 from tellapart.evaluation.verified import read_result
 from tellapart.report.image_sources import ImageSources
 
@@ -163,3 +163,32 @@ def test_a_card_next_to_a_table_is_the_sets_card(tmp_path: Path, photos: Path) -
     (tmp_path / "card.json").write_text("[]")
     with raises(DataError, "card.json"):
         read_pair_table(path, place)
+
+
+def test_parquet_holds_bytes_alone_or_names_files_beside_it(tmp_path: Path, photos: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    texts = {"caption": ["a", "b"], "negative_caption": ["x", "y"]}
+    names = sorted(path.name for path in photos.iterdir() if path.suffix == ".png")[:2]
+    columns = {
+        "bytes": [(photos / name).read_bytes() for name in names],
+        "paths": [{"bytes": None, "path": name} for name in names],
+    }
+    for name, column in columns.items():
+        pa.parquet.write_table(pa.table({"image": column, **texts}), photos / f"{name}.parquet")
+    pixels = [read_pair_table(photos / f"{name}.parquet", Locations()) for name in columns]
+    first, second = ([pairs.pixels(item.images[0]) for item in pairs.items] for pairs in pixels)
+    assert all((one == other).all() for one, other in zip(first, second, strict=True))
+
+
+def test_pictures_as_text_words_for_blanks_and_a_missing_header_are_answered(tmp_path: Path, photos: Path) -> None:
+    (name, *_) = sorted(path.name for path in photos.iterdir() if path.suffix == ".png")
+    rows = [{"image": name, "caption": "nan", "negative_caption": "a dog"}]
+    with pytest.warns(TellapartWarning, match=r"blank\.csv.*1 of its captions.*'nan'.*'row-1'"):
+        read_pair_table(write_table(photos, "blank.csv", rows), Locations())
+    with raises(DataError, "coded.csv:2", "'image'", "base64"):
+        read_pair_table(write_table(photos, "coded.csv", [{**rows[0], "image": "iVBORw0K" * 40}]), Locations())
+    (photos / "bare.csv").write_text(f"{name},a cat,a dog\n")
+    with raises(DataError, "bare.csv", "first line names the columns"):
+        read_pair_table(photos / "bare.csv", Locations())
+    with raises(DataError, "upper.csv:2", name.upper(), f"did you mean '{name}'"):
+        read_pair_table(write_table(photos, "upper.csv", [{**rows[0], "image": name.upper()}]), Locations())

@@ -23,7 +23,7 @@ from PIL import Image
 
 from facts import check_facts, raises
 from tellapart.data.images import check_reference, decode, find_inside, pixel_hash, resolve
-from tellapart.errors import DataError
+from tellapart.errors import DataError, TellapartWarning
 
 Encode = Callable[..., bytes]
 Noise = Callable[..., NDArray[np.uint8]]
@@ -141,15 +141,13 @@ def test_the_large_picture_of_a_multi_picture_jpeg_is_taken(noise: Noise) -> Non
     np.testing.assert_array_equal(decode(data, "a"), decode(saved(photograph, "JPEG"), "a"))
 
 
-@pytest.mark.parametrize("form", ["GIF", "BMP", "TIFF", "EPS", "PPM"])
+@pytest.mark.parametrize("form", ["EPS", "PPM"])
 def test_another_format_under_the_name_of_a_png_is_refused(noise: Noise, form: str) -> None:
     with raises(DataError, "a.png", "cannot identify image file", "decoded"):
         decode(saved(Image.fromarray(noise()), form), "a.png")
 
 
-@pytest.mark.parametrize(
-    "data", [b"<svg xmlns='http://www.w3.org/2000/svg'/>", b"%!PS-Adobe-3.0 EPSF-3.0", b"RIFF1234WAVE"]
-)
+@pytest.mark.parametrize("data", [b"%!PS-Adobe-3.0 EPSF-3.0", b"RIFF1234WAVE"])
 def test_what_is_no_picture_at_all_is_refused(data: bytes) -> None:
     with raises(DataError, "a.png", "decoded", "image"):
         decode(data, "a.png")
@@ -290,3 +288,28 @@ def test_a_name_that_the_system_cannot_hold_is_refused(tmp_path: Path) -> None:
     for reference in ("a" * 5000 + ".png", "\ud800.png"):
         with raises(DataError, tmp_path, "OSError" if reference[0] == "a" else "UnicodeEncodeError"):
             resolve(tmp_path, reference)
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        (saved(Image.new("RGB", (4, 4)), "GIF"), "GIF"),
+        (saved(Image.new("RGB", (4, 4)), "BMP"), "BMP"),
+        (saved(Image.new("RGB", (4, 4)), "TIFF"), "TIFF"),
+        (b"\n<!DOCTYPE html><title>404</title>", "HTML"),
+        (b"\0\0\0\x1cftypavif", "AVIF"),
+        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "SVG"),
+    ],
+)
+def test_another_kind_of_file_is_named(data: bytes, kind: str) -> None:
+    with raises(DataError, "a.png", kind, "save it as PNG"):
+        decode(data, "a.png")
+
+
+def test_sixteen_bits_that_are_not_used_are_warned_of_once_a_folder(tmp_path: Path) -> None:
+    numbers = (np.arange(64, dtype=np.uint16) * 63).reshape(8, 8)
+    data = saved(Image.fromarray(numbers))
+    with pytest.warns(TellapartWarning, match=r"a\.png.* 12 of 16 bits.* 16") as caught:
+        decode(data, f"{tmp_path}/a.png")
+        decode(data, f"{tmp_path}/b.png")
+    assert len(caught) == 1

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from facts import raises
 from tellapart.data.rows import read_csv
-from tellapart.errors import DataError
+from tellapart.data.strict_json import expect_content, read_whole
+from tellapart.errors import DataError, ModelError
 
 ROWS = [["image", "caption"], ["a.png", "a cat, and a dog; both"], ["b.png", 'a "big" tab\t, in\ntwo lines']]
 
@@ -53,3 +54,26 @@ def test_a_row_of_other_marks_than_the_header_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("image;caption\na.png,a cat\n")
     with raises(DataError, "a.csv:2", "1", "2"):
         list(read_csv(tmp_path / "a.csv"))
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t", "|"])
+def test_a_first_line_names_the_mark_and_lines_keep_their_numbers(tmp_path: Path, mark: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(f"sep={mark}\nimage{mark}caption\na.png{mark}a cat\n", encoding="utf-8")
+    assert list(read_csv(path)) == [(3, {"image": "a.png", "caption": "a cat"})]
+
+
+def test_a_quote_that_is_not_closed_is_answered_with_the_way_to_write_it(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text('image\tcaption\na.png\t"a cat\n', encoding="utf-8")
+    with raises(DataError, "a.tsv:2", "quote", "twice"):
+        list(read_csv(path))
+
+
+def test_a_pointer_of_git_lfs_is_named_with_the_command(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n", encoding="utf-8")
+    with raises(DataError, "rows.jsonl", "git lfs pull"):
+        read_whole(path)
+    with raises(ModelError, "rows.jsonl", "git lfs pull"):
+        expect_content(None, path, ModelError)

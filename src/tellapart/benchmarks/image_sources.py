@@ -92,9 +92,15 @@ class FolderImages:
                         return self._allow_path(folder, name)
         except OSError as error:  # no permission, too long a name...
             raise DataError(f"{quote(reference, 200)} in {self._roots[0]} cannot be read ({error})") from error
-        raise DataError(
-            f"no image {quote(reference, 200)} in {self._names}; name the folder that holds it with images="
-        )
+        raise DataError(f"no image {quote(reference, 200)} in {self._names}{self._suggest(own)}")
+
+    def _suggest(self, reference: PurePosixPath) -> str:
+        """Return the files whose names differ in case and blanks alone, or the way on."""
+        plain = "".join(reference.name.split()).casefold()
+        folders = [folder / reference.parent for folder in self._all_folders if (folder / reference.parent).is_dir()]
+        names = [path.name for folder in folders for path in folder.iterdir()]
+        alike = [name for name in names if "".join(name.split()).casefold() == plain]
+        return f"; did you mean {quote(alike[0])}?" if alike else "; name the folder that holds it with images="
 
     def relate(self, reference: str) -> str:
         """Return an absolute path inside one of the folders as the relative one of the same file; others as they are.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,11 +21,17 @@ from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.prediction_field import PREDICTION
 from tellapart.data.rows import read_csv, read_jsonl
-from tellapart.errors import DataError, quote
+from tellapart.errors import DataError, TellapartWarning, quote
 
 __all__ = ["TABLE", "open_pair_images", "pair_table_benchmark", "read_pair_table"]
 
 TABLE = "table:"
+
+#: What programs write for an empty cell.
+_BLANKS = frozenset(("none", "nan", "na", "n/a", "null", "<na>"))
+
+#: A reference that is no name of a file, but a picture as base64.
+_BASE64 = re.compile(r"(data:image/\w+;base64,)?[A-Za-z0-9+/]{200}")
 
 #: Names that a column may be given.
 _FIELDS = re.compile(r"id|cluster|tag:\w+|(image|caption|text)(_?\d{1,3})?|negative_caption|foil|file_names|texts")
@@ -89,13 +96,14 @@ def read_pair_table(path: Path, place: Locations) -> PairSet:
     ('a cat', 'a dog')
     """
     images = own_images(path.parent, place)
-    table, rows = _open_rows(path)
+    table, rows = _open_rows(path, images)
     encoded = set() if table is None else set(image_columns(path))
     items: dict[str, Item] = {}
     first: dict[str, Any] = {}
     for number, (where, cells) in enumerate(rows, start=1):
         row = {**{name: f"{number - 1}/{name}" for name in encoded}, **cells}
         try:
+            _refuse_base64(cells)
             row = _rename_columns(row, place.columns)
             item = _read_item(row, number, images, bool(encoded))
         except DataError as error:
@@ -105,7 +113,7 @@ def read_pair_table(path: Path, place: Locations) -> PairSet:
         items[item.id] = item
         first = first or row
     if not items:
-        raise DataError(f"{path} holds no pairs", path=path)
+        raise DataError(f"{path} holds no pairs; its first line names the columns", path=path)
     if all(item.shape == (1, 1) for item in items.values()):
         rest = next(iter(items.values())).provenance
         unread = f"; nothing reads the columns {', '.join(map(quote, rest))}" if rest else ""
@@ -114,6 +122,7 @@ def read_pair_table(path: Path, place: Locations) -> PairSet:
             f"columns={{'negative_caption': 'COLUMN'}}, or a second image ('image_1'){unread}",
             path=path,
         )
+    _warn_of_blanks(path, items.values())
     card, frames = read_card(path.parent)
     read = table if encoded else images
     made = tuple(items.values()) if encoded else images.relate_images(items.values())
@@ -121,10 +130,10 @@ def read_pair_table(path: Path, place: Locations) -> PairSet:
     return PairSet(f"{TABLE}{path.name}", made, path.parent, card, read=read, frames=frames, read_as=read_as)
 
 
-def _open_rows(path: Path) -> tuple[ParquetTable | None, Iterator[tuple[str, Mapping[str, Any]]]]:
+def _open_rows(path: Path, images: FolderImages) -> tuple[ParquetTable | None, Iterator[tuple[str, Mapping[str, Any]]]]:
     suffix = plain_suffix(path)
     if suffix == ".parquet":
-        table = ParquetTable([path], images=image_columns(path))
+        table = ParquetTable([path], images=image_columns(path), beside=images)
         return table, table.rows()
     if suffix not in {".csv", ".tsv", ".jsonl"}:
         raise DataError(f"{path}: pairs are read from .csv, .tsv, .jsonl and .parquet files; got {suffix!r}", path=path)
@@ -132,9 +141,33 @@ def _open_rows(path: Path) -> tuple[ParquetTable | None, Iterator[tuple[str, Map
     return None, ((f"{path}:{line}", row) for line, row in rows)
 
 
+def _refuse_base64(cells: Mapping[str, Any]) -> None:
+    for field, cell in cells.items():
+        if isinstance(cell, str) and _BASE64.match(cell):
+            raise DataError(
+                f"field {field!r} is a picture as base64, which is not read; save pictures as files, or as a column of "
+                "bytes in parquet (base64.b64decode)",
+                field=field,
+            )
+
+
+def _warn_of_blanks(path: Path, items: Iterable[Item]) -> None:
+    """Warn of captions that a program wrote for a cell without one."""
+    blanks = [(item.id, text) for item in items for text in item.texts if text.strip().lower() in _BLANKS]
+    if blanks:
+        (id_, text), several = blanks[0], "" if len(blanks) == 1 else "; the first is that"
+        warnings.warn(
+            f"{path}: {len(blanks):,} of its captions {'is' if len(blanks) == 1 else 'are'} a word for an empty cell"
+            f"{several}, {quote(text)} of item {quote(id_, 80)}; correct the file if no caption is meant",
+            TellapartWarning,
+            stacklevel=3,
+        )
+
+
 def _image_reader(path: Path, place: Locations) -> Callable[[str], bytes]:
-    table, _ = _open_rows(path)
-    return table if table is not None and image_columns(path) else own_images(path.parent, place)
+    images = own_images(path.parent, place)
+    table, _ = _open_rows(path, images)
+    return table if table is not None and image_columns(path) else images
 
 
 def _rename_columns(row: Mapping[str, Any], columns: tuple[tuple[str, str], ...]) -> dict[str, Any]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 from tellapart.data.columns import expect_distinct_columns
+from tellapart.data.strict_json import expect_content
 from tellapart.errors import DataError, first_line, require
 
 __all__ = ["ParquetTable", "image_columns"]
@@ -33,6 +34,8 @@ def _name_damage(path: Path) -> Iterator[None]:
     type) is a `NotImplementedError`, and a wrong size ends in a `MemoryError`, an `OverflowError` or an `IndexError`.
     """
     arrow = require("pyarrow", extra="hub")
+    if path.is_file():
+        expect_content(None, path, DataError)
     try:
         yield
     except (arrow.ArrowException, OSError, ValueError, LookupError, MemoryError, OverflowError) as error:
@@ -40,7 +43,7 @@ def _name_damage(path: Path) -> Iterator[None]:
 
 
 def image_columns(path: Path) -> list[str]:
-    """Return the names of a file's columns of encoded images, `struct<bytes, path>`.
+    """Return the names of a file's columns of encoded images, `struct<bytes, path>` or binary.
 
     Raises:
         MissingDependencyError: pyarrow is not installed.
@@ -49,7 +52,14 @@ def image_columns(path: Path) -> list[str]:
     arrow, parquet = require("pyarrow", extra="hub"), require("pyarrow.parquet", extra="hub")
     with _name_damage(path):
         schema = parquet.read_schema(path)
-    return [one.name for one in schema if arrow.types.is_struct(one.type) and one.type.get_field_index("bytes") >= 0]
+    kinds = arrow.types
+    return [
+        column.name
+        for column in schema
+        if (kinds.is_struct(column.type) and column.type.get_field_index("bytes") >= 0)
+        or kinds.is_binary(column.type)
+        or kinds.is_large_binary(column.type)
+    ]
 
 
 def _read_batches(opened: Any, columns: list[str], groups: list[int] | None = None) -> Iterator[Any]:
@@ -82,16 +92,19 @@ class ParquetTable:
 
     Args:
         files: in order.
-        images: the names of its columns of images (`struct<bytes, path>`).
+        images: the names of its columns of images: `struct<bytes, path>` or binary.
+        beside: reads the image of a path, where a cell has no bytes.
 
     Raises:
         MissingDependencyError: pyarrow is not installed.
         DataError: a file is damaged, or lacks a column of images.
     """
 
-    def __init__(self, files: Sequence[Path], *, images: Sequence[str]) -> None:
+    def __init__(
+        self, files: Sequence[Path], *, images: Sequence[str], beside: Callable[[str], bytes] | None = None
+    ) -> None:
         parquet = require("pyarrow.parquet", extra="hub")
-        self._images = list(images)
+        self._images, self._beside = list(images), beside
         self._opened: list[tuple[Path, Any]] = []
         groups: list[tuple[Path, Any, int, int]] = []
         for path in files:
@@ -137,9 +150,12 @@ class ParquetTable:
             if named and named["column"] in self._images and start <= row < end:
                 with _name_damage(path):
                     cell = self._read_group(path, opened, group)[named["column"]][row - start].as_py()
-                if not isinstance(cell, dict) or not cell.get("bytes"):
+                data, beside = (cell.get("bytes"), cell.get("path")) if isinstance(cell, dict) else (cell, None)
+                if not data and beside and self._beside is not None:
+                    return self._beside(beside)
+                if not data:
                     raise DataError(f"{path}: row {row - start}: column {named['column']!r} holds no image")
-                return bytes(cell["bytes"])
+                return bytes(data)
         files = ", ".join(str(path) for path, _ in self._opened)
         columns = ", ".join(self._images)
         raise DataError(f"{files}: {reference!r} is not a row and image column of this table; it has {columns}")

@@ -8,6 +8,7 @@ import math
 import os
 import posixpath
 import stat
+import warnings
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.data.whole_pictures import AHEAD, expect_rows, find_tail, mark_rows, without_end
-from tellapart.errors import DataError, quote
+from tellapart.errors import DataError, TellapartWarning, quote
 
 if TYPE_CHECKING:
     from PIL import Image, ImageFile
@@ -37,6 +38,22 @@ __all__ = [
 ]
 
 _ORDERS: dict[bytes, Literal["little", "big"]] = {b"II*\0": "little", b"MM\0*": "big"}
+#: Folders of which a dark picture was warned of.
+_DARK_FOLDERS: set[str] = set()
+
+#: First bytes, without blanks and in small letters, of files that bear an image's name -> what they are.
+_OTHER_KINDS = {
+    b"gif8": "a GIF",
+    b"bm": "a BMP",
+    b"ii*\0": "a TIFF",
+    b"mm\0*": "a TIFF",
+    b"%pdf": "a PDF",
+    b"<svg": "an SVG",
+    b"<?xml": "XML",
+    b"<!doctype": "a page of HTML (an error of a download?)",
+    b"<html": "a page of HTML (an error of a download?)",
+}
+
 _ORIENTATION = 0x0112
 _SIZES = {3: 2, 4: 4}  # bytes of the types SHORT and LONG
 
@@ -257,16 +274,16 @@ def _decode_picture(data: bytes, where: str) -> NDArray[np.uint8]:
     # Pillow raises errors of a dozen types on damaged files, some undocumented: each means that this is not an image.
     try:
         tail = find_tail(data)
-        picture = _open_picture(without_end(data) if tail is None else data)
+        picture = _open_picture(without_end(data) if tail is None else data, where)
         _check_size(picture.width, picture.height, where)
         if getattr(picture, "n_frames", 1) > 1:
             raise DataError(f"{where}: {_ANIMATED}")
         marked = mark_rows(picture, data)
         if tail is not None:
             picture.tail = tail  # type: ignore[attr-defined]
-        pixels = _rgb_pixels(picture)
+        pixels = _rgb_pixels(picture, where)
         if tail is not None and not picture.asked:  # type: ignore[attr-defined]
-            pixels = _rgb_pixels(_open_picture(without_end(data)))
+            pixels = _rgb_pixels(_open_picture(without_end(data), where), where)
         expect_rows(picture, data, marked)
         return turn_upright(pixels, orientation(picture.info.get("exif", b"")))  # a PNG may hold it after the pixels
     except DataError:
@@ -307,7 +324,7 @@ def _known_formats() -> dict[bytes, type[ImageFile.ImageFile]]:
     return {b"\x89PNG\r\n\x1a\n": PngImageFile, b"\xff\xd8\xff": PlainJpeg, b"RIFF": WebPImageFile}
 
 
-def _open_picture(data: bytes) -> ImageFile.ImageFile:
+def _open_picture(data: bytes, where: str) -> ImageFile.ImageFile:
     """Open the three formats of a pair set by their classes.
 
     `Image.open` would depend on limits that other code sets, warn of sizes below ours, and reach plug-ins that run
@@ -316,10 +333,16 @@ def _open_picture(data: bytes) -> ImageFile.ImageFile:
     for start, reader in _known_formats().items():
         if data.startswith(start):
             return reader(io.BytesIO(data))
+    start = data[:64].lstrip().lower()
+    kind = next((kind for begin, kind in _OTHER_KINDS.items() if start.startswith(begin)), "")
+    if b"ftyp" in start[4:8]:
+        kind = "AVIF, HEIC or a film"
+    if kind:
+        raise DataError(f"{where}: is {kind}, whatever its name says; save it as PNG, JPEG or WebP")
     raise ValueError("cannot identify image file")
 
 
-def _rgb_pixels(picture: Image.Image) -> NDArray[np.uint8]:
+def _rgb_pixels(picture: Image.Image, where: str) -> NDArray[np.uint8]:
     from PIL import Image
 
     transparent = picture.info.get("transparency")
@@ -327,11 +350,27 @@ def _rgb_pixels(picture: Image.Image) -> NDArray[np.uint8]:
         grey = np.array(picture).astype(np.uint16)
         if transparent is not None:
             grey[grey == transparent] = 0xFFFF
+        if 0xFF < (most := int(grey.max())) < 0x1000:
+            _warn_of_dark(where, most.bit_length())
         return np.repeat((grey >> 8).astype(np.uint8)[:, :, None], 3, axis=2)
     if picture.mode in {"RGBA", "LA", "PA"} or transparent is not None:
         ground = Image.new("RGBA", picture.size, "white")
         return np.array(Image.alpha_composite(ground, picture.convert("RGBA")).convert("RGB"))
     return np.array(picture.convert("RGB"))
+
+
+def _warn_of_dark(where: str, bits: int) -> None:
+    """Warn of a picture of fewer bits than it has room for, once for each folder."""
+    folder = posixpath.dirname(where)
+    if folder in _DARK_FOLDERS:
+        return
+    _DARK_FOLDERS.add(folder)
+    warnings.warn(
+        f"{where}: its numbers fill {bits} of 16 bits, and the upper 8 are read: it is nearly black; multiply them by "
+        f"{1 << 16 - bits}",
+        TellapartWarning,
+        stacklevel=2,
+    )
 
 
 def _decode_npy(data: bytes, where: str) -> NDArray[np.uint8]:

@@ -23,7 +23,8 @@ _MOST_TABLES = 10_000
 _TABLE = re.compile(r"^[ \t]*\[", re.MULTILINE)
 _LONG_KEY = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){60}""", re.ASCII)
 
-#: A quoted field, in which a mark parts nothing.
+#: The line by which a spreadsheet is told the mark between fields; and a quoted field, in which a mark parts nothing.
+_SEPARATOR = re.compile(r'"?sep=(?P<mark>[,;\t|])"?\r?\n')
 _QUOTED = re.compile(r'"[^"]*"')
 _LINE = re.compile(r'(?:"[^"]*"|[^"\n])*')
 
@@ -96,8 +97,8 @@ def read_csv(
 ) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield the rows of a CSV file under its header, each with the number of its first line.
 
-    Fields are parted by commas; by semicolons or tabs if the header has these and no comma, as spreadsheets write in
-    countries of the decimal comma.
+    Fields are parted by the mark that a first line `sep=;` names; else by commas, or by semicolons or tabs if the
+    header has these and no comma, as spreadsheets write in countries of the decimal comma.
 
     Args:
         path: the file.
@@ -115,9 +116,13 @@ def read_csv(
     [(2, {'image': 'a.png', 'caption': 'a cat'})]
     """
     text = _read_text(path)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=_guess_delimiter(text), strict=True)
+    named = _SEPARATOR.match(text)
+    text = text[named.end() :] if named else text
+    mark = named["mark"] if named else _guess_delimiter(text)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=mark, strict=True)
     header: list[str] = []
-    line = 1
+    before = 1 if named else 0
+    line = before + 1
     try:
         for row in reader:
             if not header and row and len(row) == len(unnamed) and not {cell.strip() for cell in row} & {*names}:
@@ -132,9 +137,14 @@ def read_csv(
                         f"{path}:{line}: has {len(row)} fields; the header has {len(header)}", path=path, line=line
                     )
                 yield line, dict(zip(header, row, strict=True))
-            line = reader.line_num + 1
+            line = before + reader.line_num + 1
     except csv.Error as error:
-        raise DataError(f"{path}:{line}: is not valid CSV ({error})", path=path, line=line) from error
+        raise DataError(
+            f"{path}:{line}: is not valid CSV ({error}); a field that begins with a quote ends with the next single "
+            'quote: write a quote in it twice, and one before and after it, as in """Sit!"" he said"',
+            path=path,
+            line=line,
+        ) from error
 
 
 def _guess_delimiter(text: str) -> str:

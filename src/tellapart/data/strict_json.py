@@ -20,6 +20,7 @@ __all__ = [
     "check_characters",
     "check_tree",
     "decode_text",
+    "expect_content",
     "expect_distinct",
     "first_repeated",
     "load_json",
@@ -28,6 +29,9 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+
+#: The first bytes of the file that git-LFS leaves in place of one that was not fetched.
+_POINTER = b"version https://git-lfs.github.com/spec/"
 
 #: Annotation files are tens of megabytes, the largest of a published benchmark 800.
 _MOST_BYTES = 1 << 30
@@ -51,7 +55,7 @@ def read_whole(path: Path, *, error: type[TellapartError] = DataError, most: int
     Of a pipe or a device, which may have no end, no more are read than 256 MiB.
 
     Raises:
-        TellapartError: `error`: it cannot be read, or holds more than `most` bytes.
+        TellapartError: `error`: it cannot be read, holds more than `most` bytes, or is git-LFS's pointer to the file.
 
     >>> read_whole(Path("pyproject.toml"))[:7]
     b'[build-'
@@ -72,7 +76,29 @@ def read_whole(path: Path, *, error: type[TellapartError] = DataError, most: int
     if size > most:
         remedy = "more than such a file has; is it the right one?" if is_file else "the most of a pipe or a device"
         raise error(f"{path}: holds more than {most:,} bytes, {remedy}", path=path)
-    return unpack_gzip(b"".join(blocks), path, most, error=error)
+    data = b"".join(blocks)
+    expect_content(data, path, error)
+    return unpack_gzip(data, path, most, error=error)
+
+
+def expect_content(data: bytes | None, path: Path, error: type[TellapartError]) -> None:
+    """Refuse the pointer that git-LFS leaves in place of a file.
+
+    Args:
+        data: the file's bytes; None reads the first of them.
+        path: of the file.
+        error: the type of the error.
+
+    Raises:
+        TellapartError: `error`: it is a pointer.
+
+    >>> expect_content(b"id,caption", Path("a.csv"), DataError)
+    """
+    if data is None:
+        with path.open("rb") as file:
+            data = file.read(len(_POINTER))
+    if data.startswith(_POINTER):
+        raise error(f"{path}: is git-LFS's pointer to the file; run `git lfs pull` in its repository", path=path)
 
 
 def decode_text(data: bytes, where: object, *, error: type[TellapartError] = DataError) -> str:

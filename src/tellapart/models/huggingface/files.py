@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tellapart.data.scores import join_names
-from tellapart.data.strict_json import load_json
+from tellapart.data.strict_json import expect_content, load_json
 from tellapart.errors import ModelError, first_sentence, require
 from tellapart.models.control_tokens import ControlTokens
 from tellapart.models.hub import fetch_file, reach_hub
@@ -361,7 +361,11 @@ def loading(source: str, failure: str, advice: str) -> Iterator[None]:
     Raises:
         ModelError: the library fails; the message has `source`, `failure`, the cause and `advice`.
     """
-    local = Path(base_of(source)).expanduser().is_dir()
+    folder = Path(base_of(source)).expanduser()
+    local = folder.is_dir()
+    for path in folder.iterdir() if local else ():
+        if path.is_file():
+            expect_content(None, path, ModelError)
     try:
         reached = nullcontext() if local else reach_hub(require("huggingface_hub", extra="models"))
         with reached, quiet(downloads=not local), guard_torch_load(source):

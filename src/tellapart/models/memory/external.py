@@ -34,9 +34,10 @@ from tellapart.data.columns import expect_distinct_columns
 from tellapart.data.compressed import plain_suffix
 from tellapart.data.npz import read_array, read_arrays
 from tellapart.data.prediction_field import state_field
+from tellapart.data.rows import read_csv
 from tellapart.data.scores import ScoreKind, Scores, join_names
-from tellapart.data.strict_json import decode_text, expect_distinct, parse_json, read_whole
-from tellapart.errors import ScoreError, first_line, quote, require
+from tellapart.data.strict_json import decode_text, parse_json, read_whole
+from tellapart.errors import DataError, ScoreError, first_line, quote, require
 
 __all__ = ["RawScores", "created_ties", "read_raw_scores", "read_scores", "round_scores", "write_scores"]
 
@@ -215,11 +216,11 @@ def _read_parquet_rows(path: Path, pairs: int) -> Iterator[_Row]:
 
 
 def _read_text_rows(path: Path, suffix: str) -> Iterator[_Row]:
+    return (_csv_rows if suffix == ".csv" else _jsonl_rows)(path)
+
+
+def _jsonl_rows(path: Path) -> Iterator[_Row]:
     text = decode_text(read_whole(path, error=ScoreError), path, error=ScoreError)
-    return (_csv_rows if suffix == ".csv" else _jsonl_rows)(path, text)
-
-
-def _jsonl_rows(path: Path, text: str) -> Iterator[_Row]:
     for line, row in enumerate(text.split("\n"), start=1):  # not splitlines: an id may hold U+2028
         if not row.strip():
             continue
@@ -238,31 +239,19 @@ def _jsonl_rows(path: Path, text: str) -> Iterator[_Row]:
         )
 
 
-def _csv_rows(path: Path, text: str) -> Iterator[_Row]:
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+def _csv_rows(path: Path) -> Iterator[_Row]:
     try:
-        header = next(reader, [])
-        if header[: len(_COLUMNS)] != _COLUMNS:
-            raise ScoreError(f"{path}:1: expected the header {','.join(_COLUMNS)}; got {quote(','.join(header))}")
-        expect_distinct(header, path, line=1, error=ScoreError)
-        for row in reader:
-            if not row:
-                continue
-            if len(row) != len(header):
-                raise ScoreError(f"{path}:{reader.line_num}: expected {len(header)} columns; got {len(row)}")
-            item, image, column, score = row[: len(_COLUMNS)]
-            for name, value in (("image", image), ("text", column)):
-                if not (value.isdecimal() and value.isascii()):
-                    raise ScoreError(f"{path}:{reader.line_num}: field {name!r}: expected 0, 1...; got {quote(value)}")
-            yield (
-                reader.line_num,
-                item,
-                _read_index(image),
-                _read_index(column),
-                _read_number(path, reader.line_num, score),
-            )
-    except csv.Error as error:
-        raise ScoreError(f"{path}:{reader.line_num}: is not CSV: {error}") from error
+        for line, row in read_csv(path):
+            if missing := [name for name in _COLUMNS if name not in row]:
+                got = quote(",".join(row))
+                raise ScoreError(f"{path}: expected the header {','.join(_COLUMNS)}; {missing[0]} is not in {got}")
+            for name in ("image", "text"):
+                if not (row[name].isdecimal() and row[name].isascii()):
+                    raise ScoreError(f"{path}:{line}: field {name!r}: expected 0, 1...; got {quote(row[name])}")
+            score = _read_number(path, line, row["score"])
+            yield line, row["id"], _read_index(row["image"]), _read_index(row["text"]), score
+    except DataError as error:
+        raise ScoreError(str(error)) from error
 
 
 def _read_index(digits: str) -> int:

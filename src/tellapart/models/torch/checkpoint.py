@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 import numpy as np
 
 from tellapart.data.scores import join_names
-from tellapart.data.strict_json import first_repeated
+from tellapart.data.strict_json import expect_content, first_repeated
 from tellapart.errors import ModelError, first_line, plain, quote, require
 from tellapart.models.torch.backend import import_torch
 
@@ -170,6 +170,7 @@ def read_checkpoint(path: Path | str, *, part: str = "", shapes_only: bool = Fal
     path = Path(path).expanduser()
     if not path.is_file():
         raise ModelError(f"{path} is {'a folder' if path.is_dir() else 'no file'}; name a checkpoint file")
+    expect_content(None, path, ModelError)
     if path.suffix == ".safetensors":
         return _find_state_dict(path, _read_safetensors(path, shapes_only), part)
     try:
