@@ -22,7 +22,7 @@ ACT = {
     "--against", "--all", "--allow-leak", "--annotators", "--anytime", "--answer-list", "--average-as", "--batch-size",
     "--benchmark", "--board", "--bundle", "--by", "--card", "--comparisons", "--csv", "--database", "--days",
     "--detector-model", "--dry-run", "--each", "--embed", "--every", "--family", "--follow", "--gate",
-    "--grammar-model", "--groups",
+    "--debias", "--grammar-model", "--groups",
     "--host", "--imagefolder", "--intervals", "--items", "--json", "--label", "--latex", "--layout", "--limit",
     "--metric", "--model", "--most", "--name", "--nearest", "--no-images", "--out", "--over", "--page", "--pairs",
     "--parquet", "--partial", "--picture", "--port", "--proxy", "--quiet", "--ray", "--records", "--repeats",

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from tellapart.api.arguments import PathGiven, as_path
+from functools import partial
+
+from tellapart.api.arguments import PathGiven, ProgressGiven, as_path
+from tellapart.api.evaluate import CacheGiven, use_store
 from tellapart.api.frame import Frame
+from tellapart.api.progress import reporting
+from tellapart.errors import RunError, quote
+from tellapart.evaluation.debias import debias as subtract_means
 from tellapart.evaluation.why import Why, explain
 from tellapart.records.zipped import unpacked
 from tellapart.report.comparisons import gather_models
@@ -12,7 +18,15 @@ from tellapart.report.why import print_why
 __all__ = ["Explained", "why"]
 
 
-def why(*runs: PathGiven, benchmark: str | None = None, by: str | None = None, seed: int = 0) -> Explained:
+def why(
+    *runs: PathGiven,
+    benchmark: str | None = None,
+    by: str | None = None,
+    debias: int | None = None,
+    cache: CacheGiven = None,
+    seed: int = 0,
+    progress: ProgressGiven = None,
+) -> Explained:
     """Explain why models fail on square items: no match, or a match that a prior outweighs.
 
     Args:
@@ -20,10 +34,13 @@ def why(*runs: PathGiven, benchmark: str | None = None, by: str | None = None, s
             with them.
         benchmark: which; all with square items if None.
         by: a tag: its values' reasons are printed, too.
-        seed: of the bootstrap and of the sign flips.
+        debias: also open each model again, and subtract its means over so many unrelated captions and pictures.
+        cache, progress: as of `evaluate`, for `debias`.
+        seed: of the bootstrap, of the sign flips, and of what is unrelated.
 
     Raises:
-        RunError: no run has items of as many images as texts, or none measured that benchmark, or no item has the tag.
+        RunError: no run has items of as many images as texts, or none measured that benchmark, or no item has the tag;
+            `debias` of scores from a file, or of a model or a set that is not here.
 
     >>> import numpy as np
     >>> import tellapart as ta
@@ -33,8 +50,18 @@ def why(*runs: PathGiven, benchmark: str | None = None, by: str | None = None, s
     >>> explained.record.rows[0].reasons["picture_prior"].value
     1.0
     """
+    if debias is not None and (isinstance(debias, bool) or not isinstance(debias, int) or debias < 1):
+        raise RunError(f"debias={quote(debias)}: give a number of captions and pictures from 1, for example 64")
     with unpacked([as_path(each, "runs") for each in runs]) as folders:
-        return Explained(explain(gather_models(folders)[0], benchmark=benchmark, by=by, seed=seed), by)
+        models = gather_models(folders)[0]
+        record = explain(models, benchmark=benchmark, by=by, seed=seed)
+        if debias is not None:
+            with use_store(cache) as store, reporting(progress) as report:
+                subtract = partial(subtract_means, unrelated=debias, store=store, seed=seed, progress=report)
+                found = {one.label: one for one in models}
+                rows = [each for row in record.rows for each in subtract(found[row.model], row.benchmark)]
+            record = record.model_copy(update={"debiased": tuple(rows)})
+        return Explained(record, by)
 
 
 class Explained(Frame):

@@ -33,7 +33,7 @@ from tellapart.tasks.pairs import ListedPairs
 from tellapart.tasks.registry import TASKS, find_task
 from tellapart.tasks.task import Session
 
-__all__ = ["Check", "Verification", "verify_run"]
+__all__ = ["Check", "Verification", "find_set", "verify_run"]
 
 State = Literal["equal", "different", "cannot be checked"]
 
@@ -238,7 +238,7 @@ def _read_file(folder: Path, result: Result, name: str, path: Path, samples: Seq
     record = result.benchmarks[name]
     task = find_task(record.task, name)
     try:
-        records = prepare_listed(_find_set(folder, result, name)).records
+        records = prepare_listed(find_set(folder, result, name)).records
     except TellapartError:
         if record.shape is None:
             raise
@@ -248,7 +248,8 @@ def _read_file(folder: Path, result: Result, name: str, path: Path, samples: Seq
     return [sample for units in TASKS[record.task].measure(records, predictions) for sample in yield_samples(units)]
 
 
-def _find_set(folder: Path, result: Result, name: str) -> Benchmark:
+def find_set(folder: Path, result: Result, name: str) -> Benchmark:
+    """Find the benchmark of a run's record again, where its files lie now; errors are those of `find_again`."""
     files, data, images = (
         None if located is None else find_located(located, folder)
         for located in (result.benchmarks[name].own, result.run.data, result.run.images)
@@ -281,7 +282,7 @@ def _check_set(
         session = Session(pictures=lambda _reference: b"", store=store)
         yield compare("fingerprint", record.fingerprint, find_task(record.task, name).fingerprint_for(listed, session))
     try:
-        benchmark = _find_set(folder, result, name)
+        benchmark = find_set(folder, result, name)
         yield compare("title", record.title, benchmark.title)
         if (place := benchmark.here()) is None:
             raise RunError(benchmark.needs())

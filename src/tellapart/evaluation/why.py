@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from tellapart.catalog import nearest
 from tellapart.errors import RunError
+from tellapart.evaluation.debias import Debiased
 from tellapart.evaluation.shared_benchmarks import check_items
 from tellapart.evaluation.systems import System
 from tellapart.evaluation.yes_no_squares import read_squares
@@ -83,10 +84,11 @@ class MatchDifference(BaseModel, frozen=True):
 
 
 class Why(BaseModel, frozen=True):
-    """The reasons of every model and benchmark, and the paired differences of models that measured the same items."""
+    """The reasons of every model and benchmark, paired differences of models, and scores with priors subtracted."""
 
     rows: tuple[Reasons, ...]
     differences: tuple[MatchDifference, ...] = ()
+    debiased: tuple[Debiased, ...] = ()
 
 
 def explain(runs: Sequence[System], *, benchmark: str | None = None, by: str | None = None, seed: int = 0) -> Why:

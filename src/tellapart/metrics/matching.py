@@ -22,7 +22,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from tellapart.metrics.metric import PROBABILITY, Metric, Shape, read_scores
 
-__all__ = ["MATCHING_METRICS", "Reason", "contrasts", "match_score", "reasons", "share_of_squares", "sums_of_squares"]
+__all__ = [
+    "MATCHING_METRICS",
+    "Reason",
+    "contrasts",
+    "match_score",
+    "reasons",
+    "right_sides",
+    "share_of_squares",
+    "sums_of_squares",
+]
 
 #: Up to six captions all 720 assignments are compared.
 _SHAPES = ("2x2", "3x3", "4x4", "5x5", "6x6")
@@ -117,11 +126,6 @@ def reasons(scores: ArrayLike) -> list[Reason]:
     """
     values = read_scores(scores, "reasons", _SHAPES)
     matched = match_score(values) == 1
-    diagonal = np.eye(values.shape[1], dtype=bool)
-    own = np.diagonal(values, axis1=1, axis2=2)
-    others = np.where(diagonal, -np.inf, values)
-    text = (own > others.max(axis=2)).all(axis=1)
-    image = (own > others.max(axis=1)).all(axis=1)
     return [
         Reason.RIGHT
         if text_right and image_right
@@ -132,8 +136,23 @@ def reasons(scores: ArrayLike) -> list[Reason]:
         else Reason.CAPTION
         if image_right
         else Reason.BOTH
-        for match, text_right, image_right in zip(matched, text, image, strict=True)
+        for match, (text_right, image_right) in zip(matched, right_sides(values), strict=True)
     ]
+
+
+def right_sides(scores: ArrayLike) -> NDArray[np.bool_]:
+    """Return whether every image prefers its text, and every text its image, strictly: bool (item, 2), in this order.
+
+    Raises:
+        MetricError, ScoreError: as `match_score`.
+
+    >>> right_sides([[[0.9, 0.8], [0.3, 0.4]]])
+    array([[ True, False]])
+    """
+    values = read_scores(scores, "right_sides", _SHAPES)
+    own = np.diagonal(values, axis1=1, axis2=2)
+    others = np.where(np.eye(values.shape[1], dtype=bool), -np.inf, values)
+    return np.stack([(own > others.max(axis=axis)).all(axis=1) for axis in (2, 1)], axis=1)
 
 
 def sums_of_squares(scores: ArrayLike) -> NDArray[np.float64]:

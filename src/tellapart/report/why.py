@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tellapart.catalog import REFERENCES
 from tellapart.errors import plain
+from tellapart.evaluation.debias import Debiased
 from tellapart.evaluation.why import SHARES, MatchDifference, Reasons, Why, measure_reasons
 from tellapart.evaluation.yes_no_squares import read_squares
 from tellapart.metrics.matching import Reason
@@ -34,6 +35,7 @@ def print_why(why: Why, *, by: str | None = None) -> None:
         if by is not None:
             _print_tag(rows, by)
         _print_differences([row for row in why.differences if row.benchmark == name])
+        _print_debiased([row for row in why.debiased if row.benchmark == name])
 
 
 def explain_section(section: Section) -> list[Reasons]:
@@ -104,3 +106,17 @@ def _print_differences(rows: list[MatchDifference]) -> None:
         lines.add_row(plain(row.a), plain(row.b), row.what, between, write_p(row.p_holm))
     console().print(lines)
     print_lines("")
+
+
+def _print_debiased(rows: list[Debiased]) -> None:
+    if not rows:
+        return
+    lines = table("model", "subtracted", "group score", "gain, points", "weights: pictures", "captions", numbers_from=2)
+    for row in rows:
+        subtracted = "both" if row.prior == "both" else f"means of the {row.prior}"
+        numbers = points(row.gain.value, row.gain.low, row.gain.high), *(f"{weight:.2f}" for weight in row.weights)
+        lines.add_row(plain(row.model), subtracted, percent(row.group_score), *numbers)
+    console().print(lines)
+    print_lines(
+        "", f"Means are over {rows[0].unrelated:,} unrelated captions or pictures, weights from the other folds."
+    )
