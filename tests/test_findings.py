@@ -170,8 +170,8 @@ def test_page_priors_has_the_algebra_of_four_scores_on_published_data() -> None:
     assert [round(value, 2) for value in people[7:]] == [0.89, 0.05, 0.06]
     bivlc = {
         name: [
-            round(float(values.mean()), 3)
-            for values in (s.least, s.most, s.text & s.image, s.text & ~s.image, s.image & ~s.text)
+            round(float(value), 3)
+            for value in (*s.bounds, *(x.mean() for x in (s.text & s.image, s.text & ~s.image, s.image & ~s.text)))
         ]
         for name, s in read_sides(DATA).items()
     }

@@ -17,7 +17,7 @@ from examples.findings.frame import PHONE, Page, bounds, make_table, percent
 from examples.findings.gains import BIVLC
 from examples.findings.winoground_files import PEOPLE, SCORES, read_systems
 from tellapart.evaluation.item_outcomes import name_family
-from tellapart.metrics.matching import Reason, contrasts, match_score, reasons, sums_of_squares
+from tellapart.metrics.matching import Reason, contrasts, match_bounds, match_score, reasons, sums_of_squares
 from tellapart.metrics.pairs import group_score
 from tellapart.stats.intervals import share_in_clusters, wilson
 
@@ -107,28 +107,29 @@ def _intervals(found: Systems) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """The four comparisons of each BiVLC item under one model, bool `(item,)`, and its captions.
+    """The four comparisons of each BiVLC item under one model, and its captions.
 
     Attributes:
-        text: both images prefer their captions; `no_text`: both prefer the other one.
-        image, no_image: the same of captions that prefer images.
+        right: whether image 0 and 1 prefer their captions, and caption 0 and 1 their images, bool `(item, 4)`.
     """
 
-    text: NDArray[np.bool_]
-    no_text: NDArray[np.bool_]
-    image: NDArray[np.bool_]
-    no_image: NDArray[np.bool_]
+    right: NDArray[np.bool_]
     clusters: Sequence[str]
 
     @property
-    def least(self) -> NDArray[np.bool_]:
-        """Items that surely match: both comparisons of a side are right, so D > 0."""
-        return self.text | self.image
+    def text(self) -> NDArray[np.bool_]:
+        """Items whose images both prefer their captions."""
+        return np.asarray(self.right[:, :2].all(axis=1))
 
     @property
-    def most(self) -> NDArray[np.bool_]:
-        """Items that may match: on no side are both comparisons wrong, which means D < 0."""
-        return ~(self.no_text | self.no_image)
+    def image(self) -> NDArray[np.bool_]:
+        """Items whose captions both prefer their images."""
+        return np.asarray(self.right[:, 2:].all(axis=1))
+
+    @property
+    def bounds(self) -> NDArray[np.float64]:
+        """The shares of items that surely match, and that may match."""
+        return np.asarray(match_bounds(self.right).mean(axis=0))
 
 
 def read_sides(data: Path) -> dict[str, Sides]:
@@ -137,11 +138,9 @@ def read_sides(data: Path) -> dict[str, Sides]:
     for name in BIVLC_FILES:
         with (data / "bivlc" / f"BiVLC_{name}.csv").open(encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
-        a, b, c, d = (
-            np.array([row[key] == "True" for row in rows])
-            for key in ("text_score_i0", "text_score_i1", "image_score_c0", "image_score_c1")
-        )
-        sides[name] = Sides(a & b, ~(a | b), c & d, ~(c | d), [row["caption"] for row in rows])
+        keys = ("text_score_i0", "text_score_i1", "image_score_c0", "image_score_c1")
+        right = np.array([[row[key] == "True" for key in keys] for row in rows])
+        sides[name] = Sides(right, [row["caption"] for row in rows])
     return sides
 
 
@@ -158,6 +157,7 @@ def priors(data: Path) -> Page:
     rho = spearmanr(found.group.mean(axis=1), found.match.mean(axis=1)).statistic
     sides = read_sides(data)
     first, last = sides[BIVLC_FILES[0]], sides[BIVLC_FILES[-1]]
+    rise = last.bounds - first.bounds
     heads = ["group", "match", *(reason.label for reason in Reason), *(f"squares: {part}" for part in _PARTS)]
     answer = f"""On Winoground the median of {systems} systems matches {percent(middle[1])} percent of the items
         ({bounds(*ends[1])}) and gets a group score of {percent(middle[0])} ({bounds(*ends[0])}); {above[1]} systems are
@@ -192,8 +192,8 @@ def priors(data: Path) -> Page:
         means D > 0, and both wrong means D < 0. One right of two means that a prior outweighs, so the match score has
         bounds. From {BIVLC_FILES[0]} to {BIVLC_FILES[-1]} the group score rises by
         {percent(_mean(last.text & last.image) - _mean(first.text & first.image))} points. The items that surely match
-        rise by {percent(_mean(last.least) - _mean(first.least))} points, and those that may match by
-        {percent(_mean(last.most) - _mean(first.most))}: what fine-tuning moves is mostly the prior.""",
+        rise by {percent(rise[0])} points, and those that may match by
+        {percent(rise[1])}: what fine-tuning moves is mostly the prior.""",
         make_table(
             ["model", "group (95 %)", "match, at least", "match, at most", "picture's prior alone", "caption's alone"],
             "l|r|r|r|r|r",
@@ -253,7 +253,7 @@ def _bivlc_row(name: str, own: Sides) -> list[str]:
     return [
         f"`{name}`",
         f"{percent(_mean(group))} ({bounds(found.low, found.high)})",
-        *(percent(_mean(values)) for values in (own.least, own.most, *alone)),
+        *(percent(value) for value in (*own.bounds, *map(_mean, alone))),
     ]
 
 

@@ -58,8 +58,8 @@ def why(
         if debias is not None:
             with use_store(cache) as store, reporting(progress) as report:
                 subtract = partial(subtract_means, unrelated=debias, store=store, seed=seed, progress=report)
-                found = {one.label: one for one in models}
-                rows = [each for row in record.rows for each in subtract(found[row.model], row.benchmark)]
+                of = {run.label: run for run in models}
+                rows = [each for row in record.rows for each in subtract(of[row.model], row.benchmark)]
             record = record.model_copy(update={"debiased": tuple(rows)})
         return Explained(record, by)
 

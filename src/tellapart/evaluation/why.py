@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import combinations
 from pathlib import Path
@@ -233,15 +233,16 @@ def _compare(
     second: tuple[Path, Sequence[Sample], Sequence[Reason]],
     seed: int,
 ) -> list[MatchDifference]:
-    keyed = [_by_key(samples) for _, samples, _ in (first, second)]
+    keyed = [{(sample.unit, sample.id): sample for sample in samples} for _, samples, _ in (first, second)]
     check_items(benchmark, first[0], keyed[0], second[0], keyed[1])
     place = {key: row for row, key in enumerate(keyed[1])}
     order = [place[key] for key in keyed[0]]
     one, other = list(first[2]), [second[2][row] for row in order]
     clusters = [sample.cluster for sample in first[1]]
     rows = []
-    for what, held in (("match", _matches), ("match, and are lost to a prior", _lost)):
-        x, y = (np.array([held(reason) for reason in outcome], np.float64) for outcome in (one, other))
+    lost = {Reason.CAPTION, Reason.PICTURE, Reason.BOTH}
+    for what, held in (("match", {Reason.RIGHT, *lost}), ("match, and are lost to a prior", lost)):
+        x, y = (np.array([reason in held for reason in outcome], np.float64) for outcome in (one, other))
         found = paired_difference(x, y, clusters, binary=True, seed=seed)
         exact = len(set(clusters)) == len(clusters)
         p = mcnemar(x, y).p if exact else paired_permutation(x, y, clusters, resamples=enough_flips(2), seed=seed)
@@ -251,15 +252,3 @@ def _compare(
             )
         )
     return rows
-
-
-def _by_key(samples: Sequence[Sample]) -> Mapping[tuple[str, str], Sample]:
-    return {(sample.unit, sample.id): sample for sample in samples}
-
-
-def _matches(reason: Reason) -> bool:
-    return reason is not Reason.NO_MATCH
-
-
-def _lost(reason: Reason) -> bool:
-    return reason in (Reason.CAPTION, Reason.PICTURE, Reason.BOTH)

@@ -126,18 +126,9 @@ def reasons(scores: ArrayLike) -> list[Reason]:
     """
     values = read_scores(scores, "reasons", _SHAPES)
     matched = match_score(values) == 1
-    return [
-        Reason.RIGHT
-        if text_right and image_right
-        else Reason.NO_MATCH
-        if not match
-        else Reason.PICTURE
-        if text_right
-        else Reason.CAPTION
-        if image_right
-        else Reason.BOTH
-        for match, (text_right, image_right) in zip(matched, right_sides(values), strict=True)
-    ]
+    of_sides = {(1, 1): Reason.RIGHT, (1, 0): Reason.PICTURE, (0, 1): Reason.CAPTION, (0, 0): Reason.BOTH}
+    sides = right_sides(values)  # of the texts, and of the images; both right is a match
+    return [of_sides[tuple(pair)] if match else Reason.NO_MATCH for match, pair in zip(matched, sides, strict=True)]
 
 
 def right_sides(scores: ArrayLike) -> NDArray[np.bool_]:
@@ -153,6 +144,20 @@ def right_sides(scores: ArrayLike) -> NDArray[np.bool_]:
     own = np.diagonal(values, axis1=1, axis2=2)
     others = np.where(np.eye(values.shape[1], dtype=bool), -np.inf, values)
     return np.stack([(own > others.max(axis=axis)).all(axis=1) for axis in (2, 1)], axis=1)
+
+
+def match_bounds(right: ArrayLike) -> NDArray[np.bool_]:
+    """Return whether 2x2 items surely match, and whether they may, by outcomes alone: bool (item, 2), in this order.
+
+    Args:
+        right: whether image 0, image 1, text 0 and text 1 prefer their own: bool (item, 4). Two right of a side mean
+            `D > 0`, and none `D <= 0`; with one a prior outweighs.
+
+    >>> match_bounds([[True, True, False, True], [True, False, False, True], [True, False, False, False]]).tolist()
+    [[True, True], [False, True], [False, False]]
+    """
+    sides = np.asarray(right, bool).reshape(-1, 2, 2)
+    return np.stack([sides.all(axis=2).any(axis=1), sides.any(axis=2).all(axis=1)], axis=1)
 
 
 def sums_of_squares(scores: ArrayLike) -> NDArray[np.float64]:

@@ -29,7 +29,7 @@ from tellapart.report.sections import ModelEntry, ReportRun, Section, sections
 from tellapart.report.tag_curves import TagCurves, tag_curves
 from tellapart.report.telling import TellingItems, telling_items
 from tellapart.report.templates import make_environment
-from tellapart.report.why import explain_section, reason_rows
+from tellapart.report.why import explain_section, place_items, reason_rows
 from tellapart.tasks.registry import METRICS
 
 if TYPE_CHECKING:
@@ -334,6 +334,7 @@ def page_environment() -> Environment:
     environment = make_environment(FunctionLoader(_read_asset))
     environment.globals |= {
         "explain_section": explain_section,
+        "place_items": place_items,
         "reason_rows": reason_rows,
         "asset": _read_asset,
         "json": _write_json,

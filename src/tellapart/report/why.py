@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
+
+import numpy as np
 
 from tellapart.catalog import REFERENCES
 from tellapart.errors import plain
 from tellapart.evaluation.debias import Debiased
+from tellapart.evaluation.evaluate import chosen
 from tellapart.evaluation.why import SHARES, MatchDifference, Reasons, Why, measure_reasons
 from tellapart.evaluation.yes_no_squares import read_squares
 from tellapart.metrics.matching import Reason
@@ -17,7 +20,10 @@ from tellapart.report.sections import Section
 from tellapart.report.terminal import console, print_lines, table
 from tellapart.stats.paired import write_p
 
-__all__ = ["explain_section", "print_why", "reason_rows", "why_lines"]
+__all__ = ["explain_section", "place_items", "print_why", "reason_rows", "why_lines"]
+
+#: Items in the report's picture of a model.
+MOST_POINTS = 1000
 
 _SHORT = dict(zip(Reason, ("right", "caption's prior", "picture's prior", "both priors", "no match"), strict=True))
 _SHARE_TITLES = dict(zip(SHARES, ("the match", "the captions", "the pictures"), strict=True))
@@ -50,6 +56,24 @@ def explain_section(section: Section) -> list[Reasons]:
         if squares:
             rows.append(measure_reasons(entry.label, section.name, entry.record, squares, left_out)[0])
     return rows
+
+
+def place_items(row: Reasons, browsed: Collection[int]) -> tuple[str, list[tuple[float, float, str, str, bool]]]:
+    """Return the reach of a picture's axes, and x, y, id, reason and whether the page has it, of items spread evenly.
+
+    The match goes upwards, the larger prior to the right. Nineteen of twenty items lie within reach.
+
+    >>> items = (("a", 0.5, 0.25, "right"), ("b", -1.0, 0.5, "no_match"))
+    >>> place_items(Reasons.model_construct(items=items), [0])
+    ('1', [(137.5, 101.5, 'a', 'right', True), (229.0, 288.5, 'b', 'no match', False)])
+    """
+    reach = float(f"{np.quantile([max(abs(d), p) for _, d, p, _ in row.items], 0.95, method='higher') or 1.0:.2g}")
+    here, points = {*browsed}, []
+    for k in chosen(len(row.items), str(MOST_POINTS)):
+        id_, match, prior, reason = row.items[k]
+        x, y = 46 + 366 * min(prior / reach, 1.0), 195 - 187 * min(max(match / reach, -0.5), 1.0)
+        points.append((round(x, 1), round(y, 1), id_, Reason(reason).label, k in here))
+    return f"{reach:g}", points
 
 
 def reason_rows(rows: list[Reasons]) -> list[tuple[str, list[str]]]:
@@ -117,6 +141,4 @@ def _print_debiased(rows: list[Debiased]) -> None:
         numbers = points(row.gain.value, row.gain.low, row.gain.high), *(f"{weight:.2f}" for weight in row.weights)
         lines.add_row(plain(row.model), subtracted, percent(row.group_score), *numbers)
     console().print(lines)
-    print_lines(
-        "", f"Means are over {rows[0].unrelated:,} unrelated captions or pictures, weights from the other folds."
-    )
+    print_lines("", f"Means are over {rows[0].unrelated:,} unrelated captions or pictures, weights from other folds.")
