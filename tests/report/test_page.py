@@ -301,8 +301,12 @@ def test_texts_of_items_run_in_their_own_direction(make_run) -> None:
 def test_curves_stand_below_the_items_and_few_items_are_dots(make_run) -> None:
     html = render([make_run(n=29, seed=1, model="a"), make_run(n=29, seed=2, model="b")])
     assert html.index(">Items</h3>") < html.index("<h3>Equivariance</h3>")
-    assert html.count("<circle") == (3 * 29 + 1) * 2 and "<polyline" not in html and "Each dot is an item." in html
-    assert "<circle" not in render([make_run(n=30)])
+    # A point of the picture of match and priors has a title.
+    dots, points = html.count("<circle"), html.count("</title></circle>")
+    assert dots - points == (3 * 29 + 1) * 2 and points == 2 * 29
+    assert "<polyline" not in html and "Each dot is an item." in html
+    more = render([make_run(n=30)])
+    assert more.count("<circle") == more.count("</title></circle>") == 30
 
 
 def test_tables_read_without_a_script(make_run) -> None:
