@@ -104,3 +104,16 @@ def test_scores_that_cannot_be_had_again_are_refused(
 def test_a_number_that_is_none_is_refused(number: Any) -> None:
     with raises(RunError, f"debias={number}", "64"):
         ta.why("runs/none", debias=number)
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_model_of_probabilities_that_reads_pairs_has_priors_of_their_logits(
+    made_set: Callable[..., Path], tmp_path: Path
+) -> None:
+    folder = made_set(n=12, clusters=4)  # fewer clusters than folds
+    run = ta.evaluate("probable", f"folder:{folder}", out=tmp_path / "run", cache=False)
+    rows = ta.why(run, debias=50, cache=False).record.debiased
+    assert [row.prior for row in rows] == ["pictures", "captions", "both"]
+    for row in rows:
+        assert row.group_score - row.gain.value == pytest.approx(run.value("group_score"))
+        assert row.unrelated == 18  # nine items of other clusters, two pictures each
