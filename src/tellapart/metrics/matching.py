@@ -150,8 +150,8 @@ def match_bounds(right: ArrayLike) -> NDArray[np.bool_]:
     >>> match_bounds([[True, True, False, True], [True, False, False, True], [True, False, False, False]]).tolist()
     [[True, True], [False, True], [False, False]]
     """
-    sides = np.asarray(right, bool).reshape(-1, 2, 2)
-    return np.stack([sides.all(axis=2).any(axis=1), sides.any(axis=2).all(axis=1)], axis=1)
+    count = np.asarray(right, np.intp).reshape(-1, 2, 2).sum(axis=2)  # of each side
+    return np.stack([count.max(axis=1) == 2, count.min(axis=1) > 0], axis=1)
 
 
 def sums_of_squares(scores: ArrayLike) -> NDArray[np.float64]:
