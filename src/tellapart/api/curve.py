@@ -40,7 +40,8 @@ def curve(
     Args:
         runs: runs, run folders, or zip archives of them: all models of each, but for reference models that only lie
             with them.
-        over: the tag: of numbers, as many as there are.
+        over: the tag: of numbers, as many as there are. `caption_edits`, by how many words two captions differ, and
+            `first_difference`, the place of the first such word, are computed if no item has a tag of that name.
         by: a tag; the items of each of its values get curves of their own, too.
         benchmark: which; the one that all the runs share if None.
         metric: of right and wrong, with a chance; the one that ranks models if None.

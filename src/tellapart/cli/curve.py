@@ -18,7 +18,14 @@ def curve_command(
         list[Path],
         typer.Argument(metavar="RUN...", help="Run folders: all models of each, but for reference models."),
     ],
-    over: Annotated[str, typer.Option("--over", metavar="TAG", help="A tag of numbers: how large a difference is.")],
+    over: Annotated[
+        str,
+        typer.Option(
+            "--over",
+            metavar="TAG",
+            help="A tag of numbers, how large a difference is; caption_edits and first_difference come from captions.",
+        ),
+    ],
     by: Annotated[
         str | None, typer.Option("--by", metavar="TAG", help="Also a curve for the items of each value of this tag.")
     ] = None,

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from tellapart.catalog import nearest
 from tellapart.data.scores import join_names
 from tellapart.errors import RunError, quote
+from tellapart.evaluation.caption_tags import CAPTION_TAGS, tag_captions
 from tellapart.evaluation.compare import match_benchmarks
 from tellapart.evaluation.item_outcomes import ItemOutcomes
 from tellapart.evaluation.systems import System
@@ -152,7 +153,7 @@ def measure_curves(outcomes: ItemOutcomes, over: str, *, chance: float, by: str 
 
     Args:
         outcomes: of the models, right or wrong.
-        over: the numeric tag; items without it are left out.
+        over: the numeric tag, or one of `CAPTION_TAGS`; items without it are left out.
         chance: the guess rate.
         by: a tag; the items of each of its values also get curves.
         seed: of the draws of clusters.
@@ -280,17 +281,20 @@ def _as_number(text: str) -> float | None:
 
 def _read_values(outcomes: ItemOutcomes, over: str) -> NDArray[np.float64]:
     """Return the tag's value of each item, NaN of those without it."""
-    numeric = list_numeric_tags(outcomes.items)
+    items = tag_captions(outcomes.items, over)
+    numeric = list_numeric_tags(items)
     there = (
         f"tags of numbers here: {join_names(numeric)}"
         if numeric
         else "no tag of these items is of numbers: name a column with --columns tag:NAME=COLUMN"
     )
-    texts = [item.tags.get(over) or None for item in outcomes.items]
+    if all(len(item.texts) == 2 for item in items):
+        there += f"; from the captions: {join_names(list(CAPTION_TAGS))}"
+    texts = [item.tags.get(over) or None for item in items]
     if not any(texts):
         raise RunError(f"{outcomes.benchmark}: no item has the tag over={quote(over)}{nearest(over, numeric)}; {there}")
     values = [math.nan if text is None else _as_number(text) for text in texts]
-    wrong = [item for item, value in zip(outcomes.items, values, strict=True) if value is None]
+    wrong = [item for item, value in zip(items, values, strict=True) if value is None]
     if wrong:
         raise RunError(
             f"{outcomes.benchmark}: over={quote(over)} is not a tag of numbers: {len(wrong)} of {len(texts)} items "
