@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from examples.findings.differing_words import measure_shift
 from examples.findings.frame import FOLDER, Source, make_table, points, write_pages_text
 from examples.findings.leaderboard import _auc_text
 from examples.findings.order_and_ties import _LAYOUTS
@@ -28,7 +29,7 @@ from tellapart.stats.intervals import wilson
 ROOT = Path(__file__).parents[1]
 DATA = ROOT.parent / "shared" / "data"
 #: Pages that take more than some seconds.
-SLOW = {"leaderboard", "priors", "checkpoints", "gains", "without-looking", "order-and-ties"}
+SLOW = {"leaderboard", "priors", "checkpoints", "gains", "without-looking", "order-and-ties", "differing-words"}
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in PAGES])
@@ -185,3 +186,21 @@ def test_page_priors_has_the_algebra_of_four_scores_on_published_data() -> None:
 
 def _above(found: Systems) -> list[tuple[NDArray[np.float64], float]]:
     return [(found.group, 1 / 6), (found.match, 1 / 2)]
+
+
+def test_page_differing_words_compares_items_within_strata() -> None:
+    """The easy stratum has most of the low group: in the pool P falls by 60 points, within strata by 20."""
+    rng = np.random.default_rng(0)
+    strata, high, right = [], [], []
+    for name, late, n, k in (("a", 0, 10, 5), ("a", 1, 90, 27), ("b", 0, 90, 90), ("b", 1, 10, 8)):
+        strata += [name] * n
+        high += [bool(late)] * n
+        right += [1.0] * k + [0.0] * (n - k)
+    order = rng.permutation(len(right))
+    args = np.array(right)[order], np.array(high)[order], np.array(strata)[order]
+    within = measure_shift(*args, [f"{k}" for k in range(200)])
+    assert within.value == pytest.approx(-0.2)
+    assert (within.low, within.high) == pytest.approx((-0.41, 0.01), abs=0.02)  # 1.96 times 0.106, by hand
+    assert measure_shift(*args[:2], ["all"] * 200, [f"{k}" for k in range(200)]).value == pytest.approx(-0.6)
+    twice = measure_shift(*(np.repeat(each, 2) for each in args), [f"{k // 2}" for k in range(400)])
+    assert twice == pytest.approx(within)  # an item with a copy in its cluster shows no more

@@ -25,7 +25,7 @@ from tellapart.stats.power import smallest_seen
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["BIVLC", "Gain", "gains", "published_table", "read_clips", "read_gains"]
+__all__ = ["BIVLC", "Gain", "gains", "published_table", "read_clips", "read_gains", "read_rows"]
 
 PUBLISHED = Path(__file__).with_name("published_gains.toml")
 _CLIPS = ("ViT-B-32", "CLIP_COCO", "CLIP_TROHN-Text", "CLIP_TROHN-Img")
@@ -179,8 +179,8 @@ def _read_measured(data: Path) -> list[_Outcomes]:
 
 def read_clips(data: Path) -> tuple[_Outcomes, _Outcomes]:
     """Return the outcomes of BiVLC's four CLIPs on BiVLC, and on SugarCrepe."""
-    bivlc = {name: _read_rows(data / "bivlc" / f"BiVLC_{name}.csv") for name in _CLIPS}
-    sugarcrepe = {name: _read_rows(data / "bivlc" / f"SUGARCREPE_CORRECT_{name}.csv") for name in _CLIPS}
+    bivlc = {name: read_rows(data / "bivlc" / f"BiVLC_{name}.csv") for name in _CLIPS}
+    sugarcrepe = {name: read_rows(data / "bivlc" / f"SUGARCREPE_CORRECT_{name}.csv") for name in _CLIPS}
     return (
         _Outcomes(
             "BiVLC, group",
@@ -195,7 +195,8 @@ def read_clips(data: Path) -> tuple[_Outcomes, _Outcomes]:
     )
 
 
-def _read_rows(path: Path) -> list[dict[str, str]]:
+def read_rows(path: Path) -> list[dict[str, str]]:
+    """Return the rows of a CSV file."""
     with path.open(encoding="utf-8") as file:
         return list(csv.DictReader(file))
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from examples.findings.checkpoints import checkpoints
 from examples.findings.counts import Counts, count_pairs, count_two
+from examples.findings.differing_words import differing_words
 from examples.findings.frame import FOLDER, Page, write_pages_text
 from examples.findings.gains import BIVLC, gains, read_clips
 from examples.findings.leaderboard import HEADS, leaderboard
@@ -28,6 +29,7 @@ PAGES: dict[str, Callable[[Path], Page]] = {
     "order-and-ties": order_and_ties,
     "without-looking": without_looking,
     "gains": gains,
+    "differing-words": differing_words,
 }
 
 _CITATION = """To cite a finding, name its page, the version, and the day on which you read it: *tellapart contributors.
