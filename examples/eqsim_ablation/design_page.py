@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from examples.eqsim_ablation.answer import name_rates, other_rates
 from examples.eqsim_ablation.earlier import earlier_ablations
 from examples.eqsim_ablation.pieces import right_items
 from examples.eqsim_ablation.plan import Plan
 from examples.eqsim_ablation.power import CAUTION, GOAL, GPU_STEP, POWER
-from examples.eqsim_ablation.results import Runs, runs_of, terms_table
+from examples.eqsim_ablation.results import Runs, reasons_table, runs_of, terms_table
 from examples.findings.frame import FOLDER, join_words, write_pages_text
 from tellapart.data.rows import read_object
 
@@ -26,8 +27,8 @@ _INTRODUCTION = """# The design of EqSim's ablation
 
 <!-- Made by `python -m examples.eqsim_ablation.run --page` from the record's pieces; edit neither. -->
 
-The design behind [the finding](findings/eqsim-ablation.md): the effects that it can see, its rows, its pieces, and the
-size of each term of the losses."""
+The design behind [the finding](findings/eqsim-ablation.md): the effects that it can see, its rows, its pieces, the
+size of each term of the losses, and why items fail."""
 
 
 def design_page(plan: Plan) -> str:
@@ -35,7 +36,8 @@ def design_page(plan: Plan) -> str:
     runs = runs_of(plan, plan.methods)
     blocks = [_INTRODUCTION, _power(plan), _rows(plan), _complete(plan, runs), *_machines(plan, runs)]
     if any(runs.values()):
-        blocks.append(terms_table(plan, runs))
+        named = name_rates(plan, other_rates(plan, runs))
+        blocks += filter(None, [terms_table(plan, runs), reasons_table(named, runs)])
     return write_pages_text([*blocks, earlier_ablations(plan), "**Next:** [All findings](findings.md)"])
 
 

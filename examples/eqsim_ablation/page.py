@@ -107,7 +107,8 @@ An item is two pictures of one scene and their two captions, which differ in one
 location. Its group score is 1 if both captions and both pictures are matched, of which chance is one in six. `seen` has
 the kinds of scenes that are trained on, `held-out` combinations of things that are not, and `unseen-setting` other
 lights, floors and lenses. EqSim adds two terms to contrast, v1 for distant pairs and v2 for close ones. [The
-design](../ablation_design.md#design) describes every row."""
+design](../ablation_design.md#design) describes every row, and has [why items
+fail](../ablation_design.md#why-items-fail)."""
 
 
 def _answer_title(plan: Plan, runs: Runs) -> str:

@@ -15,6 +15,7 @@ from examples.eqsim_ablation.pieces import right_items
 from examples.eqsim_ablation.plan import Method, Plan
 from examples.findings.frame import PHONE, make_table, points
 from tellapart.stats.multiple import holm
+from tellapart.training.seeds import paired_by_seed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,6 +32,8 @@ __all__ = [
     "contrasts_table",
     "differences_table",
     "draw_differences",
+    "reason_shares",
+    "reasons_table",
     "runs_of",
     "scores_table",
     "terms_table",
@@ -238,6 +241,54 @@ def aspects_table(plan: Plan, runs: Runs, compared: Sequence[Compared], gains: S
 The first two lines are group scores over the three sets, the others differences from {base.title} as above. `paper` has
 its Table 6 in the same order: {base.title}'s scores of FIBER on Eq-Kubric, and the others' differences from them; all
 its scores of location are below chance."""
+
+
+def reasons_table(plan: Plan, runs: Runs) -> str:
+    """Write which items are right or lost to a prior: of the start and the first row, and how the others differ.
+
+    A piece has rates of three scores, which are enough: an item with both captions right and a picture wrong has a
+    match that the pictures' prior outweighs, and likewise for captions. The rest of the wrong items is of both kinds.
+    """
+    base, shared = plan.methods[0], [row for row in plan.methods[1:] if len(runs[row.name]) >= FEWEST]
+    if not shared or not runs[base.name]:
+        return ""
+    start, first = reason_shares(plan, plan.read("measured-start")), _by_seed(plan, runs[base.name])
+    rows = [["start, percent", *(f"{100 * value:.1f}" for value in start)]]
+    rows += [[f"{base.title}, percent", *(_mean_sd(100 * column) for column in np.array([*first.values()]).T)]]
+    for row in shared:
+        ours = _by_seed(plan, runs[row.name])
+        seeds = sorted({*ours} & {*first})
+        pairs = zip(np.array([ours[s] for s in seeds]).T, np.array([first[s] for s in seeds]).T, strict=True)
+        rows.append([row.title, *(_seed_difference(one.tolist(), other.tolist()) for one, other in pairs)])
+    names = ["right", "lost to the caption's prior", "lost to the picture's prior", "both priors, or no match"]
+    return f"""## Why items fail
+
+{make_table(["", *names], f"l{'|r' * len(names)}", rows)}
+
+The first two lines are percent of the items of all three sets, {base.title}'s with the standard deviation over seeds.
+The others are differences from {base.title} in points, paired by seed, with Student's 95 % intervals over seeds alone.
+An item is lost to a prior if its [match](why.md#match-and-priors) is right and the prior outweighs it. The last
+column is of items with a wrong caption and a wrong picture: the record keeps three scores a set, and no raw scores, so
+these are not parted, and how the squares of scores are shared is not known."""
+
+
+def _by_seed(plan: Plan, runs: Sequence[Mapping[str, Any]]) -> dict[int, NDArray[np.float64]]:
+    return {run["seed"]: reason_shares(plan, run) for run in runs}
+
+
+def reason_shares(plan: Plan, piece: Mapping[str, Any]) -> NDArray[np.float64]:
+    """Return shares of items, float64 (4,): right, caption's prior, picture's prior, and the other wrong ones."""
+    sets = [piece["sets"][name] for name in plan.tests]
+    sizes = [each["items"] for each in sets]
+    names = ("group_score", "text_score", "image_score")
+    group, text, image = (np.average([each[name] for each in sets], weights=sizes) for name in names)
+    return np.array([group, image - group, text - group, 1 - text - image + group])
+
+
+def _seed_difference(ours: Sequence[float], theirs: Sequence[float]) -> str:
+    low, high, *_ = paired_by_seed(ours, theirs)
+    value = points(fmean(ours) - fmean(theirs))
+    return value if low is None or high is None else f"{value} [{points(low)}, {points(high)}]"
 
 
 def contrasts_table(compared: Sequence[Compared], note: str = "") -> str:

@@ -16,7 +16,7 @@ from examples.eqsim_ablation.design_page import DESIGN, design_page
 from examples.eqsim_ablation.page import PAGE, PICTURE, page, write_ablation
 from examples.eqsim_ablation.pieces import right_items
 from examples.eqsim_ablation.plan import HERE, Plan, read_plan
-from examples.eqsim_ablation.results import Compared, draw_differences
+from examples.eqsim_ablation.results import Compared, draw_differences, reason_shares
 from examples.eqsim_ablation.stages import facts, stages
 
 from tellapart.data.rows import read_object
@@ -77,6 +77,7 @@ def made_piece(row: str, seed: int, share: float) -> dict[str, Any]:
         right = rng.random(items) < share
         packed = np.packbits(right).tobytes().hex()
         sets[name] = {"right": packed, "items": items, "group_score": float(right.mean())}
+        sets[name] |= {"text_score": sets[name]["group_score"] + 0.2, "image_score": sets[name]["group_score"] + 0.1}
     kept = {"i2t_recall@1": 0.5, "t2i_recall@1": 0.5, "demo-objects": 0.5}
     run = {"row": row, "seed": seed, "value": 0.5, "best": 0.75, "terms": {"itc": 1.5, "v1": 0.0001, "scale": 14.0}}
     return {**run, "sets": sets, "kept": kept, **facts()}
@@ -203,6 +204,20 @@ def test_the_page_says_that_another_start_gave_another_answer() -> None:
     said = " ".join(page(PLAN).split())
     assert f"HardNeg had {100 * (shares[0] - shares[1]):+.1f} [" in said
     assert "EqSim (softmax) had -1.3 [" in said
+
+
+def test_lost_items_are_parted_as_far_as_three_scores_go(finished: Plan) -> None:
+    piece = finished.read("run-eqsim-0")
+    for name, (both, caption, picture) in zip(finished.tests, ((5, 1, 2), (4, 3, 0), (2, 2, 4)), strict=True):
+        # Of ten items, so many are right, lost to the caption's prior and lost to the picture's.
+        scores = {"group_score": both, "image_score": both + caption, "text_score": both + picture}
+        piece["sets"][name] = {"items": 10, **{score: count / 10 for score, count in scores.items()}}
+    assert reason_shares(finished, piece) == pytest.approx([11 / 30, 6 / 30, 6 / 30, 7 / 30])
+    table = design_page(finished).partition("## Why items fail")[2].partition("\n## ")[0]
+    (start,) = re.findall(r"^\| start, percent \| (\S+) \| 10\.0 \| 20\.0 \| (\S+) \|$", table, re.MULTILINE)
+    assert float(start[0]) + float(start[1]) == pytest.approx(70)
+    (eqsim,) = re.findall(r"^\| EqSim \| (-\d\.\d) \[-.*\] \| 0\.0 \| 0\.0 \|", table, re.MULTILINE)
+    assert -8 < float(eqsim) < -4  # 44 and 50 percent of the items were drawn to be right
 
 
 def test_rows_of_too_few_seeds_are_not_compared(finished: Plan) -> None:

@@ -9,12 +9,16 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 from training_sets import config, logged, squares
 
 from facts import raises
 from tellapart.errors import RunError
 from tellapart.evaluation.compare import Comparison, MetricComparison
+from tellapart.evaluation.verified import read_result
+from tellapart.records.run_folder import find_runs
+from tellapart.records.samples import read_samples
 from tellapart.report.line_chart import LineChart, svg
 from tellapart.stats.intervals import share_in_clusters
 from tellapart.training.data.leaks import Leak
@@ -79,6 +83,27 @@ def test_the_card_in_the_models_folder_is_that_of_the_record(run: tuple[Path, Fi
     assert f"Pareto-best is {finished.record.sweep.best:.2f}" in card  # type: ignore[union-attr]
     for header, rule in re.findall(r"^(\|.*\|)\n(\|[-:|]+\|)$", card, re.MULTILINE):
         assert header.count("|") == rule.count("|")
+
+
+def test_the_match_and_the_priors_are_those_of_the_measured_scores(run: tuple[Path, FinishedRun]) -> None:
+    folder, finished = run
+    assert finished.record is not None and finished.record.why is not None
+    assert [row.model for row in finished.record.why.rows] == ["before", "after"]
+    trained = next(path for path in find_runs(folder / "run" / "report"))
+    (name,) = read_result(trained).benchmarks
+    scores = np.array([sample.scores for sample in read_samples(trained, name)], np.float64)
+    a, b, c, d = scores.reshape(-1, 4).T
+    match, caption, picture = a + d - b - c, a + c - b - d, a + b - c - d
+    after = finished.record.why.rows[1]
+    assert after.match_score.value == np.mean(match > 0)
+    squares = np.array([(part**2).sum() for part in (match, caption, picture)])
+    assert [value.value for value in after.shares.values()] == pytest.approx(squares / squares.sum())
+    # The log has the same of the validation set, after each measurement.
+    lines = [line for line in logged(folder / "run") if "validation_group_score" in line]
+    assert [line["step"] for line in lines] == [2, 4]
+    parts = [[line[f"validation_{part}_share"] for part in ("match", "caption", "picture")] for line in lines]
+    assert [sum(three) for three in parts] == pytest.approx([1, 1])
+    assert all(line["validation_match_score"] >= line["validation_group_score"] for line in lines)
 
 
 def changed(record: TrainRecord, **changes: object) -> TrainRecord:
@@ -203,7 +228,8 @@ def test_the_curves_are_those_of_the_log_and_the_sweep(run: tuple[Path, Finished
     steps = [line for line in logged(folder / "run") if "total" in line]
     assert loss.lines["total"] == [(line["step"], line["total"]) for line in steps]
     assert finished.record is not None
-    assert chosen.lines == {"group_score": [(step, 100 * value) for step, value in finished.record.history]}
+    assert next(iter(chosen.lines)) == "group_score"  # the first line's interval is drawn
+    assert chosen.lines["group_score"] == [(step, 100 * value) for step, value in finished.record.history]
     measured = finished.record.data.validation
     assert measured is not None
     for (step, low, high), (at, value) in zip(chosen.ranges, finished.record.history, strict=True):
@@ -212,7 +238,7 @@ def test_the_curves_are_those_of_the_log_and_the_sweep(run: tuple[Path, Finished
         assert (step, low, high) == (at, pytest.approx(100 * expected.low), pytest.approx(100 * expected.high))
     assert rate.lines["learning_rate"] == [(line["step"], line["learning_rate"]) for line in steps]
     assert written[0].read_text(encoding="utf-8").count('class="range s0"') == len(chosen.ranges) > 0
-    for path, lines in zip(written, (len(loss.lines) + 2, 1), strict=True):
+    for path, lines in zip(written, (len(loss.lines) + len(chosen.lines) + 1, 1), strict=True):
         drawn = ElementTree.fromstring(path.read_text(encoding="utf-8"))  # noqa: S314  (written here)
         assert len(drawn.findall(f".//{SVG}polyline")) == lines
         assert not drawn.findall(f".//{SVG}script")

@@ -91,7 +91,14 @@ class Why(BaseModel, frozen=True):
     debiased: tuple[Debiased, ...] = ()
 
 
-def explain(runs: Sequence[System], *, benchmark: str | None = None, by: str | None = None, seed: int = 0) -> Why:
+def explain(
+    runs: Sequence[System],
+    *,
+    benchmark: str | None = None,
+    by: str | None = None,
+    seed: int = 0,
+    required: bool = True,
+) -> Why:
     """Explain the items of runs.
 
     Args:
@@ -99,6 +106,7 @@ def explain(runs: Sequence[System], *, benchmark: str | None = None, by: str | N
         benchmark: which; all with square items if None.
         by: a tag that some item must have; all tags are measured.
         seed: of the bootstrap and of the sign flips.
+        required: whether square items are needed; without it the answer has no rows if there are none.
 
     Raises:
         RunError: no run has square items, none measured that benchmark, or no item has the tag.
@@ -126,7 +134,7 @@ def explain(runs: Sequence[System], *, benchmark: str | None = None, by: str | N
             measured[run.label] = run.folders[name], squares, outcome
         for a, b in combinations(measured, 2):
             differences += _compare(name, a, measured[a], b, measured[b], seed)
-    if not rows:
+    if not rows and required:
         raise RunError(f"no item to explain: reasons are of as many images as texts, two to six; {'; '.join(refused)}")
     tags = dict.fromkeys(tag for row in rows for tag in row.by)
     if by is not None and by not in tags:

@@ -36,7 +36,7 @@ from tellapart.training.data.batch_order import BatchOrder
 from tellapart.training.data.duplicates import Duplicates
 from tellapart.training.data.image_loader import ImageLoader
 from tellapart.training.data.rows import TrainingRows
-from tellapart.training.data.validation import better_beyond_doubt, items_right, metric_of
+from tellapart.training.data.validation import better_beyond_doubt, items_right, match_numbers, metric_of, score_items
 from tellapart.training.encoders.lora import count_updated
 from tellapart.training.encoders.trainable import Trainable, picture_side
 from tellapart.training.idle_terms import IDLE_STEPS, describe_idle, find_idle_terms
@@ -342,13 +342,15 @@ def _validate_weights(training: Training, state: TrainingState, looks: int) -> N
     else:
         trainable.module.eval()
         metric = metric_of(training.config.validation.metric, pairs.shape)
-        right = items_right(metric, trainable.model(), pairs)
+        scores = score_items(trainable.model(), pairs)
+        right = items_right(metric, scores)
         trainable.module.train()
         value, interval = float(right.mean()), share_in_clusters(right, pairs.outline.clusters)
         state.history.append((state.step, value))
         ends = {"validation_low": interval.low, "validation_high": interval.high}
         known = {name: end for name, end in ends.items() if end is not None}
-        training.files.log(state.step, {f"validation_{metric}": value} | known)
+        numbers = {metric: value} | match_numbers(scores)
+        training.files.log(state.step, {f"validation_{name}": number for name, number in numbers.items()} | known)
         if (patience := training.config.validation.patience) is not None:
             if not state.right or better_beyond_doubt(right.tolist(), state.right, pairs, looks):
                 state.right, state.unmoved = right.tolist(), -1

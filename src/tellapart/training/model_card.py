@@ -8,6 +8,7 @@ from typing import Any
 from tellapart.errors import plain
 from tellapart.evaluation.compare import MetricComparison
 from tellapart.report.numbers import points
+from tellapart.report.why import difference_cells, reason_rows
 from tellapart.training.losses.loss import FusionLoss, find_loss
 from tellapart.training.record import TrainRecord
 
@@ -28,6 +29,7 @@ def model_card(record: TrainRecord) -> str:
         _describe_validation,
         _list_settings,
         _compare_start,
+        _describe_match,
         _describe_sweep,
         _describe_leaks,
         _describe_reproduction,
@@ -137,6 +139,23 @@ def _compare_start(record: TrainRecord) -> Iterator[str]:
         if comparison.unshared
         else ""
     )
+
+
+def _describe_match(record: TrainRecord) -> Iterator[str]:
+    if record.why is None:
+        return
+    yield "## What moved: the match, or a prior"
+    yield (
+        "Percent of square items, with 95 % intervals. The match is due to the right pairing; a prior prefers a\n"
+        "caption whatever the picture, or a picture whatever the caption. Squares of scores are split among the three."
+    )
+    for name in dict.fromkeys(row.benchmark for row in record.why.rows):
+        rows = [row for row in record.why.rows if row.benchmark == name]
+        headings = (_escape_cell(name), *(row.model for row in rows))
+        yield _markdown_table(headings, [(head, *cells) for head, cells in reason_rows(rows)], numbers_from=1)
+    headings = ("benchmark", "items that", "after - before, points", "p (Holm)")
+    changes = [(_escape_cell(row.benchmark), *difference_cells(row)) for row in record.why.differences]
+    yield _markdown_table(headings, changes, numbers_from=2)
 
 
 def _comparison_row(row: MetricComparison) -> tuple[str, ...]:

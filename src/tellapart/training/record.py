@@ -14,6 +14,7 @@ from tellapart.data.strict_json import decode_text, parse_json, read_whole
 from tellapart.data.validation import Problem
 from tellapart.errors import RunError
 from tellapart.evaluation.compare import Comparison, MetricComparison
+from tellapart.evaluation.why import Why
 from tellapart.records.run_folder import write_text_file
 from tellapart.records.timing_record import Machine
 from tellapart.training.data.duplicates import Duplicates
@@ -74,6 +75,8 @@ class TrainRecord(_Record):
         updated: layers with low-rank updates, as `describe_updated` has them; empty if all weights were trained.
         idle: terms of the loss that were 0 at each of the first 50 steps, and why; empty if there were none.
         comparison: of the trained model (a) with its start (b), on the reported benchmarks.
+        why: match and priors of the reported square items, `before` and `after`, without tags and items; None if
+            there are none, and in records that were written before they were kept.
         sweep: over weights between the two.
     """
 
@@ -98,6 +101,7 @@ class TrainRecord(_Record):
     updated: str = ""
     idle: str = ""
     comparison: Comparison | None = None
+    why: Why | None = None
     sweep: Sweep | None = None
 
     @property

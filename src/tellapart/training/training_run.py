@@ -20,6 +20,8 @@ from tellapart.data.progress import NotedProgress, Progress
 from tellapart.errors import DataError, TellapartWarning
 from tellapart.evaluation.compare import Comparison, compare
 from tellapart.evaluation.run import Settings, run
+from tellapart.evaluation.systems import System
+from tellapart.evaluation.why import Why, explain
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.backend import import_torch
 from tellapart.records.machine import this_machine, versions
@@ -72,6 +74,7 @@ class FinishedRun:
         state: the steps done, and the best of them.
         resumed: whether the run continued from a checkpoint.
         comparison: of the trained model with the start, on the reported benchmarks; None if none are configured.
+        why: the match and the priors before and after; None if no reported benchmark has square items.
         sweep: the results of weights between the start's and the trained ones; None if none was asked for.
         record: the content of `record.json`; None on other ranks than the first.
     """
@@ -80,6 +83,7 @@ class FinishedRun:
     state: TrainingState
     resumed: bool
     comparison: Comparison | None = None
+    why: Why | None = None
     sweep: Sweep | None = None
     record: TrainRecord | None = None
 
@@ -236,7 +240,7 @@ def _measure_both(
     # Does training make the model forget? The trained one comes first, so positive differences are gains.
     settings = report_settings(config, (finished.name, start), place)
     folders = run(settings, files.report, store=EmbeddingStore(None), command="tellapart train", progress=stages)
-    finished = replace(finished, comparison=compare(folders[0], folders[1]))
+    finished = replace(finished, comparison=compare(folders[0], folders[1]), why=_explain_both(*folders))
     if not _has_sweep(config.report):
         return finished
     after = weights_of(trainable.module)
@@ -250,6 +254,15 @@ def _measure_both(
     sweep = run_sweep(ends, config.report.alphas, save, settings, files.sweep, progress=stages)
     copy_weights(after, trainable.module)
     return replace(finished, sweep=sweep)
+
+
+def _explain_both(trained: Path, start: Path) -> Why | None:
+    """Return the match and the priors of the square items in both run folders, `after` and `before`."""
+    systems = [replace(System.of(folder), label=label) for folder, label in ((trained, "after"), (start, "before"))]
+    why = explain(systems, required=False)
+    rows = [row.model_copy(update={"by": {}, "items": ()}) for row in why.rows]
+    rows.sort(key=lambda row: row.model, reverse=True)  # in the order of time
+    return why.model_copy(update={"rows": tuple(rows)}) if rows else None
 
 
 def report_settings(config: TrainConfig, models: tuple[str, ...], place: Locations) -> Settings:
@@ -297,6 +310,7 @@ def _write_record(
         updated=updated,
         idle=describe_idle(idle, beginning.config.loss_terms()) if (idle := find_idle_terms(files.log_path)) else "",
         comparison=finished.comparison,
+        why=finished.why,
         sweep=finished.sweep,
     )
     write_text_file(files.model / "README.md", model_card(record))

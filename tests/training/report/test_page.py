@@ -15,9 +15,12 @@ from training_sets import config, squares, table, toml
 
 from facts import check_facts
 from tellapart.evaluation.compare import Comparison, MetricComparison
+from tellapart.evaluation.why import MatchDifference, Reasons, Why, measure_reasons
 from tellapart.records.machine import this_machine
+from tellapart.records.result import BenchmarkResult, Sample
 from tellapart.training.data.leaks import Leak
-from tellapart.training.record import DataRecord, TrainRecord, write_record
+from tellapart.training.model_card import model_card
+from tellapart.training.record import DataRecord, TrainRecord, read_record, write_record
 from tellapart.training.report.page import difference_bar, write_training_report
 from tellapart.training.report.results import print_trained
 from tellapart.training.sweep import Sweep
@@ -104,6 +107,33 @@ def test_the_page_says_first_what_was_gained_and_lost(trained: tuple[Path, Train
     assert "not compared: valse" in text and "1 training image to the pixel among its 600 pictures" in text
     assert f"new:arch: {trained[1].start}" in text
     assert "<script" not in page.read_text(encoding="utf-8")
+
+
+def reasons_of(label: str, square: tuple[tuple[float, ...], ...]) -> Reasons:
+    benchmark = BenchmarkResult(
+        title="demo", fingerprint="0", shape=(2, 2), kind="similarity", metrics={}, origin="demo"
+    )
+    samples = [Sample(id=f"{k}", cluster=f"{k}", scores=square, outcomes={}) for k in range(20)]
+    return measure_reasons(label, "demo", benchmark, samples)[0]
+
+
+def test_the_page_the_card_and_the_terminal_have_the_match_and_the_priors_before_and_after(
+    trained: tuple[Path, TrainRecord], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, record = trained
+    lost, right = reasons_of("before", ((0.9, 0.8), (0.3, 0.4))), reasons_of("after", ((0.9, 0.8), (0.3, 0.95)))
+    numbers: dict[str, Any] = {"what": "match", "difference": 0.25, "low": 0.1, "high": 0.4, "p": 0.02}
+    why = Why(rows=(lost, right), differences=(MatchDifference(benchmark="demo", a="after", b="before", **numbers),))
+    record = record.model_copy(update={"why": why})
+    write_record(folder, record)
+    assert read_record(folder) == record
+    print_trained(record, folder / "report.html")
+    card, page, terminal = model_card(record), words(write_training_report(folder, record)), capsys.readouterr().out
+    assert re.search(r"\| lost to the picture's prior \| 100\.00 [^|]*\| 0\.00 [^|]*\|", card)
+    assert "| demo | match | +25.00 [+10.0, +40.0] |" in card
+    assert "demo, items that match: +25.00 [+10.0, +40.0] points" in page
+    assert re.search(r"right 0\.00 \[[^]]*\] 100\.00", page)
+    assert re.search(r"^after +before +match +\+25\.00", terminal, re.MULTILINE)
 
 
 def test_what_the_page_links_is_there(trained: tuple[Path, TrainRecord]) -> None:

@@ -12,7 +12,10 @@ from tellapart.benchmarks.find import load_pairs
 from tellapart.benchmarks.locations import Locations
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet, describe
+from tellapart.data.scores import Scores
 from tellapart.errors import DataError
+from tellapart.evaluation.why import SHARES
+from tellapart.metrics.matching import share_of_squares, sums_of_squares
 from tellapart.metrics.registry import METRICS, defined_for
 from tellapart.models.protocols import Model
 from tellapart.models.scoring.score import score
@@ -20,7 +23,15 @@ from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.stats.paired import paired_difference
 from tellapart.training.data.rows import TrainingRows
 
-__all__ = ["better_beyond_doubt", "items_right", "left_over", "metric_of", "validation_set"]
+__all__ = [
+    "better_beyond_doubt",
+    "items_right",
+    "left_over",
+    "match_numbers",
+    "metric_of",
+    "score_items",
+    "validation_set",
+]
 
 
 def metric_of(metric: str | None, shape: tuple[int, int]) -> str:
@@ -95,10 +106,32 @@ def left_over(rows: TrainingRows, trained: TrainingRows | None = None) -> PairSe
     return PairSet("validation", tuple(items), Path("/"))
 
 
-def items_right(metric: str, model: Model, pairs: PairSet) -> NDArray[np.float64]:
-    """Return a metric of each item of a pair set, 0 or 1, ties counted as wrong."""
-    scores = score(model, pairs, store=EmbeddingStore(None)).scores
+def score_items(model: Model, pairs: PairSet) -> Scores:
+    """Score a pair set with weights that change: nothing is stored."""
+    return score(model, pairs, store=EmbeddingStore(None)).scores
+
+
+def items_right(metric: str, scores: Scores) -> NDArray[np.float64]:
+    """Return a metric of each item, 0 or 1, ties counted as wrong."""
     return np.asarray(METRICS[metric].per_item(METRICS[metric].scaled(scores.values, scores.kind)), np.float64)
+
+
+def match_numbers(scores: Scores) -> dict[str, float]:
+    """Return the match score of square items, and the shares of match and priors; empty for other items.
+
+    The shares are left out where all scores of each item are equal.
+
+    >>> from tellapart.data.scores import Scores
+    >>> match_numbers(Scores(np.array([[[0.75, 0.5], [0.25, 0.5]]], np.float32), "similarity", ("a",)))
+    {'match_score': 1.0, 'match_share': 0.5, 'caption_share': 0.0, 'picture_share': 0.5}
+    """
+    match = METRICS["match_score"]
+    if not match.defined_for(scores.values.shape[1:]):
+        return {}
+    values = match.scaled(scores.values, scores.kind)
+    means = sums_of_squares(values).mean(axis=0)
+    shares = {name: float(share_of_squares(means, part)) for part, name in enumerate(SHARES)} if means.any() else {}
+    return {"match_score": float(match.per_item(values).mean()), **shares}
 
 
 def better_beyond_doubt(now: Sequence[float], before: Sequence[float], pairs: PairSet, looks: int = 1) -> bool:

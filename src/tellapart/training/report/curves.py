@@ -59,20 +59,20 @@ def log_charts(path: Path) -> list[LineChart]:
             if all(end in record for end in ENDS):
                 low, high = (100 * _number(record, end) for end in ENDS)
                 ranges.append((_number(record, "step"), low, high))
-            for name in record.keys() - NOT_TERMS:
+            for name in (name for name in record if name not in NOT_TERMS):
                 of_validation = name.startswith("validation_")
                 curves, factor = (values, 100) if of_validation else (losses, 1)
                 point = _number(record, "step"), factor * _number(record, name)
                 curves.setdefault(name.removeprefix("validation_"), []).append(point)
     except (DataError, KeyError, TypeError, OverflowError) as error:
         raise RunError(f"{path}: is damaged ({first_line(error)}); go on with resume=True, which mends it") from error
-    # The total first, then its parts by name: sets have no order.
+    # The total first, then its parts by name; of the validation set the metric that chooses, whose interval is drawn.
     ordered = {name: _thin_points(losses[name]) for name in sorted(losses, key=lambda name: (name != "total", name))}
     last = max((line[-1][0] for line in [*losses.values(), *values.values()]), default=0.0)
     chosen = "Validation set, %" + (", and its 95 % interval" if ranges else "")
     charts = (
         LineChart("Loss and its parts", "step", ordered, span=(0.0, last)),
-        LineChart(chosen, "step", dict(sorted(values.items())), span=(0.0, last), ranges=ranges),
+        LineChart(chosen, "step", values, span=(0.0, last), ranges=ranges),
         LineChart("Learning rate", "step", {"learning_rate": _thin_points(rates)} if rates else {}, span=(0.0, last)),
     )
     return [chart for chart in charts if chart.lines]

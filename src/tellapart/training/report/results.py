@@ -12,6 +12,7 @@ from tellapart.errors import plain
 from tellapart.report.comparisons import print_comparison
 from tellapart.report.numbers import percent, points
 from tellapart.report.terminal import console, print_lines, table
+from tellapart.report.why import print_why
 
 if TYPE_CHECKING:
     from tellapart.evaluation.compare import MetricComparison
@@ -34,6 +35,7 @@ def trained_json(record: TrainRecord, page: Path) -> dict[str, Any]:
         "history": record.history,
         "resumed": record.resumed,
         "comparison": None if record.comparison is None else record.comparison.model_dump(mode="json"),
+        "why": None if record.why is None else record.why.model_dump(mode="json"),
         "better": [{"benchmark": row.benchmark, "metric": row.metric} for row in record.gained],
         "worse": [{"benchmark": row.benchmark, "metric": row.metric} for row in record.lost],
         "sweep": None if record.sweep is None else asdict(record.sweep),
@@ -60,6 +62,9 @@ def print_trained(record: TrainRecord, page: Path) -> None:
             f"better, p after Holm below .05: {_join_rows(record.gained)}",
             f"worse, p after Holm below .05: {_join_rows(record.lost)}",
         )
+    if record.why is not None:
+        print_lines("")
+        print_why(record.why)
     if record.sweep is not None:
         _print_sweep(record.sweep)
     print_lines("", f"report: {page}")
