@@ -14,6 +14,7 @@ from tellapart.training.dry_run.rehearse import rehearse
 from tellapart.training.report.page import write_training_report
 from tellapart.training.run_files import RunFiles
 from tellapart.training.seeds import read_seeds, train_seeds
+from tellapart.training.test_time_matching import train_matched
 from tellapart.training.training_run import FinishedRun, run_training
 
 __all__ = ["default_folder", "describe_kept", "train"]
@@ -100,7 +101,8 @@ def train(
 
         def train_once(settings: TrainConfig, to: Path) -> FinishedRun:
             update = None if report is None else report(f"{settings.name}, seed {settings.seed}")
-            finished = run_training(
+            trained = run_training if settings.test_time_matching is None else train_matched
+            finished = trained(
                 settings, path.parent, to, resume=resume, limit=limit, allow_leak=allow_leak, progress=update
             )
             if finished.record is not None:

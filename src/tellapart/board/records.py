@@ -20,8 +20,9 @@ from tellapart.board.store import Store
 from tellapart.board.tables import Benchmark, Entry, Item, Model, Score, Source, Vector
 from tellapart.board.vectors import unpack
 from tellapart.catalog import REFERENCES
-from tellapart.errors import TellapartError, first_line, plain
+from tellapart.errors import RunError, TellapartError, first_line, plain
 from tellapart.evaluation.verified import read_result
+from tellapart.models.transductive import MARK
 from tellapart.records.imported import Imported, ImportedModel, read_imported
 from tellapart.records.result import IDS_ONLY, IMPORTED, BenchmarkResult, Result, Value
 from tellapart.records.run_folder import RESULTS, file_name
@@ -214,6 +215,11 @@ def _delete_unused(session: Session) -> None:
 
 def _read_run(session: Session, path: Path, source: Source) -> set[int]:
     result = read_result(path.parent)
+    if result.model.name.endswith(MARK):
+        raise RunError(
+            f"{path}: {result.model.name} was trained on the items that it is measured on, so it has no place among "
+            "other models; take the run out of the board's folders"
+        )
     model = add_model(session, _model_row(result))
     touched = set()
     for name, record in result.benchmarks.items():

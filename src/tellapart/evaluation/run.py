@@ -36,6 +36,7 @@ from tellapart.models.protocols import Model
 from tellapart.models.scoring.deferred import Deferred, find_deferred
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.backend import fastest_dtype
+from tellapart.models.transductive import MARK, read_mark
 from tellapart.records.result import ModelRecord, Result, RunRecord
 from tellapart.records.run_folder import beside, locate
 
@@ -321,6 +322,8 @@ def distinct_names(own: Sequence[str], typed: Sequence[object]) -> list[str]:
 
 def _open_records(models: Sequence[Model], dtypes: Sequence[str], settings: Settings, out: Path) -> list[ModelRecord]:
     names = settings.names or distinct_names([model.name for model in models], settings.models)
+    marks = [MARK if isinstance(given, str) and read_mark(given) else "" for given in settings.models]
+    names = [name.removesuffix(mark) + mark for name, mark in zip(names, marks, strict=True)]
     if alike := {name for name in names if names.count(name) > 1}:
         raise RunError(f"{names.count(min(alike))} models call themselves {min(alike)!r}; name each: names=(...)")
     folders = _name_folders(out, names)

@@ -9,6 +9,7 @@ from pathlib import Path
 from tellapart.catalog import REFERENCES
 from tellapart.errors import RunError
 from tellapart.evaluation.verified import read_result
+from tellapart.models.transductive import MARK
 from tellapart.records.result import BenchmarkResult, Result
 from tellapart.records.run_folder import find_runs
 
@@ -135,7 +136,7 @@ def _apply_labels(names: Sequence[str], labels: Mapping[str, str], benchmarks: S
             f"labels={unknown[0]!r}: no model and no benchmark has that name; these runs hold {', '.join(names)} on "
             f"{', '.join(benchmarks)}"
         )
-    return [labels.get(name, name) for name in names]
+    return [labels.get(name, name).removesuffix(mark := MARK * name.endswith(MARK)) + mark for name in names]
 
 
 def label_runs(names: Sequence[str]) -> list[str]:

@@ -91,14 +91,7 @@ class Why(BaseModel, frozen=True):
     debiased: tuple[Debiased, ...] = ()
 
 
-def explain(
-    runs: Sequence[System],
-    *,
-    benchmark: str | None = None,
-    by: str | None = None,
-    seed: int = 0,
-    required: bool = True,
-) -> Why:
+def explain(runs: Sequence[System], *, benchmark: str | None = None, by: str | None = None, seed: int = 0) -> Why:
     """Explain the items of runs.
 
     Args:
@@ -106,7 +99,6 @@ def explain(
         benchmark: which; all with square items if None.
         by: a tag that some item must have; all tags are measured.
         seed: of the bootstrap and of the sign flips.
-        required: whether square items are needed; without it the answer has no rows if there are none.
 
     Raises:
         RunError: no run has square items, none measured that benchmark, or no item has the tag.
@@ -134,7 +126,7 @@ def explain(
             measured[run.label] = run.folders[name], squares, outcome
         for a, b in combinations(measured, 2):
             differences += _compare(name, a, measured[a], b, measured[b], seed)
-    if not rows and required:
+    if not rows:
         raise RunError(f"no item to explain: reasons are of as many images as texts, two to six; {'; '.join(refused)}")
     tags = dict.fromkeys(tag for row in rows for tag in row.by)
     if by is not None and by not in tags:

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from tellapart.metrics.metric import PROBABILITY, Metric, Shape, read_scores
 
 __all__ = [
-    "MATCHING_METRICS", "Reason", "contrasts", "match_bounds", "match_score", "reasons", "right_sides",
+    "MATCHING_METRICS", "Reason", "best_assignments", "contrasts", "match_bounds", "match_score", "reasons", "right_sides",
     "share_of_squares", "sums_of_squares",
 ]  # fmt: skip
 
@@ -78,11 +78,29 @@ def match_score(scores: ArrayLike) -> NDArray[np.float64]:
 
 def _share_of_best(scores: ArrayLike, name: str) -> NDArray[np.float64]:
     """Return 1 over the number of best assignments where the true one is among them, else 0: float64 (item,)."""
-    values = read_scores(scores, name, _SHAPES).astype(np.float64)
-    size = values.shape[1]
-    sums = values[:, np.arange(size), _orders(size)].sum(axis=2)  # (item, assignment), the true one first
+    sums = _sums(scores, name)
     best = sums == sums.max(axis=1, keepdims=True)
     return np.asarray(best[:, 0] / best.sum(axis=1))
+
+
+def best_assignments(scores: ArrayLike) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """Return the text of each image by the assignment with the largest sum, and its lead over the second best.
+
+    Assignments are intp (item, image), leads float64 (item,) in the unit of the scores: of 2x2 items |D|, of a tie 0.
+    It raises as `match_score`. Source: the pseudo-labels and margins of "Test-Time Matching" (arXiv 2510.07632).
+
+    >>> best_assignments([[[0.5, 0.75], [0.5, 0.25]]])
+    (array([[1, 0]]), array([0.5]))
+    """
+    sums = _sums(scores, "best_assignments")
+    ranked = np.sort(sums, axis=1)
+    return _orders(np.shape(scores)[1])[sums.argmax(axis=1)], ranked[:, -1] - ranked[:, -2]
+
+
+def _sums(scores: ArrayLike, name: str) -> NDArray[np.float64]:
+    """Return the sum of each assignment, the true one first: float64 (item, assignment)."""
+    values = read_scores(scores, name, _SHAPES).astype(np.float64)
+    return np.asarray(values[:, np.arange(values.shape[1]), _orders(values.shape[1])].sum(axis=2))
 
 
 @cache

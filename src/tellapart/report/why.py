@@ -20,7 +20,7 @@ from tellapart.report.sections import Section
 from tellapart.report.terminal import console, print_lines, table
 from tellapart.stats.paired import write_p
 
-__all__ = ["difference_cells", "explain_section", "place_items", "print_why", "reason_rows", "why_lines"]
+__all__ = ["explain_section", "place_items", "print_why", "reason_rows", "why_lines"]
 
 #: Items in the report's picture of a model.
 MOST_POINTS = 1000
@@ -126,7 +126,8 @@ def _print_differences(rows: list[MatchDifference]) -> None:
         return
     lines = table("a", "b", "items that", "a - b, points", "p (Holm)", numbers_from=3)
     for row in rows:
-        lines.add_row(plain(row.a), plain(row.b), *difference_cells(row))
+        between = points(row.difference, row.low, row.high)
+        lines.add_row(plain(row.a), plain(row.b), row.what, between, write_p(row.p_holm))
     console().print(lines)
     print_lines("")
 
@@ -141,8 +142,3 @@ def _print_debiased(rows: list[Debiased]) -> None:
         lines.add_row(plain(row.model), subtracted, percent(row.group_score), *numbers)
     console().print(lines)
     print_lines("", f"Means are over {rows[0].unrelated:,} unrelated captions or pictures, weights from other folds.")
-
-
-def difference_cells(row: MatchDifference) -> tuple[str, str, str]:
-    """Return what two models differ in, by how many points, and the corrected p."""
-    return row.what, points(row.difference, row.low, row.high), write_p(row.p_holm)

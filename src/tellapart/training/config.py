@@ -29,6 +29,7 @@ __all__ = [
     "MatchingConfig",
     "OptimiserConfig",
     "ReportConfig",
+    "RoundsConfig",
     "StartSettings",
     "TrainConfig",
     "ValidationConfig",
@@ -170,6 +171,23 @@ class ReportConfig(_Table):
     licence: str | None = Field(default=None, pattern=r"^[a-z0-9][a-z0-9.-]*$")
 
 
+class RoundsConfig(_Table):
+    """Rounds of test-time matching; thresholds are in the unit of the scores, as `tellapart why` takes them."""
+
+    rounds: int = Field(default=4, ge=1, le=100)
+    threshold: float = Field(ge=0)
+    last_threshold: float = Field(default=0.0, ge=0)
+
+    def thresholds(self) -> list[float]:
+        """Return the threshold of each round, on a line from the first to the last.
+
+        >>> RoundsConfig(rounds=3, threshold=0.5).thresholds()
+        [0.5, 0.25, 0.0]
+        """
+        step = (self.threshold - self.last_threshold) / max(1, self.rounds - 1)
+        return [self.threshold - number * step for number in range(self.rounds)]
+
+
 class LogConfig(_Table):
     """Trackers that get the numbers of each step, in addition to `log.jsonl`."""
 
@@ -236,9 +254,21 @@ class TrainConfig(_Table):
     batch: BatchConfig
     matching: MatchingConfig | None = None
     lora: LoraConfig | None = None
+    test_time_matching: RoundsConfig | None = None
     validation: ValidationConfig = ValidationConfig()
     report: ReportConfig = ReportConfig()
     log: LogConfig = LogConfig()
+
+    @model_validator(mode="after")
+    def _check_rounds(self) -> TrainConfig:
+        data, alphas = self.data, self.report.alphas
+        chosen = alphas or data.validation is not None or data.share < 1 or data.take or data.images
+        if self.test_time_matching is not None and (chosen or len(data.train) > 1):
+            raise ValueError(
+                "test_time_matching takes all items of one set, named as a benchmark in data.train, and no label "
+                "chooses weights: leave out data.validation, .share, .take and .images, and report.alphas"
+            )
+        return self
 
     def find_loss(self) -> Loss:
         """Return the declaration of the loss.
@@ -284,6 +314,8 @@ class TrainConfig(_Table):
         values = self.model_dump(mode="json", exclude=decides_nothing)
         if self.optimiser.decayed == "matrices":  # the key is younger than runs that may have been stopped
             del values["optimiser"]["decayed"]
+        if self.test_time_matching is None:  # as this one is
+            del values["test_time_matching"]
         if self.batch_norm == "batch":  # as this one is
             del values["batch_norm"]
         if self.data.duplicates == "negatives":  # likewise, and this is how they were trained

@@ -36,7 +36,7 @@ from tellapart.training.data.batch_order import BatchOrder
 from tellapart.training.data.duplicates import Duplicates
 from tellapart.training.data.image_loader import ImageLoader
 from tellapart.training.data.rows import TrainingRows
-from tellapart.training.data.validation import better_beyond_doubt, items_right, match_numbers, metric_of, score_items
+from tellapart.training.data.validation import better_beyond_doubt, items_right, match_numbers, metric_of, rescore
 from tellapart.training.encoders.lora import count_updated
 from tellapart.training.encoders.trainable import Trainable, picture_side
 from tellapart.training.idle_terms import IDLE_STEPS, describe_idle, find_idle_terms
@@ -342,7 +342,7 @@ def _validate_weights(training: Training, state: TrainingState, looks: int) -> N
     else:
         trainable.module.eval()
         metric = metric_of(training.config.validation.metric, pairs.shape)
-        scores = score_items(trainable.model(), pairs)
+        scores = rescore(trainable.model(), pairs)
         right = items_right(metric, scores)
         trainable.module.train()
         value, interval = float(right.mean()), share_in_clusters(right, pairs.outline.clusters)

@@ -8,7 +8,7 @@ from typing import Any
 from tellapart.errors import plain
 from tellapart.evaluation.compare import MetricComparison
 from tellapart.report.numbers import points
-from tellapart.report.why import difference_cells, reason_rows
+from tellapart.report.why import reason_rows
 from tellapart.training.losses.loss import FusionLoss, find_loss
 from tellapart.training.record import TrainRecord
 
@@ -49,7 +49,7 @@ def _front_matter(record: TrainRecord) -> str:
         lines.append(f"base_model: {base.removeprefix('hf-hub:')}")
     if not isinstance(find_loss(loss), FusionLoss):  # the hub has no name for the task of a matching head
         lines.append("pipeline_tag: zero-shot-image-classification")
-    tags = ("tellapart", "image-text", "minimal-pairs", loss)
+    tags = ("tellapart", "image-text", "minimal-pairs", loss, *(["transductive"] if record.transductive else []))
     return "\n".join([*lines, "tags:", *(f"- {tag}" for tag in tags), "---"])
 
 
@@ -66,6 +66,8 @@ def _describe_origin(record: TrainRecord) -> Iterator[str]:
         "almost identical pairs of images and texts apart. The fingerprint of the weights that it began with is\n"
         f"`{_escape_code(record.start)}`."
     )
+    if record.transductive:
+        yield "\n".join(f"- {_escape_cell(line)}" for line in record.describe_transductive())
     yield "## What it was trained on"
     share = table.get("share", 1)
     yield (
@@ -146,16 +148,16 @@ def _describe_match(record: TrainRecord) -> Iterator[str]:
         return
     yield "## What moved: the match, or a prior"
     yield (
-        "Percent of square items, with 95 % intervals. The match is due to the right pairing; a prior prefers a\n"
-        "caption whatever the picture, or a picture whatever the caption. Squares of scores are split among the three."
+        "Percent of square items. The match is due to the right pairing; a prior prefers a caption whatever the\n"
+        "picture, or a picture whatever the caption."
     )
     for name in dict.fromkeys(row.benchmark for row in record.why.rows):
         rows = [row for row in record.why.rows if row.benchmark == name]
         headings = (_escape_cell(name), *(row.model for row in rows))
         yield _markdown_table(headings, [(head, *cells) for head, cells in reason_rows(rows)], numbers_from=1)
-    headings = ("benchmark", "items that", "after - before, points", "p (Holm)")
-    changes = [(_escape_cell(row.benchmark), *difference_cells(row)) for row in record.why.differences]
-    yield _markdown_table(headings, changes, numbers_from=2)
+    for row in record.why.differences:
+        moved = f"{points(row.difference, row.low, row.high)} points, p {row.p_holm:.3g} (Holm)"
+        yield f"Items of {_escape_cell(row.benchmark)} that {row.what}: {moved}."
 
 
 def _comparison_row(row: MetricComparison) -> tuple[str, ...]:
@@ -193,7 +195,7 @@ def _describe_leaks(record: TrainRecord) -> Iterator[str]:
         )
     else:
         yield (
-            "**Training images are pictures of what is reported** (`--allow-leak`): "
+            "**Training images are pictures of what is reported** (`--allow-leak`, or `test_time_matching`): "
             "those numbers say nothing of unseen pairs."
         )
         rows = [

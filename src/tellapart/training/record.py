@@ -21,7 +21,7 @@ from tellapart.training.data.duplicates import Duplicates
 from tellapart.training.data.leaks import Leak
 from tellapart.training.sweep import Sweep
 
-__all__ = ["RECORD", "DataRecord", "TrainRecord", "read_record", "write_record"]
+__all__ = ["RECORD", "DataRecord", "MatchedRound", "TrainRecord", "read_record", "write_record"]
 
 #: Its file in the run's folder.
 RECORD = "record.json"
@@ -58,6 +58,21 @@ class DataRecord(_Record):
     duplicates: Duplicates | None = None
 
 
+class MatchedRound(_Record):
+    """A round of test-time matching.
+
+    Attributes:
+        start: fingerprint of the weights that matched the items.
+        matched, right: items whose match leads by the threshold, and the true ones of these, counted for people alone.
+    """
+
+    start: str
+    threshold: float
+    items: int
+    matched: int
+    right: int
+
+
 class TrainRecord(_Record):
     """The content of `record.json`.
 
@@ -78,6 +93,8 @@ class TrainRecord(_Record):
         why: match and priors of the reported square items, `before` and `after`, without tags and items; None if
             there are none, and in records that were written before they were kept.
         sweep: over weights between the two.
+        transductive: the set whose items these weights or their start were fitted to without labels, if there is one.
+        rounds: of test-time matching.
     """
 
     schema_version: int = Field(default=1, alias="schema")
@@ -103,6 +120,8 @@ class TrainRecord(_Record):
     comparison: Comparison | None = None
     why: Why | None = None
     sweep: Sweep | None = None
+    transductive: str = ""
+    rounds: tuple[MatchedRound, ...] = ()
 
     @property
     def gained(self) -> tuple[MetricComparison, ...]:
@@ -118,6 +137,17 @@ class TrainRecord(_Record):
     def _distinct_rows(self) -> tuple[MetricComparison, ...]:
         # An interval is of one metric alone: of many metrics, some intervals exclude 0 by chance.
         return tuple(row for row in self.comparison.rows if row.p_holm < _ALPHA) if self.comparison else ()
+
+    def describe_transductive(self) -> tuple[str, ...]:
+        """Return lines on what the mark means, and on each round; none for weights without it."""
+        if not self.transductive:
+            return ()
+        rounds = (
+            f"round {number}: {each.matched:,} of {each.items:,} items matched with a lead of {each.threshold:.3g} or "
+            f"more, {each.right:,} of these truly"
+            for number, each in enumerate(self.rounds, 1)
+        )
+        return (f"transductive: fitted, without labels, to the very items of {self.transductive}", *rounds)
 
     def describe_validation(self) -> str | None:
         """Name the metric, the value in percent and the items that the weights were chosen by; None without such."""

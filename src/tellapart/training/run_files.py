@@ -34,6 +34,7 @@ class RunFiles:
         start: folder of the start, if its weights were drawn for this run.
         report: run folder of the trained model, next to the start's.
         sweep: folder of the sweep between the start and the trained weights (WiSE-FT).
+        rounds: folder of the items and the earlier rounds of test-time matching.
         log_path: one JSON object a line: the step and its numbers.
 
     >>> RunFiles(Path("runs/a")).best
@@ -50,6 +51,7 @@ class RunFiles:
         self.start = self.folder / "start"
         self.report = self.folder / "report"
         self.sweep = self.folder / "wise"
+        self.rounds = self.folder / "rounds"
         self.log_path = self.folder / "log.jsonl"
 
     def fingerprint(self) -> str | None:
@@ -76,7 +78,7 @@ class RunFiles:
         """
         owner = self.fingerprint()
         if owner is None:
-            if self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
+            if self.folder.exists() and (not self.folder.is_dir() or {*self.folder.iterdir()} - {self.rounds}):
                 raise RunError(f"{self.folder} holds something already; train to a new folder with out=")
             write_text_file(self.folder / "run.json", json.dumps({"fingerprint": fingerprint}) + "\n")
             return False
@@ -97,6 +99,8 @@ class RunFiles:
             return f"the run in {self.folder} is complete"
         checkpoint = latest_checkpoint(self.checkpoints)
         if checkpoint is None:
+            if self.rounds.is_dir():
+                return f"the rounds that are done are kept in {self.rounds}"
             begun = (self.folder / "run.json").is_file()
             return f"no step is kept yet, and {self.folder} is this run's" if begun else None
         step = int(checkpoint.name.removeprefix("step-"))

@@ -13,17 +13,19 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from typing import NamedTuple
 
 from tellapart.benchmarks.locations import Locations
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import NotedProgress, Progress
-from tellapart.errors import DataError, TellapartWarning
+from tellapart.errors import DataError, RunError, TellapartWarning
 from tellapart.evaluation.compare import Comparison, compare
 from tellapart.evaluation.run import Settings, run
 from tellapart.evaluation.systems import System
 from tellapart.evaluation.why import Why, explain
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.backend import import_torch
+from tellapart.models.transductive import read_mark, write_mark
 from tellapart.records.machine import this_machine, versions
 from tellapart.records.run_folder import write_text_file
 from tellapart.training.checkpoint import TrainingState, Weights, copy_weights, replace_folder, weights_of
@@ -44,7 +46,7 @@ from tellapart.training.loop import Training, train
 from tellapart.training.losses.loss import FusionLoss
 from tellapart.training.model_card import model_card
 from tellapart.training.ranks import RankGroup, open_accelerator
-from tellapart.training.record import DataRecord, TrainRecord, write_record
+from tellapart.training.record import DataRecord, MatchedRound, TrainRecord, write_record
 from tellapart.training.run_files import RunFiles
 from tellapart.training.steps.dual_step import DualStep
 from tellapart.training.steps.fusion_step import FusionStep
@@ -53,6 +55,7 @@ from tellapart.training.trackers import open_trackers
 
 __all__ = [
     "FinishedRun",
+    "Rounds",
     "choose_validation",
     "data_locations",
     "prepare_start",
@@ -88,11 +91,20 @@ class FinishedRun:
     record: TrainRecord | None = None
 
 
+class Rounds(NamedTuple):
+    """A run's configuration, and of test-time matching its start, the items' set, and the rounds that are done."""
+
+    config: TrainConfig
+    start: str = ""
+    items: str = ""
+    done: tuple[MatchedRound, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class _Beginning:
     """The facts of a run that are known before its first step; `clock` is `perf_counter` at its start."""
 
-    config: TrainConfig
+    rounds: Rounds
     started: str
     clock: float
     fingerprint: str
@@ -113,6 +125,7 @@ def run_training(
     limit: int | None = None,
     allow_leak: bool = False,
     progress: NotedProgress | None = None,
+    rounds: Rounds | None = None,
 ) -> FinishedRun:
     """Train as a configuration asks, or continue a run that was stopped.
 
@@ -124,10 +137,12 @@ def run_training(
         limit: stop after this number of steps, to try a configuration out.
         allow_leak: train even if training images are pictures of a benchmark that is reported.
         progress: called as the work advances.
+        rounds: of the run that this one is a round of; the record and the measurements are of that run.
 
     Raises:
         TellapartError: a file is missing or malformed, the folder holds another run, or training diverges.
     """
+    rounds = rounds or Rounds(config)
     started, clock = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
     ranks, files, name = RankGroup(open_accelerator(config.device)), RunFiles(out), resolve_name(config.model, home)
     ranks.first(lambda: build_recipes(config.data, home, progress))
@@ -164,7 +179,7 @@ def run_training(
             _data_record(config.validation.metric, rows, validation, shared),
             files.claim(fingerprint, resume=resume),
         )
-        return _Beginning(config, started, clock, fingerprint, facts, data, tuple(leaks), limit, resumed, ranks.of)
+        return _Beginning(rounds, started, clock, fingerprint, facts, data, tuple(leaks), limit, resumed, ranks.of)
 
     beginning = ranks.first(begin)
     if trainable is None:
@@ -180,12 +195,13 @@ def run_training(
         files.trackers += trackers
         trained = rows_of_step(config, rows)
         training = Training(config, trainable, trained, step_of(config), files, validation, ranks, duplicates)
-        state = train(training, limit=limit, progress=progress)
-    finished = FinishedRun("", state, beginning.resumed)
+        finished = FinishedRun("", train(training, limit=limit, progress=progress), beginning.resumed)
     with ranks.together():
         if ranks.leads:
-            finished = replace(finished, name=save_model(trainable, files))
-            finished = _measure_both(training, (name, data_locations(config.data, home)), before, finished, progress)
+            finished = replace(finished, name=save_model(trainable, files, rounds.items or read_mark(name)))
+            finished = _measure_both(
+                training, (rounds.start or name, data_locations(config.data, home)), before, finished, progress
+            )
             finished = _write_record(beginning, files, finished, describe_updated(trainable.module), duplicates)
     ranks.leave()
     return finished
@@ -258,11 +274,12 @@ def _measure_both(
 
 def _explain_both(trained: Path, start: Path) -> Why | None:
     """Return the match and the priors of the square items in both run folders, `after` and `before`."""
-    systems = [replace(System.of(folder), label=label) for folder, label in ((trained, "after"), (start, "before"))]
-    why = explain(systems, required=False)
-    rows = [row.model_copy(update={"by": {}, "items": ()}) for row in why.rows]
-    rows.sort(key=lambda row: row.model, reverse=True)  # in the order of time
-    return why.model_copy(update={"rows": tuple(rows)}) if rows else None
+    try:
+        why = explain([replace(System.of(trained), label="after"), replace(System.of(start), label="before")])
+    except RunError:  # no item is square: the folders were just written
+        return None
+    rows = sorted(why.rows, key=lambda row: row.model, reverse=True)  # in the order of time
+    return why.model_copy(update={"rows": tuple(row.model_copy(update={"by": {}, "items": ()}) for row in rows)})
 
 
 def report_settings(config: TrainConfig, models: tuple[str, ...], place: Locations) -> Settings:
@@ -277,10 +294,12 @@ def report_settings(config: TrainConfig, models: tuple[str, ...], place: Locatio
     )
 
 
-def save_model(trainable: Trainable, files: RunFiles) -> str:
-    """Write the trained model atomically; return its name."""
+def save_model(trainable: Trainable, files: RunFiles, transductive: str = "") -> str:
+    """Write the trained model atomically, with the mark of the items that it was fitted to; return its name."""
     with replace_folder(files.model) as draft:
         name = save_merged(trainable, draft)
+        if transductive:
+            write_mark(draft, transductive)
     return name.replace(str(draft), str(files.model))
 
 
@@ -288,11 +307,11 @@ def _write_record(
     beginning: _Beginning, files: RunFiles, finished: FinishedRun, updated: str, duplicates: Duplicates
 ) -> FinishedRun:
     """Write the model card, then the record. The record comes last: a folder that has one is complete."""
-    state = finished.state
+    state, config, rounds = finished.state, beginning.rounds.config, beginning.rounds.done
     record = TrainRecord(
-        config=beginning.config.model_dump(mode="json"),
+        config=config.model_dump(mode="json"),
         fingerprint=beginning.fingerprint,
-        start=beginning.start,
+        start=rounds[0].start if rounds else beginning.start,
         model=finished.name,
         limit=beginning.limit,
         started=beginning.started,
@@ -300,7 +319,7 @@ def _write_record(
         resumed=finished.resumed,
         ranks=beginning.ranks,
         versions=versions(),
-        machine=this_machine(beginning.config.device),
+        machine=this_machine(config.device),
         data=beginning.data.model_copy(update={"duplicates": duplicates}),
         leaks=beginning.leaks,
         steps=state.step,
@@ -308,10 +327,12 @@ def _write_record(
         best=state.best,
         history=tuple(state.history),
         updated=updated,
-        idle=describe_idle(idle, beginning.config.loss_terms()) if (idle := find_idle_terms(files.log_path)) else "",
+        idle=describe_idle(idle, config.loss_terms()) if (idle := find_idle_terms(files.log_path)) else "",
         comparison=finished.comparison,
         why=finished.why,
         sweep=finished.sweep,
+        transductive=read_mark(str(files.model)),
+        rounds=rounds,
     )
     write_text_file(files.model / "README.md", model_card(record))
     write_record(files.folder, record)

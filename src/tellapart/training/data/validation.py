@@ -23,15 +23,7 @@ from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.stats.paired import paired_difference
 from tellapart.training.data.rows import TrainingRows
 
-__all__ = [
-    "better_beyond_doubt",
-    "items_right",
-    "left_over",
-    "match_numbers",
-    "metric_of",
-    "score_items",
-    "validation_set",
-]
+__all__ = ["better_beyond_doubt", "items_right", "left_over", "match_numbers", "metric_of", "rescore", "validation_set"]
 
 
 def metric_of(metric: str | None, shape: tuple[int, int]) -> str:
@@ -106,7 +98,7 @@ def left_over(rows: TrainingRows, trained: TrainingRows | None = None) -> PairSe
     return PairSet("validation", tuple(items), Path("/"))
 
 
-def score_items(model: Model, pairs: PairSet) -> Scores:
+def rescore(model: Model, pairs: PairSet) -> Scores:
     """Score a pair set with weights that change: nothing is stored."""
     return score(model, pairs, store=EmbeddingStore(None)).scores
 
@@ -117,13 +109,13 @@ def items_right(metric: str, scores: Scores) -> NDArray[np.float64]:
 
 
 def match_numbers(scores: Scores) -> dict[str, float]:
-    """Return the match score of square items, and the shares of match and priors; empty for other items.
-
-    The shares are left out where all scores of each item are equal.
+    """Return the match score of square items and, unless all scores of each are equal, the shares of match and priors.
 
     >>> from tellapart.data.scores import Scores
     >>> match_numbers(Scores(np.array([[[0.75, 0.5], [0.25, 0.5]]], np.float32), "similarity", ("a",)))
     {'match_score': 1.0, 'match_share': 0.5, 'caption_share': 0.0, 'picture_share': 0.5}
+    >>> match_numbers(Scores(np.array([[[0.75, 0.5]]], np.float32), "similarity", ("a",)))
+    {}
     """
     match = METRICS["match_score"]
     if not match.defined_for(scores.values.shape[1:]):

@@ -98,6 +98,8 @@ def rehearse(
     config = read_leniently(path, problems)
     if config is None:
         return DryRun(path.stem, str(out or Path("runs")), tuple(problems.found), (), time.monotonic() - began)
+    if config.test_time_matching is not None:
+        raise DataError(f"{path}: dry_run=True tries rows that are there, test_time_matching makes them; take limit=1")
     out = out or Path("runs") / f"train-{config.name}"
     if data is not None:
         config = config.model_copy(update={"data": config.data.model_copy(update={"folder": str(data.absolute())})})

@@ -12,7 +12,7 @@ from tellapart.data.progress import NotedProgress
 from tellapart.records.machine import device_peak, forget_device_peak, resident_memory
 from tellapart.training.checkpoint import Weights, read_weights, weights_of
 from tellapart.training.config import LogConfig, TrainConfig
-from tellapart.training.data.validation import items_right, score_items
+from tellapart.training.data.validation import items_right, rescore
 from tellapart.training.dry_run.plan import Trial
 from tellapart.training.idle_terms import IDLE_STEPS, NOT_TERMS
 from tellapart.training.loop import Training, train
@@ -115,7 +115,7 @@ def try_validation(training: Training, pairs: PairSet, metric: str) -> float:
     """Measure a few items of the validation set, and return the seconds that all of them would take."""
 
     def measure_some(count: int) -> None:
-        items_right(metric, score_items(training.trainable.model(), pairs.select(range(count))))
+        items_right(metric, rescore(training.trainable.model(), pairs.select(range(count))))
 
     return fit_seconds(measure_some, len(pairs))
 

@@ -9,25 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from markupsafe import Markup
 
 from tellapart.evaluation.compare import MetricComparison
-from tellapart.evaluation.why import Reasons
 from tellapart.records.run_folder import RESULTS, write_text_file
 from tellapart.report.numbers import points
 from tellapart.report.page import page_environment
 from tellapart.report.show import write_run_report
-from tellapart.report.why import reason_rows
 from tellapart.training.model_card import settings_of
 from tellapart.training.record import RECORD, TrainRecord
 from tellapart.training.report.curves import log_charts, sweep_chart, write_curves
 from tellapart.training.run_files import RunFiles
 
 __all__ = ["PAGE", "difference_bar", "write_training_report"]
-
-_Row = TypeVar("_Row", MetricComparison, Reasons)
 
 #: The page's name in the run's folder.
 PAGE = "report.html"
@@ -61,8 +57,6 @@ def write_training_report(folder: Path, record: TrainRecord, *, outside: bool = 
         .render(
             record=record,
             groups=_by_benchmark(rows),
-            reasons=_by_benchmark(record.why.rows if record.why else ()),
-            reason_rows=reason_rows,
             reach=max(ends, default=0.0),
             difference_bar=difference_bar,
             points=points,
@@ -97,8 +91,8 @@ def _file_links(files: RunFiles, record: TrainRecord) -> Iterator[_Link]:
             yield _Link(path.relative_to(files.folder).as_posix() + ("/" if path.is_dir() else ""), what)
 
 
-def _by_benchmark(rows: Sequence[_Row]) -> dict[str, list[_Row]]:
-    groups: dict[str, list[_Row]] = {}
+def _by_benchmark(rows: Sequence[MetricComparison]) -> dict[str, list[MetricComparison]]:
+    groups: dict[str, list[MetricComparison]] = {}
     for row in rows:
         groups.setdefault(row.benchmark, []).append(row)
     return groups

@@ -34,6 +34,7 @@ def trained_json(record: TrainRecord, page: Path) -> dict[str, Any]:
         "validation_metric": record.data.validation_metric,
         "history": record.history,
         "resumed": record.resumed,
+        "transductive": record.transductive,
         "comparison": None if record.comparison is None else record.comparison.model_dump(mode="json"),
         "why": None if record.why is None else record.why.model_dump(mode="json"),
         "better": [{"benchmark": row.benchmark, "metric": row.metric} for row in record.gained],
@@ -50,6 +51,7 @@ def print_trained(record: TrainRecord, page: Path) -> None:
         plain(f"kept the weights after step {record.best_step} of {record.steps}{_name_limit(record)}: {value}"),
         f"measure with: tellapart run -m {shlex.quote(record.model)}",
     )
+    print_lines(*map(plain, record.describe_transductive()))
     if record.updated:
         print_lines(f"lora: {plain(record.updated)}")
     if record.data.duplicates is not None and (counts := record.data.duplicates.describe()):
@@ -119,6 +121,7 @@ def print_seeds(records: Sequence[TrainRecord], others: Sequence[TrainRecord] | 
         print_lines("nothing was measured before and after: name benchmarks in report.benchmarks")
         return
     _print_over_seeds("the start", rows, _name_limit(records[0]))
+    print_lines(*map(plain, records[0].describe_transductive()[:1]))
     if versus is not None and others is not None:
         limits = dict.fromkeys((_name_limit(records[0]), _name_limit(others[0])))
         _print_over_seeds(str(others[0].config["name"]), versus, "; ".join(filter(None, limits)))
