@@ -1,0 +1,25 @@
+"""The page of test-time matching has the tables of its record, and what it concludes is in them."""
+
+from __future__ import annotations
+
+import json
+
+from bench.matching_rounds import BEGIN, END, PAGE, RECORD, section
+
+TABLE = json.loads(RECORD.read_text(encoding="utf-8"))
+
+
+def test_the_section_is_that_of_the_record() -> None:
+    assert PAGE.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0] == f"\n{section(TABLE)}\n"
+
+
+def test_items_are_marked_counted_and_moved_as_the_page_concludes() -> None:
+    text = " ".join(PAGE.read_text(encoding="utf-8").split())
+    for seed in TABLE["seeds"]:
+        assert seed["transductive"] == "demo"
+        assert all(0 < each["right"] <= each["matched"] <= each["items"] == 400 for each in seed["rounds"])
+        group, match = ({row["metric"]: row for row in seed["rows"]}[name] for name in ("group_score", "match_score"))
+        assert f"matches {100 * match['b']:.2f} % of the demo's items and gets {100 * group['b']:.2f} %" in text
+        assert group["low"] > 0 and match["low"] < 0 < match["high"]  # the gain is shown, and none of the match
+        assert abs(group["a"] - group["b"] - group["difference"]) < 1e-9
+        assert seed["rounds"][-1]["right"] < seed["rounds"][-1]["matched"]
