@@ -141,7 +141,7 @@ def test_the_card_says_what_was_forgotten_shared_and_unknown(run: tuple[Path, Fi
     unclear = model_card(changed(record, comparison=compared(-0.2, -0.01, p_holm=0.196)))
     assert "Worse, p after Holm below .05: nothing." in unclear
     shared = model_card(changed(record, leaks=(Leak("demo", ("a_b.png",), (), 600),)))
-    assert "**Training images are pictures of what is reported** (`--allow-leak`)" in shared
+    assert "**Training images are pictures of what is reported** (`--allow-leak`, or `test_time_matching`)" in shared
     assert r"| demo | 600 | 1: a\_b.png | 0 |" in shared
     bare = record.model_dump()
     bare["config"] |= {
