@@ -111,10 +111,9 @@ def items_right(metric: str, scores: Scores) -> NDArray[np.float64]:
 def match_numbers(scores: Scores) -> dict[str, float]:
     """Return the match score of square items and, unless all scores of each are equal, the shares of match and priors.
 
-    >>> from tellapart.data.scores import Scores
-    >>> match_numbers(Scores(np.array([[[0.75, 0.5], [0.25, 0.5]]], np.float32), "similarity", ("a",)))
+    >>> match_numbers(Scores(("a",), [[[0.75, 0.5], [0.25, 0.5]]], "similarity"))
     {'match_score': 1.0, 'match_share': 0.5, 'caption_share': 0.0, 'picture_share': 0.5}
-    >>> match_numbers(Scores(np.array([[[0.75, 0.5]]], np.float32), "similarity", ("a",)))
+    >>> match_numbers(Scores(("a",), [[[0.75, 0.5]]], "similarity"))
     {}
     """
     match = METRICS["match_score"]
