@@ -30,6 +30,7 @@ from tellapart_render.captions.vocabulary import DEMO, vocabulary
 from tellapart_render.recipe import Recipe, read_recipe
 from tellapart_render.renderers.mitsuba import MITSUBA
 from tellapart_render.renderers.renderer import Renderer
+from tellapart_render.scenes.levels import LEVELS, View, measure_level
 from tellapart_render.scenes.quadruple import Key, Quadruple
 from tellapart_render.verify import MIN_AREA, MIN_SHARE, draw_accepted
 from tellapart_render.workers import run_jobs
@@ -94,13 +95,18 @@ def make_item(key: Key, recipe: Recipe, renderer: Renderer = MITSUBA) -> tuple[I
     """
     quadruple, rejected = draw_accepted(key, recipe.attempts, recipe.size, renderer.masks)
     names = [f"images/{key.name}_{side}.webp" for side in (0, 1)]
-    rendered = zip(names, pictures(quadruple, recipe, renderer), strict=True)
-    files = {name: encode(pixels, recipe.quality) for name, pixels in rendered}
+    rendered = pictures(quadruple, recipe, renderer)
+    files = {name: encode(pixels, recipe.quality) for name, pixels in zip(names, rendered, strict=True)}
+    tags = {"aspect": key.aspect, "change": quadruple.change, "held_out": key.held_out}
+    if key.aspect in LEVELS:
+        masks = (renderer.masks(scene, recipe.size) for scene in quadruple.scenes)
+        views = [View(pixels, *mask) for pixels, mask in zip(rendered, masks, strict=True)]
+        tags["level"] = f"{measure_level(key.aspect, quadruple.scenes, views):g}"
     item = {
         "id": key.name,
         "images": names,
         "texts": quadruple.captions,
-        "tags": {"aspect": key.aspect, "change": quadruple.change, "held_out": key.held_out},
+        "tags": tags,
         "cluster": key.name,
         "provenance": _item_provenance(quadruple, recipe, renderer),
     }

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from tellapart.data.rows import read_toml
 from tellapart.data.validation import validate_table
 from tellapart.errors import DataError
-from tellapart_render.captions.grammar import ASPECTS, Aspect
+from tellapart_render.captions.grammar import ASPECTS, GRADED, Aspect
 from tellapart_render.renderers.renderer import Settings
 from tellapart_render.scenes.quadruple import Exchange, HeldOut, Key, Surroundings, Wording
 
@@ -97,7 +97,7 @@ class Recipe(Drawing):
             chosen = tuple(self.unseen), tuple(self.exchange)
             return Key(stream, self.seed, aspect, index, 0, self.wording, held_out, self.vocabulary, *chosen)
 
-        return [key(aspect, index) for aspect in ASPECTS for index in range(self.items.get(aspect, 0))]
+        return [key(aspect, index) for aspect in (*ASPECTS, *GRADED) for index in range(self.items.get(aspect, 0))]
 
     def settings(self, key: Key) -> Settings:
         """Return the settings for an item's pictures; both share the sampler's seed, so also the noise."""

@@ -23,7 +23,7 @@ from tellapart.data.strict_json import decode_text, parse_json, read_whole
 from tellapart.data.validation import Problem
 from tellapart.errors import DataError, UnknownNameError
 from tellapart_render.meshes.assets import find_assets, read_asset, register
-from tellapart_render.meshes.materials import FLOORS, PALETTE, UNSEEN_FLOORS, UNSEEN_WALLS, WALLS
+from tellapart_render.meshes.materials import FLOORS, PALETTE, UNSEEN_FLOORS, UNSEEN_WALLS, WALLS, is_colour
 from tellapart_render.meshes.objects import shape
 from tellapart_render.meshes.solids import Vector
 from tellapart_render.renderers.blender import Blender
@@ -141,10 +141,10 @@ def read_scene_file(path: Path) -> SceneFile:
             shape(thing.shape)
         except UnknownNameError as unknown:
             raise DataError(f"{path}: field 'things[{number}].shape': {unknown}") from unknown
-        if thing.colour not in {"", "metallic", *PALETTE}:
+        if not is_colour(thing.colour):
             raise DataError(
                 f"{path}: field 'things[{number}].colour': no colour {thing.colour!r}; there are metallic, "
-                f"{', '.join(PALETTE)} and none ('')"
+                f"{', '.join(PALETTE)}, two of them mixed ('red 0.25 blue') and none ('')"
             )
     scene = Scene(
         Camera(**read.camera.model_dump()),

@@ -15,6 +15,7 @@ from tellapart.builders.builder import Candidate, Made, Rejected, Start
 from tellapart.data.item import Item
 from tellapart.errors import DataError
 from tellapart_render.captions.asset_vocabulary import asset_vocabulary
+from tellapart_render.captions.grammar import GRADED
 from tellapart_render.captions.vocabulary import vocabulary
 from tellapart_render.demo import ABOUT, make_item
 from tellapart_render.meshes.assets import Up
@@ -88,6 +89,8 @@ class Scenes:
                 f"{options.assets}: no two assets share a category, so the attribute aspect has nothing to change; "
                 "give them categories in `names`, or ask for no attribute items"
             )
+        if graded := [aspect for aspect, number in options.items.items() if number and aspect in GRADED]:
+            raise DataError(f"{options.assets}: scanned objects cannot be repainted; set items.{graded[0]} to 0")
         return name
 
     @property

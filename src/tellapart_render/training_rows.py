@@ -71,6 +71,8 @@ def write_training_rows(folder: Path) -> int:
 
 def _draw_again(item: Item, seed: int, options: Mapping[str, Any], folder: Path) -> Quadruple:
     """Return the quadruple that an item shows, from the numbers that it was drawn by."""
+    if "level" in item.tags:
+        raise DataError(f"{folder}: {item.id}: aspect {item.tags['aspect']!r} is graded, and has no training rows")
     aspect, index, attempt = item.tags["aspect"], int(item.id.rpartition("-")[2]), item.provenance.get("attempt")
     held_out, wording = item.tags["held_out"], options.get("wording", "minimal")
     words = options.get("vocabulary", "demo")  # older sets name none, and are of the demo's

@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.errors import DataError
+from tellapart_render.captions.grammar import ASPECTS
 from tellapart_render.meshes.objects import shape
 from tellapart_render.renderers.mitsuba import masks as mitsuba_masks
+from tellapart_render.scenes.levels import draw_level
 from tellapart_render.scenes.quadruple import Fact, Key, Quadruple, draw
 from tellapart_render.scenes.scene import Scene, project
 
@@ -44,7 +46,7 @@ def draw_accepted(key: Key, attempts: int, size: int, masks: Masks = mitsuba_mas
     """
     rejected: list[str] = []
     for attempt in range(attempts):
-        quadruple = draw(replace(key, attempt=attempt))
+        quadruple = (draw if key.aspect in ASPECTS else draw_level)(replace(key, attempt=attempt))
         reason = check(quadruple, size, masks)
         if reason is None:
             return quadruple, rejected
@@ -76,9 +78,9 @@ def find_fault(scene: Scene, fact: Fact, visible: NDArray[np.int16], alone: list
         alone: pixels of each thing without the others.
     """
     area = [int((visible == k).sum()) for k in range(len(scene.things))]
-    if min(area) < MIN_AREA * visible.size:
+    if min(area) < fact.slack * MIN_AREA * visible.size:
         return "too small"
-    if any(part < MIN_SHARE * lone for part, lone in zip(area, alone, strict=True)):
+    if any(part < fact.slack * MIN_SHARE * lone for part, lone in zip(area, alone, strict=True)):
         return "occluded"
     border = np.concatenate([visible[0], visible[-1], visible[:, 0], visible[:, -1]])
     if (border >= 0).any():

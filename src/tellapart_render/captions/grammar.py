@@ -9,19 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from tellapart.errors import UnknownNameError
 
 __all__ = [
-    "ASPECTS", "CATEGORIES", "COUNTS", "HELD_OUT", "LOCATIONS", "OBJECTS", "PLACES", "SINGLES", "SIZES", "VERBS",
-    "WORDS", "Noun", "Relation", "count_caption", "family", "group_caption", "noun", "relation_caption",
+    "ASPECTS", "CATEGORIES", "COUNTS", "GRADED", "HELD_OUT", "LOCATIONS", "OBJECTS", "PLACES", "SINGLES", "SIZES",
+    "VERBS", "WORDS", "Noun", "Relation", "count_caption", "family", "group_caption", "noun", "relation_caption",
 ]  # fmt: skip
 
-Aspect = Literal["attribute", "counting", "location", "order"]
+Aspect = Literal[
+    "attribute", "counting", "location", "order",
+    "count", "colour", "size", "distance", "angle", "height", "hidden", "extent", "distractors",
+]  # fmt: skip
 Relation = Literal["left", "right", "front", "behind", "top"]
 
 ASPECTS: tuple[Aspect, ...] = ("attribute", "counting", "location", "order")
+#: Aspects whose items differ by more or by less, or show their difference better or worse: `scenes.levels`.
+GRADED: tuple[Aspect, ...] = get_args(Aspect)[len(ASPECTS) :]
 VERBS: tuple[str, ...] = ("is", "is located", "is placed")
 LOCATIONS: dict[Relation, tuple[str, ...]] = {
     "front": ("in front of",),

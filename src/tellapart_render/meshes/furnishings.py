@@ -74,6 +74,7 @@ FURNISHINGS: dict[str, Callable[[], Model]] = {
     ),
     "stripe towel": _build_towel,
     "wash towel": _build_towel,
+    "block": lambda: build(box("wood", (1.0, 1.0, 1.0), 0.03), top=Top("flat", 1.0, 0.48)),
     "gift box": lambda: build(
         box("white", (0.8, 0.8, 0.5), 0.015),
         box("white", (0.86, 0.86, 0.16), 0.015, (0, 0, 0.44)),

@@ -5,6 +5,7 @@ Colours are linear RGB in [0, 1]; textures are drawn by arithmetic from a seed, 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -23,6 +24,8 @@ __all__ = [
     "Surface",
     "floor_surface",
     "floor_texture",
+    "is_colour",
+    "mix_paint",
     "surface",
 ]
 
@@ -295,13 +298,31 @@ _FINISHES: dict[str, dict[str, float]] = {
 }
 
 
+def is_colour(name: str) -> bool:
+    """Return whether a thing can have that colour: none, `metallic`, a paint, or two mixed (`red 0.25 blue`)."""
+    paints = "|".join(PALETTE)
+    return re.fullmatch(rf"|metallic|({paints})( [01]\.\d+ ({paints}))?", name) is not None
+
+
+def mix_paint(colour: str) -> RGB:
+    """Return a colour's linear RGB: of `red 0.25 blue`, red with a quarter of blue; of names without a paint, white.
+
+    >>> [round(value, 3) for value in mix_paint("black 0.5 white")]
+    [0.418, 0.413, 0.399]
+    """
+    name, share, other = (*colour.split(" "), "0", "white")[:3]
+    base = PALETTE.get(name, PALETTE["white"])
+    red, green, blue = (a + float(share) * (b - a) for a, b in zip(base, PALETTE[other], strict=True))
+    return (red, green, blue)
+
+
 def _main_surface(shape: str, colour: str) -> Surface:
     """The material that carries the attribute."""
     if shape in _CLOTHS:
         return Surface(_CLOTHS[shape](colour), {})
     if colour == "metallic":
         return _fixed_surface("steel")
-    base = _draw_weave((0.55, 0.46, 0.34)) if shape == "basket" else PALETTE.get(colour, PALETTE["white"])
+    base = _draw_weave((0.55, 0.46, 0.34)) if shape == "basket" else mix_paint(colour)
     # In the order in which the renderer has always received them: its bytes must not change.
     terms = {"metallic": 0.0, **_FINISHES.get(shape, _GLAZED)}
     return Surface(base, terms)

@@ -11,7 +11,7 @@ these numbers alone, not on the order of work. Streams keep scenes of the demo, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
@@ -20,6 +20,7 @@ import numpy as np
 from tellapart_render.captions.grammar import (
     ASPECTS,
     COUNTS,
+    GRADED,
     LOCATIONS,
     PLACES,
     SIZES,
@@ -46,8 +47,6 @@ Exchange = Literal["colours", "numbers", "places"]
 T = TypeVar("T")
 #: For each object, the subjects that it can swap colours with, and what both are called then.
 _Crossed = dict[Noun, list[tuple[Noun, Noun, Noun]]]
-
-_FLAT: tuple[Relation, ...] = ("left", "right", "front", "behind")
 
 #: What changes places in order items, in turn.
 _EXCHANGES: tuple[Exchange, ...] = ("colours", "numbers", "places")
@@ -97,16 +96,20 @@ class Key:
 
     def generator(self) -> np.random.Generator:
         """Return the random generator that belongs to this key alone."""
-        numbers = [STREAMS[self.stream], self.seed, ASPECTS.index(self.aspect), self.index, self.attempt]
+        numbers = [STREAMS[self.stream], self.seed, (*ASPECTS, *GRADED).index(self.aspect), self.index, self.attempt]
         return np.random.default_rng(numbers)
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A fact that a picture must show: the `relation` of thing 0 to thing 1 (or None), and the `count` of things."""
+    """A fact that a picture must show: the `relation` of thing 0 to thing 1 (or None), and the `count` of things.
+
+    `slack` multiplies the area and the share of each thing that must be seen.
+    """
 
     relation: Relation | None
     count: int
+    slack: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +130,12 @@ class Quadruple:
     place: str
 
 
-def _filter_allowed(group: Iterable[Noun], key: Key, words: Vocabulary) -> tuple[Noun, ...]:
+def filter_allowed(group: Iterable[Noun], key: Key, words: Vocabulary) -> tuple[Noun, ...]:
     """Return the nouns that the scenes may show: all, or those that training does not leave out."""
     return tuple(noun for noun in group if key.held_out == "yes" or not words.holds_out(noun))
 
 
-def _leading_nouns(group: tuple[Noun, ...], key: Key, words: Vocabulary) -> tuple[Noun, ...]:
+def leading_nouns(group: tuple[Noun, ...], key: Key, words: Vocabulary) -> tuple[Noun, ...]:
     """Return the nouns that may be the caption's object: held-out ones if the key asks for them, else the others."""
     return tuple(noun for noun in group if words.holds_out(noun) == (key.held_out == "yes"))
 
@@ -142,7 +145,7 @@ def _agree_verb(verb: str, noun: Noun, wording: Wording) -> str:
     return "are" + verb[len("is") :] if noun.plural and wording == "minimal" else verb
 
 
-def _pick_noun(group: tuple[Noun, ...], rng: np.random.Generator) -> Noun:
+def pick_noun(group: tuple[Noun, ...], rng: np.random.Generator) -> Noun:
     """Pick a category first, then one of its objects, so that rich categories do not crowd out the rest."""
     names = sorted({noun.category for noun in group})
     name = names[int(rng.integers(len(names)))]
@@ -150,7 +153,7 @@ def _pick_noun(group: tuple[Noun, ...], rng: np.random.Generator) -> Noun:
     return members[int(rng.integers(len(members)))]
 
 
-def _draw_thing(noun: Noun, size: str, rng: np.random.Generator) -> Thing:
+def draw_thing(noun: Noun, size: str, rng: np.random.Generator) -> Thing:
     """Draw the scale and the turn about the vertical of an object at the origin."""
     low, high = _SIZE_RANGE[size]
     turn = rng.uniform(-np.pi, np.pi)
@@ -163,7 +166,17 @@ def _draw_thing(noun: Noun, size: str, rng: np.random.Generator) -> Thing:
     return Thing(noun.shape, noun.colour, scale, (0.0, 0.0, 0.0), round(float(yaw), 4))
 
 
-def _make_scenes(
+def scatter_things(nouns: Sequence[Noun], rng: np.random.Generator) -> tuple[Thing, ...]:
+    """Put things on the ground so that they keep clear of one another; equal objects have the same size."""
+    patterns = {noun: draw_thing(noun, "", rng) for noun in nouns}
+    widest, spots = max(shape(thing.shape).reach * thing.size for thing in patterns.values()), None
+    while spots is None:
+        spots = placement.scatter(len(nouns), 1.0, widest, rng)
+    stood = zip(nouns, spots, strict=True)
+    return tuple(replace(patterns[noun], position=spot, yaw=draw_thing(noun, "", rng).yaw) for noun, spot in stood)
+
+
+def make_scenes(
     first: tuple[Thing, ...], second: tuple[Thing, ...], rng: np.random.Generator, high: bool, key: Key
 ) -> tuple[Scene, Scene]:
     """Make two scenes of two groups of things, with the same camera, light and ground."""
@@ -177,17 +190,17 @@ def _make_scenes(
 def _pick_two(key: Key, rng: np.random.Generator) -> tuple[Noun, Noun]:
     """Pick object and subject of different categories; the object carries the held-out pair, if there is one."""
     words = vocabulary(key.vocabulary)
-    pool = _filter_allowed(words.located, key, words)
-    chosen = _pick_noun(_leading_nouns(pool, key, words), rng)
-    return chosen, _pick_noun(tuple(noun for noun in pool if noun.category != chosen.category), rng)
+    pool = filter_allowed(words.located, key, words)
+    chosen = pick_noun(leading_nouns(pool, key, words), rng)
+    return chosen, pick_noun(tuple(noun for noun in pool if noun.category != chosen.category), rng)
 
 
 def _possible_relations(thing: Thing, subject: Thing) -> tuple[Relation, ...]:
     """Return the relations that can be built: `top` only if the subject can carry the thing."""
-    return (*_FLAT, "top") if placement.can_carry(subject, thing) else _FLAT
+    return (*placement.FLAT, "top") if placement.can_carry(subject, thing) else placement.FLAT
 
 
-def _pick_one(options: tuple[T, ...], rng: np.random.Generator) -> T:
+def pick_one(options: tuple[T, ...], rng: np.random.Generator) -> T:
     """Pick one, all equally likely."""
     return options[int(rng.integers(len(options)))]
 
@@ -202,25 +215,25 @@ def rivals(one: Noun, pool: tuple[Noun, ...]) -> tuple[Noun, ...]:
 def _change_attribute(key: Key, rng: np.random.Generator) -> Quadruple:
     """Swap the object for another one of its category: a change of colour, of kind, or of both."""
     words = vocabulary(key.vocabulary)
-    pool = _filter_allowed((noun for group in words.categories.values() for noun in group), key, words)
-    one = _pick_noun(_leading_nouns(pool, key, words), rng)
+    pool = filter_allowed((noun for group in words.categories.values() for noun in group), key, words)
+    one = pick_noun(leading_nouns(pool, key, words), rng)
     mates = rivals(one, pool)
     alike = tuple(noun for noun in mates if noun.shape == one.shape)
-    other = _pick_one(alike if alike and rng.random() < 0.75 else mates, rng)
+    other = pick_one(alike if alike and rng.random() < 0.75 else mates, rng)
     if rng.random() < 0.5:
         one, other = other, one
-    others = tuple(noun for noun in _filter_allowed(words.objects, key, words) if noun.category != one.category)
-    subject_noun = _pick_noun(others, rng)
-    sizes = (_pick_one(SIZES, rng), _pick_one(SIZES, rng))
-    thing, subject = _draw_thing(one, sizes[0], rng), _draw_thing(subject_noun, sizes[1], rng)
+    others = tuple(noun for noun in filter_allowed(words.objects, key, words) if noun.category != one.category)
+    subject_noun = pick_noun(others, rng)
+    sizes = (pick_one(SIZES, rng), pick_one(SIZES, rng))
+    thing, subject = draw_thing(one, sizes[0], rng), draw_thing(subject_noun, sizes[1], rng)
     swapped = replace(thing, shape=other.shape, colour=other.colour)
-    relation = _pick_one(
+    relation = pick_one(
         tuple(r for r in _possible_relations(thing, subject) if r in _possible_relations(swapped, subject)), rng
     )
     # The distance fits the wider of the two shapes, so that both can stand on the same spot.
     widest = max((thing, swapped), key=lambda t: shape(t.shape).reach)
     position = placement.relate(widest, relation, subject, rng).position
-    verb, location = _pick_one(VERBS, rng), _pick_one(LOCATIONS[relation], rng)
+    verb, location = pick_one(VERBS, rng), pick_one(LOCATIONS[relation], rng)
     subject_phrase = f"{sizes[1]} {subject_noun.phrase()}"
     captions = tuple(
         relation_caption(f"{sizes[0]} {noun.phrase()}", _agree_verb(verb, noun, key.wording), location, subject_phrase)
@@ -231,7 +244,7 @@ def _change_attribute(key: Key, rng: np.random.Generator) -> Quadruple:
         key=key,
         change="colour and kind" if colour and kind else "kind" if kind else "colour",
         captions=(captions[0], captions[1]),
-        scenes=_make_scenes(
+        scenes=make_scenes(
             (replace(thing, position=position), subject),
             (replace(swapped, position=position), subject),
             rng,
@@ -249,7 +262,7 @@ def _change_attribute(key: Key, rng: np.random.Generator) -> Quadruple:
 def _change_location(key: Key, rng: np.random.Generator) -> Quadruple:
     """Move the object to another place: left or right of the subject, in front, behind or on top of it."""
     one, subject_noun = _pick_two(key, rng)
-    thing, subject = _draw_thing(one, "", rng), _draw_thing(subject_noun, "", rng)
+    thing, subject = draw_thing(one, "", rng), draw_thing(subject_noun, "", rng)
     options = list(_possible_relations(thing, subject))
     # "top" is possible for few pairs; if it is, take it half of the time.
     if "top" in options and rng.random() < 0.5:
@@ -259,10 +272,10 @@ def _change_location(key: Key, rng: np.random.Generator) -> Quadruple:
     else:
         relations = [options[int(k)] for k in rng.permutation(len(options))[:2]]
     first, second = relations[0], relations[1]
-    verbs = (_pick_one(VERBS, rng),) * 2
+    verbs = (pick_one(VERBS, rng),) * 2
     if key.wording == "paper":
-        verbs = (verbs[0], _pick_one(VERBS, rng))
-    words = tuple(_pick_one(LOCATIONS[r], rng) for r in (first, second))
+        verbs = (verbs[0], pick_one(VERBS, rng))
+    words = tuple(pick_one(LOCATIONS[r], rng) for r in (first, second))
     captions = tuple(
         relation_caption(one.phrase(), _agree_verb(v, one, key.wording), w, subject_noun.phrase())
         for v, w in zip(verbs, words, strict=True)
@@ -271,7 +284,7 @@ def _change_location(key: Key, rng: np.random.Generator) -> Quadruple:
         key=key,
         change="/".join(sorted((first, second))),
         captions=(captions[0], captions[1]),
-        scenes=_make_scenes(
+        scenes=make_scenes(
             (placement.relate(thing, first, subject, rng), subject),
             (placement.relate(thing, second, subject, rng), subject),
             rng,
@@ -289,17 +302,12 @@ def _change_location(key: Key, rng: np.random.Generator) -> Quadruple:
 def _change_count(key: Key, rng: np.random.Generator) -> Quadruple:
     """Change the number of equal objects."""
     words = vocabulary(key.vocabulary)
-    pool = _filter_allowed((n for n in words.objects if not n.plural), key, words)
-    noun = _pick_noun(_leading_nouns(pool, key, words), rng)
+    pool = filter_allowed((n for n in words.objects if not n.plural), key, words)
+    noun = pick_noun(leading_nouns(pool, key, words), rng)
     counts = COUNTS if key.wording == "paper" else COUNTS[1:]
     one, other = (counts[int(k)] for k in rng.permutation(len(counts))[:2])
-    pattern = _draw_thing(noun, "", rng)
-    spots = None
-    while spots is None:
-        spots = placement.scatter(max(one, other), pattern.size, shape(pattern.shape).reach, rng)
-    yaws = [_draw_thing(noun, "", rng).yaw for _ in spots]
-    things = tuple(replace(pattern, position=s, yaw=y) for s, y in zip(spots, yaws, strict=True))
-    where, existential = _pick_one(PLACES, rng), bool(rng.random() < 0.5)
+    things = scatter_things([noun] * max(one, other), rng)
+    where, existential = pick_one(PLACES, rng), bool(rng.random() < 0.5)
     return Quadruple(
         key=key,
         change="/".join(str(n) for n in sorted((one, other))),
@@ -307,7 +315,7 @@ def _change_count(key: Key, rng: np.random.Generator) -> Quadruple:
             count_caption(one, noun, where, existential=existential),
             count_caption(other, noun, where, existential=existential),
         ),
-        scenes=_make_scenes(things[:one], things[:other], rng, high=True, key=key),
+        scenes=make_scenes(things[:one], things[:other], rng, high=True, key=key),
         facts=(Fact(None, one), Fact(None, other)),
         nouns=((noun,), (noun,)),
         sizes=("", ""),
@@ -332,35 +340,35 @@ def _change_order(key: Key, rng: np.random.Generator) -> Quadruple:
 def _exchange_places(key: Key, rng: np.random.Generator) -> Quadruple:
     """Swap the places of object and subject."""
     one, other = _pick_two(key, rng)
-    thing, subject = _draw_thing(one, "", rng), _draw_thing(other, "", rng)
-    relation = _pick_one(_FLAT, rng)
+    thing, subject = draw_thing(one, "", rng), draw_thing(other, "", rng)
+    relation = pick_one(placement.FLAT, rng)
     placed = placement.relate(thing, relation, subject, rng)
     swapped = (replace(subject, position=placed.position), replace(thing, position=subject.position))
-    scenes = _make_scenes((placed, subject), swapped, rng, high=relation in ("front", "behind"), key=key)
+    scenes = make_scenes((placed, subject), swapped, rng, high=relation in ("front", "behind"), key=key)
     return _relate_twice(key, "places", ((one, other), (other, one)), relation, scenes, rng)
 
 
 def _exchange_colours(key: Key, pairs: _Crossed, rng: np.random.Generator) -> Quadruple:
     """Swap the colours of object and subject, which stay where they are."""
     words = vocabulary(key.vocabulary)
-    one = _pick_noun(_leading_nouns(tuple(pairs), key, words), rng)
-    other = _pick_noun(tuple(subject for subject, _, _ in pairs[one]), rng)
+    one = pick_noun(leading_nouns(tuple(pairs), key, words), rng)
+    other = pick_noun(tuple(subject for subject, _, _ in pairs[one]), rng)
     crossed = next((a, b) for subject, a, b in pairs[one] if subject == other)
-    thing, subject = _draw_thing(one, "", rng), _draw_thing(other, "", rng)
-    relation = _pick_one(_FLAT, rng)
+    thing, subject = draw_thing(one, "", rng), draw_thing(other, "", rng)
+    relation = pick_one(placement.FLAT, rng)
     first = (placement.relate(thing, relation, subject, rng), subject)
     second = (replace(first[0], colour=crossed[0].colour), replace(subject, colour=crossed[1].colour))
     sides = [((one, other), first), (crossed, second)]
     if rng.random() < 0.5:
         sides.reverse()
-    scenes = _make_scenes(sides[0][1], sides[1][1], rng, high=relation in ("front", "behind"), key=key)
+    scenes = make_scenes(sides[0][1], sides[1][1], rng, high=relation in ("front", "behind"), key=key)
     return _relate_twice(key, "colours", (sides[0][0], sides[1][0]), relation, scenes, rng)
 
 
 def _list_colour_pairs(key: Key) -> _Crossed:
     """Return, for each object, the subjects it can swap colours with, and what both are then called."""
     words = vocabulary(key.vocabulary)
-    pool = _filter_allowed(words.objects, key, words)
+    pool = filter_allowed(words.objects, key, words)
     coloured = {each.phrase(): each for each in pool if each.colour and each.attribute.split()[:1] == [each.colour]}
 
     def recolour(each: Noun, colour: str) -> Noun | None:
@@ -384,7 +392,7 @@ def _relate_twice(
     rng: np.random.Generator,
 ) -> Quadruple:
     """Name two pairs of objects in the same relation, by the same words."""
-    verb, place = _pick_one(VERBS, rng), _pick_one(LOCATIONS[relation], rng)
+    verb, place = pick_one(VERBS, rng), pick_one(LOCATIONS[relation], rng)
     first, second = (relation_caption(a.phrase(), verb, place, b.phrase()) for a, b in nouns)
     facts = (Fact(relation, 2), Fact(relation, 2))
     return Quadruple(key, change, (first, second), scenes, facts, nouns, ("", ""), verb, place)
@@ -393,21 +401,21 @@ def _relate_twice(
 def _exchange_counts(key: Key, rng: np.random.Generator) -> Quadruple:
     """Swap the numbers of two groups: as many things of the larger group as are too many become the other object."""
     words = vocabulary(key.vocabulary)
-    pool = _filter_allowed((n for n in words.objects if not n.plural), key, words)
-    one = _pick_noun(_leading_nouns(pool, key, words), rng)
-    other = _pick_noun(tuple(noun for noun in pool if noun.category != one.category), rng)
-    patterns = [_draw_thing(noun, "", rng) for noun in (one, other)]
-    numbers = _pick_one(_GROUPS, rng)
+    pool = filter_allowed((n for n in words.objects if not n.plural), key, words)
+    one = pick_noun(leading_nouns(pool, key, words), rng)
+    other = pick_noun(tuple(noun for noun in pool if noun.category != one.category), rng)
+    patterns = [draw_thing(noun, "", rng) for noun in (one, other)]
+    numbers = pick_one(_GROUPS, rng)
     widest = max(patterns, key=lambda thing: shape(thing.shape).reach * thing.size)
     spots = None
     while spots is None:
         spots = placement.scatter(sum(numbers), widest.size, shape(widest.shape).reach, rng)
     stood = [
-        [replace(pattern, position=spot, yaw=_draw_thing(noun, "", rng).yaw) for spot in spots]
+        [replace(pattern, position=spot, yaw=draw_thing(noun, "", rng).yaw) for spot in spots]
         for pattern, noun in zip(patterns, (one, other), strict=True)
     ]
     first, second = ((*stood[0][:count], *stood[1][count:]) for count in numbers)
-    place, existential = _pick_one(PLACES, rng), bool(rng.random() < 0.5)
+    place, existential = pick_one(PLACES, rng), bool(rng.random() < 0.5)
     groups = [((count, one), (sum(numbers) - count, other)) for count in numbers]
     captions = [group_caption(each, place, existential=existential) for each in groups]
     nouns = [(one,) * group[0][0] + (other,) * group[1][0] for group in groups]
@@ -415,7 +423,7 @@ def _exchange_counts(key: Key, rng: np.random.Generator) -> Quadruple:
         key=key,
         change="numbers",
         captions=(captions[0], captions[1]),
-        scenes=_make_scenes(first, second, rng, high=True, key=key),
+        scenes=make_scenes(first, second, rng, high=True, key=key),
         facts=(Fact(None, sum(numbers)), Fact(None, sum(numbers))),
         nouns=(nouns[0], nouns[1]),
         sizes=("", ""),
