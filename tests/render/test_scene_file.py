@@ -46,6 +46,7 @@ def test_every_scene_is_read_back_as_it_was_written(tmp_path: Path, aspect: Any)
         (("things", 1, "position"), [0, 1], ("'things[1].position[2]'", "missing")),
         (("things", 1, "shape"), "spoon", ("'things[1].shape'", "shape")),
         (("things", 0, "colour"), "teal", ("'things[0].colour'", "'teal'")),
+        (("things", 0, "colour"), "red 0.5 teal", ("'things[0].colour'", "'red 0.5 teal'")),
         (("ground", "floor"), "sand", ("'ground.floor'", "'sand'")),
         (("ground", "wall"), 99, ("'ground.wall'", "input", "12")),
         (("format",), 2, ("'format'", "input", "1")),

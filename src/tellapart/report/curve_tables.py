@@ -34,6 +34,8 @@ def write_threshold(curve: Curve, smallest: float, largest: float) -> str:
     """
     if curve.slope is None:
         return f"({curve.reason})"
+    if curve.line:  # a part of the items may reach less far than all
+        smallest, largest = curve.line[0][0], curve.line[-1][0]
     place = "" if curve.outside is None else curve.outside.partition(" ")[0]
     limit = smallest if place == "below" else largest
     value = f"{place} {limit:.4g}" if curve.threshold is None else f"{curve.threshold:.4g}"

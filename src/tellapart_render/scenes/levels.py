@@ -69,9 +69,7 @@ def _pick_three(key: Key, rng: np.random.Generator) -> tuple[Noun, Noun, Noun]:
     pool = quadruple.filter_allowed(words.objects, key, words)
     painted = tuple(noun for noun in pool if noun.colour in PALETTE and "towel" not in noun.shape)
     doubles = {
-        noun: tuple(
-            other for other in quadruple.rivals(noun, painted) if (other.shape, other.head) == (noun.shape, noun.head)
-        )
+        noun: tuple(a for a in painted if a.phrase() == noun.phrase().replace(noun.colour, a.colour, 1) and a != noun)
         for noun in painted
     }
     noun = pick_noun(quadruple.leading_nouns(tuple(noun for noun in painted if doubles[noun]), key, words), rng)

@@ -31,7 +31,7 @@ def draw_thresholds(curves: Curves) -> Figure:
     down = -(-len(subsets) // across)
     models = len({row.model for row in curves.curves})
     figure = new_figure(COLUMN if across == 1 else PAGE, 0.9 + (1.9 + 0.08 * models) * down)
-    panels = figure.subplots(down, across, squeeze=False, sharex=True, sharey=True).ravel()
+    panels = figure.subplots(down, across, squeeze=False, sharey=True).ravel()
     for axes, subset in zip(panels, subsets, strict=False):
         _draw_panel(axes, curves, [row for row in curves.curves if row.subset == subset])
         if curves.by is not None:
@@ -49,7 +49,9 @@ def draw_thresholds(curves: Curves) -> Figure:
 
 
 def _draw_panel(axes: Axes, curves: Curves, rows: Sequence[Curve]) -> None:
-    margin = 0.03 * (curves.largest - curves.smallest)
+    reached = [x for row in rows for x, _ in row.line] or [curves.smallest, curves.largest]
+    smallest, largest = min(reached), max(reached)
+    margin = 0.03 * (largest - smallest)
     axes.axhline(100 * curves.chance, color=GREY, linestyle="--", linewidth=1.0, label="chance")
     for number, row in enumerate(rows):
         style = look(number)
@@ -71,12 +73,12 @@ def _draw_panel(axes: Axes, curves: Curves, rows: Sequence[Curve]) -> None:
         axes.plot([x for x, _ in row.line], [100 * p for _, p in row.line], color=style.colour, linestyle=style.dash)
         height = -6 - 6 * number
         if row.reason is None:
-            ends = [curves.smallest - margin if row.low is None else row.low,
-                    curves.largest + margin if row.high is None else row.high]  # fmt: skip
+            ends = [smallest - margin if row.low is None else row.low,
+                    largest + margin if row.high is None else row.high]  # fmt: skip
             axes.plot(ends, [height] * 2, color=style.colour, linewidth=1.4)
         if row.threshold is not None:
             axes.plot(row.threshold, height, marker=style.marker, color=style.colour, markeredgecolor="black")
-    axes.set_xlim(curves.smallest - 2 * margin, curves.largest + 2 * margin)
+    axes.set_xlim(smallest - 2 * margin, largest + 2 * margin)
     axes.set_ylim(-6 - 6 * len(rows), 103)
     axes.set_yticks([0, 25, 50, 75, 100])
     axes.grid()

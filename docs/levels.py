@@ -1,0 +1,109 @@
+"""The numbers and the picture of docs/levels.md, from the record docs/levels.json.
+
+python docs/levels.py             # writes the page's table and docs/levels.svg again
+python docs/levels.py --run DIR   # first the record, from a run on the set of docs/recipes/levels.toml
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tellapart.evaluation.curve import Curves, measure_curves
+from tellapart.evaluation.item_outcomes import ItemOutcomes, read_outcomes
+from tellapart.records.result import Sample
+from tellapart.report.comparisons import gather
+from tellapart.report.curve_tables import write_threshold
+from tellapart.report.plots.style import write_picture
+from tellapart.report.plots.thresholds import draw_thresholds
+from tellapart_render.scenes.levels import LEVELS
+
+HERE = Path(__file__).resolve().parent
+RECORD, PAGE, PICTURE = HERE / "levels.json", HERE / "levels.md", HERE / "levels.svg"
+BEGIN, END = "<!-- levels: made by docs/levels.py -->\n", "<!-- end of levels -->\n"
+#: Of the group score of two pictures and two captions.
+CHANCE = 1 / 6
+
+
+def make_record(run: Path) -> dict[str, Any]:
+    """Return each aspect's levels, and for each model 1 for the items that it gets by group score, else 0."""
+    systems = gather([run])
+    outcomes = read_outcomes(systems, metric="group_score")
+    (benchmark,) = systems[0].result.benchmarks.values()
+    record: dict[str, Any] = {
+        "command": "python docs/levels.py --run DIR",
+        "set": outcomes.benchmark,
+        "items": len(outcomes.items),
+        "fingerprint": benchmark.fingerprint,
+        "aspects": {},
+    }
+    for aspect, graded in LEVELS.items():
+        rows = [row for row, item in enumerate(outcomes.items) if item.tags["aspect"] == aspect]
+        record["aspects"][aspect] = {
+            "unit": graded.unit,
+            "levels": " ".join(outcomes.items[row].tags["level"] for row in rows),
+            "right": {
+                model: "".join(str(int(value)) for value in outcomes.values[rows, column])
+                for column, model in enumerate(outcomes.systems)
+            },
+        }
+    return record
+
+
+def fit(record: dict[str, Any]) -> Curves:
+    """Fit each model's curve of each aspect, as `tellapart curve --over level --by aspect` does."""
+    items, values = [], []
+    for aspect, found in record["aspects"].items():
+        for number, level in enumerate(found["levels"].split()):
+            name = f"{aspect}-{number:03d}"
+            tags = {"aspect": f"{aspect}, {found['unit']}", "level": level}
+            items.append(Sample(id=name, cluster=name, tags=tags, outcomes={}))
+            values.append([float(right[number]) for right in found["right"].values()])
+    models = tuple(record["aspects"]["colour"]["right"])
+    outcomes = ItemOutcomes(record["set"], "group_score", models, tuple(items), np.array(values))
+    curves = measure_curves(outcomes, "level", by="aspect", chance=CHANCE)
+    # A level of all aspects together has no unit.
+    return curves.model_copy(update={"curves": tuple(row for row in curves.curves if row.subset is not None)})
+
+
+def write_table(curves: Curves) -> str:
+    """Return the thresholds: a row an aspect, a column a model."""
+    models = list(dict.fromkeys(row.model for row in curves.curves))
+    lines = [f"| aspect, unit | items | levels | {' | '.join(f'{model}: right, % | needs' for model in models)} |"]
+    lines.append(f"|---|--:|---|{'--:|---|' * len(models)}")
+    for subset in dict.fromkeys(row.subset for row in curves.curves):
+        rows = {row.model: row for row in curves.curves if row.subset == subset}
+        first = rows[models[0]]
+        cells = [
+            f"{100 * rows[model].right:.0f} | {write_threshold(rows[model], curves.smallest, curves.largest)}"
+            for model in models
+        ]
+        reach = f"{first.line[0][0]:.4g} to {first.line[-1][0]:.4g}" if first.line else "–"
+        lines.append(f"| {subset} | {first.n} | {reach} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def write_page(page: str, record: dict[str, Any]) -> str:
+    """Return the page with the record's table between its marks."""
+    before, _, rest = page.partition(BEGIN)
+    return f"{before}{BEGIN}\n{write_table(fit(record))}\n{END}{rest.partition(END)[2]}"
+
+
+def main() -> None:
+    """Write the record of a run if one is named, then the page and its picture."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--run", type=Path, help="a run folder of all models")
+    options = parser.parse_args()
+    if options.run is not None:
+        RECORD.write_text(json.dumps(make_record(options.run), indent=1) + "\n", encoding="utf-8")
+    record = json.loads(RECORD.read_text(encoding="utf-8"))
+    PAGE.write_text(write_page(PAGE.read_text(encoding="utf-8"), record), encoding="utf-8")
+    write_picture(PICTURE, lambda: draw_thresholds(fit(record)))
+
+
+if __name__ == "__main__":
+    main()
