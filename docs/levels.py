@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tellapart.evaluation.curve import Curves, measure_curves
+from tellapart.evaluation.curve import Curve, Curves, measure_curves
 from tellapart.evaluation.item_outcomes import ItemOutcomes, read_outcomes
 from tellapart.records.result import Sample
 from tellapart.report.comparisons import gather
@@ -70,6 +70,13 @@ def fit(record: dict[str, Any]) -> Curves:
     return curves.model_copy(update={"curves": tuple(row for row in curves.curves if row.subset is not None)})
 
 
+def write_need(row: Curve, curves: Curves) -> str:
+    """Return the threshold with its interval; of one outside of the levels, whether they all suffice or none does."""
+    if row.outside is None:
+        return write_threshold(row, curves.smallest, curves.largest)
+    return "every level suffices" if row.right > (1 + CHANCE) / 2 else "no level suffices"
+
+
 def write_table(curves: Curves) -> str:
     """Return the thresholds: a row an aspect, a column a model."""
     models = list(dict.fromkeys(row.model for row in curves.curves))
@@ -78,19 +85,16 @@ def write_table(curves: Curves) -> str:
     for subset in dict.fromkeys(row.subset for row in curves.curves):
         rows = {row.model: row for row in curves.curves if row.subset == subset}
         first = rows[models[0]]
-        cells = [
-            f"{100 * rows[model].right:.0f} | {write_threshold(rows[model], curves.smallest, curves.largest)}"
-            for model in models
-        ]
+        cells = [f"{100 * rows[model].right:.0f} | {write_need(rows[model], curves)}" for model in models]
         reach = f"{first.line[0][0]:.4g} to {first.line[-1][0]:.4g}" if first.line else "–"
         lines.append(f"| {subset} | {first.n} | {reach} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
-def write_page(page: str, record: dict[str, Any]) -> str:
-    """Return the page with the record's table between its marks."""
+def write_page(page: str, curves: Curves) -> str:
+    """Return the page with the table of the curves between its marks."""
     before, _, rest = page.partition(BEGIN)
-    return f"{before}{BEGIN}\n{write_table(fit(record))}\n{END}{rest.partition(END)[2]}"
+    return f"{before}{BEGIN}\n{write_table(curves)}\n{END}{rest.partition(END)[2]}"
 
 
 def main() -> None:
@@ -101,8 +105,9 @@ def main() -> None:
     if options.run is not None:
         RECORD.write_text(json.dumps(make_record(options.run), indent=1) + "\n", encoding="utf-8")
     record = json.loads(RECORD.read_text(encoding="utf-8"))
-    PAGE.write_text(write_page(PAGE.read_text(encoding="utf-8"), record), encoding="utf-8")
-    write_picture(PICTURE, lambda: draw_thresholds(fit(record)))
+    curves = fit(record)
+    PAGE.write_text(write_page(PAGE.read_text(encoding="utf-8"), curves), encoding="utf-8")
+    write_picture(PICTURE, lambda: draw_thresholds(curves))
 
 
 if __name__ == "__main__":

@@ -77,7 +77,7 @@ def _pick_three(key: Key, rng: np.random.Generator) -> tuple[Noun, Noun, Noun]:
     return noun, pick_one(doubles[noun], rng), subject
 
 
-def _finish(  # fmt: skip
+def _finish(
     key: Key,
     captions: Sequence[str],
     things: Iterable[tuple[Thing, ...]],
