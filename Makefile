@@ -136,7 +136,7 @@ real-encoder: $(VENV)/.test
 	$(BIN)/python ci/real_encoder.py scratch/real-encoder
 
 # docs/levels.md's record, table and picture: 600 pairs of graded aspects in runs/levels, and three models on them (about
-# 10 minutes on two cores; stopped, it goes on where it was).
+# 25 minutes on two shared cores; stopped, it goes on where it was).
 levels: $(VENV)/.test
 	$(BIN)/tellapart build docs/recipes/levels.toml --out runs/levels --workers 2
 	$(BIN)/tellapart run -m demo-encoder -m bag-of-words -m random -b folder:runs/levels --out runs/levels-run
