@@ -20,7 +20,7 @@ from tellapart_render.meshes.materials import PALETTE
 from tellapart_render.meshes.objects import shape
 from tellapart_render.scenes import placement, quadruple
 from tellapart_render.scenes.colour import ciede2000, to_lab
-from tellapart_render.scenes.quadruple import Fact, Key, Quadruple, draw_thing, pick_noun, pick_one, scatter_things
+from tellapart_render.scenes.quadruple import Fact, Key, Quadruple, draw_thing, pick_noun, pick_one
 from tellapart_render.scenes.scene import Scene, Thing, corners
 
 __all__ = ["LEVELS", "Graded", "View", "draw_level", "measure_level"]
@@ -105,12 +105,22 @@ def _say_numbers(numbers: Iterable[tuple[int, Noun]], rng: np.random.Generator) 
     return [grammar.count_caption(count, noun, place, existential=existential) for count, noun in numbers]
 
 
+def _scatter(nouns: Sequence[Noun], rng: np.random.Generator) -> tuple[Thing, ...]:
+    """Put things on the ground so that they keep clear of one another; equal objects have the same size."""
+    patterns = {noun: draw_thing(noun, "", rng) for noun in nouns}
+    widest, spots = max(shape(thing.shape).reach * thing.size for thing in patterns.values()), None
+    while spots is None:
+        spots = placement.scatter(len(nouns), 1.0, widest, rng)
+    stood = zip(nouns, spots, strict=True)
+    return tuple(replace(patterns[noun], position=spot, yaw=draw_thing(noun, "", rng).yaw) for noun, spot in stood)
+
+
 def _draw_count(key: Key, step: float, rng: np.random.Generator) -> Quadruple:
     words = vocabulary(key.vocabulary)
     pool = quadruple.filter_allowed((noun for noun in words.objects if not noun.plural), key, words)
     noun = pick_noun(quadruple.leading_nouns(pool, key, words), rng)
     fewer = int(rng.integers(1, grammar.COUNTS[-1] - int(step) + 1))
-    things = scatter_things([noun] * (fewer + int(step)), rng)
+    things = _scatter([noun] * (fewer + int(step)), rng)
     captions = _say_numbers([(fewer, noun), (len(things), noun)], rng)
     return _finish(key, captions, (things[:fewer], things), rng, high=True)
 
@@ -206,7 +216,7 @@ def _draw_distractors(key: Key, step: float, rng: np.random.Generator) -> Quadru
     noun, other, _ = _pick_three(key, rng)
     words = vocabulary(key.vocabulary)
     pool = tuple(rest for rest in quadruple.filter_allowed(words.objects, key, words) if rest.category != noun.category)
-    things = scatter_things([noun, *(pick_noun(pool, rng) for _ in range(int(step) - 1))], rng)
+    things = _scatter([noun, *(pick_noun(pool, rng) for _ in range(int(step) - 1))], rng)
     repainted = (replace(things[0], colour=other.colour), *things[1:])
     return _finish(key, _say_numbers([(1, noun), (1, other)], rng), (things, repainted), rng, slack=0.25, high=True)
 

@@ -11,7 +11,7 @@ these numbers alone, not on the order of work. Streams keep scenes of the demo, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
@@ -166,16 +166,6 @@ def draw_thing(noun: Noun, size: str, rng: np.random.Generator) -> Thing:
     return Thing(noun.shape, noun.colour, scale, (0.0, 0.0, 0.0), round(float(yaw), 4))
 
 
-def scatter_things(nouns: Sequence[Noun], rng: np.random.Generator) -> tuple[Thing, ...]:
-    """Put things on the ground so that they keep clear of one another; equal objects have the same size."""
-    patterns = {noun: draw_thing(noun, "", rng) for noun in nouns}
-    widest, spots = max(shape(thing.shape).reach * thing.size for thing in patterns.values()), None
-    while spots is None:
-        spots = placement.scatter(len(nouns), 1.0, widest, rng)
-    stood = zip(nouns, spots, strict=True)
-    return tuple(replace(patterns[noun], position=spot, yaw=draw_thing(noun, "", rng).yaw) for noun, spot in stood)
-
-
 def make_scenes(
     first: tuple[Thing, ...], second: tuple[Thing, ...], rng: np.random.Generator, high: bool, key: Key
 ) -> tuple[Scene, Scene]:
@@ -306,7 +296,12 @@ def _change_count(key: Key, rng: np.random.Generator) -> Quadruple:
     noun = pick_noun(leading_nouns(pool, key, words), rng)
     counts = COUNTS if key.wording == "paper" else COUNTS[1:]
     one, other = (counts[int(k)] for k in rng.permutation(len(counts))[:2])
-    things = scatter_things([noun] * max(one, other), rng)
+    pattern = draw_thing(noun, "", rng)
+    spots = None
+    while spots is None:
+        spots = placement.scatter(max(one, other), pattern.size, shape(pattern.shape).reach, rng)
+    yaws = [draw_thing(noun, "", rng).yaw for _ in spots]
+    things = tuple(replace(pattern, position=s, yaw=y) for s, y in zip(spots, yaws, strict=True))
     where, existential = pick_one(PLACES, rng), bool(rng.random() < 0.5)
     return Quadruple(
         key=key,
