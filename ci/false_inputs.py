@@ -24,6 +24,7 @@ sys.path.append(str(Path(__file__).parent))
 from attacks import Attack, encrypt, try_attack
 from container_doors import encode_picture, film, write_entries, zip_folder
 from false_answers import FALSE_ANSWERS
+from false_questions import FALSE_QUESTIONS
 
 import tellapart as ta
 from tellapart.benchmarks.parquet import ParquetTable
@@ -472,7 +473,7 @@ FALSE_INPUTS |= {
     ),
 }
 
-FALSE_INPUTS |= FALSE_ANSWERS
+FALSE_INPUTS |= FALSE_ANSWERS | FALSE_QUESTIONS
 
 
 def false_inputs_table() -> str:

@@ -98,6 +98,21 @@ def test_the_shares_are_those_of_the_mean_squares() -> None:
     assert np.isnan(share_of_squares([0, 0, 0], 0))
 
 
+def test_shares_are_of_the_last_axis() -> None:
+    means = [[1.0, 2.0, 5.0], [6.0, 3.0, 1.0]]  # as many draws of a bootstrap as there are rows
+    np.testing.assert_allclose(share_of_squares(means, 1), [0.25, 0.3])
+
+
+def test_records_and_people_get_these_words() -> None:
+    assert {str(reason): reason.label for reason in Reason} == {
+        "right": "right",
+        "caption_prior": "lost to the caption's prior",
+        "picture_prior": "lost to the picture's prior",
+        "both_priors": "lost to both priors",
+        "no_match": "no match",
+    }
+
+
 @pytest.mark.parametrize("size", [2, 3, 4, 6])
 def test_equal_scores_match_by_chance(size: int) -> None:
     constant = np.full((3, size, size), 0.25)

@@ -211,9 +211,13 @@ def _shared_name(runs: Sequence[System]) -> str:
 
 
 def _read_runs(runs: Sequence[System], name: str) -> list[_System]:
-    matched = match_benchmarks([run.result for run in runs]).get(name, {})
+    held = match_benchmarks([run.result for run in runs])
+    matched = held.get(name, {})
     if lacking := [run.label for number, run in enumerate(runs) if number not in matched]:
-        raise RunError(f"{join_names(lacking)} did not measure {name}; leave them out with without=, or name another")
+        raise RunError(
+            f"{join_names(lacking)} did not measure {quote(name)}; leave out those runs, or name another set with "
+            f"benchmark=: the runs hold {join_names(list(held))}"
+        )
     systems = []
     first: tuple[Path, BenchmarkResult] | None = None
     for number, run in enumerate(runs):
