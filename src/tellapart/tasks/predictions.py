@@ -47,6 +47,7 @@ T = TypeVar("T")
 _IDS = ("id", "question_id", "image_id", "ref_id", "identifier")
 _MAY_BE_GOLD = ("label", "answer", "caption", "bbox")
 _PREDICTIONS = (PREDICTION, "output", "response", *_MAY_BE_GOLD)
+_NAMED = f"columns={{'{PREDICTION}': 'NAME'}}"
 _LARGEST = 1e9  # pixels: beyond any image; NaN is not at most that either
 _MOST = sys.float_info.max
 
@@ -145,7 +146,7 @@ def read_predictions(
         read: takes one value, a text without its thought, to a prediction, or raises `ValueError`.
         noun: of one record: "statement". Rows of a run's samples that are of another unit are passed over.
         is_gold: takes the number of an id and its prediction to whether that is the gold answer, as a file of gold
-            answers has it. It is asked within `watch_field` alone: elsewhere, as on a board, they may be hidden.
+            answers has it. It is asked within `watch_field` alone, and not on a board, whose gold answers are hidden.
 
     Raises:
         ScoreError: the suffix is another one; the rows hold several fields that may be predictions, or one that is the
@@ -168,7 +169,7 @@ def read_predictions(
     by_id: dict[str, T] = {}
     rows = [(where, row) for where, row in readers[suffix](path) if row.get("unit", noun) == noun]
     named = named_field()
-    key = _find_field(path, rows, named or "")
+    key = _find_field(path, rows, named)
     for where, row in rows:
         id_ = read_id(row, where)
         if id_ in by_id:
@@ -278,7 +279,7 @@ def read_id(row: Mapping[str, Any], where: str, names: Sequence[str] = _IDS) -> 
     raise ScoreError(f"{where}: no id; it is expected under {' or '.join(map(repr, names))}")
 
 
-def _find_field(path: Path, rows: Sequence[tuple[str, Mapping[str, Any]]], named: str) -> str:
+def _find_field(path: Path, rows: Sequence[tuple[str, Mapping[str, Any]]], named: str | None) -> str:
     """Return the field of the predictions: the named one, or the only one that may be theirs."""
     names = list(dict.fromkeys(name for _, row in rows for name in row))
     if named and rows:
@@ -289,9 +290,11 @@ def _find_field(path: Path, rows: Sequence[tuple[str, Mapping[str, Any]]], named
     held = [name for name in _PREDICTIONS if name in filled or (name in names and name == PREDICTION)]
     if len(held) > 1:
         listed = " and ".join(f"{name!r}{'' if name in filled else ' (empty in every row)'}" for name in held)
+        # Whoever sends a file to a board names no columns.
+        name = "" if named is None else f"name the field that the model filled in: {_NAMED}, or "
         raise ScoreError(
-            f"{path}: the rows have {listed}, and one of them may be the gold answer; name the field that the "
-            f"model filled in: columns={{'{PREDICTION}': 'NAME'}}, or leave the others out of the file"
+            f"{path}: the rows have {listed}, and one of them may be the gold answer; {name}leave all but the field "
+            "that the model filled in out of the file"
         )
     return held[0] if held else next((name for name in _PREDICTIONS if name in names), PREDICTION)
 
@@ -302,7 +305,8 @@ def _read_prediction(row: Mapping[str, Any], key: str, read: Callable[[Any], T],
             f"field {key!r} is null" if key in row else f"it is expected under {' or '.join(map(repr, _PREDICTIONS))}"
         )
         raise ScoreError(
-            f"{where}: no prediction; {null}; another field is named by columns={{'{PREDICTION}': 'NAME'}}"
+            f"{where}: no prediction; {null}"
+            + ("" if named_field() is None else f"; another field is named by {_NAMED}")
         )
     value = strip_thought(row[key]) if isinstance(row[key], str) else row[key]
     try:

@@ -45,7 +45,10 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class MeasuredSubmission:
-    """A measured file, sent at so many seconds since 1970; `private` is None while the benchmark is open."""
+    """A measured file, sent at so many seconds since 1970 and read from a field, which is empty if not recorded.
+
+    `private` is None while the benchmark is open.
+    """
 
     id: str
     user: str
@@ -53,6 +56,7 @@ class MeasuredSubmission:
     at: float
     public: Split
     private: Split | None
+    field: str = ""
 
     @property
     def splits(self) -> dict[str, Split]:
@@ -127,6 +131,7 @@ def read_measured(row: sqlite3.Row, *, private: bool) -> MeasuredSubmission:
             at=row["created"],
             public=_SPLIT.validate_json(row["public"]),
             private=_SPLIT.validate_json(row["private"]) if private else None,
+            field=row["field"] if "field" in row.keys() else "",  # noqa: SIM118  (a backup may be of an older version)
         )
     except (ArithmeticError, OSError, TypeError, ValueError) as error:
         raise StoreError(
@@ -202,6 +207,7 @@ def as_result(standing: Standing, prepared: Prepared) -> Result:
         shape=prepared.shape,
         metrics=numbers["private" if best.private else "public"],
         by={"split": {name: Metrics(metrics=values) for name, values in numbers.items()}},
+        field=best.field,
         tied_items=(best.private or best.public).ties,
         origin=f"submission {best.id} by {best.user}",
         notes=(f"labels are hidden; {HIDDEN_NUMBERS}{shown} items, rounded to {in_points(settings.step)}",),
