@@ -1,0 +1,285 @@
+"""Run the same commands by an earlier commit and by the working tree, and show what differs.
+
+    python ci/same.py [--base COMMIT] [--only JOURNEY]... [--keep DIR]
+
+The wheel of each side is built and installed into an environment of its own, on the libraries of this one. Each
+journey of `same.toml` then runs its commands in an empty folder, once by each side. Standard output and error, exit
+status and every file that was written are compared byte for byte, but for times, paths and the version. SQLite files,
+zip archives and pages are compared by their rows, members and text. A difference is printed as a diff; the exit status
+is 1 if there is one, or if a command ended otherwise than its line asks.
+
+A line that begins with `!` must be refused. `{inputs}` is the folder of `same_inputs.py`'s models and files, `{data}`
+the folder of published annotation files; a journey that needs it is left out, with a line, where it is absent.
+Differences that are meant are named in `docs/decisions/`, with their reasons.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import fnmatch
+import io
+import json
+import os
+import re
+import shlex
+import sqlite3
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import tomllib
+import zipfile
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+JOURNEYS = Path(__file__).with_suffix(".toml")
+DATA = ROOT.parent / "shared" / "data"
+
+#: The commit before the source was made smaller.
+BASE = "c7fcef7c"
+
+#: What differs between two runs of one version: moments, durations, process numbers, random secrets, memory.
+_VARYING = (
+    (r"/[^\s\"']*/(base|new)/environment/", "ENVIRONMENT/"),
+    (r'^ "sha256": "\w{64}"', ' "sha256": OF A RECORD WITH MOMENTS'),
+    (r'"(date|total_evaluation_time_seconds)": "?[\d.]+"?', r'"\1": N'),
+    (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|\+\d\d:\d\d| UTC)?", "MOMENT"),
+    (r"\b20\d\d-\d\d-\d\d\b", "DAY"),
+    (r"\b\d+(\.\d+)? ?(ms|s|seconds|minutes|min|h|GB|MB|MiB|GiB)\b", "AMOUNT"),
+    (r"\b\d+:\d\d(:\d\d)?\b", "CLOCK"),
+    (r"\b\d+(\.\d+)? (items|pairs|images|steps)/s\b", "SPEED"),
+    (
+        r'"(\w*(seconds|_s|_ms|memory|per_second|bytes_at_most|started|finished|speed|took|mtime|pid)\w*)": [-\d.e+]+',
+        r'"\1": N',
+    ),
+    (r"tellapart[ /-]?\d+\.\d+\.\d+(\.?\w+)*", "tellapart VERSION"),
+)
+
+
+@dataclass(frozen=True)
+class Side:
+    """One version: its name and the environment in which it is installed."""
+
+    name: str
+    environment: Path
+
+    @property
+    def programs(self) -> Path:
+        """The folder of its commands."""
+        return self.environment / "bin"
+
+
+def install(name: str, source: Path, folder: Path) -> Side:
+    """Install the wheel of a source tree into an environment that reads this one's libraries, but not its project."""
+    environment = folder / "environment"
+    _call(sys.executable, "-m", "venv", "--without-pip", environment)
+    own = Path(sysconfig.get_path("purelib", vars={"base": str(environment), "platbase": str(environment)}))
+    # A path that a .pth file names is searched, but its own .pth files are not read: the editable project stays out.
+    (own / "libraries.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
+    _call(sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", folder / "wheel", source)
+    (wheel,) = (folder / "wheel").glob("*.whl")
+    pip = (sys.executable, "-m", "pip", "--python", environment / "bin" / "python", "install", "--quiet", "--no-deps")
+    _call(*pip, "--ignore-installed", wheel)
+    return Side(name, environment)
+
+
+def export_commit(commit: str, folder: Path) -> Path:
+    """Write the files of a commit into a folder."""
+    folder.mkdir()
+    archive = subprocess.run(["git", "archive", commit], cwd=ROOT, capture_output=True, check=True).stdout
+    subprocess.run(["tar", "-x", "-C", str(folder)], input=archive, check=True)
+    return folder
+
+
+def run_journey(side: Side, lines: list[str], folder: Path, places: Mapping[str, str]) -> list[str]:
+    """Run a journey's commands in a folder; return a transcript, and what ended otherwise than its line asks."""
+    folder.mkdir(parents=True)
+    (folder / ".home").mkdir()
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith(("TELLAPART", "PYTHON"))},
+        "PATH": f"{side.programs}:{os.environ['PATH']}",
+        "HOME": str(folder / ".home"),
+        "TELLAPART_CACHE": str(folder / ".cache"),
+        "COLUMNS": "160",
+        "NO_COLOR": "1",
+        "TZ": "UTC",
+        "OMP_NUM_THREADS": "1",
+        "HF_HUB_OFFLINE": "1",
+    }
+    wrong = []
+    for number, line in enumerate(lines):
+        refused = line.startswith("!")
+        command = _fill(line.removeprefix("!").strip(), places)
+        arguments = (
+            ["python", "-c", command.removeprefix("python:").strip()]
+            if line.startswith("python:")
+            else shlex.split(command)
+        )
+        program = side.programs / arguments[0]
+        done = subprocess.run(
+            [str(program) if program.exists() else arguments[0], *arguments[1:]],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=900,
+        )
+        text = f"$ {line}\n{done.stdout}\n--- standard error\n{done.stderr}\n--- status {done.returncode}\n"
+        (folder / f"{number:02}.transcript").write_text(text, encoding="utf-8")
+        if (done.returncode != 0) != refused or "Traceback" in done.stderr:
+            wrong.append(f"{side.name}: {line}: status {done.returncode}\n{done.stderr[-2000:]}")
+    return wrong
+
+
+def differences(base: Path, new: Path, ignored: list[str], places: Mapping[str, str]) -> Iterator[str]:
+    """Yield a diff for each file that only one side wrote, or that differs."""
+    files = [{str(path.relative_to(side)) for path in side.rglob("*") if path.is_file()} for side in (base, new)]
+    for name in sorted(files[0] | files[1]):
+        if name.startswith((".cache", ".home")) or any(fnmatch.fnmatch(name, pattern) for pattern in ignored):
+            continue
+        if name not in files[0] or name not in files[1]:
+            yield f"only in {'the working tree' if name not in files[0] else 'the base'}: {name}\n"
+            continue
+        one, other = (lines_of(side / name, side, places) for side in (base, new))
+        if one != other:
+            yield "".join(
+                f"{line}\n" for line in difflib.unified_diff(one, other, f"base/{name}", f"new/{name}", "", "", 1, "")
+            )
+
+
+def lines_of(path: Path, folder: Path, places: Mapping[str, str]) -> list[str]:
+    """Return a file's content as lines, without what varies between two runs of one version."""
+    data = path.read_bytes()
+    if data[:16] == b"SQLite format 3\0":
+        lines = _dump(path)
+    elif zipfile.is_zipfile(io.BytesIO(data)) and path.suffix != ".npz":
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            lines = [f"{name} {archive.read(name).hex()}" for name in sorted(archive.namelist())]
+    else:
+        try:
+            text = data.decode()
+        except UnicodeDecodeError:
+            return [
+                f"{len(data)} bytes",
+                *(data[k : k + 32].hex() for k in range(0, min(len(data), 1 << 16), 32)),
+                str(hash(data)),
+            ]
+        lines = _page(text) if path.suffix == ".html" else text.splitlines()
+    steady = [_steady(line, folder, places) for line in lines]
+    return [line for line in steady if not line.startswith("[CLOCK]")]  # progress, whose lines come with the clock
+
+
+def _steady(line: str, folder: Path, places: Mapping[str, str]) -> str:
+    line = line.replace(str(folder), "FOLDER")
+    for name, place in places.items():
+        line = line.replace(place, name.upper())
+    for pattern, word in _VARYING:
+        line = re.sub(pattern, word, line)
+    return line
+
+
+def _dump(path: Path) -> list[str]:
+    with closing(sqlite3.connect(path)) as connection:
+        return list(connection.iterdump())
+
+
+def _page(text: str) -> list[str]:
+    reader = _Text()
+    reader.feed(text)
+    return [" ".join(line.split()) for line in reader.texts if line.strip()]
+
+
+class _Text(HTMLParser):
+    """The words and numbers of a page, also those in attributes that people see."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+        self._style = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._style = tag == "style"
+        self.texts += [f"{name}: {value}" for name, value in attrs if name in ("alt", "title", "href", "aria-label")]
+
+    def handle_data(self, data: str) -> None:
+        if not self._style:
+            self.texts.append(data)
+
+
+def _fill(line: str, places: Mapping[str, str]) -> str:
+    for name, place in places.items():
+        line = line.replace(f"{{{name}}}", place)
+    return line
+
+
+def _call(*line: str | Path) -> None:
+    done = subprocess.run([str(part) for part in line], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(
+            f"{' '.join(map(str, line))}: status {done.returncode}\n{done.stdout[-3000:]}{done.stderr[-3000:]}"
+        )
+
+
+def main() -> int:
+    """Install both sides, run every journey by both, print what differs; return the exit status."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--base", default=BASE, metavar="COMMIT")
+    parser.add_argument("--only", action="append", default=[], metavar="JOURNEY")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="a new folder for all that is written")
+    parser.add_argument("--jobs", type=int, default=2)
+    options = parser.parse_args()
+    described = tomllib.loads(JOURNEYS.read_text(encoding="utf-8"))
+    journeys: dict[str, list[str]] = {
+        name: lines for name, lines in described["journeys"].items() if not options.only or name in options.only
+    }
+    if missing := set(options.only) - set(journeys):
+        raise SystemExit(f"no journey {', '.join(sorted(missing))}; they are {', '.join(described['journeys'])}")
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = (options.keep or Path(scratch)).absolute()
+        places = {
+            "inputs": str(folder / "inputs"),
+            "recipes": str(ROOT / "docs" / "recipes"),
+            **({"data": str(DATA)} if DATA.is_dir() else {}),
+        }
+        _call(sys.executable, Path(__file__).with_name("same_inputs.py"), places["inputs"])
+        sources = {"base": export_commit(options.base, folder / "base-source"), "new": ROOT}
+        sides = [install(name, source, folder / name) for name, source in sources.items()]
+        left_out = [name for name, lines in journeys.items() if "data" not in places and "{data}" in str(lines)]
+        for name in left_out:
+            print(f"{name}: left out, {DATA} is not there")
+
+        def try_journey(name: str) -> tuple[str, list[str]]:
+            work = [folder / "work" / side.name / name for side in sides]
+            wrong = [
+                line
+                for side, place in zip(sides, work, strict=True)
+                for line in run_journey(side, journeys[name], place, places)
+            ]
+            return name, [*wrong, *differences(*work, described["ignored"], places)]
+
+        with ThreadPoolExecutor(options.jobs) as pool:
+            found = dict(pool.map(try_journey, [name for name in journeys if name not in left_out]))
+    for name, parts in found.items():
+        print(f"{name}: {len(journeys[name])} commands, {'the same' if not parts else f'{len(parts)} differences'}")
+        sys.stdout.writelines(parts)
+    print(
+        json.dumps(
+            {
+                "base": options.base,
+                "commands": sum(len(journeys[name]) for name in found),
+                "differ": sum(map(len, found.values())),
+            }
+        )
+    )
+    return int(any(found.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
