@@ -15,7 +15,15 @@ from scipy.special import logit
 
 from facts import raises
 from tellapart.errors import MetricError, ScoreError
-from tellapart.metrics.matching import Reason, contrasts, match_score, reasons, share_of_squares, sums_of_squares
+from tellapart.metrics.matching import (
+    Reason,
+    best_assignments,
+    contrasts,
+    match_score,
+    reasons,
+    share_of_squares,
+    sums_of_squares,
+)
 from tellapart.metrics.pairs import group_score, image_score, text_score
 from tellapart.metrics.registry import METRICS
 
@@ -96,6 +104,15 @@ def test_the_squares_add_up_and_are_orthogonal(scores: NDArray[np.float32]) -> N
 def test_the_shares_are_those_of_the_mean_squares() -> None:
     np.testing.assert_allclose([share_of_squares([1, 2, 5], part) for part in range(3)], [1 / 8, 2 / 8, 5 / 8])
     assert np.isnan(share_of_squares([0, 0, 0], 0))
+
+
+def test_the_best_assignment_and_its_lead_are_those_of_all_assignments() -> None:
+    scores = np.random.default_rng(0).normal(size=(20, 3, 3)).astype(np.float32)
+    best, lead = best_assignments(scores)
+    for item, order, margin in zip(scores.astype(np.float64), best, lead, strict=True):
+        assert order.tolist() == linear_sum_assignment(item, maximize=True)[1].tolist()
+        sums = sorted(sum(item[k, text] for k, text in enumerate(texts)) for texts in permutations(range(3)))
+        np.testing.assert_allclose(margin, sums[-1] - sums[-2], atol=1e-12)
 
 
 def test_shares_are_of_the_last_axis() -> None:
