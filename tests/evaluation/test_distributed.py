@@ -187,7 +187,15 @@ def test_a_rank_is_what_torchrun_says_and_one_that_is_told_less_is_refused(monke
 
 
 @pytest.mark.parametrize(
-    "alone", [{}, {"RANK": "", "WORLD_SIZE": ""}, {"RANK": "0", "WORLD_SIZE": "1"}, {"LOCAL_RANK": ""}]
+    "alone",
+    [
+        {},
+        {"RANK": "", "WORLD_SIZE": ""},
+        {"RANK": "0", "WORLD_SIZE": "1"},
+        {"LOCAL_RANK": ""},
+        {"RANK": "captain"},  # another program's
+        {"WORLD_SIZE": "large", "RANK": ""},
+    ],
 )
 def test_without_other_ranks_a_process_is_the_only_one(monkeypatch: pytest.MonkeyPatch, alone: dict[str, str]) -> None:
     for name, value in alone.items():

@@ -48,7 +48,7 @@ def show_progress(*, quiet: bool = False) -> CommandProgress:
     Args:
         quiet: show nothing.
     """
-    if quiet or (os.environ.get("RANK") or "0") != "0":  # torchrun numbers its processes so
+    if quiet or os.environ.get("RANK", "").strip("0").isdecimal():  # torchrun numbers its processes so
         return CommandProgress()
     if in_notebook():
         return NotebookProgress()

@@ -73,8 +73,7 @@ class Rank:
         Raises:
             RunError: as `read_ranks`.
         """
-        number, of, local, machine = read_ranks() or (0, 1, 0, 0)
-        return cls(number, of, local, machine)
+        return cls(*(read_ranks() or (0, 1, 0, 0)))
 
     @property
     def leads(self) -> bool:
@@ -85,6 +84,8 @@ class Rank:
 def read_ranks(*unused: str) -> list[int] | None:
     """Return the numbers of this process, in the order of `Rank`; None if it is not one of several.
 
+    A lone `RANK` or `WORLD_SIZE` that is a word is another program's.
+
     Args:
         unused: variables that need not be there.
 
@@ -92,11 +93,12 @@ def read_ranks(*unused: str) -> list[int] | None:
         RunError: it is one of several, and a variable is missing or no number: each would do all of the work.
     """
     values = {name: os.environ.get(name, "").strip() for name in _VARIABLES if name not in unused}
-    if values["RANK"] in ("", "0") and values["WORLD_SIZE"] in ("", "1"):
+    rank, world = values["RANK"], values["WORLD_SIZE"]
+    if (rank in ("", "0") and world in ("", "1")) or ("" in (rank, world) and not (rank + world).isdecimal()):
         return None
     if values.get("GROUP_RANK") == "":
         values["GROUP_RANK"] = next(filter(None, map(os.environ.get, _MACHINES)), "")
-    several = f"RANK={values['RANK']!r} and WORLD_SIZE={values['WORLD_SIZE']!r} make this process one of several"
+    several = f"RANK={rank!r} and WORLD_SIZE={world!r} make this process one of several"
     advice = "start them with: torchrun --nproc-per-node N -m tellapart ..."
     if absent := [name for name, value in values.items() if not value]:
         line = " ".join(f"{name}={_VARIABLES[name]}" for name in absent)
@@ -104,13 +106,16 @@ def read_ranks(*unused: str) -> list[int] | None:
             f"{several}, and {', '.join(absent)} is not set; {advice}; or write in each task of srun: export {line}; "
             "or, for this process alone: unset RANK WORLD_SIZE"
         )
-    numbers = {name: value for name, value in values.items() if not name.startswith("MASTER_")}
-    for name, value in numbers.items():
+    numbers = []
+    for name, value in values.items():
+        if name.startswith("MASTER_"):
+            continue
         if not (value.isascii() and value.isdecimal()):
             raise RunError(f"{several}, and {name}={value!r} is no number; {advice}")
-    if int(values["RANK"]) >= int(values["WORLD_SIZE"]):
-        raise RunError(f"{several}, and the last of them is RANK={int(values['WORLD_SIZE']) - 1}; {advice}")
-    return [int(value) for value in numbers.values()]
+        numbers.append(int(value))
+    if numbers[0] >= numbers[1]:
+        raise RunError(f"{several}, and the last of them is RANK={numbers[1] - 1}; {advice}")
+    return numbers
 
 
 def run_in_ranks(

@@ -12,7 +12,7 @@ from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.data.answer_text import Thoughts, count_thoughts
-from tellapart.data.prediction_field import PREDICTION, watch_field
+from tellapart.data.prediction_field import PREDICTION, PredictionField, watch_field
 from tellapart.data.scores import ScoreKind, note_spread
 from tellapart.errors import RunError
 from tellapart.evaluation.evaluate import Prepared, evaluate_predictions, prepare_listed
@@ -34,7 +34,7 @@ class _ScoreFile:
     path: Path
     located: Located
     thoughts: Thoughts
-    field: str
+    field: PredictionField
 
 
 def run_scores(
@@ -88,7 +88,7 @@ def run_scores(
             evaluation = evaluate_predictions(
                 score_file.ready, read, origin=origin, seed=seed, thoughts=score_file.thoughts, notes=notes
             )
-            measured = evaluation.result.model_copy(update={"field": score_file.field})
+            measured = evaluation.result.model_copy(update={"field": score_file.field.stated})
             evaluation = replace(evaluation, result=measured)
             result = keep(out, result, benchmark, evaluation, score_file.located)
     return out
@@ -102,15 +102,17 @@ def _read_file(
     with count_thoughts() as thoughts, watch_field(dict((place or Locations()).columns).get(PREDICTION, "")) as field:
         predictions = read_predictions(path, ready.records)
     field.expect_used(path)
-    return _ScoreFile(ready, predictions, path, locate(path, out, hashed=True), thoughts, field.stated)
+    return _ScoreFile(ready, predictions, path, locate(path, out, hashed=True), thoughts, field)
 
 
 def _expect_same(out: Path, name: str, known: BenchmarkResult, score_file: _ScoreFile) -> None:
     if known.fingerprint != score_file.ready.fingerprint:
         raise RunError(f"{out} holds {name} with other content; name another out=, or delete it")
     before = known.file.sha256 if known.file else ""
-    kind = score_file.ready.task.kind_of(score_file.predictions)
-    if (before, known.kind, known.field) != (score_file.located.sha256, kind, score_file.field):
+    kind, field = score_file.ready.task.kind_of(score_file.predictions), score_file.field
+    # An earlier version recorded no field: it read the one that is read now if nobody names one.
+    same_field = known.field == field.stated or not (known.field or field.named)
+    if (before, known.kind) != (score_file.located.sha256, kind) or not same_field:
         raise RunError(
             f"{out} holds {name} measured from another file or field ({known.origin}, {known.field!r}); name another "
             "out=, or delete it"

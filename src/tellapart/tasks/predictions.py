@@ -88,8 +88,8 @@ def number_names(names: Sequence[str]) -> Callable[[str], int]:
 
     Case, and quotes and dots at the ends, do not count, but between names that differ in nothing else.
 
-    >>> [*map(number_names(["St.", "St", "Dog"]), ("St", "St.", "'dog'.", "st"))]
-    [1, 0, 2, -1]
+    >>> [*map(number_names(["St.", "St", "Dog", "."]), ("St", "St.", "'dog'.", "st", ".", ""))]
+    [1, 0, 2, -1, 3, -1]
     """
     exact, folded = (_number_distinct([*map(fold, names)]) for fold in (str.strip, _plain_name))
     return lambda answer: exact.get(answer.strip(), folded.get(_plain_name(answer), -1))
@@ -97,7 +97,7 @@ def number_names(names: Sequence[str]) -> Callable[[str], int]:
 
 def _number_distinct(names: Sequence[str]) -> dict[str, int]:
     counts = Counter(names)
-    return {name: number for number, name in enumerate(names) if counts[name] == 1}
+    return {name: number for number, name in enumerate(names) if name and counts[name] == 1}  # marks alone fold to ""
 
 
 def _plain_name(name: str) -> str:
