@@ -80,7 +80,7 @@ def test_karpathys_own_file_is_read_and_only_its_test_split(tmp_path: Path) -> N
         read_retrieval(path)
     del rows[1]["sentences"]
     path.write_text(json.dumps({"images": rows, "dataset": "coco"}))
-    with raises(DataError, str(path), "images", "row 1", "sentences"):
+    with raises(DataError, str(path), "images[1]", "sentences"):
         read_retrieval(path)
 
 

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, Field
 
-from tellapart.data.annotations import AnnotationRow, check_row, read_list, read_mapping
+from tellapart.data.annotations import AnnotationRow, check_row, karpathy_images, read_list, read_mapping
 from tellapart.data.fields import split_list
 from tellapart.data.rows import read_json
 from tellapart.data.task_records import (
@@ -62,21 +62,6 @@ class _Captions(AnnotationRow):
     image: Filled
     caption: Texts
     image_id: Id = ""
-
-
-class _KarpathySentence(AnnotationRow):
-    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
-
-    raw: Filled
-
-
-class _KarpathyImage(AnnotationRow):
-    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
-
-    filename: Filled
-    split: Filled
-    sentences: Annotated[list[_KarpathySentence], Field(min_length=1)]
-    filepath: str = ""
 
 
 class _Statement(AnnotationRow):
@@ -226,14 +211,12 @@ def read_boxes(path: Path) -> BoxSet:
 def _check_captions(path: Path) -> list[_Captions]:
     """Check the rows of images with captions, a list of them or Karpathy's file with all splits."""
     content = read_json(path)
-    if not (isinstance(content, dict) and "images" in content):
+    images = content.get("images") if isinstance(content, dict) else None
+    if not isinstance(images, list):
         return _check_rows(path, _Captions)
     rows = [
-        _Captions(
-            image="/".join(filter(None, (row.filepath, row.filename))), caption=[one.raw for one in row.sentences]
-        )
-        for row in rows_under(path, content, "images", _KarpathyImage)
-        if row.split == "test"
+        check_row(_Captions, {"image": image, "caption": [one.get("raw") for one in sentences]}, where)
+        for where, image, sentences in karpathy_images(path, images, {"test"})
     ]
     if not rows:
         raise DataError(f"{path}: images: none is of the split 'test'", path=path)

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from tellapart.builders.builder import Made
 from tellapart.catalog import nearest
+from tellapart.data.annotations import karpathy_images
 from tellapart.data.columns import refuse_near
 from tellapart.data.compressed import plain_suffix
 from tellapart.data.fields import one_text
@@ -207,7 +208,10 @@ def read_json_captions(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         return
     images, captions = (content.get(key) if isinstance(content, dict) else None for key in ("images", "annotations"))
     if isinstance(images, list) and any(isinstance(image, dict) and "sentences" in image for image in images):
-        yield from _karpathy_captions(path, images)
+        for where, image, sentences in karpathy_images(path, images, {"train", "restval"}):
+            for one in sentences:
+                caption = {"caption": one.get("raw"), "image": image}
+                yield where, caption | ({"id": one["sentid"]} if "sentid" in one else {})
         return
     if not isinstance(images, list) or not isinstance(captions, list):
         raise DataError(
@@ -223,20 +227,6 @@ def read_json_captions(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         if not isinstance(named, int | str) or named not in names:
             raise DataError(f"{where}: field 'image_id' must be the id of one of 'images', got {quote(row)}")
         yield where, {"id": row.get("id", number), "caption": row.get("caption"), "image": names[named]}
-
-
-def _karpathy_captions(path: Path, images: Iterable[Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    for number, image in enumerate(images):
-        where = f"{path}: images[{number}]"
-        sentences = image.get("sentences") if isinstance(image, dict) else None
-        if not isinstance(sentences, list) or not all(isinstance(each, dict) for each in sentences):
-            raise DataError(f"{where}: field 'sentences' must be a list of objects, got {quote(image)}")
-        if image.get("split") not in {"train", "restval"}:
-            continue
-        name = "/".join(str(image[key]) for key in ("filepath", "filename") if image.get(key))
-        for each in sentences:
-            caption = {"caption": each.get("raw"), "image": name}
-            yield where, caption | ({"id": each["sentid"]} if "sentid" in each else {})
 
 
 def _listed_captions(path: Path, rows: Iterable[Any]) -> Iterator[tuple[str, dict[str, Any]]]:

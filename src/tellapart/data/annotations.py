@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,7 +13,17 @@ from tellapart.data.rows import read_json
 from tellapart.data.validation import Problem
 from tellapart.errors import DataError, quote
 
-__all__ = ["AnnotationRow", "check_row", "expect_count", "make_item", "read_list", "read_mapping", "row_of", "string"]
+__all__ = [
+    "AnnotationRow",
+    "check_row",
+    "expect_count",
+    "karpathy_images",
+    "make_item",
+    "read_list",
+    "read_mapping",
+    "row_of",
+    "string",
+]
 
 
 class AnnotationRow(BaseModel):
@@ -93,6 +103,27 @@ def check_row(row: type[R], content: object, where: str) -> R:
     except ValidationError as error:
         problem = Problem.first(error)
         raise DataError(f"{where}: {problem}", path=where, field=problem.field or None) from error
+
+
+def karpathy_images(
+    path: Path, images: Iterable[Any], splits: Collection[str]
+) -> Iterator[tuple[str, str, list[dict[str, Any]]]]:
+    """Yield the images of some of Karpathy's splits (`dataset_coco.json`): the place in the file, path and sentences.
+
+    Raises:
+        DataError: an image, of any split, has no list of sentences.
+
+    >>> cat = {"filepath": "val2014", "filename": "7.jpg", "split": "test", "sentences": [{"raw": "a cat"}]}
+    >>> [*karpathy_images(Path("a.json"), [cat], {"test"})]
+    [('a.json: images[0]', 'val2014/7.jpg', [{'raw': 'a cat'}])]
+    """
+    for number, image in enumerate(images):
+        where = f"{path}: images[{number}]"
+        sentences = image.get("sentences") if isinstance(image, dict) else None
+        if not isinstance(sentences, list) or not all(isinstance(sentence, dict) for sentence in sentences):
+            raise DataError(f"{where}: field 'sentences' must be a list of objects, got {quote(image)}")
+        if image.get("split") in splits:
+            yield where, "/".join(str(image[key]) for key in ("filepath", "filename") if image.get(key)), sentences
 
 
 def row_of(value: object, where: str) -> Mapping[str, Any]:
