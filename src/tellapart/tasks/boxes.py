@@ -174,12 +174,7 @@ def _write_notes(records: BoxSet, predictions: Sequence[Sides]) -> tuple[str, ..
         for row, box_ in zip(records.boxes, predictions, strict=True)
         if min(box_[2:]) > 0
     )
-    small = (
-        not form
-        and bool(predictions)
-        and max(max(map(abs, box_)) for box_ in predictions) <= 1
-        and flat < len(predictions)
-    )
+    small = not form and 0 < max((abs(side) for box_ in predictions for side in box_), default=0.0) <= 1
     return (
         *((f"{flat:,} of {len(predictions):,} boxes have no area, and are wrong",) if flat else ()),
         *((f"{outside:,} of {len(predictions):,} boxes lie outside their image",) if outside else ()),
