@@ -106,16 +106,13 @@ def read_ranks(*unused: str) -> list[int] | None:
             f"{several}, and {', '.join(absent)} is not set; {advice}; or write in each task of srun: export {line}; "
             "or, for this process alone: unset RANK WORLD_SIZE"
         )
-    numbers = []
-    for name, value in values.items():
-        if name.startswith("MASTER_"):
-            continue
+    numbers = {name: value for name, value in values.items() if not name.startswith("MASTER_")}
+    for name, value in numbers.items():
         if not (value.isascii() and value.isdecimal()):
             raise RunError(f"{several}, and {name}={value!r} is no number; {advice}")
-        numbers.append(int(value))
-    if numbers[0] >= numbers[1]:
-        raise RunError(f"{several}, and the last of them is RANK={numbers[1] - 1}; {advice}")
-    return numbers
+    if int(rank) >= int(world):
+        raise RunError(f"{several}, and the last of them is RANK={int(world) - 1}; {advice}")
+    return [int(value) for value in numbers.values()]
 
 
 def run_in_ranks(
