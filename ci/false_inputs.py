@@ -393,7 +393,7 @@ FALSE_INPUTS: dict[str, Attack] = {
     "WebP that ends early: images": _decode("a.webp", partial(_short_webp, lossless=False)),
     "WebP that ends early, lossless: images": _decode("a.webp", partial(_short_webp, lossless=True)),
     **{
-        f"{kind} called a PNG: images": _decode("a.png", partial(_picture, kind, cut=1.0), "identify")
+        f"{kind} called a PNG: images": _decode("a.png", partial(_picture, kind, cut=1.0), kind, "save it as PNG")
         for kind in ("TIFF", "BMP", "GIF")
     },
     "film that ends early: videos": _film(lambda data: data[: len(data) // 2]),

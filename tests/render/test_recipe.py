@@ -48,7 +48,7 @@ def test_half_of_the_items_show_held_out_pairs_and_none_where_none_are_wanted() 
         ),
         (GOOD.replace("seed = 3", "seed = -1"), ("'seed'", "0", "-1")),
         (GOOD.replace("seed = 3", 'seed = "3"'), ("'seed'", "'3'")),
-        (GOOD.replace("counting", "colour"), ("items.colour", "'colour'")),
+        (GOOD.replace("counting", "shine"), ("items.shine", "'shine'")),
         (GOOD + 'wording = "loose"\n', ("items.wording", "key")),
         ('wording = "loose"\n' + GOOD, ("'wording'", "'minimal'", "'paper'", "'loose'")),
         ("name = few", ("recipe.toml", "TOML")),

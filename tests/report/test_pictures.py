@@ -98,5 +98,5 @@ def test_a_broken_image_is_counted_and_costs_no_other() -> None:
 
 
 def test_bytes_that_are_no_image_are_refused_by_name() -> None:
-    with raises(DataError, "a.svg", "decoded", "image"):
+    with raises(DataError, "a.svg", "SVG", "PNG"):
         data_uri(b"<svg onload=alert(1)>", "a.svg")

@@ -91,8 +91,6 @@ def expect_content(data: bytes | None, path: Path, error: type[TellapartError]) 
 
     Raises:
         TellapartError: `error`: it is a pointer.
-
-    >>> expect_content(b"id,caption", Path("a.csv"), DataError)
     """
     if data is None:
         with path.open("rb") as file:

@@ -197,7 +197,7 @@ def test_a_bad_json_line_is_an_error_with_its_number(file: Path, row: str, messa
     ("content", "message"),
     [
         ("id,text,picture,score\n0,0,0,1\n", ("scores.csv", "id,image,text,score", "image", "'id,text,picture,score'")),
-        ("", ("scores.csv", "missing")),
+        ("", ("scores.csv", "no scores", "id,image,text,score")),
         ("id,image,text,score\n0,0,0\n", ("scores.csv:2", "3 fields", "4")),
         ("id,image,text,score\n0,0,0,1\n0,-1,0,1\n", ("scores.csv:3", "'image'", "'-1'")),
         ("id,image,text,score\n0,0,one,1\n", ("scores.csv:2", "'text'", "'one'")),

@@ -240,6 +240,7 @@ def _jsonl_rows(path: Path) -> Iterator[_Row]:
 
 
 def _csv_rows(path: Path) -> Iterator[_Row]:
+    line = 0
     try:
         for line, row in read_csv(path):
             if missing := [name for name in _COLUMNS if name not in row]:
@@ -252,6 +253,8 @@ def _csv_rows(path: Path) -> Iterator[_Row]:
             yield line, row["id"], _read_index(row["image"]), _read_index(row["text"]), score
     except DataError as error:
         raise ScoreError(str(error)) from error
+    if not line:
+        raise ScoreError(f"{path} holds no scores; give the header {','.join(_COLUMNS)}, and a row for each pair")
 
 
 def _read_index(digits: str) -> int:
