@@ -91,6 +91,9 @@ def expect_content(data: bytes | None, path: Path, error: type[TellapartError]) 
 
     Raises:
         TellapartError: `error`: it is a pointer.
+
+    >>> expect_content(b"id,caption", Path("a.csv"), DataError) is None
+    True
     """
     if data is None:
         with path.open("rb") as file:
