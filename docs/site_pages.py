@@ -57,7 +57,7 @@ ROOMS = ("api", "data", "metrics", "stats", "tasks", "records", "models", "bench
 NEXT = {
     "contributing.md": "decisions/index.md",
     "security.md": "trust.md",
-    "changelog.md": "moved.md",
+    "changelog.md": "contributing.md",
     "demo_encoder.md": "my_training.md",
     "api": "plugin_modules.md",
     "benchmarks": "measure.md",

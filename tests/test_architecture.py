@@ -33,7 +33,6 @@ EVERYWHERE = sorted([*MODULES, *(path for package in JOINED for path in package.
 
 #: From the ground up; a module imports from its own room or a lower one. Nothing shares a level.
 LEVELS = [
-    "moved",
     "errors",
     "entry_points",
     "catalog",

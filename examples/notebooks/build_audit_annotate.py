@@ -150,12 +150,12 @@ show_page(again.card(), 500)
 # %% [markdown]
 # ## Annotate
 #
-# No rule knows what is in the picture: the false caption may be true of it, too. So people look. `export_study` deals a
-# survey: each annotator gets one file that opens in any browser, offline, and saves the answers to a file that comes
+# No rule knows what is in the picture: the false caption may be true of it, too. So people look. `annotate_export`
+# deals a survey: each annotator gets one file that opens in any browser, offline, and saves the answers to a file that comes
 # back to you.
 
 # %%
-study = ta.export_study("i2t", "folder:sets/kitchen-2", "study", annotators="ann,bob", sample=6)
+study = ta.annotate_export("i2t", "folder:sets/kitchen-2", "study", annotators="ann,bob", sample=6)
 sorted(str(path) for path in Path("study").rglob("*.html"))
 
 # %% [markdown]

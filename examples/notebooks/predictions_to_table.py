@@ -136,14 +136,14 @@ compared
 # do not tell apart from the best.
 
 # %%
-latex = ta.paper_table([colours, encoder, rounded], "latex", intervals=True, out="table.tex")
+latex = ta.table([colours, encoder, rounded], "latex", intervals=True, out="table.tex")
 print(latex)
 
 # %% [markdown]
 # The same table reads in a README as Markdown:
 
 # %%
-print(ta.paper_table([colours, encoder, rounded]))
+print(ta.table([colours, encoder, rounded]))
 
 # %% [markdown]
 # ## The figure

@@ -11,15 +11,12 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from tellapart.moved import open_former_rooms
-
 if TYPE_CHECKING:
     from tellapart import metrics as metrics
     from tellapart.api.annotate import annotate_agree as annotate_agree
     from tellapart.api.annotate import annotate_export as annotate_export
     from tellapart.api.annotate import annotate_import as annotate_import
     from tellapart.api.annotate import annotate_ls as annotate_ls
-    from tellapart.api.annotate import export_study as export_study
     from tellapart.api.audit import audit as audit
     from tellapart.api.board import board_accept as board_accept
     from tellapart.api.board import board_backup as board_backup
@@ -43,7 +40,6 @@ if TYPE_CHECKING:
     from tellapart.api.interchange import export as export
     from tellapart.api.interchange import gap as gap
     from tellapart.api.interchange import import_results as import_results
-    from tellapart.api.interchange import paper_table as paper_table
     from tellapart.api.interchange import plot as plot
     from tellapart.api.interchange import regions as regions
     from tellapart.api.interchange import table as table
@@ -127,7 +123,6 @@ _WHERE = {
     "detect": "api.negatives",
     "evaluate": "api.evaluate",
     "export": "api.interchange",
-    "export_study": "api.annotate",
     "find_benchmark": "benchmarks.find",
     "find_model": "models.find",
     "gap": "api.interchange",
@@ -141,7 +136,6 @@ _WHERE = {
     "mine": "api.negatives",
     "model": "api.memory",
     "open_run": "api.run",
-    "paper_table": "api.interchange",
     "parity": "api.parity",
     "plot": "api.interchange",
     "push": "api.push",
@@ -165,8 +159,6 @@ _WHERE = {
 }
 
 __all__ = ["__version__", "metrics", *_WHERE]  # noqa: PLE0604  (the names are the strings of the table)
-
-open_former_rooms()
 
 if not TYPE_CHECKING:  # for which any name would be one of Any
 

@@ -37,14 +37,14 @@ def test_the_eight_lines_run_in_a_script_without_torch(tmp_path: Path) -> None:
 
 def test_a_run_stands_for_its_folder(tmp_path: Path) -> None:
     run = ta.evaluate(["demo-encoder", "constant"], "demo", limit=10, out=tmp_path / "run")
-    assert ta.paper_table(run) == ta.paper_table([tmp_path / "run"])
+    assert ta.table(run) == ta.table([tmp_path / "run"])
     assert ta.open_run(run).models == run.models
 
 
 def test_a_format_that_is_none_is_one_sentence() -> None:
     run = ta.evaluate("oracle", "demo", limit=4)
     with raises(UnknownNameError, "'latx'", "'latex'"):
-        ta.paper_table(run, "latx")
+        ta.table(run, "latx")
 
 
 @pytest.mark.slow

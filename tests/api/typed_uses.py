@@ -90,10 +90,10 @@ def items() -> None:
 
 def files() -> None:
     run = ta.open_run("runs/mine")
-    text: str = ta.paper_table(run, "latex", average=True, benchmarks=["demo"])
+    text: str = ta.table(run, "latex", average=True, benchmarks=["demo"])
     drawn: Path = ta.plot("bars", [run, "runs/other"], "bars.pdf", metrics=["group_score"])
     ta.export("demo", "pairs.csv", data="files")
-    ta.paper_table(run, "latex", averge=True)  # wrong
+    ta.table(run, "latex", averge=True)  # wrong
     ta.plot("bars", run, "bars.pdf", metric="group_score")  # wrong
     ta.plot("bars", run)  # wrong
     print(text, drawn)

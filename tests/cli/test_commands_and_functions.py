@@ -87,7 +87,7 @@ def test_the_function_of_a_command_has_an_example_that_runs(name: str) -> None:
 
 def test_the_functions_of_commands_are_of_the_python_interface() -> None:
     assert all(function_of(name).__module__.startswith("tellapart.api.") for name in commands())
-    assert tellapart.run is tellapart.evaluate and tellapart.table is tellapart.paper_table
+    assert tellapart.run is tellapart.evaluate
 
 
 @pytest.mark.parametrize("name", commands())

@@ -35,7 +35,6 @@ __all__ = [
     "annotate_export",
     "annotate_import",
     "annotate_ls",
-    "export_study",
     "print_findings",
 ]
 
@@ -127,10 +126,6 @@ def annotate_export(
     return WrittenStudy(
         folder, chosen.name, study, write_study(folder, chosen, study, source, ImageAccess(embed, prefix))
     )
-
-
-#: The same by its former name.
-export_study = annotate_export
 
 
 def annotate_import(

@@ -50,7 +50,6 @@ __all__ = [
     "export",
     "gap",
     "import_results",
-    "paper_table",
     "plot",
     "regions",
     "table",
@@ -276,10 +275,6 @@ def table(
     if out is not None:
         write_text_file(as_path(out, "out"), text)
     return text
-
-
-#: The same by its former name.
-paper_table = table
 
 
 def plot(

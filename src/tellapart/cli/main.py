@@ -29,7 +29,6 @@ from tellapart.cli.ls import ls_command
 from tellapart.cli.memory import describe_lack, refuse_little_memory
 from tellapart.cli.mine import mine_command
 from tellapart.cli.once import OnceCommand, load_plugins, name_options
-from tellapart.cli.other_words import answer_other_word
 from tellapart.cli.parity import parity_command
 from tellapart.cli.plot import plot_command
 from tellapart.cli.push import push_command
@@ -182,8 +181,6 @@ def _explain_usage(error: Any) -> None:
     if not message:  # a group of commands without one: its help is printed already
         return
     context = getattr(error, "ctx", None)
-    parameters = [] if context is None else context.command.params
-    message = answer_other_word(message, {word for each in parameters for word in each.opts})
     typed = [word for word in sys.argv[1:2] if word in _COMMANDS]
     command = context.command_path if context is not None else " ".join(["tellapart", *typed])
     print_text(f"error: {message}{'' if message.endswith('?') else ';'} see: {command} --help", error=True)
