@@ -151,8 +151,8 @@ show_page(again.card(), 500)
 # ## Annotate
 #
 # No rule knows what is in the picture: the false caption may be true of it, too. So people look. `annotate_export`
-# deals a survey: each annotator gets one file that opens in any browser, offline, and saves the answers to a file that comes
-# back to you.
+# deals a survey: each annotator gets one file that opens in any browser, offline, and saves the answers to a file that
+# comes back to you.
 
 # %%
 study = ta.annotate_export("i2t", "folder:sets/kitchen-2", "study", annotators="ann,bob", sample=6)
