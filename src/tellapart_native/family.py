@@ -13,7 +13,7 @@ from tellapart.errors import ModelError
 from tellapart.models.fusion.family import Contrast, Halves
 from tellapart.models.huggingface.images import ImageInputs
 from tellapart.models.torch.backend import import_torch
-from tellapart.models.torch.checkpoint import describe_misfit
+from tellapart.models.torch.network import describe_misfit
 from tellapart_native.published import DEPTH_SETTINGS, DEPTHS
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from tellapart.errors import ModelError, UnknownNameError, quote
 from tellapart.models.options import ModelOptions, WatchedOptions
 from tellapart.models.prefix import ModelPrefix
 from tellapart.models.protocols import Model
-from tellapart.models.unprefixed import explain_path
+from tellapart.models.unprefixed import explain_path, is_weights
 
 __all__ = [
     "declared_prefix",
@@ -130,6 +130,8 @@ def find_prefix(name: str) -> ModelPrefix | None:
         return declared
     if has("model", name):
         return None
+    if is_weights(name):
+        return _load_prefix("open_clip:")
     if (lies_there := explain_path(name)) is not None:
         raise UnknownNameError(lies_there)
     if (Path(name).expanduser() / "config.json").is_file():

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from tellapart.models.onnx.folder import FILES as ONNX_FILES
-from tellapart.models.openclip.fitting import explain_weights
+from tellapart.models.openclip.fitting import explain_weights, find_form
 from tellapart.models.openclip.source import CONFIG, FOLDER, TAG, WEIGHTS_SUFFIXES
 from tellapart.models.purpose import MODULES
-from tellapart.models.torch.peft_adapter import find_adapter
+from tellapart.models.torch.peft_adapter import ADAPTER_CONFIG, find_adapter
 
-__all__ = ["explain_path"]
+__all__ = ["explain_path", "is_weights"]
 
 #: Files of scores or answers, not of models.
 _SCORES = frozenset({".npz", ".csv", ".jsonl"})
@@ -38,6 +38,12 @@ def explain_path(name: str) -> str | None:
     return _match_file(name) if path.is_file() else None
 
 
+def is_weights(name: str) -> bool:
+    """Return whether a name is that of a file of weights alone, and the file is one architecture's of open_clip."""
+    path = Path(name).expanduser()
+    return path.suffix in WEIGHTS_SUFFIXES and path.is_file() and find_form(name) is not None
+
+
 def _match_folder(path: Path, name: str) -> str | None:
     if any((path / file).is_file() for file in ONNX_FILES[:2]):
         return f"{name} is the folder of an ONNX model; write onnx:{name}"
@@ -48,6 +54,7 @@ def _match_folder(path: Path, name: str) -> str | None:
             return f"{name} is a folder of {library}; write {prefix}{name}"
     inside = [str(each.parent) for each in sorted(path.glob("*/config.json"))]
     inside += [f"{FOLDER}{each.parent}" for each in sorted(path.glob(f"*/{CONFIG}"))]
+    inside += [f"hf:{each.parent}, an adapter of peft" for each in sorted(path.glob(f"*/{ADAPTER_CONFIG}"))]
     if inside:
         return f"{name} holds no model itself; write {' or '.join(inside[:4])}"
     weights = sorted(each for each in path.iterdir() if each.suffix in WEIGHTS_SUFFIXES)

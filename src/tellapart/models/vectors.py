@@ -10,12 +10,13 @@ from tellapart.errors import ModelError
 __all__ = ["dot_products", "normalise"]
 
 
-def normalise(vectors: NDArray[np.float32], model: str | None = None) -> NDArray[np.float32]:
+def normalise(vectors: NDArray[np.float32], model: str | None = None, dtype: str = "") -> NDArray[np.float32]:
     """Scale vectors `(n, dimensions)` to length one; float32, computed in float64.
 
     Args:
         vectors: to scale.
         model: the name of the model that computed them, for the message.
+        dtype: what it computed in.
 
     Raises:
         ModelError: a vector has length zero or is not finite, so it has no direction.
@@ -26,7 +27,10 @@ def normalise(vectors: NDArray[np.float32], model: str | None = None) -> NDArray
     if bad.size:
         rows = ", ".join(map(str, bad[:10]))
         of = f"{model}: " if model else ""
-        raise ModelError(f"{of}{bad.size} of {len(vectors)} vectors have length zero or are not finite: rows {rows}")
+        fix = "; float16 ends at 65,504: use dtype='bfloat16' or 'float32'" if dtype == "float16" else ""
+        raise ModelError(
+            f"{of}{bad.size} of {len(vectors)} vectors have length zero or are not finite: rows {rows}{fix}"
+        )
     unit: NDArray[np.float32] = (exact / lengths).astype(np.float32)
     return unit
 

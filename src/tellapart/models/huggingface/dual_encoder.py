@@ -319,7 +319,7 @@ class HuggingFaceDual:
         shown = inputs.get("attention_mask", import_torch().ones_like(ids))
         with forward(self.name, self._model):
             features = share_beginnings(self._model, ids, shown, self._size)
-        return None if features is None else normalise(features.float().numpy(), self.name)
+        return None if features is None else normalise(features.float().numpy(), self.name, self._where.dtype)
 
     def _encode_samples(
         self, tower: Tower, samples: Sequence[Any], collate: Callable[[list[Any]], Prepared]
@@ -332,7 +332,8 @@ class HuggingFaceDual:
             parts.append(features[:real].float())
         # Only here, for a GPU computes one batch while the next is put together.
         rows = np.concatenate([part.cpu().numpy() for part in parts])  # (n, dimensions) or (n, queries, dimensions)
-        return normalise(rows.reshape(-1, rows.shape[-1]), self.name).reshape(len(samples), -1)
+        unit = normalise(rows.reshape(-1, rows.shape[-1]), self.name, self._where.dtype)
+        return unit.reshape(len(samples), -1)
 
 
 def _largest_difference(vectors: Vectors, others: Sequence[NDArray[np.float32]] | Vectors) -> float:

@@ -18,7 +18,7 @@ from tellapart.errors import ModelError, first_sentence, require
 from tellapart.models.control_tokens import ControlTokens
 from tellapart.models.hub import fetch_file, reach_hub
 from tellapart.models.torch.backend import Runtime, guard_torch_load, import_torch
-from tellapart.models.torch.checkpoint import read_state_dict
+from tellapart.models.torch.checkpoint import read_checkpoint
 from tellapart.models.torch.peft_adapter import find_adapter, merge_adapter
 
 if TYPE_CHECKING:
@@ -212,9 +212,9 @@ def refuse_other_shards(source: str) -> None:
 
 def _find_differing(single: Path, shards: Sequence[Path]) -> str:
     """Return the name of a tensor that differs between a file and the shards, or is in one of them; empty if none."""
-    torch, tensors = import_torch(), read_state_dict(single)
+    torch, tensors = import_torch(), read_checkpoint(single).saved
     for shard in shards:
-        for name, tensor in read_state_dict(shard).items():
+        for name, tensor in read_checkpoint(shard).saved.items():
             held = tensors.pop(name, None)
             if held is None or held.dtype != tensor.dtype or not torch.equal(held, tensor):
                 return name

@@ -16,10 +16,10 @@ from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError, first_line
 from tellapart.models.caption_rules import caption_rule
 from tellapart.models.openclip.causal import SharedTexts
-from tellapart.models.openclip.fitting import explain_weights
+from tellapart.models.openclip.fitting import complete_name
 from tellapart.models.openclip.internals import read_attribute
 from tellapart.models.openclip.library import import_open_clip
-from tellapart.models.openclip.source import FOLDER, TAG, resolve
+from tellapart.models.openclip.source import FOLDER, resolve
 from tellapart.models.openclip.tokens import TextTower, Tokens
 from tellapart.models.openclip.weights import Parts, assemble, is_siglip
 from tellapart.models.options import ModelOptions
@@ -65,8 +65,7 @@ def load(name: str, options: ModelOptions) -> OpenClipEncoder:
     if options.reading not in {None, "itc"}:
         raise ModelError(f"{name} has no reading {options.reading!r}; a dual encoder of open_clip has one, 'itc'")
     where = runtime(options)
-    if name.startswith(TAG) and Path(file := name.removeprefix(TAG)).expanduser().is_file():
-        raise ModelError(f"{name} names no architecture: {explain_weights(file)}")
+    name = complete_name(name)
     source = resolve(name)
     config = import_open_clip().get_model_config(source.architecture)
     return OpenClipEncoder(name, assemble(source, texts=options.texts), where, config=config)
@@ -276,7 +275,7 @@ class OpenClipEncoder:
             if shares:
                 with compute(self.name, self._model):
                     features = self._shared.encode(ids[rows, :length], self._size)
-                vectors[rows] = normalise(features.float().numpy(), self.name)
+                vectors[rows] = normalise(features.float().numpy(), self.name, self._runtime.dtype)
             else:
                 vectors[rows] = self._encode_batches(forward, rows)
         return vectors
@@ -299,4 +298,4 @@ class OpenClipEncoder:
                 rows.append(forward(batch)[:real].float())
             # Only here, for a GPU computes one batch while the next is put together.
             vectors = [np.zeros((0, self._dimensions), np.float32), *(row.cpu().numpy() for row in rows)]
-        return normalise(np.concatenate(vectors), self.name)
+        return normalise(np.concatenate(vectors), self.name, self._runtime.dtype)

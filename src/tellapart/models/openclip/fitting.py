@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import difflib
 import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tellapart.data.scores import join_names
-from tellapart.errors import ModelError
+from tellapart.errors import ModelError, TellapartWarning
 from tellapart.models.openclip.building import quiet_open_clip, without_initialisation
 from tellapart.models.openclip.library import import_open_clip, import_towers
 from tellapart.models.openclip.source import NEW_ARCHITECTURE, TAG, name_forms
 from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.checkpoint import read_state_dict
 
-__all__ = ["Fit", "Shapes", "explain_weights", "fitting_architectures", "odd"]
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["Fit", "Shapes", "complete_name", "explain_weights", "find_form", "fitting_architectures", "odd"]
 
 #: Tensor -> shape.
 Shapes = Mapping[str, tuple[int, ...]]
@@ -104,6 +108,39 @@ def _expected_shapes(architecture: str) -> dict[str, tuple[int, ...]]:
     return {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
 
 
+def complete_name(name: str) -> str:
+    """Return an open_clip model's name: of a bare file that fits one architecture, with that before it, and a warning.
+
+    Raises:
+        ModelError: the file cannot be read, or fits no architecture, or several.
+        MissingDependencyError: torch or open_clip is not installed.
+    """
+    file = name.removeprefix(TAG)
+    if not Path(file).expanduser().is_file():
+        return name
+    if (form := find_form(file)) is None:
+        raise ModelError(f"{name} names no architecture: {explain_weights(file)}")
+    warnings.warn(f"{file} fits one architecture of open_clip; read as {form}", TellapartWarning, stacklevel=2)
+    return form
+
+
+def find_form(file: str) -> str | None:
+    """Return the name of a file of weights, if it fits one architecture to the last tensor and has one reading."""
+    path = Path(file).expanduser()
+    shapes = {key: tuple(tensor.shape) for key, tensor in _read_shapes(path).items()}
+    forms = [
+        form for fit in fitting_architectures(shapes) if not fit.odd for form in name_forms(fit.architecture, file)
+    ]
+    return forms[0] if len(forms) == 1 else None
+
+
+def _read_shapes(path: Path) -> dict[str, Tensor]:
+    try:
+        return read_state_dict(path, shapes_only=True)
+    except ModelError as error:
+        raise ModelError(f"{error}; a file of open_clip's weights is named {TAG}ARCH@FILE") from error
+
+
 def explain_weights(name: str) -> str:
     """Name the architectures that a file of weights fits, each in the form that names such a model.
 
@@ -112,10 +149,7 @@ def explain_weights(name: str) -> str:
         MissingDependencyError: torch or open_clip is not installed.
     """
     path = Path(name).expanduser()
-    try:
-        tensors = read_state_dict(path, shapes_only=True)
-    except ModelError as error:
-        raise ModelError(f"{error}; a file of open_clip's weights is named {TAG}ARCH@FILE") from error
+    tensors = _read_shapes(path)
     if any(key.startswith(("text_model.", "vision_model.")) for key in tensors):
         return f"{name} is a checkpoint of transformers; write hf:FOLDER, its folder with config.json in it"
     fits = fitting_architectures({key: tuple(tensor.shape) for key, tensor in tensors.items()}, like=path.stem)

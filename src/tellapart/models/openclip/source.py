@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -11,11 +12,11 @@ from typing import Any
 
 from tellapart.catalog import nearest
 from tellapart.data.strict_json import load_json
-from tellapart.errors import ModelError, UnknownNameError
+from tellapart.errors import ModelError, TellapartWarning, UnknownNameError
 from tellapart.models.hub import fetch_file
 from tellapart.models.openclip.library import import_open_clip
 from tellapart.models.purpose import MODULES
-from tellapart.models.torch.checkpoint import split_part
+from tellapart.models.torch.checkpoint import read_checkpoint, split_part
 from tellapart.models.torch.peft_adapter import PeftAdapter, find_adapter
 
 __all__ = ["CONFIG", "FOLDER", "HUB", "NEW_ARCHITECTURE", "TAG", "WEIGHTS_SUFFIXES", "Source", "name_forms", "resolve"]
@@ -68,7 +69,8 @@ def resolve(name: str) -> Source:
     - `open_clip:ARCH@FILE`: a state dict holds neither. Many architectures exist with GELU and with QuickGELU, and
       open_clip silently takes the one of the name. Here the file's training must be known, from a file beside it
       (`open_clip_config.json`, or `params.txt` of open_clip's trainer) or from the name: `ViT-B-32-quickgelu@` or
-      `ViT-B-32-gelu@`. If several have it, they must agree.
+      `ViT-B-32-gelu@`. If several have it, they must agree. A checkpoint with the entries of open_clip's trainer is
+      read with the architecture's activation, with a warning.
     - `open_clip:ARCH/TAG@FILE`: the file is a fine-tune of that tag, and shares its activation and preprocessing.
       If it is the folder of peft's adapter, the tag's weights are its base; without a tag the base is the checkpoint
       that adapter_config.json names.
@@ -204,9 +206,17 @@ def _resolve_checkpoint(name: str, architecture: str, tag: str, file: Path) -> S
     else:
         preprocessing = _shared_preprocessing(name, architecture)
     if twin and not (tag or evidence or architecture.endswith((_QUICK, _PLAIN))):
-        raise ModelError(
-            f"{name}: it is unknown whether this file was trained with GELU or QuickGELU, and every number depends on "
-            f"it; write {' or '.join(name_forms(plain, file))}"
+        forms = " or ".join(name_forms(plain, file))
+        if not _is_of_trainer(file):
+            raise ModelError(
+                f"{name}: write {forms}; it is unknown whether this file was trained with GELU or QuickGELU, and every "
+                "number depends on it"
+            )
+        warnings.warn(
+            f"{name}: open_clip's trainer wrote this file, so it is read with {_name_activation(quick)}, the "
+            f"activation of {architecture}; to name it, write {forms}",
+            TellapartWarning,
+            stacklevel=2,
         )
     return Source(name, plain, plain, file, preprocessing)
 
@@ -239,6 +249,14 @@ def _trained_quick(file: Path) -> bool | None:
     if _is_quick(trained) or settings.get("force_quick_gelu") == "True":
         return True
     return None if settings.get("pretrained", "").lower() == "openai" else False
+
+
+def _is_of_trainer(file: Path) -> bool:
+    """Return whether a file has the entries of open_clip's trainer, and no `params.txt` leaves its activation open."""
+    if (file.absolute().parent.parent / "params.txt").is_file():
+        return False
+    checkpoint = read_checkpoint(file, shapes_only=True)
+    return checkpoint.part == "state_dict" and {"epoch", "name", "optimizer"} <= checkpoint.beside.keys()
 
 
 def _shared_preprocessing(name: str, architecture: str) -> dict[str, Any]:
@@ -286,6 +304,8 @@ def _resolve_repository(name: str, repository: str) -> Source:
 def _read_config(path: Path) -> dict[str, Any]:
     if not path.exists():
         other = "st:" if (path.parent / MODULES).is_file() else "hf:" if (path.parent / "config.json").is_file() else ""
+        if find_adapter(path.parent) is not None:  # of peft
+            other = f"{TAG}ARCH/TAG@"
         advice = f"write {other}{path.parent}" if other else "expected a folder as open_clip saves it"
         raise ModelError(f"{path.parent} has no {CONFIG}; {advice}")
     config = load_json(path, error=ModelError)

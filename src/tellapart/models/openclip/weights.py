@@ -15,9 +15,10 @@ from tellapart.models.openclip.fitting import Shapes, fitting_architectures, odd
 from tellapart.models.openclip.internals import internal_name, read_attribute
 from tellapart.models.openclip.library import import_open_clip, import_towers
 from tellapart.models.openclip.lora import merge_updates
-from tellapart.models.openclip.source import FOLDER, HUB, Source
+from tellapart.models.openclip.source import CONFIG, FOLDER, HUB, Source
 from tellapart.models.torch.backend import import_torch
-from tellapart.models.torch.checkpoint import Checkpoint, describe_misfit, read_checkpoint
+from tellapart.models.torch.checkpoint import Checkpoint, read_checkpoint
+from tellapart.models.torch.network import describe_misfit
 from tellapart.models.torch.peft_adapter import merge_adapter
 
 if TYPE_CHECKING:
@@ -34,6 +35,12 @@ _STEPS = ("mean", "std", "interpolation", "resize_mode", "fill_color")
 
 #: A buffer that older versions of transformers saved and that counts up from zero.
 _COUNTER = "text.transformer.embeddings.position_ids"
+
+#: What open_clip's trainer adds to any architecture with --siglip.
+_BIAS = (
+    "; it was trained with SigLIP's loss (--siglip), which adds this bias: write local-dir:FOLDER, a folder with the "
+    f'file and {CONFIG}, its architecture and "init_logit_bias": -10 in model_cfg'
+)
 
 _TOKENIZER_FIX = (
     "; open_clip takes it from the hub: load the model once where there is a network, or put tokenizer.json and "
@@ -170,9 +177,10 @@ def _check_shapes(source: Source, model: Network, tensors: Mapping[str, Any]) ->
     expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
     actual = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     if misfit := describe_misfit(expected, actual, strange="unexpected"):
+        bias = _BIAS if actual.keys() - expected.keys() == {"logit_bias"} else ""
         raise ModelError(
             f"{source.name}: {source.checkpoint.name} does not fit {source.architecture}: {misfit}"
-            f"{_did_you_mean(source, expected, actual)}"
+            f"{bias or _did_you_mean(source, expected, actual)}"
         )
 
 

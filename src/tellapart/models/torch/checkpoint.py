@@ -8,6 +8,7 @@ imported or called; the few functions that describe a tensor are this module's.
 from __future__ import annotations
 
 import io
+import os
 import pickle
 import pickletools
 import re
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-__all__ = ["Checkpoint", "InertObject", "describe_misfit", "read_checkpoint", "read_state_dict", "split_part"]
+__all__ = ["Checkpoint", "InertObject", "read_checkpoint", "read_state_dict", "split_part"]
 
 #: Names that hold the state dict among a training checkpoint's other entries.
 _NESTINGS = ("state_dict", "model_state_dict", "model")
@@ -40,6 +41,9 @@ _AVERAGE = re.compile(r"(^|[._])(ema|swa|averaged?|averaging|shadow)([._]|$)|ema
 
 #: How deep a state dict may lie: fairseq's are `extra_state.ema`, a callback's `callbacks.NAME.state_dict`.
 _DEPTH = 3
+
+#: What data parallelism, `torch.compile` and a module around the model put before every name.
+_PREFIXES = re.compile(r"(?:(?:module|_orig_mod|model|clip_model)\.)*")
 
 #: An entry of torch's `AveragedModel` that is no weight.
 _UPDATES = "n_averaged"
@@ -98,10 +102,11 @@ class Checkpoint:
 
     Attributes:
         path: the file.
-        tensors: `torch.Tensor` by name, without `module.` before every name.
+        tensors: `torch.Tensor` by name, without a wrapper's prefix.
         beside: the entries outside the state dict (epoch, hyper-parameters, configuration); empty if there are none.
         part: the entry that the tensors were taken from, as `state_dict`; empty if they are the whole file.
         others: entries with further weights of the same model, as `ema_state_dict` or `extra_state.ema`.
+        prefix: the wrapper's, as `module._orig_mod.`, which every name in the file begins with.
     """
 
     path: Path
@@ -109,16 +114,26 @@ class Checkpoint:
     beside: Mapping[Any, Any] = field(default_factory=dict)
     part: str = ""
     others: tuple[str, ...] = ()
+    prefix: str = ""
 
     @property
     def weights(self) -> str:
-        """A sentence on the weights that were taken, for results; empty if the file holds no others."""
-        if not self.others:
-            return ""
-        return (
-            f"the weights are {quote(self.part)} of {self.path.name}, which also holds {join_names(self.others, 5)}: "
-            f"a model's name that ends in {self.path.name}#{plain(self.others[0])} takes the other"
-        )
+        """A line on the weights that were taken, for results; empty if the file holds one set under plain names."""
+        lines = []
+        if self.others:
+            lines += [
+                f"the weights are {quote(self.part)} of {self.path.name}, which also holds "
+                f"{join_names(self.others, 5)}: a model's name that ends in {self.path.name}#{plain(self.others[0])} "
+                "takes the other"
+            ]
+        if self.prefix:
+            lines += [f"every name in {self.path.name} begins with {quote(self.prefix)}, which is left out"]
+        return "; ".join(lines)
+
+    @property
+    def saved(self) -> dict[str, Tensor]:
+        """The tensors by the names that the file has."""
+        return {self.prefix + name: tensor for name, tensor in self.tensors.items()}
 
     def expect_one(self, name: str) -> None:
         """Refuse weights that were taken from among several by no choice of the user's.
@@ -155,8 +170,8 @@ def read_checkpoint(path: Path | str, *, part: str = "", shapes_only: bool = Fal
     """Read a checkpoint: `.safetensors`, or a file of `torch.save` of any age. Nothing in it runs.
 
     A training checkpoint's nesting is undone: `state_dict`, `model_state_dict` or `model` next to epoch and optimiser,
-    and the `module.` that a data-parallel wrapper puts before every name. Averages of the weights (EMA) lie next to
-    them in some files; the plain ones are taken unless a part is named.
+    and a prefix that a wrapper puts before every name. Averages of the weights (EMA) lie next to them in some files;
+    the plain ones are taken unless a part is named.
 
     Args:
         path: the file.
@@ -206,19 +221,26 @@ def _find_state_dict(path: Path, content: object, part: str) -> Checkpoint:
     if not isinstance(content, Mapping):
         raise ModelError(f"{path} holds no state dict; it holds {type(content).__name__}")
     name = next((name for name in _NESTINGS if isinstance(content.get(name), Mapping)), "")
-    entries = _strip_wrapper(content[name] if name else content)
-    parts = dict(_list_parts(content, "", _DEPTH, set(entries)))
+    held = content[name] if name else content
+    if isinstance(held, InertObject) and "_modules" in held:
+        model = f"torch.load({path.name!r}, weights_only=False){f'[{name!r}]' if name else ''}"
+        raise ModelError(
+            f"{path} is a model with its program, which is not run; save its weights, if you trust the file: "
+            f"torch.save({model}.state_dict(), 'weights.pt')"
+        )
+    parts = dict(_list_parts(content, "", _DEPTH, set(_strip_prefixes(held)[0])))
     if part:
         name = _choose_part(path, part, parts)
-        entries = parts[name]
+    entries, prefix = _strip_prefixes(parts[name] if part else held)
     odd = _list_odd(entries)
     if odd or not entries:
         first = f": {len(odd)} of its {len(entries)} entries are no tensors, first {odd[0]!r:.60}" if odd else ""
-        fix = f"; it has weights in {join_names([*parts], 5)}: name one, as {path.name}#PART" if parts else ""
-        raise ModelError(f"{path} holds no state dict{first}{fix}")
+        written = f"; let the model's name end in {path.name}#{' or #'.join([*parts][:5])}" if parts else ""
+        raise ModelError(f"{path} holds no state dict{first}{written}")
     top = name.partition(".")[0]
     beside = {key: value for key, value in content.items() if key != top} if name else {}
-    return Checkpoint(path, dict(entries), beside, name, tuple(other for other in parts if name and other != name))
+    others = tuple(other for other in parts if name and other != name)
+    return Checkpoint(path, dict(entries), beside, name, others, prefix)
 
 
 def _list_odd(entries: Mapping[Any, Any]) -> list[Any]:
@@ -227,12 +249,12 @@ def _list_odd(entries: Mapping[Any, Any]) -> list[Any]:
     return [key for key, value in entries.items() if not (isinstance(key, str) and isinstance(value, tensor))]
 
 
-def _strip_wrapper(entries: Mapping[Any, Any]) -> Mapping[Any, Any]:
-    """Return a state dict without the `module.` that a wrapper puts before every name."""
-    weights = {key: value for key, value in entries.items() if key != _UPDATES}
-    if weights and all(isinstance(key, str) and key.startswith("module.") for key in weights):
-        return {key.removeprefix("module."): value for key, value in weights.items()}
-    return entries
+def _strip_prefixes(entries: Mapping[Any, Any]) -> tuple[Mapping[Any, Any], str]:
+    """Return a state dict without the prefixes that all of its names have, and these."""
+    names = [name for name in entries if name != _UPDATES]
+    common = os.path.commonprefix(names) if all(isinstance(name, str) for name in names) else ""  # noqa: RUF071 (no path)
+    prefix = "".join(_PREFIXES.findall(common)[:1])
+    return ({name.removeprefix(prefix): entries[name] for name in names}, prefix) if prefix else (entries, "")
 
 
 def _list_parts(content: Mapping[Any, Any], place: str, depth: int, names: set[Any]) -> Iterator[tuple[str, Any]]:
@@ -241,10 +263,10 @@ def _list_parts(content: Mapping[Any, Any], place: str, depth: int, names: set[A
         path = f"{place}{key}"
         if not isinstance(key, str) or not isinstance(value, Mapping):
             continue
-        entries = _strip_wrapper(value)
+        entries, _ = _strip_prefixes(value)
         if entries and not _list_odd(entries):
             if _AVERAGE.search(path) or key in (*_NESTINGS, "module") or 2 * len(names & set(entries)) >= len(names):
-                yield path, entries
+                yield path, value
         else:
             yield from _list_parts(value, f"{path}.", depth - 1, names)
 
@@ -416,25 +438,3 @@ def _read_numbers(file: BinaryIO, storage: _Storage, size: int) -> Tensor:
     if count != storage.count or not 0 <= length <= size - file.tell():
         raise ValueError(f"storage {storage.key} has {count} numbers, not {storage.count}, or the file ends in it")
     return _as_numbers(file.read(length), storage.dtype, storage.count)
-
-
-def describe_misfit(
-    expected: Mapping[str, tuple[int, ...]], actual: Mapping[str, tuple[int, ...]], *, strange: str = "unknown"
-) -> str:
-    """Describe in one line how a checkpoint's tensors differ from a module's; nothing if they fit.
-
-    Args:
-        expected: shapes of the module's tensors, by name.
-        actual: shapes of the checkpoint's.
-        strange: a word for tensors that the module does not have.
-
-    >>> describe_misfit({"a": (2,), "b": (3,)}, {"a": (4,), "c": (1,)})
-    '1 missing (b); 1 unknown (c); 1 of another shape (a (4,), not (2,))'
-    """
-    differing = [name for name in expected if actual.get(name, expected[name]) != expected[name]]
-    problems = {
-        "missing": [name for name in expected if name not in actual],
-        strange: [name for name in actual if name not in expected],
-        "of another shape": [f"{name} {actual[name]}, not {expected[name]}" for name in differing],
-    }
-    return "; ".join(f"{len(names)} {problem} ({join_names(names, 3)})" for problem, names in problems.items() if names)

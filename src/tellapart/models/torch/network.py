@@ -1,10 +1,13 @@
-"""The type of torch's modules whose parts are named by a file."""
+"""The type of torch's modules whose parts are named by a file, and how a file's tensors differ from them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
-__all__ = ["Network"]
+from tellapart.data.scores import join_names
+
+__all__ = ["Network", "describe_misfit"]
 
 
 class Network(Protocol):
@@ -18,3 +21,25 @@ class Network(Protocol):
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Add or replace a part."""
+
+
+def describe_misfit(
+    expected: Mapping[str, tuple[int, ...]], actual: Mapping[str, tuple[int, ...]], *, strange: str = "unknown"
+) -> str:
+    """Describe in one line how a checkpoint's tensors differ from a module's; nothing if they fit.
+
+    Args:
+        expected: shapes of the module's tensors, by name.
+        actual: shapes of the checkpoint's.
+        strange: a word for tensors that the module does not have.
+
+    >>> describe_misfit({"a": (2,), "b": (3,)}, {"a": (4,), "c": (1,)})
+    '1 missing (b); 1 unknown (c); 1 of another shape (a (4,), not (2,))'
+    """
+    differing = [name for name in expected if actual.get(name, expected[name]) != expected[name]]
+    problems = {
+        "missing": [name for name in expected if name not in actual],
+        strange: [name for name in actual if name not in expected],
+        "of another shape": [f"{name} {actual[name]}, not {expected[name]}" for name in differing],
+    }
+    return "; ".join(f"{len(names)} {problem} ({join_names(names, 3)})" for problem, names in problems.items() if names)

@@ -11,6 +11,7 @@ import numpy as np
 
 from tellapart.errors import require
 from tellapart.models.openclip.dual_encoder import OpenClipEncoder
+from tellapart.models.openclip.fitting import complete_name
 from tellapart.models.openclip.internals import read_attribute
 from tellapart.models.openclip.library import import_open_clip
 from tellapart.models.openclip.source import Source, resolve
@@ -38,6 +39,7 @@ def open_openclip(name: str, device: str) -> TrainableOpenClip:
     """
     options = ModelOptions(device=device)
     runtime(options)
+    name = complete_name(name)
     source = resolve(name)
     config = import_open_clip().get_model_config(source.architecture)
     parts = assemble(source)
