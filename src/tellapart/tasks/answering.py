@@ -10,6 +10,7 @@ from tellapart.data.answer_text import strip_thought
 from tellapart.errors import ScoreError
 from tellapart.models.generative.readings import Answerer
 from tellapart.models.protocols import Pixels
+from tellapart.models.store.batches import compute_named
 from tellapart.tasks.predictions import read_predictions, text
 from tellapart.tasks.task import Session
 
@@ -34,6 +35,7 @@ def compute_batches(
 
     Raises:
         DataError: an image is not there or cannot be decoded.
+        ModelError: the model or its processor fails on a record; its number and images are named.
 
     >>> from tellapart.models.store.embedding_store import EmbeddingStore
     >>> session = Session(pictures=lambda reference: b"", store=EmbeddingStore(None), batch_size=2)
@@ -45,7 +47,13 @@ def compute_batches(
         part = slice(start, start + session.batch)
         # Neighbouring records often share an image: each is decoded once for the batch.
         decoded = {reference: session.pixels(reference) for own in images[part] for reference in own}
-        values += compute(part, [[decoded[reference] for reference in own] for own in images[part]])
+        pictures = [[decoded[reference] for reference in own] for own in images[part]]
+        values += compute_named(
+            lambda rows, start=start, pictures=pictures: compute(  # type: ignore[misc]
+                slice(start + rows.start, start + rows.stop), pictures[rows]
+            ),
+            [f"record {start + row + 1} ({', '.join(own)})" for row, own in enumerate(images[part])],
+        )
         if session.progress:
             session.progress(noun, len(values), len(images))
     return values

@@ -11,12 +11,18 @@ import pytest
 from PIL import Image
 
 from facts import raises
+from tellapart.data.item import Item
+from tellapart.data.pairset import PairSet
 from tellapart.errors import ModelError
 from tellapart.models.generative.choice import Chooser, pad_to_square, side_by_side
 from tellapart.models.generative.prompts import EQBEN_CHOICE
 from tellapart.models.generative.readings import Answerer
 from tellapart.models.huggingface.files import import_transformers
+from tellapart.models.scoring.score import score
+from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.backend import import_torch
+from tellapart.tasks.answering import ask
+from tellapart.tasks.task import Session
 
 pytest.importorskip("torch", reason="generative models need the extra 'models'")
 pytest.importorskip("transformers", reason="generative models need the extra 'models'")
@@ -176,3 +182,17 @@ def test_captions_of_one_length_are_written_together_and_as_the_library_writes_t
     assert [answerer.answer([[image]], [caption], max_new_tokens=9)[0] for image in images] == want
     with raises(ModelError, "image", "prompt"):
         answerer.answer([[images[0]]], [caption], max_new_tokens=1 << 20)
+
+
+def test_a_picture_that_the_processor_refuses_is_named_by_item_and_file(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
+    Image.fromarray(np.zeros((16, 16, 3), np.uint8)).save(tmp_path / "a.png")
+    Image.fromarray(np.zeros((8, 3000, 3), np.uint8)).save(tmp_path / "long.png")
+    item = Item(id="strip", images=("a.png", "long.png"), texts=("a cat", "a dog"))
+    model = read_as("likelihood", folders["qwen2_vl"])
+    with raises(ModelError, "strip", "'images[1]'", "long.png", "aspect ratio"):
+        score(model, PairSet("strips", (item,), tmp_path), store=EmbeddingStore(None))
+    with EmbeddingStore(None) as store, raises(ModelError, "record 2", "long.png", "aspect ratio"):
+        session = Session(pictures=lambda name: (tmp_path / name).read_bytes(), store=store, batch_size=2)
+        ask(read_as("vqa", folders["qwen2_vl"]), [("a.png",), ("long.png",)], ["what?", "what?"], session)

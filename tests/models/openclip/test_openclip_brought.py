@@ -1,4 +1,4 @@
-"""Checkpoints as people bring them: compiled, wrapped, whole, averaged, of open_clip's trainer; each opens or says how."""
+"""Checkpoints as people bring them: compiled, wrapped, whole, averaged, of open_clip's trainer."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from tellapart.models.torch.backend import import_torch
 from tellapart.training.encoders.load_start import open_dual
 
 pytest.importorskip("torch", reason="torch is not installed (the models extra)")
-torch = import_torch()
-pytest.importorskip("open_clip", reason="open_clip is not installed (the models extra)")
+
 from tiny_openclip import CLIP, saved_folder
+
+torch = import_torch()
 
 pytestmark = pytest.mark.usefixtures("open_clip", "one_thread")
 
@@ -88,7 +89,7 @@ def test_a_bare_file_of_one_architecture_is_opened_as_that_with_a_warning(
         assert model.name == "open_clip:tiny-wide@base.pt"
     with pytest.warns(TellapartWarning, match="tiny-wide"):
         open_dual("open_clip:base.pt", "cpu")
-    torch.save({name: tensor for name, tensor in list(torch.load("base.pt").items())[1:]}, "less.pt")
+    torch.save(dict(list(torch.load("base.pt").items())[1:]), "less.pt")
     with raises(UnknownNameError, "1 of", "open_clip:tiny-wide@less.pt"):
         find_model("less.pt")
 

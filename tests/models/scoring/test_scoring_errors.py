@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 from scored_anew import fresh
 
 from facts import raises
@@ -114,3 +116,30 @@ def test_what_is_no_model_is_refused(picture_set: Callable[..., PairSet]) -> Non
         fresh(object(), picture_set(1))
     with raises(ModelError, "batch_size", "1", "0"):
         fresh(Oracle(), picture_set(1), batch_size=0)
+
+
+@pytest.mark.parametrize("method", ["prepare_image", "encode_images", "score_pairs", "score_matrix"])
+def test_what_a_model_raises_for_one_picture_names_item_and_file(
+    histogram: Any, fusion: Any, picture_set: Callable[..., PairSet], method: str
+) -> None:
+    pairset = picture_set(4)
+    Image.fromarray(np.zeros((8, 300, 3), np.uint8)).save(pairset.root / "2-1.png")
+    model = fusion() if method == "score_pairs" else histogram()
+    right = getattr(model, method, None)
+
+    def fail(images: Any, *rest: Any) -> Any:
+        for image in images if isinstance(images, list) else [images]:
+            if image.shape[1] == 300:
+                raise ValueError("aspect ratio must be smaller than 20")
+        return right(images, *rest) if right else np.ones((len(images), 2), np.float32)
+
+    if method == "prepare_image":
+        model.prepare_image = lambda pixels: fail(pixels) if right else (fail([pixels]), pixels)[1]
+    elif method == "score_matrix":
+        model = SimpleNamespace(name="m", fingerprint="m-1", kind="similarity", score_matrix=fail)
+    else:
+        setattr(model, method, fail)
+    with raises(ModelError, "item-2", "2-1.png", "aspect ratio") as raised:
+        fresh(model, pairset, batch_size=4)
+    assert isinstance(raised.value.__cause__, ValueError)
+    assert method == "score_matrix" or "2-0.png" not in str(raised.value)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from tellapart.data.scores import join_names
 from tellapart.errors import ModelError, StoreError
 from tellapart.models.protocols import DualEncoder, ImagePreparer, Model, Pixels, Vectors
 from tellapart.models.scoring.frames import encode_slots, prepare_slot, score_slots
-from tellapart.models.store.batches import Batches
+from tellapart.models.store.batches import Batches, compute_named
 from tellapart.models.store.content_hash import HashedImage, ImageReader, KeptPictures, PixelFilter, text_hash
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.store.libraries import filed_as
@@ -126,6 +126,14 @@ class Job:
         """Count the distinct images and texts that the scores need."""
         self.counts["images_distinct"] = len({self.hashes[reference] for reference in self.references})
         self.counts["texts_distinct"] = len({text for item in self.pairset.items for text in item.texts})
+
+    def compute_images(self, compute: Callable[[slice], NDArray[np.float32]], references: Sequence[str]) -> Any:
+        """Ask the model about images; an error that one of them raises names its item and file.
+
+        Raises:
+            ModelError: the model fails on an image.
+        """
+        return compute_named(compute, [f"{self.pairset.where(image)}: {image}" for image in references])
 
     def keep_numbers(self, put_numbers: Callable[[], None], new_hashes: dict[str, str] | None = None) -> None:
         """Store the numbers and the hashes of the images read for them, while the model goes on."""
@@ -235,7 +243,10 @@ def compute_images(job: Job, model: DualEncoder) -> None:
         return [name in missing for _, name in images]
 
     def encode_batch(batch: Sequence[HashedImage]) -> None:
-        output = encode_slots(model.encode_images, [image.pixels for image in batch])
+        output = job.compute_images(
+            lambda part: encode_slots(model.encode_images, [image.pixels for image in batch[part]]),
+            [image.reference for image in batch],
+        )
         rows = job.check_output(output, (len(batch), None), [image.reference for image in batch])
         vectors = {image.hash: row for image, row in zip(batch, rows, strict=True)}
         job.keep_numbers(lambda: job.store.put_vectors(job.key, vectors), reader.take_new_hashes())
@@ -281,7 +292,10 @@ def compute_pairs(job: Job, score: Callable[[Sequence[Pixels], Sequence[str]], N
         images = [pending[key][0] for key in keys]
         captions = [pending[key][1] for key in keys]
         names = [f"{image.reference} with {text}" for image, text in zip(images, captions, strict=True)]
-        output = score_slots(score, [image.pixels for image in images], captions)
+        output = job.compute_images(
+            lambda part: score_slots(score, [image.pixels for image in images[part]], captions[part]),
+            [image.reference for image in images],
+        )
         numbers = job.check_output(output, (len(keys),), names)
         scores = dict(zip(keys, numbers, strict=True))
         job.keep_numbers(lambda: job.store.put_pair_scores(job.key, scores), reader.take_new_hashes())

@@ -34,6 +34,7 @@ from tellapart.models.protocols import (
 )
 from tellapart.models.scoring.compute import Job, Writer, compute_images, compute_pairs, compute_texts
 from tellapart.models.scoring.deferred import Deferred
+from tellapart.models.store.batches import compute_named
 from tellapart.models.store.content_hash import ImageReader, text_hash
 from tellapart.models.store.embedding_store import EmbeddingStore
 
@@ -196,7 +197,11 @@ def _score_matrices(job: Job, model: MatrixScorer) -> NDArray[np.float32]:
             while not held.keys() >= set(item.images):
                 one = next(images)
                 held[one.reference] = one.pixels
-            matrix = model.score_matrix([held[image] for image in item.images], item.texts)
+            pictures = [held[image] for image in item.images]
+            matrix = compute_named(
+                lambda _, pictures=pictures, texts=item.texts: model.score_matrix(pictures, texts),  # type: ignore[misc]
+                [f"{job.pairset.where(item.images[0])}: {', '.join(item.images)}"],
+            )
             values[position] = job.check_output(matrix, job.pairset.shape, [item.id])
             for image in {image for image in item.images if last[image] == position}:
                 del held[image]

@@ -7,12 +7,15 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from tellapart.errors import ModelError
+from tellapart.errors import ModelError, TellapartError, first_line
 from tellapart.models.protocols import Model, Sized
 
-__all__ = ["Batches"]
+__all__ = ["Batches", "compute_named"]
 
 Sample = TypeVar("Sample")
+
+#: Errors of libraries that the house's own are raised from, if a model or its processor fails on an input.
+_LIBRARY_ERRORS = (RuntimeError, ValueError, IndexError, TypeError)
 
 #: On a CPU an image costs the same in a batch of 8 or of 64 (ViT-B/32); small batches leave memory to the reader.
 _ON_CPU = 32
@@ -81,6 +84,36 @@ class Batches:
             self._grows = False
         else:
             self._seconds, self.size = seconds, self.size * 2
+
+
+def compute_named(compute: Callable[[slice], Sample], names: Sequence[str]) -> Sample:
+    """Compute a batch; if it fails, ask for each sample alone, and name the first that fails.
+
+    Errors that speak of no input, such as a server's, pass unchanged, and so does a full memory.
+
+    Args:
+        compute: takes which samples, a part of the batch.
+        names: of the samples: item and file.
+
+    Raises:
+        ModelError: a library fails on one sample; the error is its cause.
+
+    >>> compute_named(lambda part: [1 / n for n in (2, 0)[part]], ["a.png", "b.png"])
+    Traceback (most recent call last):
+    tellapart.errors.ModelError: b.png: ZeroDivisionError: division by zero
+    """
+    try:
+        return compute(slice(0, len(names)))
+    except Exception as error:
+        known = isinstance(error, TellapartError) and not isinstance(error.__cause__, _LIBRARY_ERRORS)
+        if known or _out_of_memory(error):
+            raise
+        if len(names) == 1:
+            text = str(error) if isinstance(error, TellapartError) else f"{type(error).__name__}: {first_line(error)}"
+            raise ModelError(f"{names[0]}: {text}") from error
+        for number, name in enumerate(names):
+            compute_named(lambda _, part=slice(number, number + 1): compute(part), [name])  # type: ignore[misc]
+        raise
 
 
 def _out_of_memory(error: Exception) -> bool:

@@ -12,6 +12,7 @@ from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.errors import DataError
 from tellapart.models.protocols import KeptPreparer, Model, Pixels
+from tellapart.models.store.batches import compute_named
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.store.libraries import decoded_as
 from tellapart.models.store.prefetch import Prefetch, bytes_held
@@ -181,7 +182,7 @@ class ImageReader:
         name = pixel_hash(pixels)
         self._expect_hash(reference, name)
         needed = self._need_pixels([(reference, name)])[reference, name]
-        return HashedImage(reference, name, self._prepare_new(name, pixels) if needed else None, key)
+        return HashedImage(reference, name, self._prepare_new(reference, name, pixels) if needed else None, key)
 
     def _prepare_known(self, reference: str, name: str, data: bytes) -> object:
         """Return a prepared image: as it was kept, or of the file's bytes.
@@ -190,11 +191,11 @@ class ImageReader:
         """
         kept = None if self._kept is None else self._kept.pictures.get(name)
         if self._kept is None or kept is None:
-            return self._prepare_new(name, self._decode_image(reference, data))
+            return self._prepare_new(reference, name, self._decode_image(reference, data))
         return self._kept.model.unpack_image(kept)
 
-    def _prepare_new(self, name: str, pixels: Pixels) -> object:
-        prepared = self._prepare(pixels)
+    def _prepare_new(self, reference: str, name: str, pixels: Pixels) -> object:
+        prepared = compute_named(lambda _: self._prepare(pixels), [f"{self._pairset.where(reference)}: {reference}"])
         if self._kept is not None and pixels.ndim == 3:  # frames of a video are not kept
             self._kept.pictures.put(name, self._kept.model.pack_image(prepared))
         return prepared
