@@ -74,6 +74,19 @@ def test_a_device_that_is_there_is_taken(monkeypatch: pytest.MonkeyPatch, device
     assert runtime(ModelOptions(device=device)).device == device
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_a_dtype_that_the_processor_imitates_is_warned_of(monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
+    for facts in ({"avx2": True}, {"avx2": True, "avx512_bf16": True, "avx512_fp16": True}, {}):
+        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda facts=facts: facts, raising=False)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for options in (ModelOptions(dtype=dtype), ModelOptions()):
+                runtime(options)
+        texts = [str(warning.message) for warning in caught]
+        assert len(texts) == (facts == {"avx2": True})
+        assert all(dtype in text and "float32" in text and "dtype='auto'" in text for text in texts)
+
+
 @pytest.mark.parametrize(("dtype", "rounds"), [("float32", False), ("bfloat16", True)])
 def test_float32_on_a_gpu_is_not_rounded_in_convolutions(
     monkeypatch: pytest.MonkeyPatch, dtype: str, rounds: bool

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+import warnings
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tellapart.errors import MissingDependencyError, ModelError, first_sentence, import_torch, require
+from tellapart.errors import MissingDependencyError, ModelError, TellapartWarning, first_sentence, import_torch, require
 from tellapart.models.options import ModelOptions
 
 if TYPE_CHECKING:
@@ -42,6 +43,12 @@ Key = TypeVar("Key", bound=Hashable)
 #: The first torch that closes both known ways around `weights_only`: CVE-2025-32434 (2.6), CVE-2026-24747 (2.10).
 _SAFE_TORCH = "2.10"
 
+#: Instructions of processors that multiply numbers of a dtype, as `torch.cpu.get_capabilities` names them.
+_INSTRUCTIONS = {
+    "bfloat16": ("amx_bf16", "avx512_bf16", "bf16", "sve_bf16"),
+    "float16": ("amx_fp16", "avx512_fp16", "fp16_arith"),
+}
+
 #: The size that `exact_batches` sets inside its block; None outside.
 _exact: ContextVar[int | None] = ContextVar("exact", default=None)
 
@@ -65,6 +72,9 @@ def runtime(options: ModelOptions) -> Runtime:
     Raises:
         ModelError: the device is not available.
         MissingDependencyError: torch is not installed.
+
+    Warns:
+        TellapartWarning: the processor has no instructions for the dtype.
     """
     torch = import_torch()
     if options.device == "cuda" and not torch.cuda.is_available():
@@ -79,6 +89,13 @@ def runtime(options: ModelOptions) -> Runtime:
     if options.device == "cuda" and options.dtype == "float32":
         # By default cuDNN rounds a convolution's float32 to ten bits (TF32), which would change every patch embedding.
         torch.backends.cudnn.allow_tf32 = False
+    if options.device == "cpu" and (facts := _processor_facts()) and not _has_instructions(facts, options.dtype):
+        warnings.warn(
+            f"dtype={options.dtype!r}: this processor has no instructions for it and imitates them, in up to five "
+            "times the time of float32; leave it out, or let a run take the fastest by dtype='auto'",
+            TellapartWarning,
+            stacklevel=2,
+        )
     return Runtime(options.device, options.dtype)
 
 
@@ -92,8 +109,17 @@ def fastest_dtype(device: str) -> str:
         return "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float16"
     if device == "mps":
         return "float16"
-    facts: dict[str, object] = getattr(torch.cpu, "get_capabilities", dict)()
-    return "bfloat16" if any(facts.get(name) for name in ("amx_bf16", "avx512_bf16", "bf16")) else "float32"
+    return "bfloat16" if _has_instructions(_processor_facts(), "bfloat16") else "float32"
+
+
+def _processor_facts() -> Mapping[str, object]:
+    """Return which instructions the processor has; nothing if this torch cannot tell."""
+    facts: Mapping[str, object] = getattr(import_torch().cpu, "get_capabilities", dict)()
+    return facts
+
+
+def _has_instructions(facts: Mapping[str, object], dtype: str) -> bool:
+    return dtype not in _INSTRUCTIONS or any(facts.get(name) for name in _INSTRUCTIONS[dtype])
 
 
 def move(tensor: Tensor, where: Runtime) -> Tensor:
