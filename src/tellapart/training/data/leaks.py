@@ -15,12 +15,12 @@ from tellapart.benchmarks.locations import Locations
 from tellapart.data.images import pixel_hash
 from tellapart.data.perceptual import ImageHashes, gather_hashes, near_duplicates, perceptual_hash, thumbnail
 from tellapart.data.progress import Progress
-from tellapart.data.strict_json import read_whole
 from tellapart.data.video import decode_slot
 from tellapart.errors import DataError
 from tellapart.models.scoring.frames import list_frames
 from tellapart.tasks.registry import find_task
 from tellapart.training.data.rows import TrainingRows
+from tellapart.training.data.shards import read_image
 
 __all__ = ["Leak", "PictureHashes", "find_leaks", "hash_pictures", "refuse_leaks"]
 
@@ -78,7 +78,7 @@ def hash_pictures(rows: TrainingRows, progress: Progress | None = None) -> Pictu
     Raises:
         DataError: an image cannot be read.
     """
-    return _hash_images(_list_files(rows), lambda name: read_whole(Path(name)), "training images", progress)
+    return _hash_images(_list_files(rows), lambda name: read_image(Path(name)), "training images", progress)
 
 
 def _list_files(rows: TrainingRows) -> list[str]:

@@ -1,18 +1,18 @@
 """Training rows: images with their captions, false captions, and hard counterparts.
 
-A source is a JSONL file, a pair set folder, COCO's captions, a table, or a file that a paper released
-(`released_rows`). A JSONL row holds
-`image` (a path), `caption`, and if it has them `negative_captions` (texts that are false of the image),
-`negative_images` (numbers of rows of the same file, from 0, whose images are hard to distinguish from this one),
+A source is a JSONL file, a pair set folder, COCO's captions, a table, webdataset's `shards`, or a file that a paper
+released (`released_rows`). A JSONL row holds `image` (a path), `caption`, and if it has them `negative_captions` (false
+of the image), `negative_images` (numbers of rows of the same file, from 0, whose images are hard to distinguish),
 `units` (pairs of texts: a part of the caption, and a foil that is false of the image; a third entry "relation" marks a
-relation of two things), `positive_captions` (further texts that are true of it) and `cluster`.
-Of a 2x2 item each image with its text is a row; the other text is its false caption, the other row its hard
-counterpart. Of a 1xn item the first text is the caption, the others are false.
+relation of two things), `positive_captions` (further texts that are true of it) and `cluster`. Of a 2x2 item each image
+with its text is a row; the other text is its false caption, the other row its hard counterpart. Of a 1xn item the first
+text is the caption, the others are false.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -39,6 +39,7 @@ from tellapart.data.rows import read_jsonl
 from tellapart.errors import DataError, TellapartWarning, quote
 from tellapart.records.run_folder import write_text_file
 from tellapart.training.data.released_rows import json_rows, table_rows
+from tellapart.training.data.shards import find_member, read_image, shard_rows
 from tellapart.training.data.wording import words_of
 
 __all__ = ["TrainingRow", "TrainingRows", "images_root", "read_rows", "write_rows"]
@@ -120,9 +121,9 @@ class TrainingRows:
         """
         path = self.rows[number].image
         try:
-            return decode(path.read_bytes(), str(path))
-        except OSError as error:
-            raise DataError(f"training row {number}: {path}: cannot be read ({error.strerror})") from error
+            return decode(read_image(path), str(path))
+        except DataError as error:
+            raise DataError(f"training row {number}: {error}") from error
 
     def is_wide(self, number: int) -> bool:
         """Return whether a row's image is at least as wide as high; its head alone is read, once.
@@ -133,7 +134,7 @@ class TrainingRows:
         path = self.rows[number].image
         if path not in self._wide_images:
             try:
-                with Image.open(path) as picture:
+                with Image.open(path if path.is_file() else io.BytesIO(read_image(path))) as picture:
                     self._wide_images[path] = picture.width >= picture.height
             except OSError as error:
                 raise DataError(f"training row {number}: {path}: cannot be read as an image ({error})") from error
@@ -147,7 +148,7 @@ class TrainingRows:
     def fingerprint(self) -> str:
         """SHA-256 of all rows: texts, counterparts, and the bytes of every image."""
         digest = hashlib.sha256()
-        hashes = {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in {row.image for row in self.rows}}
+        hashes = {path: hashlib.sha256(read_image(path)).hexdigest() for path in {row.image for row in self.rows}}
         for row in self.rows:
             facts = [hashes[row.image], row.caption, row.negatives, row.counterparts, row.item]
             facts += [row.units] if row.units else []
@@ -273,15 +274,15 @@ def _read_text(
         if refused is not None and (path / LISTINGS[0]).is_file():  # other listings are searched for their suffixes
             find = _note_missing(find, refused)
         return list(_pair_set_rows(read_pair_set(path, find=find), find))
-    # Several rows show one image: its path is resolved once.
     suffix = plain_suffix(path)
-    # COCO's files name images without the folder, train2014 or val2014.
-    deeper = suffix == ".json"
-    find = cache(FolderImages(place.images or path.parent, deeper=deeper, outside=place.outside).find)
+    folder = path.parent if suffix == ".tar" else place.images or path.parent
+    # COCO's files name images without the folder, train2014 or val2014. Several rows show one image: it is found once.
+    files = FolderImages(folder, deeper=suffix == ".json", outside=place.outside)
+    find = cache(lambda reference: find_member(folder, reference) or files.find(reference))
     if suffix in {".csv", ".tsv"}:
         listed = list(table_rows(path, columns))
     else:
-        listed = list(json_rows(path) if suffix == ".json" else _jsonl_rows(path))
+        listed = list({".json": json_rows, ".tar": shard_rows}.get(suffix, _jsonl_rows)(path))
     rows, left = list[TrainingRow](), list[str]()
     for number, (where, fields) in enumerate(listed):
         try:
@@ -430,21 +431,19 @@ def write_rows(path: Path, rows: TrainingRows, root: Path, *, outside: bool = Fa
     for number, row in enumerate(rows.rows):
         inside = row.image.is_relative_to(home)
         if not inside and not outside:
-            raise DataError(
-                f"training row {number}: {row.image} lies outside of {home}, which paths are to be relative to"
-            )
+            raise DataError(f"training row {number}: {row.image} lies outside of {home}; paths are relative to it")
         fields = {
             "image": (row.image.relative_to(home) if inside else row.image).as_posix(),
             "caption": row.caption,
             "cluster": row.cluster,
             "negative_captions": row.negatives,
             "negative_images": row.counterparts,
-            **({"units": [[*unit, *_unit_kind(row, k)] for k, unit in enumerate(row.units)]} if row.units else {}),
+            **(
+                {"units": [[*unit, *["relation"] * (k in row.relations)] for k, unit in enumerate(row.units)]}
+                if row.units
+                else {}
+            ),
             **({"positive_captions": row.positives} if row.positives else {}),
         }
         lines.append(json.dumps(fields, ensure_ascii=False) + "\n")
     write_text_file(path, "".join(lines))
-
-
-def _unit_kind(row: TrainingRow, unit: int) -> list[str]:
-    return ["relation"] if unit in row.relations else []

@@ -18,6 +18,12 @@ from tellapart.training.config import DataConfig
 __all__ = ["RECIPE", "build_recipes", "data_folder", "find_sources"]
 
 RECIPE = "recipe:"
+_HUB = "hf:"
+#: Saves a data set of the hub, with `image` and `caption` columns, as rows.jsonl.
+_SAVE = (
+    "python -c \"import datasets, json; [(row['image'].save(f'{{n}}.png'), print(json.dumps({{'image': f'{{n}}.png', "
+    "'caption': row['caption']}}))) for n, row in enumerate(datasets.load_dataset('{}', split='train'))]\" > rows.jsonl"
+)
 
 
 def data_folder(config: DataConfig, home: Path) -> Path | None:
@@ -51,6 +57,9 @@ def find_sources(config: DataConfig, home: Path) -> list[str]:
     """Return the sources as `read_rows` takes them: a recipe as its set, a path as the file or folder found.
 
     A path is relative to the configuration's folder; if nothing is there, to the folder of the data.
+
+    Raises:
+        DataError: a source is a data set of the hub, which training does not fetch.
     """
     data = data_folder(config, home)
     found = []
@@ -58,6 +67,11 @@ def find_sources(config: DataConfig, home: Path) -> list[str]:
         if source.startswith(RECIPE):
             found.append(f"folder:{_set_of(_recipe_path(source, home)).absolute()}")
             continue
+        if source.startswith(_HUB):
+            raise DataError(
+                f"data.train: {source} is a data set of the hub, and training reads files; save its pictures and write "
+                f"the file's name in their place: {_SAVE.format(source.removeprefix(_HUB))}"
+            )
         path = source.removeprefix("folder:")
         elsewhere = data is not None and not (home / Path(path).expanduser()).exists()
         found.append(f"{source.removesuffix(path)}{(data / path).absolute()}" if elsewhere and data else source)

@@ -22,6 +22,7 @@ from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.stats.paired import paired_difference
 from tellapart.training.data.rows import TrainingRows
+from tellapart.training.data.shards import read_image
 
 __all__ = ["better_beyond_doubt", "items_right", "left_over", "match_numbers", "metric_of", "rescore", "validation_set"]
 
@@ -95,7 +96,7 @@ def left_over(rows: TrainingRows, trained: TrainingRows | None = None) -> PairSe
             f"data.share leaves {len(rows.items)} items and none with a false caption, so weights cannot be chosen by "
             f"them; {remedy} name a pair set in data.validation"
         )
-    return PairSet("validation", tuple(items), Path("/"))
+    return PairSet("validation", tuple(items), Path("/"), read=lambda image: read_image(Path("/", image)))
 
 
 def rescore(model: Model, pairs: PairSet) -> Scores:

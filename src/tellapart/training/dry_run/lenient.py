@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,11 +14,11 @@ from typing import Any
 
 from tellapart.data.images import decode, pixel_hash
 from tellapart.data.scores import join_names
-from tellapart.data.strict_json import read_whole
 from tellapart.data.validation import find_problems
 from tellapart.errors import DataError, TellapartError, plain
 from tellapart.training.config import TrainConfig, config_tables, locate_reported, read_values
 from tellapart.training.data.rows import TrainingRows
+from tellapart.training.data.shards import read_image
 from tellapart.training.losses.terms import read_terms
 
 __all__ = ["Problems", "join_faults", "open_images", "read_leniently"]
@@ -120,8 +121,8 @@ def open_images(rows: TrainingRows, seconds: float) -> tuple[TrainingRows, int, 
     def open_one(path: Path) -> tuple[str, str]:
         try:
             if time.monotonic() < until:
-                return pixel_hash(decode(read_whole(path), str(path))), ""
-            with path.open("rb") as file:
+                return pixel_hash(decode(read_image(path), str(path))), ""
+            with path.open("rb") if path.is_file() else io.BytesIO(read_image(path)) as file:
                 return "", "" if file.read(16) else f"{path}: is empty"
         except DataError as error:
             return "", str(error)

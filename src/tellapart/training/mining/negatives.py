@@ -22,7 +22,6 @@ from tellapart.builders.negatives.wording import words
 from tellapart.data.annotations import make_item
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
-from tellapart.data.strict_json import read_whole
 from tellapart.errors import DataError, quote
 from tellapart.models.protocols import Model
 from tellapart.models.scoring.deferred import Deferred
@@ -30,6 +29,7 @@ from tellapart.models.scoring.embeddings import embeddings
 from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.training.data.rows import TrainingRow, TrainingRows
+from tellapart.training.data.shards import read_image
 from tellapart.training.mining.nearest import nearest
 
 __all__ = ["MiningSettings", "RowPictures", "coarse_to_fine", "encode_pictures", "hard_rows", "nearest_images"]
@@ -310,4 +310,4 @@ def _as_pairs(captions: Sequence[tuple[str, Sequence[str]]]) -> PairSet:
         make_item(f"captions of {file}", id=str(number), images=(file,), texts=tuple(texts))
         for number, (file, texts) in enumerate(captions)
     )
-    return PairSet("training rows", items, Path(), read=lambda file: read_whole(Path(file)))
+    return PairSet("training rows", items, Path(), read=lambda file: read_image(Path(file)))
