@@ -70,7 +70,7 @@ def section(table: Mapping[str, Any]) -> str:
     for position, row in enumerate(seeds[0]["rows"]):
         cells = [_change(seed["rows"][position]) for seed in seeds]
         lines.append(
-            f"| {row['metric']} | {100 * row['b']:.2f} | {' | '.join(cells)} | {_mean(table, row['metric'])} |"
+            f"| {row['metric']} | {100 * row['a']:.2f} | {' | '.join(cells)} | {_mean(table, row['metric'])} |"
         )
     for position, row in enumerate(seeds[0]["moved"]):
         cells = [_change(seed["moved"][position]) for seed in seeds]

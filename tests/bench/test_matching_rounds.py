@@ -19,7 +19,7 @@ def test_items_are_marked_counted_and_moved_as_the_page_concludes() -> None:
         assert seed["transductive"] == "demo"
         assert all(0 < each["right"] <= each["matched"] <= each["items"] == 400 for each in seed["rounds"])
         group, match = ({row["metric"]: row for row in seed["rows"]}[name] for name in ("group_score", "match_score"))
-        assert f"matches {100 * match['b']:.2f} % of the demo's items and gets {100 * group['b']:.2f} %" in text
+        assert f"matches {100 * match['a']:.2f} % of the demo's items and gets {100 * group['a']:.2f} %" in text
         assert group["low"] > 0 and match["low"] < 0 < match["high"]  # the gain is shown, and none of the match
-        assert abs(group["a"] - group["b"] - group["difference"]) < 1e-9
+        assert abs(group["b"] - group["a"] - group["difference"]) < 1e-9
         assert seed["rounds"][-1]["right"] < seed["rounds"][-1]["matched"]

@@ -82,7 +82,7 @@ def test_with_a_baseline_each_model_has_one_row_a_metric_and_the_correction_is_o
 ) -> None:
     folders = measured(tmp_path / "run", made_set(n=30))
     found = compare_models(systems(folders), baseline="random")
-    assert [(pair.a, pair.b) for pair in found.pairs] == [("colours", "random"), ("oracle", "random")]
+    assert [(pair.a, pair.b) for pair in found.pairs] == [("random", "colours"), ("random", "oracle")]
     rows = [row for pair in found.pairs for row in pair.rows]
     assert [row.p_holm for row in rows] == holm([row.p for row in rows]).tolist()
     assert found.tiers == () and found.baseline == "random"
@@ -162,7 +162,7 @@ def test_with_a_baseline_only_its_benchmarks_are_read(made_set: Make, installed:
     with raises(RunError, "runs", "second"):
         compare_models(systems(folders | {"oracle": part}))
     found = compare_models(systems(folders | {"oracle": part}), baseline="colours")
-    assert [(pair.a, pair.b) for pair in found.pairs] == [("random", "colours")]
+    assert [(pair.a, pair.b) for pair in found.pairs] == [("colours", "random")]
     with raises(RunError, "benchmark", "share", "folder"):
         compare_models(systems({"colours": folders["colours"], "oracle": part}), baseline="oracle")
 

@@ -56,8 +56,8 @@ def test_models_have_the_thresholds_that_made_them(runs: dict[str, Path]) -> Non
     assert (lost.threshold, lost.outside, lost.high) == (None, "above the largest", None)
     first = found.differences[0]
     assert (first.a, first.b) == ("keen", "dull") and keen.threshold is not None and dull.threshold is not None
-    assert first.difference == pytest.approx(keen.threshold - dull.threshold)
-    assert first.high is not None and first.high < 0 and first.p is not None and first.p_holm is not None
+    assert first.difference == pytest.approx(dull.threshold - keen.threshold)
+    assert first.low is not None and first.low > 0 and first.p is not None and first.p_holm is not None
     assert first.p <= first.p_holm < 0.05
     assert sum(level.n for level in keen.levels) == found.n and len(keen.levels) <= 12
     assert any("1 item" in note and "pixels" in note for note in found.notes)

@@ -89,7 +89,7 @@ def test_forgetting_is_the_best_so_far_less_now_with_the_interval_of_a_compariso
         (10, "checkpoint-9", False),
     ]
     now, best = (tmp_path / "run" / "beside" / f"checkpoint-{step}" for step in (10, 9))
-    compared = next(row for row in compare(best, now).rows if row.metric == rows[-1]["metric"])
+    compared = next(row for row in compare(now, best).rows if row.metric == rows[-1]["metric"])
     lost = rows[-1]["forgotten"]
     assert (lost["value"], lost["low"], lost["high"]) == (compared.difference, compared.low, compared.high)
     assert compared.difference > 0

@@ -92,11 +92,11 @@ def test_two_models_differ_in_match_and_in_what_they_lose_to_priors(
     explained = ta.why(*runs)
     match, lost = explained.record.differences
     x, y = (contrasts(scores)[:, 0] > 0 for scores in (one, other))
-    expected = paired_difference(x, y, None, binary=True)
+    expected = paired_difference(y, x, None, binary=True)
     assert (match.a, match.b, match.difference) == (*names, expected.value)
     assert (match.low, match.high, match.p) == (expected.low, expected.high, mcnemar(x, y).p)
     held = [contrast & (group_score(scores) == 0) for contrast, scores in ((x, one), (y, other))]
-    assert lost.difference == pytest.approx(held[0].mean() - held[1].mean())
+    assert lost.difference == pytest.approx(held[1].mean() - held[0].mean())
     assert match.p_holm >= match.p
     explained.show()
     assert "match, and are lost to a prior" in capsys.readouterr().out

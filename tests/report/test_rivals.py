@@ -50,7 +50,7 @@ def test_p_is_corrected_over_all_pairs_and_metrics(make_run) -> None:
     runs = [make_run(model=name, skill=skill, seed=skill, n=90) for skill, name in enumerate("abc")]
     found = rivals_of(section_of(runs))
     assert [entry.label for entry in found.ranking] == ["c", "b", "a"]
-    assert [(duel.a.label, duel.b.label) for duel in found.duels] == [("c", "b"), ("c", "a"), ("b", "a")]
+    assert [(duel.b.label, duel.a.label) for duel in found.duels] == [("c", "b"), ("c", "a"), ("b", "a")]
     rows = [row for duel in found.duels for row in duel.rows.values()]
     assert found.tests == len(rows) == 12
     assert np.allclose([row.p_holm for row in rows], holm([row.p for row in rows]))

@@ -192,7 +192,7 @@ def test_a_template_is_no_prediction_and_filled_in_it_is_measured_and_compared(
         assert result["notes"][1:] == ([] if name == "a" else ["3 of 4 captions repeat another image's word for word"])
     compared = command("compare", data / "a", data / "b", "--json").json["rows"]
     assert [row["metric"] for row in compared] == ["rouge_l", "cider"]  # BLEU has no value of one image
-    assert all(row["difference"] > 0 and row["only_b"] == 0 for row in compared)
+    assert all(row["difference"] < 0 and row["only_b"] == 0 for row in compared)
 
 
 def test_a_single_image_is_refused_for_cider_would_be_nothing(command: Callable[..., Any], data: Path) -> None:

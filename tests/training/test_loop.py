@@ -305,7 +305,7 @@ def test_pictures_of_a_reported_benchmark_are_refused(tmp_path: Path) -> None:
         run_training(settings, tmp_path, tmp_path / "run")
     assert not (tmp_path / "run").exists()
     finished = run_training(settings, tmp_path, tmp_path / "run", allow_leak=True)
-    assert finished.comparison is not None and finished.comparison.b.endswith("start")
+    assert finished.comparison is not None and finished.comparison.a.endswith("start")
 
 
 @pytest.mark.slow
@@ -359,7 +359,7 @@ def test_what_was_gained_and_what_lies_between_is_measured(tmp_path: Path) -> No
     assert list(result.sweep.curve) == [0.0, 0.5, 1.0]
     # The ends of the sweep are the start and the trained model themselves.
     group = next(row for row in result.comparison.rows if row.metric == "group_score")
-    assert result.comparison.a == result.name and group.a >= 0
+    assert result.comparison.b == result.name and group.b >= 0
     kept = tmp_path / "run" / "wise" / f"alpha-{result.sweep.best:.2f}" / "model"
     assert kept.is_dir() and len(list((tmp_path / "run" / "wise").glob("*/model"))) == 1
 

@@ -75,7 +75,7 @@ def test_the_card_in_the_models_folder_is_that_of_the_record(run: tuple[Path, Fi
     matter = yaml.safe_load(card.split("---\n")[1])
     assert matter["license"] == "mit" and "itc" in matter["tags"] and "base_model" not in matter
     for row in finished.comparison.rows:
-        assert f"| {row.metric} | {row.n:,} | {100 * row.b:.2f} | {100 * row.a:.2f} | " in card
+        assert f"| {row.metric} | {row.n:,} | {100 * row.a:.2f} | {100 * row.b:.2f} | " in card
     assert "| `optimiser.learning_rate` | `0.001` |" in card
     assert f"is\n`{finished.record.start}`." in card and len(finished.record.start) == 64
     chosen_by = f"{100 * finished.state.best:.2f} % on {finished.record.data.validation} items held out"  # type: ignore[operator]
@@ -116,8 +116,8 @@ def compared(low: float, high: float, name: str = "cifar10", **tests: object) ->
         benchmark=name,
         metric="accuracy",
         n=100,
-        a=0.5,
-        b=0.6,
+        a=0.6,
+        b=0.5,
         difference=-0.1,
         low=low,
         high=high,
@@ -126,7 +126,7 @@ def compared(low: float, high: float, name: str = "cifar10", **tests: object) ->
         only_b=11,
         **tested,
     )
-    return Comparison(a="after", b="before", rows=(row,), unshared=("valse",))
+    return Comparison(a="before", b="after", rows=(row,), unshared=("valse",))
 
 
 def test_the_card_says_what_was_forgotten_shared_and_unknown(run: tuple[Path, FinishedRun]) -> None:

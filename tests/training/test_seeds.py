@@ -32,7 +32,7 @@ def made(seed: int, after: Sequence[float], before: Sequence[float], names: str 
             n=100,
             a=a,
             b=b,
-            difference=a - b,
+            difference=b - a,
             low=None,
             high=None,
             method="bootstrap",
@@ -43,7 +43,7 @@ def made(seed: int, after: Sequence[float], before: Sequence[float], names: str 
             test="exact McNemar",
             detectable=None,
         )
-        for name, a, b in zip(names, after, before, strict=False)
+        for name, a, b in zip(names, before, after, strict=False)
     )
     told = {"name": "made", "seed": seed, **changes}
     return TrainRecord(
@@ -186,7 +186,7 @@ def test_the_command_trains_resumes_and_compares(tmp_path: Path, command: Callab
     for row in records[0].comparison.rows:  # type: ignore[union-attr]
         seconds = records[1].comparison.rows  # type: ignore[union-attr]
         other = next(each for each in seconds if each.metric == row.metric)
-        assert rows[row.metric]["mean"] == pytest.approx((row.a + other.a) / 2)
+        assert rows[row.metric]["mean"] == pytest.approx((row.b + other.b) / 2)
     assert (tmp_path / "a" / "seed-007" / "log.svg").is_file()
     assert (tmp_path / "a/seed-007/model/README.md").is_file()
     again = command(*arguments, "--seeds", 2, "--resume", "--against", tmp_path / "a")

@@ -109,7 +109,7 @@ def test_each_round_trains_on_the_confident_matches_and_the_outcome_is_marked(
     assert record.start == record.rounds[0].start and record.data.items == record.rounds[1].matched
     # Before is the start of the first round; after has the mark, as has each later run of the model.
     assert record.comparison is not None and record.why is not None
-    assert (record.comparison.a, record.comparison.b) == (f"{done.name} (transductive)", f"local-dir:{start / 'start'}")
+    assert (record.comparison.b, record.comparison.a) == (f"{done.name} (transductive)", f"local-dir:{start / 'start'}")
     card, page = model_card(record), write_training_report(start / "run", record).read_text(encoding="utf-8")
     assert "\n- transductive\n" in card and "- transductive: fitted, without labels, to the very items of" in card
     assert "<b>transductive: fitted, without labels, to the very items of" in page

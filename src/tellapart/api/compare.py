@@ -14,6 +14,7 @@ from tellapart.errors import RunError, quote
 from tellapart.evaluation.compare import Comparison
 from tellapart.evaluation.compare_models import ModelsComparison, compare_models
 from tellapart.evaluation.regression_gate import GateResult, regression_gate
+from tellapart.evaluation.verdict import Verdict
 from tellapart.report.comparisons import choose_models, print_comparison, print_models
 
 if TYPE_CHECKING:
@@ -132,6 +133,11 @@ class Compared(Frame):
         return list(self.record.models)
 
     @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """The outcome in words, of each benchmark's main metric."""
+        return self.record.verdicts
+
+    @property
     def two(self) -> Comparison | None:
         """The comparison of two models; None if there are more."""
         return self.record.pairs[0] if len(self.record.models) == 2 else None
@@ -140,7 +146,7 @@ class Compared(Frame):
         """Return the table of a notebook: the most important columns."""
         columns = ("model_a", "model_b", "benchmark", "metric", "subset", "n", "difference", "low", "high", "p_holm")
         used = {name: self.columns[name] for name in columns if name != "subset" or any(self.columns[name])}
-        return Frame(used, "a minus b: fractions, 95% intervals, p corrected for all rows (Holm)").tables()
+        return Frame(used, "b minus a: fractions, 95% intervals, p corrected for all rows (Holm)").tables()
 
     def show(self) -> None:
         """Print it as `tellapart compare` does."""

@@ -244,9 +244,9 @@ def _references_of(view: Leaderboard, block: Block) -> list[LeaderboardRow]:
     return [row for row in view.references if block.has(row)]
 
 
-def _test_of(on: ComparedBenchmark, a: RankedModel, b: RankedModel) -> PairTest | None:
+def _test_of(on: ComparedBenchmark, better: RankedModel, other: RankedModel) -> PairTest | None:
     """Return the test of one model less another; None for the other way round, which the table leaves out."""
-    return next((test for test in on.tests if (test.a, test.b) == (a.title, b.title)), None)
+    return next((test for test in on.tests if (test.b, test.a) == (better.title, other.title)), None)
 
 
 class _Group(NamedTuple):

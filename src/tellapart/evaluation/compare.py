@@ -15,6 +15,7 @@ from tellapart.catalog import nearest
 from tellapart.errors import RunError
 from tellapart.evaluation.shared_benchmarks import SharedBenchmark, read_shared
 from tellapart.evaluation.systems import System
+from tellapart.evaluation.verdict import Verdict, judge_pair
 from tellapart.metrics.per_item import by_tag
 from tellapart.metrics.tabulate import MOST_VALUES
 from tellapart.records.result import Result
@@ -47,7 +48,7 @@ class MetricComparison(BaseModel, frozen=True):
         n: number of items.
         limited_from: the benchmark's number of items, if the runs measured a part of them.
         a, b: the metric's values in the two runs; a tie counts as wrong.
-        difference, low, high, method: a minus b, and its paired interval.
+        difference, low, high, method: b minus a, new minus old, and its paired interval.
         reason: why there is no interval; None if there is one.
         only_a, only_b: items that only run a, or only run b, got right; the others both or neither did.
         p: of the test; two-sided.
@@ -99,7 +100,7 @@ class Comparison(BaseModel, frozen=True):
     """The comparison of two runs.
 
     Attributes:
-        a, b: names of the models.
+        a, b: names of the models; differences are b minus a.
         by: the tag whose values get a row each, after the row of all items.
         rows: one for each headline metric of each benchmark that both runs measured.
         unshared: benchmarks that only one of the runs measured.
@@ -107,6 +108,7 @@ class Comparison(BaseModel, frozen=True):
         on_trust: benchmarks for which one run has imported scores: the items' ids agree, and their captions and pixels
             are assumed to.
         dtypes: the precisions in which a and b were computed, if they differ; None otherwise.
+        verdicts: the outcome in words, of each benchmark's main metric.
     """
 
     a: str
@@ -117,6 +119,7 @@ class Comparison(BaseModel, frozen=True):
     untagged: tuple[str, ...] = ()
     on_trust: tuple[str, ...] = ()
     dtypes: tuple[str, str] | None = None
+    verdicts: tuple[Verdict, ...] = ()
 
 
 def match_benchmarks(results: Sequence[Result]) -> dict[str, dict[int, str]]:
@@ -192,16 +195,20 @@ def compare_pairs(
     rows = correct([_test_row(test, None if anytime else enough_flips(len(tests)), seed) for test in tests])
     matched = match_benchmarks([run.result for run in runs])
     compared = dict.fromkeys(test.pair for test in tests)
+    rows_of = {
+        pair: tuple(row for row, test in zip(rows, tests, strict=True) if test.pair == pair) for pair in compared
+    }
     return [
         Comparison(
             a=runs[pair[0]].label,
             b=runs[pair[1]].label,
             by=by,
-            rows=tuple(row for row, test in zip(rows, tests, strict=True) if test.pair == pair),
+            rows=rows_of[pair],
             unshared=tuple(sorted(name for name, held in matched.items() if len({*pair} & held.keys()) == 1)),
             untagged=tuple(one.name for one in _benchmarks_of(pair, shared) if one.name not in parts),
             on_trust=tuple(one.name for one in _benchmarks_of(pair, shared) if _on_trust(pair, one)),
             dtypes=_differing_dtypes(runs[pair[0]], runs[pair[1]]),
+            verdicts=tuple(judge_pair(runs[pair[0]].label, runs[pair[1]].label, rows_of[pair], len(rows))),
         )
         for pair in compared
     ]
@@ -286,9 +293,9 @@ def _test_row(test: _Test, flips: int | None, seed: int) -> MetricComparison:
     binary = bool(np.isin(values, (0, 1)).all())
     independent = len(np.unique(clusters)) == len(clusters)
     if flips is None:
-        difference, p, name = anytime_difference(a, b, clusters)
+        difference, p, name = anytime_difference(b, a, clusters)
     else:
-        difference = paired_difference(a, b, clusters, binary=binary, seed=seed)
+        difference = paired_difference(b, a, clusters, binary=binary, seed=seed)
         exact = binary and independent
         p = mcnemar(a, b).p if exact else paired_permutation(a, b, clusters, resamples=flips, seed=seed)
         name = "exact McNemar" if exact else "cluster sign flips"

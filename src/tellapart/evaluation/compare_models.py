@@ -12,6 +12,7 @@ from tellapart.errors import RunError
 from tellapart.evaluation.compare import Comparison, compare_pairs, match_benchmarks
 from tellapart.evaluation.shared_benchmarks import SharedBenchmark, read_shared
 from tellapart.evaluation.systems import System
+from tellapart.evaluation.verdict import Verdict, judge_leaders, judge_tiers
 from tellapart.stats.tiers import Tier, tiers
 
 __all__ = ["MetricTiers", "ModelsComparison", "compare_models"]
@@ -33,15 +34,18 @@ class ModelsComparison(BaseModel, frozen=True):
     Attributes:
         models: all of them, in the order given.
         baseline: the model that each other one is compared with; None if each is compared with each.
-        pairs: two models that share a benchmark; with a baseline, that is `b` of each. p is corrected over all rows of
+        pairs: two models that share a benchmark; with a baseline, that is `a` of each. p is corrected over all rows of
             all pairs (Holm).
         tiers: rankings, if each is compared with each.
+        verdicts: the outcome in words, of each benchmark's main metric: of each pair with a baseline or of two models,
+            else the best tier; at every look, the models not shown to differ from the first.
     """
 
     models: tuple[str, ...]
     baseline: str | None = None
     pairs: tuple[Comparison, ...]
     tiers: tuple[MetricTiers, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
 
 
 def compare_models(
@@ -81,14 +85,21 @@ def compare_models(
     matched = match_benchmarks([run.result for run in runs])
     if baseline is not None:
         own = labels.index(baseline)
-        pairs = [(number, own) for number in range(len(runs)) if number != own]
+        pairs = [(own, number) for number in range(len(runs)) if number != own]
         matched = {name: held for name, held in matched.items() if own in held}
     shared = read_shared(runs, matched)
+    compared = tuple(compare_pairs(runs, shared, pairs, by=by, anytime=anytime, seed=seed))
+    rankings = tuple(_rank_models(runs, shared, seed)) if baseline is None and not anytime else ()
+    if baseline is not None or len(runs) == 2:
+        verdicts = tuple(verdict for pair in compared for verdict in pair.verdicts)
+    else:
+        verdicts = tuple(judge_tiers(rankings) if rankings else judge_leaders(compared))
     return ModelsComparison(
         models=tuple(labels),
         baseline=baseline,
-        pairs=tuple(compare_pairs(runs, shared, pairs, by=by, anytime=anytime, seed=seed)),
-        tiers=tuple(_rank_models(runs, shared, seed)) if baseline is None and not anytime else (),
+        pairs=compared,
+        tiers=rankings,
+        verdicts=verdicts,
     )
 
 

@@ -87,7 +87,7 @@ class Curve(BaseModel, frozen=True):
 
 
 class ThresholdDifference(BaseModel, frozen=True):
-    """The thresholds of two models on the same items, a minus b.
+    """The thresholds of two models on the same items, b minus a.
 
     Attributes:
         difference: None if a threshold lies outside of the values.
@@ -199,7 +199,7 @@ def measure_curves(outcomes: ItemOutcomes, over: str, *, chance: float, by: str 
         fitted = fit_psychometric(x, right, groups, guess=chance, seed=seed)
         curves += [share.model_copy(update=_describe(one)) for share, one in zip(shares, fitted, strict=True)]
         for (a, first), (b, second) in combinations(zip(outcomes.systems, fitted, strict=True), 2):
-            value, ends, p = first.minus(second)
+            value, ends, p = second.minus(first)
             differences.append(
                 ThresholdDifference(a=a, b=b, subset=subset, difference=value, low=ends.low, high=ends.high, p=p)
             )

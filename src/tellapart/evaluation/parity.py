@@ -69,7 +69,7 @@ class ParityOutcome(BaseModel, frozen=True):
         items: all of them.
         flipped: those whose outcome differs.
         a, b: the metric of each model.
-        low, high: the paired interval of `a - b`; None if there is none.
+        low, high: the paired interval of `b - a`; None if there is none.
     """
 
     metric: str
@@ -338,7 +338,7 @@ def _count_flips(pairs: PairSet, scored: Sequence[Scored]) -> tuple[ParityOutcom
     for name in headline(measured[0]):
         first, second = measured[0][name], measured[1][name]
         clusters = None if len({*outline.clusters}) == len(pairs) else outline.clusters
-        difference = paired_difference(first.strict, second.strict, clusters, binary=first.binary)
+        difference = paired_difference(second.strict, first.strict, clusters, binary=first.binary)
         found.append(
             ParityOutcome(
                 metric=name,

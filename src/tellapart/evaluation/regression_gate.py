@@ -221,11 +221,11 @@ def _judge_row(row: MetricComparison, benchmark: SharedBenchmark, tests: int, ma
     verdict: Verdict = "no difference seen"
     reason = ""
     if significant:
-        verdict = "regression" if row.difference > 0 else "improvement"
+        verdict = "regression" if row.difference < 0 else "improvement"
     elif could_see is None:
         verdict = "too few items"
         reason = f"the base is right on so few ({int((values[:, 0] > 0).sum())} of {row.n}) that no fall could be seen"
-    if verdict != "regression" and _exceeds_drop(row.difference, max_drop):
+    if verdict != "regression" and _exceeds_drop(-row.difference, max_drop):
         verdict, reason = "regression", f"not significant, but beyond --max-drop {max_drop:g}"
     return GateRow(
         benchmark=row.benchmark,
@@ -237,9 +237,9 @@ def _judge_row(row: MetricComparison, benchmark: SharedBenchmark, tests: int, ma
         limited_from=row.limited_from,
         base=row.a,
         new=row.b,
-        change=0.0 - row.difference,  # not -0.0 if there is none
-        low=None if row.high is None else -row.high,
-        high=None if row.low is None else -row.low,
+        change=row.difference,
+        low=row.low,
+        high=row.high,
         p=row.p,
         p_holm=row.p_holm,
         p_holm_text=row.p_holm_text,

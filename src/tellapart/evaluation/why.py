@@ -65,7 +65,7 @@ class Reasons(BaseModel, frozen=True):
 
 
 class MatchDifference(BaseModel, frozen=True):
-    """Two models on the same items: a less b in one share of items, with a paired interval and test.
+    """Two models on the same items: b less a in one share of items, with a paired interval and test.
 
     Attributes:
         what: `match`: the model sees the difference; `match, and are lost to a prior`: a prior outweighs it.
@@ -243,7 +243,7 @@ def _compare(
     lost = {Reason.CAPTION, Reason.PICTURE, Reason.BOTH}
     for what, held in (("match", {Reason.RIGHT, *lost}), ("match, and are lost to a prior", lost)):
         x, y = (np.array([reason in held for reason in outcome], np.float64) for outcome in (one, other))
-        found = paired_difference(x, y, clusters, binary=True, seed=seed)
+        found = paired_difference(y, x, clusters, binary=True, seed=seed)
         exact = len(set(clusters)) == len(clusters)
         p = mcnemar(x, y).p if exact else paired_permutation(x, y, clusters, resamples=enough_flips(2), seed=seed)
         rows.append(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +12,10 @@ from tellapart.errors import RunError, plain
 from tellapart.evaluation.compare import Comparison, MetricComparison
 from tellapart.evaluation.compare_models import MetricTiers, ModelsComparison
 from tellapart.evaluation.systems import System
+from tellapart.evaluation.verdict import ALPHA, Verdict, count_needed
 from tellapart.report.measured import gather
 from tellapart.report.numbers import count_text, percent, points, thousands
 from tellapart.report.terminal import console, print_lines, table
-from tellapart.stats.power import power_of_difference
 from tellapart.tasks.registry import main_metric
 
 if TYPE_CHECKING:
@@ -25,13 +24,10 @@ if TYPE_CHECKING:
 __all__ = ["ChosenModels", "add_row", "choose_models", "gather_models", "print_comparison", "print_models"]
 
 #: Names of the columns of every comparison, after those that name a row's subject.
-_COLUMNS = ("a", "b", "a - b", "only a", "only b", "p", "p (Holm)", "detectable")
+_COLUMNS = ("a", "b", "b - a", "only a", "only b", "p", "p (Holm)", "detectable")
 
 #: Letters of a first heading beyond which a table is too wide for a terminal.
 _LONGEST_HEAD = 24
-
-#: Items beyond which a difference is not looked for.
-_MOST_ITEMS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +125,7 @@ def print_comparison(comparison: Comparison, left_out: Sequence[str] = ()) -> No
             _print_rows([comparison.by, "items"], own, title=f"{plain(benchmark)}: {metric}")
     needed = _list_needed(comparison.rows) if comparison.by is None else []
     print_lines("", *_write_notes([comparison], left_out, needed))
+    _print_verdicts(comparison.verdicts)
 
 
 def print_models(comparison: ModelsComparison, left_out: Sequence[str] = ()) -> None:
@@ -140,7 +137,7 @@ def print_models(comparison: ModelsComparison, left_out: Sequence[str] = ()) -> 
     """
     pairs, baseline = comparison.pairs, comparison.baseline
     number_of = {label: str(number) for number, label in enumerate(comparison.models, start=1)}
-    against = "" if baseline is None else f", each (a) with {plain(baseline)} (b)"
+    against = "" if baseline is None else f", each (b) with {plain(baseline)} (a)"
     print_lines(f"{len(comparison.models)} models{against}: percent, 95% intervals")
     for benchmark in _list_benchmarks(pairs):
         if rankings := [ranking for ranking in comparison.tiers if ranking.benchmark == benchmark]:
@@ -152,12 +149,21 @@ def print_models(comparison: ModelsComparison, left_out: Sequence[str] = ()) -> 
             size = count_text(own[0][1].n, own[0][1].limited_from if subset is None else None)
             title = f"{plain(benchmark)}: {metric}{part} ({size} items)"
             if baseline is None:
-                named = [([f"{number_of[pair.a]} - {number_of[pair.b]}"], row) for pair, row in own]
+                named = [([f"{number_of[pair.b]} - {number_of[pair.a]}"], row) for pair, row in own]
             else:
-                named = [([pair.a], row) for pair, row in own]
+                named = [([pair.b], row) for pair, row in own]
             _print_rows(["pair" if baseline is None else "model"], named, title=title)
     tiers = ["tier: no model differs from its best, and all of later tiers do; Holm over the pairs of a metric, 5%"]
     print_lines("", *_write_notes(pairs, left_out), *(tiers if comparison.tiers else []))
+    _print_verdicts(comparison.verdicts)
+
+
+def _print_verdicts(verdicts: Sequence[Verdict]) -> None:
+    several = len({verdict.benchmark for verdict in verdicts}) > 1
+    print_lines(
+        *[""] * bool(verdicts),
+        *(plain(f"{f'{each.benchmark}: ' if several else ''}{each.sentence}") for each in verdicts),
+    )
 
 
 def _list_benchmarks(pairs: Sequence[Comparison]) -> list[str]:
@@ -215,24 +221,11 @@ def _list_needed(rows: Sequence[MetricComparison]) -> list[str]:
     """Return a line with the items that would show each difference that is not significant, if there is one."""
     several = len({row.benchmark for row in rows}) > 1
     needed = [
-        f"{f'{row.benchmark} ' if several else ''}{row.metric} {_count_needed(row)}"
+        f"{f'{row.benchmark} ' if several else ''}{row.metric} {count_needed(row, ALPHA / len(rows))}"
         for row in rows
-        if row.p_holm > 0.05 and row.only_a != row.only_b and row.detectable is not None
+        if row.p_holm > ALPHA and row.only_a != row.only_b and row.detectable is not None
     ]
-    return [f"items needed to show these as often: {', '.join(needed)}"] if needed else []
-
-
-def _count_needed(row: MetricComparison) -> str:
-    """Count the independent items on which McNemar finds the row's difference with a power of 0.8."""
-    difference, discordance = (count / row.n for count in (row.only_a - row.only_b, row.only_a + row.only_b))
-
-    def suffice(items: int) -> bool:
-        return power_of_difference(difference, items, discordance) >= 0.8
-
-    enough = 20 * discordance / difference**2  # two and a half times as many as by the normal approximation
-    sizes = range(1, int(min(_MOST_ITEMS, enough)) + 1)
-    place = bisect_left(sizes, True, key=suffice)
-    return thousands(sizes[place]) if place < len(sizes) else f"over {thousands(_MOST_ITEMS)}"
+    return [f"items needed to show these as often by p (Holm): {', '.join(needed)}"] if needed else []
 
 
 def _write_notes(pairs: Sequence[Comparison], left_out: Sequence[str], needed: Sequence[str] = ()) -> list[str]:

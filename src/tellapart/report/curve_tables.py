@@ -63,7 +63,7 @@ def curve_tables(curves: Curves) -> list[Table]:
         add_row(rows, [row.model, *subset, thousands(row.n), percent(row.right, 1), threshold, *cells])
     if not curves.differences:
         return [rows]
-    pairs = table("a", "b", *parts, "a - b, 95%", "p", "p (Holm)", numbers_from=2 + len(parts),
+    pairs = table("a", "b", *parts, "b - a, 95%", "p", "p (Holm)", numbers_from=2 + len(parts),
                   title=f"differences of thresholds, {plain(curves.over)}")  # fmt: skip
     for pair in curves.differences:
         subset = [] if curves.by is None else ["all items" if pair.subset is None else pair.subset]

@@ -34,5 +34,5 @@ def _write_outcome(one: ParityOutcome) -> str:
     between = f"[{ends[0]:.2f}, {ends[1]:.2f}]" if ends else "(no interval)"
     return (
         f"{one.metric}: {one.flipped:,} of {one.items:,} outcomes differ; {100 * one.a:.2f} and {100 * one.b:.2f} "
-        f"percent, A - B {100 * (one.a - one.b):.2f} {between}"
+        f"percent, B - A {100 * (one.b - one.a):.2f} {between}"
     )

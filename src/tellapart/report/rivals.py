@@ -28,7 +28,7 @@ _MOST_FLIPPED = 250_000
 
 @dataclass(frozen=True, slots=True)
 class Duel:
-    """Two models, the one with the higher main metric first.
+    """Two models; b has the higher main metric, so that its differences (b minus a) are gains.
 
     Attributes:
         rows: metric -> its test.
@@ -67,7 +67,7 @@ class Rivals:
         if metric not in self.metrics:
             return {}
         first = self.ranking[0]
-        return {duel.b.model: duel.rows[metric].p_holm <= ALPHA for duel in self.duels if duel.a is first}
+        return {duel.a.model: duel.rows[metric].p_holm <= ALPHA for duel in self.duels if duel.b is first}
 
 
 def own_models(section: Section) -> tuple[ModelEntry, ...]:
@@ -96,7 +96,7 @@ def rivals_of(section: Section, *, seed: int = 0) -> Rivals:
     shared = _share_benchmark(section, tested, metrics)
     if not shared.outcomes:
         return Rivals(ranking)
-    pairs = list(combinations(range(len(tested)), 2))
+    pairs = [(low, high) for high, low in combinations(range(len(tested)), 2)]
     systems = [System(entry.label, {}, entry.run.result) for entry in tested]
     duels = tuple(
         Duel(tested[a], tested[b], {row.metric: row for row in found.rows})

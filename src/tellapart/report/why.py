@@ -124,7 +124,7 @@ def _print_tag(rows: list[Reasons], by: str) -> None:
 def _print_differences(rows: list[MatchDifference]) -> None:
     if not rows:
         return
-    lines = table("a", "b", "items that", "a - b, points", "p (Holm)", numbers_from=3)
+    lines = table("a", "b", "items that", "b - a, points", "p (Holm)", numbers_from=3)
     for row in rows:
         between = points(row.difference, row.low, row.high)
         lines.add_row(plain(row.a), plain(row.b), row.what, between, write_p(row.p_holm))

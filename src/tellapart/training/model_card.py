@@ -162,7 +162,7 @@ def _describe_match(record: TrainRecord) -> Iterator[str]:
 
 def _comparison_row(row: MetricComparison) -> tuple[str, ...]:
     change = points(row.difference, row.low, row.high, row.reason)
-    numbers = (f"{row.n:,}", f"{100 * row.b:.2f}", f"{100 * row.a:.2f}", change, row.p_holm_text)
+    numbers = (f"{row.n:,}", f"{100 * row.a:.2f}", f"{100 * row.b:.2f}", change, row.p_holm_text)
     return _escape_cell(row.benchmark), row.metric, *numbers
 
 

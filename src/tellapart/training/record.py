@@ -89,7 +89,7 @@ class TrainRecord(_Record):
         steps, best_step, best, history: how far it went, and the validation set's values.
         updated: layers with low-rank updates, as `describe_updated` has them; empty if all weights were trained.
         idle: terms of the loss that were 0 at each of the first 50 steps, and why; empty if there were none.
-        comparison: of the trained model (a) with its start (b), on the reported benchmarks.
+        comparison: of the start (a) with the trained model (b), on the reported benchmarks.
         why: match and priors of the reported square items, `before` and `after`, without tags and items; None if
             there are none, and in records that were written before they were kept.
         sweep: over weights between the two.

@@ -196,7 +196,7 @@ def _seed_of(record: TrainRecord) -> int:
 
 def _record_values(record: TrainRecord, *, start: bool = False) -> _Values:
     rows = record.comparison.rows if record.comparison else ()
-    return {(row.benchmark, row.metric): row.b if start else row.a for row in rows}
+    return {(row.benchmark, row.metric): row.a if start else row.b for row in rows}
 
 
 def _shared_keys(runs: Sequence[_Values]) -> Iterator[_Key]:

@@ -76,7 +76,7 @@ class FinishedRun:
         name: of the trained model, as `tellapart run -m` takes it.
         state: the steps done, and the best of them.
         resumed: whether the run continued from a checkpoint.
-        comparison: of the trained model with the start, on the reported benchmarks; None if none are configured.
+        comparison: of the start with the trained model, on the reported benchmarks; None if none are configured.
         why: the match and the priors before and after; None if no reported benchmark has square items.
         sweep: the results of weights between the start's and the trained ones; None if none was asked for.
         record: the content of `record.json`; None on other ranks than the first.
@@ -253,10 +253,10 @@ def _measure_both(
     benchmarks, stages = tuple(config.report.benchmarks), None if progress is None else _add_title(progress)
     if not benchmarks:
         return finished
-    # Does training make the model forget? The trained one comes first, so positive differences are gains.
+    # Does training make the model forget? The start comes first: positive differences are gains.
     settings = report_settings(config, (finished.name, start), place)
     folders = run(settings, files.report, store=EmbeddingStore(None), command="tellapart train", progress=stages)
-    finished = replace(finished, comparison=compare(folders[0], folders[1]), why=_explain_both(*folders))
+    finished = replace(finished, comparison=compare(folders[1], folders[0]), why=_explain_both(*folders))
     if not _has_sweep(config.report):
         return finished
     after = weights_of(trainable.module)
@@ -273,13 +273,12 @@ def _measure_both(
 
 
 def _explain_both(trained: Path, start: Path) -> Why | None:
-    """Return the match and the priors of the square items in both run folders, `after` and `before`."""
+    """Return the match and the priors of the square items in both run folders, `before` and `after`."""
     try:
-        why = explain([replace(System.of(trained), label="after"), replace(System.of(start), label="before")])
+        why = explain([replace(System.of(start), label="before"), replace(System.of(trained), label="after")])
     except RunError:  # no item is square: the folders were just written
         return None
-    rows = sorted(why.rows, key=lambda row: row.model, reverse=True)  # in the order of time
-    return why.model_copy(update={"rows": tuple(row.model_copy(update={"by": {}, "items": ()}) for row in rows)})
+    return why.model_copy(update={"rows": tuple(row.model_copy(update={"by": {}, "items": ()}) for row in why.rows)})
 
 
 def report_settings(config: TrainConfig, models: tuple[str, ...], place: Locations) -> Settings:

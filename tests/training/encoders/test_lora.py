@@ -264,7 +264,7 @@ def test_what_lies_between_the_start_and_the_updates_is_a_mean_of_merged_weights
     assert result.sweep is not None and result.comparison is not None
     ends = {alpha: result.sweep.curve[alpha][0] for alpha in (0.0, 1.0)}
     scores = [
-        (row.a, row.b)
+        (row.b, row.a)
         for row in result.comparison.rows
         if row.metric in {"text_score", "image_score", "group_score", "match_score"}
     ]

@@ -35,8 +35,8 @@ def compared(benchmark: str, metric: str, low: float, high: float, p_holm: float
         benchmark=benchmark,
         metric=metric,
         n=1200,
-        a=0.5 + middle,
-        b=0.5,
+        a=0.5,
+        b=0.5 + middle,
         difference=middle,
         low=low,
         high=high,
@@ -76,8 +76,8 @@ def trained(tmp_path: Path) -> tuple[Path, TrainRecord]:
         best=0.6875,
         history=((4, 0.6875),),
         comparison=Comparison(
-            a="after",
-            b="before",
+            a="before",
+            b="after",
             rows=(
                 compared("demo", "text_score", 0.05, 0.25),
                 compared("demo", "group_score", 0.01, 0.15, p_holm=0.196),
@@ -123,7 +123,7 @@ def test_the_page_the_card_and_the_terminal_have_the_match_and_the_priors_before
     folder, record = trained
     lost, right = reasons_of("before", ((0.9, 0.8), (0.3, 0.4))), reasons_of("after", ((0.9, 0.8), (0.3, 0.95)))
     numbers: dict[str, Any] = {"what": "match", "difference": 0.25, "low": 0.1, "high": 0.4, "p": 0.02}
-    why = Why(rows=(lost, right), differences=(MatchDifference(benchmark="demo", a="after", b="before", **numbers),))
+    why = Why(rows=(lost, right), differences=(MatchDifference(benchmark="demo", a="before", b="after", **numbers),))
     record = record.model_copy(update={"why": why})
     write_record(folder, record)
     assert read_record(folder) == record
@@ -132,7 +132,7 @@ def test_the_page_the_card_and_the_terminal_have_the_match_and_the_priors_before
     assert re.search(r"\| lost to the picture's prior \| 100\.00 [^|]*\| 0\.00 [^|]*\|", card)
     assert "Items of demo that match: +25.00 [+10.0, +40.0] points" in card
     assert "demo, items that match: +25.00 [+10.0, +40.0] points" in page
-    assert re.search(r"^after +before +match +\+25\.00", terminal, re.MULTILINE)
+    assert re.search(r"^before +after +match +\+25\.00", terminal, re.MULTILINE)
 
 
 def test_what_the_page_links_is_there(trained: tuple[Path, TrainRecord]) -> None:

@@ -27,6 +27,7 @@ from tellapart.board.views.view import (
 )
 from tellapart.errors import RunError, UnknownNameError
 from tellapart.evaluation.compare import MetricComparison, compare, correct
+from tellapart.evaluation.verdict import Verdict, judge_pair
 
 __all__ = ["MOST", "ChoosePage", "ComparisonPage", "DifferingItems", "choose_page", "comparison_page"]
 
@@ -67,6 +68,10 @@ class ComparisonPage(View):
     tests: tuple[MetricComparison, ...]
     differs: tuple[DifferingItems, ...]
     refused: tuple[str, ...]
+
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """Return the outcome in words, of each benchmark's main metric."""
+        return tuple(judge_pair(self.a.label, self.b.label, self.tests, len(self.tests)))
 
     def table(self) -> Table:
         """Return the tests as a table, one row for each."""

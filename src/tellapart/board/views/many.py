@@ -50,10 +50,10 @@ NO_ITEMS = "imported numbers have no items to test"
 
 
 class PairTest(View):
-    """One model less another, on the items that all of the page's models on that benchmark have.
+    """Two models, b the better, on the items that all of the page's models on that benchmark have.
 
     Attributes:
-        difference: of the means.
+        difference: of the means, b minus a.
         p, p_holm: two-sided, and corrected over all tests of the page.
         test: `exact McNemar` if items are independent and right or wrong, else `cluster sign flips`.
         flips: how many sign vectors such a test draws if it cannot make them all; None of the exact test.
@@ -209,7 +209,7 @@ def _test_pairs(
         p_values = sign_flip_p(totals.sums, pairs, observed, resamples=flips)
     return tuple(
         PairTest(
-            title=f"{names[a]} less {names[b]}",
+            title=f"{names[b]} less {names[a]}",
             a=names[a],
             b=names[b],
             difference=float(difference),
@@ -218,7 +218,7 @@ def _test_pairs(
             test="exact McNemar" if exact else "cluster sign flips",
             flips=None if exact else flips,
         )
-        for (a, b), difference, p in zip(pairs.tolist(), differences, p_values, strict=True)
+        for (b, a), difference, p in zip(pairs.tolist(), differences, p_values, strict=True)
     )
 
 
