@@ -91,13 +91,11 @@ def compute_named(compute: Callable[[slice], Sample], names: Sequence[str]) -> S
 
     Errors that speak of no input, such as a server's, pass unchanged, and so does a full memory.
 
-    Args:
-        compute: takes which samples, a part of the batch.
-        names: of the samples: item and file.
-
     Raises:
         ModelError: a library fails on one sample; the error is its cause.
 
+    >>> compute_named(lambda part: [1 / n for n in (2, 4)[part]], ["a.png", "b.png"])
+    [0.5, 0.25]
     >>> compute_named(lambda part: [1 / n for n in (2, 0)[part]], ["a.png", "b.png"])
     Traceback (most recent call last):
     tellapart.errors.ModelError: b.png: ZeroDivisionError: division by zero
