@@ -90,6 +90,7 @@ def test_no_annotation_file_is_without_a_digest() -> None:
         ("well ----- done", "well ----- done"),
         ("R&Lt;a", "r&l t a"),  # a name with "and" ends in the capital; the Java program has these tokens, too
         ("TV&Gt;x", "tv&g t x"),
+        ("R&Quot;x", "r&q uot x"),  # `R&Q` is a name, so that this is no entity
     ],
 )
 def test_rules_that_readers_of_a_token_list_stumble_on(caption: str, tokens: str) -> None:
