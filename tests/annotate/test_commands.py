@@ -140,6 +140,24 @@ def test_another_answer_to_a_task_that_was_imported_is_refused(command, made_set
     assert command("annotate", "import", "study", given, "--partial").code == 0
 
 
+@pytest.mark.parametrize("second", ["A", None])
+def test_an_equal_or_cancelled_second_annotation_is_no_conflict(command, made_set, tmp_path, second) -> None:
+    made_set("set", n=2)
+    command("annotate", "export", "i2t", "folder:set", "--to", "study", "--annotators", "ann")
+    data = json.loads((tmp_path / "study" / "label_studio" / "tasks_ann.json").read_text())[0]["data"]
+    annotations = [
+        {
+            "result": [{"from_name": "caption", "value": {"choices": [choice]}}] if choice else [],
+            "was_cancelled": not choice,
+        }
+        for choice in (second, "A")
+    ]
+    (tmp_path / "export.json").write_text(json.dumps([{"data": data, "annotations": annotations}]))
+    ran = command("annotate", "import", "study", tmp_path / "export.json", "--partial")
+    assert ran.code == 0, ran.err
+    assert json.loads((tmp_path / "study" / "answers.jsonl").read_text().splitlines()[-1])["values"]
+
+
 def test_a_study_can_be_read_before_it_is_finished(command, made_set, tmp_path) -> None:
     made_set("set", n=4)
     command("annotate", "export", "i2t", "folder:set", "--to", "study", "--annotators", "ann,bob")

@@ -177,16 +177,23 @@ def test_the_command_line_makes_the_first_admin_and_further_tokens(
     board = board_file(tmp_path, GOOD + 'metrics = ["group_score"]\ntotal = 1\n')
     tokens = []
     for _ in range(2):
-        user_command("root", board, role="admin", days=1)
+        user_command(["root"], board, role="admin", days=1)
         tokens.append(capsys.readouterr().out.split(": ")[1].strip())
     settings = read_hidden(board)
     assert settings is not None
     accounts = Submissions(settings).accounts
     assert [accounts.of_token(token).role for token in tokens] == ["admin", "admin"]
+    user_command(["ann", "bob"], board, role="submitter", days=1)
+    both = [line.split(": ")[1].strip() for line in capsys.readouterr().out.splitlines()]
+    assert [accounts.of_token(token).user for token in both] == ["ann", "bob"]
+    with raises(DataError, "ann", "submitter"):
+        user_command(["cat", "ann"], board, role="reader", days=1, as_json=True)
+    (shown,) = [json.loads(capsys.readouterr().out)]
+    assert accounts.of_token(shown[0]["token"]).user == "cat"  # issued before the refusal, so it is shown
     with raises(RefusedError, "'king'"):
-        user_command("eve", board, role="king", days=1)
+        user_command(["eve"], board, role="king", days=1)
     with raises(DataError, "[[hidden]]", "benchmarks"):
-        user_command("eve", board_file(tmp_path, ""), role="admin", days=1)
+        user_command(["eve"], board_file(tmp_path, ""), role="admin", days=1)
 
 
 def test_a_board_without_hidden_benchmarks_opens_none_and_one_with_them_measures(

@@ -105,11 +105,11 @@ def test_a_token_of_the_command_line_has_the_role_that_was_asked_for(
     made_set("clocks", n=60)
     board = tmp_path / "board.toml"
     board.write_text('[[hidden]]\nname = "clocks"\npairs = "clocks"\nmetrics = ["group_score"]\ntotal = 1\n')
-    user_command("root", board, role="admin", days=1)
+    user_command(["root"], board, role="admin", days=1)
     output = capsys.readouterr().out
     assert re.search(r"shown this once: tap_\w+", output)
     with raises(DataError, "role=", "user"):
-        user_command("root", board, role="reader", days=1)
+        user_command(["root"], board, role="reader", days=1)
     assert "tap_" not in capsys.readouterr().out
 
 

@@ -78,6 +78,7 @@ def workplace(command: Callable[..., Any], made_set: Callable[..., Path], tmp_pa
         (("convert", "runs/r", "--to", "lm-eval", "--out", "lm.json"), {"format", "out"}),
         (("board", "export", "--runs", "runs", "--out", "site"), {"out", "pages"}),
         (("board", "user", "ann", "--board", "board.toml"), {"user", "role", "token_id", "token"}),
+        (("board", "user", "ann", "bob", "--board", "board.toml"), None),
     ],
     ids=lambda value: "-".join(value[:2]) if isinstance(value, tuple) else "",
 )

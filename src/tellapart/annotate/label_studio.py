@@ -113,7 +113,8 @@ def tasks_json(study: Study, annotator: str, address: Callable[[TaskPart], str])
 def read_export(rows: object, path: str, fields: Collection[str]) -> Iterator[Reply]:
     """Yield the replies of an export in JSON or JSON_MIN; its content shows which of the two it is.
 
-    A skipped (cancelled) annotation is a reply that is skipped; JSON_MIN leaves it out. Drafts and predictions are not
+    A skipped (cancelled) annotation is a reply that is skipped, unless the task has an
+    answer beside it; JSON_MIN leaves it out. Drafts and predictions are not
     replies; nor is JSON_MIN's row of a task without annotation.
 
     Args:
@@ -145,6 +146,7 @@ def _read_full(row: Mapping[str, Any], where: str) -> Iterator[Reply]:
         raise DataError(
             f"{where}: expected an object `data` and a list `annotations`, as Label Studio's JSON export has"
         )
+    replies = []
     for annotation in annotations:
         if not isinstance(annotation, Mapping) or not isinstance(annotation.get("result"), list):
             raise DataError(f"{where}: expected annotations with a list `result`, got {quote(annotation)}")
@@ -156,9 +158,16 @@ def _read_full(row: Mapping[str, Any], where: str) -> Iterator[Reply]:
             sizes = {key: part[key] for key in ("original_width", "original_height") if key in part}
             controls.setdefault(name, []).append({**part["value"], **sizes})
         cancelled = bool(annotation.get("was_cancelled") or annotation.get("skipped"))
-        yield Reply(
-            where, _text_field(data, "study"), _text_field(data, "task"), _control_values(controls, where), cancelled
+        replies.append(
+            Reply(
+                where,
+                _text_field(data, "study"),
+                _text_field(data, "task"),
+                _control_values(controls, where),
+                cancelled,
+            )
         )
+    yield from [reply for reply in replies if not reply.skipped] or replies
 
 
 def _read_minimal(row: Mapping[str, Any], where: str, fields: Collection[str]) -> Reply | None:

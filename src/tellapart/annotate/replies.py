@@ -83,8 +83,8 @@ def decode_replies(
         earlier: answers that were decoded before; these and the new ones are returned.
 
     Raises:
-        DataError: a reply belongs to another study or an unknown task, is the second reply to a task, contradicts an
-            earlier answer, is incomplete or cannot be read; or tasks have no reply.
+        DataError: a reply belongs to another study or an unknown task, is a second and different reply to a task,
+            contradicts an earlier answer, is incomplete or cannot be read; or tasks have no reply.
 
     >>> from tellapart.annotate.survey import AnnotatorTask, Study, SurveyUnit
     >>> from tellapart.annotate.surveys import find_survey
@@ -101,14 +101,14 @@ def decode_replies(
     imported = {answer.task: answer for answer in earlier}
     for reply in replies:
         task = tasks.get(reply.task)
-        if reply.study != study.token or task is None:
+        if not _is_of(reply, study) or task is None:
             raise DataError(_explain_unknown(reply, study))
-        if reply.task in answers:
+        answer = _decode_answer(survey, task, reply, allowed)
+        if reply.task in answers and answers[reply.task][0] != answer:
             raise DataError(
                 f"{reply.where}: a second answer to task {reply.task} ({task.annotator} on {task.unit}), answered in "
                 f"{answers[reply.task][1]}; keep one of them"
             )
-        answer = _decode_answer(survey, task, reply, allowed)
         before = imported.get(reply.task, answer)
         if (before.values, before.skipped) != (answer.values, answer.skipped):
             raise DataError(
@@ -131,10 +131,14 @@ def _describe(answer: SurveyAnswer) -> str:
     return "skipped" if answer.skipped else quote(answer.values, 80)
 
 
+def _is_of(reply: Reply, study: Study) -> bool:
+    return reply.study in (study.token, study.token[1:])  # without the letter: exported by an earlier version
+
+
 def _explain_unknown(reply: Reply, study: Study) -> str:
     if not reply.task:
         return f"{reply.where}: has no `task`; export with the task's data"
-    if reply.study != study.token:
+    if not _is_of(reply, study):
         origin = f"of study {reply.study!r}" if reply.study else "of no study"
         return (
             f"{reply.where}: task {reply.task} is {origin}, not of study {study.token!r}; name the folder of its study"

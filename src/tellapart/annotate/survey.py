@@ -154,9 +154,13 @@ class Study(AnnotationRow):
 
     @cached_property
     def token(self) -> str:
-        """A mark of this study's tasks, so that another study's answers are not taken for them."""
+        """A mark of this study's tasks, so that another study's answers are not taken for them.
+
+        It begins with a letter: a spreadsheet takes `160788599e18` for a number. Sheets of earlier versions
+        lack the letter.
+        """
         text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:12]
+        return "s" + hashlib.sha256(text.encode()).hexdigest()[:12]
 
     @cached_property
     def unit_of(self) -> dict[str, SurveyUnit]:

@@ -121,7 +121,7 @@ def _load_pairs(place: Locations) -> PairSet:
         if len(files) > 1:
             names = ", ".join(path.name for path in files[:5])
             raise DataError(
-                f"{folder} holds {len(files)} JSON files, none named as EqBen's are ({names}); keep one, or name"
+                f"{folder} holds {len(files)} JSON files, none named as EqBen's are ({names}); keep one of them"
             )
         items = _read_mixed(files[0])
     return PairSet("eqben", tuple(items), place.pictures("eqben", *_PICTURES), read=_open_pictures(place), rows=rows)

@@ -42,19 +42,27 @@ def new_command(
 
 
 def user_command(
-    name: Annotated[str, typer.Argument(help="Letters, digits, dots, underscores and hyphens.")],
+    names: Annotated[
+        list[str], typer.Argument(metavar="NAME...", help="Letters, digits, dots, underscores and hyphens.")
+    ],
     board: Annotated[Path, typer.Option("--board", help="The board file (TOML), with hidden benchmarks.")],
     role: Annotated[str, typer.Option("--role", help="reader, submitter or admin.")] = "submitter",
     days: Annotated[float, typer.Option("--days", help="Days until the token expires.")] = 365,
     as_json: Json = False,
 ) -> None:
-    """Add a user to a board with hidden benchmarks and print a token; an existing user gets another token.
+    """Add users to a board with hidden benchmarks and print their tokens; an existing user gets another token.
 
-    Example: `tellapart board user ann --board board.toml`
+    Example: `tellapart board user ann bob --board board.toml`
     """
     from tellapart.api.board import board_user
 
-    issued = board_user(name, board, role=role, days=days)
-    if as_json:
-        return print_json({"user": name, "role": role, "token_id": issued.token_id, "token": issued.token})
-    return print_text(f"token {issued.token_id} of {name}, shown this once: {issued.token}")
+    rows: list[dict[str, str]] = []
+    try:
+        for name in dict.fromkeys(names):
+            issued = board_user(name, board, role=role, days=days)
+            rows.append({"user": name, "role": role, "token_id": issued.token_id, "token": issued.token})
+            if not as_json:
+                print_text(f"token {issued.token_id} of {name}, shown this once: {issued.token}")
+    finally:  # a token is shown once: a later name that is refused must not lose those before it
+        if as_json and rows:
+            print_json(rows if len(names) > 1 else rows[0])

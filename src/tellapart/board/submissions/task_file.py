@@ -1,8 +1,7 @@
 """The task file: an archive of `items.jsonl`, `images/` and `README.txt`, without labels, and always the same bytes.
 
 A format, a time stamp, a quantisation table or a thumbnail would separate an edited image from its original photograph.
-So
-all images of a benchmark are encoded again, in one format with one setting: as PNG if every source is lossless
+So all images of a benchmark are encoded again, in one format with one setting: as PNG if every source is lossless
 (rendered scenes, EqBen's frames), else as JPEG of quality 95 without chroma subsampling, since photographs as PNG would
 be several times as large. The losses of JPEG in a source remain.
 """
