@@ -14,7 +14,8 @@ import argparse
 from pathlib import Path
 
 from tellapart.models.torch.backend import import_torch
-from tellapart.models.torch.checkpoint import describe_misfit, read_state_dict
+from tellapart.models.torch.checkpoint import read_state_dict
+from tellapart.models.torch.network import describe_misfit
 
 
 def interpolate(base: Path, tuned: Path, output: Path, share: float) -> Path:

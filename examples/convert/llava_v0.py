@@ -43,7 +43,7 @@ def read_folder(folder: Path) -> dict[str, Any]:
     files = sorted(folder.glob("*.safetensors")) or sorted(folder.glob("pytorch_model*.bin"))
     if not files:
         raise SystemExit(f"{folder} has neither *.safetensors nor pytorch_model*.bin")
-    return {name: tensor for file in files for name, tensor in read_checkpoint(file).tensors.items()}
+    return {name: tensor for file in files for name, tensor in read_checkpoint(file).saved.items()}
 
 
 def add(base: dict[str, Any], delta: dict[str, Any]) -> dict[str, Any]:

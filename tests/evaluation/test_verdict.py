@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tellapart.evaluation.compare import Comparison, MetricComparison
-from tellapart.evaluation.compare_models import MetricTiers
+from tellapart.evaluation.metric_comparison import MetricTiers
 from tellapart.evaluation.verdict import judge_leaders, judge_pair, judge_tiers
 from tellapart.stats.tiers import Tier
 
@@ -50,5 +50,5 @@ def test_at_every_look_the_first_and_those_near_it_are_named() -> None:
         Comparison(a=a, b=b, rows=(row(0, p, test="anytime").model_copy(update={"a": values[a], "b": values[b]}),))
         for a, b, p in (("x", "y", 0.4), ("x", "z", 0.001), ("y", "z", 0.001))
     ]
-    (found,) = judge_leaders(pairs)
+    (found,) = judge_leaders([(pair.a, pair.b, pair.rows) for pair in pairs])
     assert found.best == ("x", "y") and "at every look" in found.sentence and "3 tests" in found.sentence

@@ -10,22 +10,13 @@ from pydantic import BaseModel
 from tellapart.catalog import nearest
 from tellapart.errors import RunError
 from tellapart.evaluation.compare import Comparison, compare_pairs, match_benchmarks
+from tellapart.evaluation.metric_comparison import MetricTiers
 from tellapart.evaluation.shared_benchmarks import SharedBenchmark, read_shared
 from tellapart.evaluation.systems import System
 from tellapart.evaluation.verdict import Verdict, judge_leaders, judge_tiers
-from tellapart.stats.tiers import Tier, tiers
+from tellapart.stats.tiers import tiers
 
 __all__ = ["MetricTiers", "ModelsComparison", "compare_models"]
-
-
-class MetricTiers(BaseModel, frozen=True):
-    """The ranking of the models by one metric of one benchmark, as tiers (Holm over its pairs of models, 5 %)."""
-
-    benchmark: str
-    metric: str
-    n: int
-    limited_from: int | None = None
-    tiers: tuple[Tier, ...]
 
 
 class ModelsComparison(BaseModel, frozen=True):
@@ -93,7 +84,8 @@ def compare_models(
     if baseline is not None or len(runs) == 2:
         verdicts = tuple(verdict for pair in compared for verdict in pair.verdicts)
     else:
-        verdicts = tuple(judge_tiers(rankings) if rankings else judge_leaders(compared))
+        leaders = judge_leaders([(pair.a, pair.b, pair.rows) for pair in compared])
+        verdicts = tuple(judge_tiers(rankings) if rankings else leaders)
     return ModelsComparison(
         models=tuple(labels),
         baseline=baseline,

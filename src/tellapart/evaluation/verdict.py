@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 
+from tellapart.evaluation.metric_comparison import MetricComparison, MetricTiers
 from tellapart.stats.power import power_of_difference
 from tellapart.tasks.registry import main_metric
-
-if TYPE_CHECKING:
-    from tellapart.evaluation.compare import Comparison, MetricComparison
-    from tellapart.evaluation.compare_models import MetricTiers
 
 __all__ = ["ALPHA", "Verdict", "count_needed", "judge_leaders", "judge_pair", "judge_tiers"]
 
@@ -80,10 +76,14 @@ def judge_tiers(rankings: Sequence[MetricTiers]) -> Iterator[Verdict]:
         yield _judge_many(name, ranking.metric, size, first, models, test)
 
 
-def judge_leaders(pairs: Sequence[Comparison]) -> Iterator[Verdict]:
-    """Yield the verdict on many models for each benchmark by their paired tests: the highest value, and those near."""
-    tests = sum(len(pair.rows) for pair in pairs)
-    tested = [(pair.a, pair.b, row) for pair in pairs for row in _main_rows(pair.rows)]
+def judge_leaders(pairs: Sequence[tuple[str, str, Sequence[MetricComparison]]]) -> Iterator[Verdict]:
+    """Yield the verdict on many models for each benchmark by their paired tests: the highest value, and those near.
+
+    Args:
+        pairs: two models' names, and their rows.
+    """
+    tests = sum(len(rows) for *_, rows in pairs)
+    tested = [(a, b, row) for a, b, rows in pairs for row in _main_rows(rows)]
     for name in dict.fromkeys(row.benchmark for *_, row in tested):
         rows = [(a, b, row) for a, b, row in tested if row.benchmark == name]
         values = {model: value for a, b, row in rows for model, value in ((a, row.a), (b, row.b))}

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from tellapart.catalog import REFERENCES
 from tellapart.errors import RunError, plain
 from tellapart.evaluation.compare import Comparison, MetricComparison
-from tellapart.evaluation.compare_models import MetricTiers, ModelsComparison
+from tellapart.evaluation.compare_models import ModelsComparison
+from tellapart.evaluation.metric_comparison import MetricTiers
 from tellapart.evaluation.systems import System
 from tellapart.evaluation.verdict import ALPHA, Verdict, count_needed
 from tellapart.report.measured import gather
@@ -159,11 +161,11 @@ def print_models(comparison: ModelsComparison, left_out: Sequence[str] = ()) -> 
 
 
 def _print_verdicts(verdicts: Sequence[Verdict]) -> None:
+    if not verdicts:
+        return
     several = len({verdict.benchmark for verdict in verdicts}) > 1
-    print_lines(
-        *[""] * bool(verdicts),
-        *(plain(f"{f'{each.benchmark}: ' if several else ''}{each.sentence}") for each in verdicts),
-    )
+    sentences = [plain(f"{f'{verdict.benchmark}: ' if several else ''}{verdict.sentence}") for verdict in verdicts]
+    print_lines("", *(line for sentence in sentences for line in wrap(sentence, 120, break_on_hyphens=False)))
 
 
 def _list_benchmarks(pairs: Sequence[Comparison]) -> list[str]:
@@ -225,7 +227,7 @@ def _list_needed(rows: Sequence[MetricComparison]) -> list[str]:
         for row in rows
         if row.p_holm > ALPHA and row.only_a != row.only_b and row.detectable is not None
     ]
-    return [f"items needed to show these as often by p (Holm): {', '.join(needed)}"] if needed else []
+    return wrap(f"items needed to show these as often by p (Holm): {', '.join(needed)}", 120) if needed else []
 
 
 def _write_notes(pairs: Sequence[Comparison], left_out: Sequence[str], needed: Sequence[str] = ()) -> list[str]:
