@@ -78,13 +78,13 @@ def measure_cell(guess: float, size: tuple[int, int], levels: int, models: tuple
     for _ in range(datasets):
         values, right, clusters = draw_outcomes(rng, guess, *size, levels, models)
         first, second = fit_psychometric(values, right, clusters, guess=guess, resamples=RESAMPLES)
-        difference = first.minus(second)
+        _, difference, p = first.minus(second)
         low, high = first.interval.low, first.interval.high
         found["threshold"].append(covers(first.interval, a))
-        found["difference"].append(covers(difference.interval, a - b))
+        found["difference"].append(covers(difference, a - b))
         found["width"].append((values.max() if high is None else high) - (values.min() if low is None else low))
         if a == b:
-            found["alarms"].append(difference.p is not None and difference.p <= 0.05)
+            found["alarms"].append(p is not None and p <= 0.05)
         if first.p_fit is not None:
             found["fit"].append(first.p_fit <= 0.05)
     return {

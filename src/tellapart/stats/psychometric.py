@@ -8,10 +8,9 @@ items differ by more or by less; shares of right items do not.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,22 +20,12 @@ from tellapart.stats.bootstrap import expanded_percentiles, yield_times
 from tellapart.stats.clusters import Clusters, check_values, number_clusters
 from tellapart.stats.interval import FEW_CLUSTERS, Interval, without_bounds
 
-__all__ = [
-    "INTERVAL_ITEMS",
-    "LEAST_ITEMS",
-    "LEAST_LEVELS",
-    "MOST_LAPSE",
-    "Difference",
-    "Psychometric",
-    "fit_psychometric",
-]
+__all__ = ["LEAST_ITEMS", "LEAST_LEVELS", "Psychometric", "fit_psychometric"]
 
 #: Values of the quantity, and items, below which three parameters are not fitted.
 LEAST_LEVELS, LEAST_ITEMS = 3, 20
 #: Items below which draws do not hold the level (`bench/psychometric.py`).
-INTERVAL_ITEMS = 60
-#: The largest lapse rate: the share of wrong answers however large the difference is.
-MOST_LAPSE = 0.1
+_INTERVAL_ITEMS = 60
 
 _CALL, _LEVEL = "fit_psychometric", 0.95
 #: More distinct values are put together, as many items in each: no threshold moves by what could be seen.
@@ -47,26 +36,11 @@ _GROUPS, _GROUP_ITEMS = 10, 8
 _STEPS, _OUTSIDE = 60, np.array([0.1, 0.2, 0.5, 1.0, 2.0])
 _THRESHOLDS = np.concatenate([-_OUTSIDE[::-1], np.linspace(0, 1, _STEPS + 1), 1 + _OUTSIDE])
 _SLOPES = np.geomspace(1, 1000, 20)
-_LAPSES = np.array([0.0, 0.02, 0.05, MOST_LAPSE])
-_LIMITS = [(float(each[0]), float(each[-1])) for each in (_THRESHOLDS, _SLOPES, _LAPSES)]
+_LAPSES = np.array([0.0, 0.02, 0.05, 0.1])
 #: Thresholds whose log likelihoods differ by less are as likely: between two levels nothing may separate them.
 _ALIKE = 0.01
 #: The threshold of a draw that has it outside: an end of an interval that reaches there is open.
 _FAR = 1e300
-
-
-class Difference(NamedTuple):
-    """A difference of thresholds on the same items, and the p that there is none.
-
-    `value` is None where a threshold lies outside of the values, and `p` where there is no interval.
-
-    >>> Difference(0.5, Interval(0.2, 0.9, 0.95, "cluster bootstrap"), 0.01).value
-    0.5
-    """
-
-    value: float | None
-    interval: Interval
-    p: float | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,10 +75,7 @@ class Psychometric:
 
     def at(self, values: Any) -> NDArray[np.float64]:
         """Return P at some values `(...)`."""
-        from scipy.special import expit
-
-        apart = np.asarray(values, np.float64) - self.threshold
-        return np.asarray(self.guess + (1 - self.guess - self.lapse) * expit(self.slope * apart))
+        return _share(np.asarray(values, np.float64), self.guess, self.threshold, self.slope, self.lapse)
 
     @property
     def outside(self) -> str | None:
@@ -118,27 +89,30 @@ class Psychometric:
         """The interval of the threshold; an end that lies outside of the values is None."""
         return self._cut_ends(self.draws[0], self.draws[1], self.smallest, self.largest)
 
-    def minus(self, other: Psychometric) -> Difference:
-        """Return the difference of two thresholds that were fitted in one call."""
+    def minus(self, other: Psychometric) -> tuple[float | None, Interval, float | None]:
+        """Return the difference of two thresholds that were fitted in one call, its interval, and p that there is none.
+
+        The difference is None where a threshold lies outside of the values, and p where there is no interval.
+        """
         from scipy.special import ndtri, stdtr
 
         value = None if self.outside or other.outside else self.threshold - other.threshold
         low, high = self.draws - other.draws[::-1]
-        for ends, unknown in ((low, -_FAR), (high, _FAR)):
-            ends[(np.abs(self.draws) == _FAR).any(axis=0) & (np.abs(other.draws) == _FAR).any(axis=0)] = unknown
+        unknown = (np.abs([self.draws, other.draws]) == _FAR).any(axis=1).all(axis=0)
+        low[unknown], high[unknown] = -_FAR, _FAR
         span = self.largest - self.smallest
         interval = self._cut_ends(low, high, -span, span)
         if interval.reason:
-            return Difference(value, interval, None)
+            return value, interval, None
         # Student's p with the tail of the draws: it is below 5% where the interval leaves out zero.
         tail = min(0.5, (1 + min(int((low <= 0).sum()), int((high >= 0).sum()))) / (1 + len(low)))
         wide = ndtri(tail) / np.sqrt(self.clusters / (self.clusters - 1))
-        return Difference(value, interval, float(2 * stdtr(self.clusters - 1, wide)))
+        return value, interval, float(2 * stdtr(self.clusters - 1, wide))
 
     def _cut_ends(
         self, low_draws: NDArray[np.float64], high_draws: NDArray[np.float64], smallest: float, largest: float
     ) -> Interval:
-        if self.items < INTERVAL_ITEMS:
+        if self.items < _INTERVAL_ITEMS:
             return without_bounds(_LEVEL, f"{self.items} items")
         if self.clusters < FEW_CLUSTERS:
             return without_bounds(_LEVEL, f"{self.clusters} clusters")
@@ -179,6 +153,8 @@ def fit_psychometric(
     >>> round(found.threshold, 1), found.interval.low < 0.4 < found.interval.high
     (0.4, True)
     """
+    from scipy.sparse import csr_array
+
     x, outcomes = check_values(_CALL, values), check_values(_CALL, right, binary=True)
     if x.ndim != 1 or outcomes.ndim != 2 or len(x) != len(outcomes):
         raise MetricError(
@@ -197,25 +173,23 @@ def fit_psychometric(
         place = _group_levels(np.bincount(place), _MOST_LEVELS)[place]
         levels = np.bincount(place, x) / np.bincount(place)
     codes = number_clusters(_CALL, clusters, len(x))
-    total, *tables = (_by_cluster(codes, place, weights) for weights in (np.ones(len(x)), *outcomes.T))
-    counts, rights = total.sum(axis=0), np.stack([table.sum(axis=0) for table in tables])
-    grids = [_Grid.of((levels - low) / span, guess, falls) for falls in (False, True)]
-    grid = max(grids, key=lambda each: float(each.profiles(rights, counts).max(axis=1).sum()))
-    drawn = _draw_thresholds(grid, tables, yield_times(total.shape[0], resamples, seed), total)
+    total, *tables = (csr_array((weights, (codes, place))) for weights in (np.ones(len(x)), *outcomes.T))
+    rights, counts = np.stack([table.sum(axis=0) for table in tables]), total.sum(axis=0)
+    grids = [_Grid(levels, low, span, guess, falls) for falls in (False, True)]
+    grid = max(grids, key=lambda each: float(each.likelihoods(rights, counts).max(axis=(1, 2)).sum()))
     found = []
-    for table, sums, draws in zip(tables, rights, drawn, strict=True):
-        threshold, slope, lapse = point = grid.refine(sums, counts)
-        free = sum(least < value < most for value, (least, most) in zip(point, _LIMITS, strict=True))
+    for table, draws in zip(tables, grid.draw_thresholds(tables, total, resamples, seed), strict=True):
+        (threshold, slope, lapse), p_fit = grid.fit(table, total)
         found.append(
             Psychometric(
-                threshold=low + grid.turn(threshold) * span,
+                threshold=float(grid.place(threshold)),
                 slope=(-slope if grid.falls else slope) / span,
                 lapse=lapse,
                 guess=guess,
                 smallest=low,
                 largest=low + span,
-                p_fit=_test_fit(grid.shares(*point), table, total, free),
-                draws=np.where(np.abs(draws) == _FAR, draws, low + draws * span),
+                p_fit=p_fit,
+                draws=draws,
                 clusters=total.shape[0],
                 items=len(x),
             )
@@ -229,64 +203,48 @@ def _group_levels(counts: NDArray[Any], wanted: int) -> NDArray[np.intp]:
     return np.unique(np.floor(middles / counts.sum() * wanted), return_inverse=True)[1]
 
 
-def _by_cluster(codes: NDArray[np.int64], place: NDArray[np.int64], weights: NDArray[np.float64]) -> Any:
-    """Sum weights of items by cluster and level, sparse `(cluster, level)`."""
-    from scipy.sparse import csr_array
+def _share(values: NDArray[np.float64], guess: float, threshold: Any, slope: Any, lapse: Any) -> NDArray[np.float64]:
+    """Return P `(..., parameters)` at some values `(...)`."""
+    from scipy.special import expit
 
-    return csr_array((weights, (codes, place)), shape=(codes.max() + 1, place.max() + 1))
-
-
-def _draw_thresholds(
-    grid: _Grid, tables: list[Any], drawn_times: Iterator[NDArray[np.float64]], total: Any
-) -> NDArray[np.float64]:
-    """Return the lowest and highest likeliest threshold of each model and resample, `(model, 2, resample)`."""
-    drawn: list[list[NDArray[np.float64]]] = [[] for _ in tables]
-    for times in drawn_times:
-        sizes = times @ total
-        for draws, table in zip(drawn, tables, strict=True):
-            draws.append(np.sort(grid.turn(grid.likeliest(times @ table, sizes)), axis=0))
-    found = np.stack([np.concatenate(draws, axis=1) for draws in drawn])
-    return np.where(found < 0, -_FAR, np.where(found > 1, _FAR, found))
+    apart = np.subtract.outer(values, threshold)
+    return np.asarray(guess + (1 - guess - lapse) * expit(slope * apart))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class _Grid:
     """Log odds, and log likelihoods of a wrong answer, `(level, parameters)`; of parameters thresholds vary slowest.
 
-    Levels are in 0 to 1, and turned round if P falls with them. It finds the thresholds of thousands of resamples.
+    Levels are taken to 0 to 1, and turned round if P falls with them. It finds the thresholds of thousands of
+    resamples.
     """
 
-    falls: bool
-    levels: NDArray[np.float64]
-    guess: float
-    odds: NDArray[np.float64]
-    wrong: NDArray[np.float64]
+    def __init__(self, levels: NDArray[np.float64], low: float, span: float, guess: float, falls: bool) -> None:
+        self.low, self.span, self.guess, self.falls = low, span, guess, falls
+        self.levels = self._turn((levels - low) / span)
+        self.parameters = np.stack(np.meshgrid(_THRESHOLDS, _SLOPES, _LAPSES, indexing="ij")).reshape(3, -1)
+        share = self._shares(*self.parameters)
+        self.odds, self.wrong = np.log(share) - np.log1p(-share), np.log1p(-share)
 
-    @classmethod
-    def of(cls, levels: NDArray[np.float64], guess: float, falls: bool) -> _Grid:
-        levels = 1 - levels if falls else levels
-        parameters = np.meshgrid(_THRESHOLDS, _SLOPES, _LAPSES, indexing="ij")
-        share = _share(levels[:, None], guess, *(each.ravel() for each in parameters))
-        return cls(falls, levels, guess, np.log(share) - np.log1p(-share), np.log1p(-share))
+    def _turn(self, levels: Any) -> Any:
+        return 1 - levels if self.falls else levels
 
-    def turn(self, thresholds: Any) -> Any:
-        """Take thresholds to those of the levels as they were given, or back."""
-        return 1 - thresholds if self.falls else thresholds
+    def _shares(self, threshold: Any, slope: Any, lapse: Any) -> NDArray[np.float64]:
+        return np.clip(_share(self.levels, self.guess, threshold, slope, lapse), 1e-12, 1 - 1e-12)
 
-    def shares(self, threshold: float, slope: float, lapse: float) -> NDArray[np.float64]:
-        return _share(self.levels, self.guess, threshold, slope, lapse)
+    def place(self, thresholds: Any) -> Any:
+        """Return thresholds in the unit of the values."""
+        return self.low + self._turn(thresholds) * self.span
 
-    def profiles(self, right: NDArray[np.float64], total: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the best log likelihood by threshold, `(resample, threshold)`, of counts `(resample, level)`."""
-        likelihood = right @ self.odds + total @ self.wrong
-        return np.asarray(likelihood.reshape(len(right), len(_THRESHOLDS), -1).max(axis=2))
+    def likelihoods(self, right: NDArray[np.float64], total: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return log likelihoods of counts `(resample, level)`, `(resample, threshold, slope and lapse)`."""
+        return np.asarray((right @ self.odds + total @ self.wrong).reshape(len(right), len(_THRESHOLDS), -1))
 
-    def likeliest(self, right: NDArray[np.float64], total: NDArray[np.float64]) -> NDArray[np.float64]:
+    def likeliest(self, likelihoods: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the lowest and the highest likeliest threshold of each resample, `(2, resample)`.
 
         They differ where neighbours are as likely; else both are the top of a parabola through three of the grid.
         """
-        profile = self.profiles(right, total)
+        profile = likelihoods.max(axis=2)
         alike = profile >= profile.max(axis=1, keepdims=True) - _ALIKE
         first, last = alike.argmax(axis=1), len(_THRESHOLDS) - 1 - alike[:, ::-1].argmax(axis=1)
         thresholds = _THRESHOLDS[np.stack([first, last])]
@@ -295,36 +253,35 @@ class _Grid:
         thresholds[:, rows] += (before - after) / (before - 2 * top + after) / (2 * _STEPS)
         return np.asarray(thresholds)
 
-    def refine(self, right: NDArray[np.float64], total: NDArray[np.float64]) -> tuple[float, float, float]:
-        """Return the likeliest threshold, slope and lapse of counts `(level,)`."""
+    def draw_thresholds(self, tables: list[Any], total: Any, resamples: int, seed: int) -> NDArray[np.float64]:
+        """Return the lowest and highest likeliest threshold of each model and resample, `(model, 2, resample)`."""
+        drawn = []
+        for times in yield_times(total.shape[0], resamples, seed):
+            sizes = times @ total
+            drawn.append([self._turn(self.likeliest(self.likelihoods(times @ table, sizes))) for table in tables])
+        found = np.sort(np.concatenate(drawn, axis=2), axis=1)
+        return np.select([found < 0, found > 1], [-_FAR, _FAR], self.low + found * self.span)
+
+    def fit(self, table: Any, total: Any) -> tuple[tuple[float, float, float], float | None]:
+        """Return the likeliest threshold, slope and lapse of counts `(cluster, level)`, and p of the fit."""
         from scipy.optimize import minimize
 
-        likelihood = (right @ self.odds + total @ self.wrong).reshape(len(_THRESHOLDS), -1)
-        middle = self.likeliest(right[None], total[None]).mean()
-        row = np.abs(_THRESHOLDS - middle).argmin()
-        slope, lapse = np.unravel_index(likelihood[row].argmax(), (len(_SLOPES), len(_LAPSES)))
+        right, counts = table.sum(axis=0), total.sum(axis=0)
+        likelihoods = self.likelihoods(right[None], counts[None])
+        row = int(np.abs(_THRESHOLDS - self.likeliest(likelihoods).mean()).argmin())
+        start = self.parameters.reshape(3, len(_THRESHOLDS), -1)[:, row, likelihoods[0, row].argmax()]
+        least, most = self.parameters[:, 0], self.parameters[:, -1]
 
         def loss(point: NDArray[np.float64]) -> float:
-            share = self.shares(point[0], np.exp(point[1]), point[2])
-            return float(-(right @ np.log(share) + (total - right) @ np.log1p(-share)))
+            share = self._shares(point[0], np.exp(point[1]), point[2])
+            return float(-(right @ np.log(share) + (counts - right) @ np.log1p(-share)))
 
-        start = [_THRESHOLDS[row], np.log(_SLOPES[slope]), _LAPSES[lapse]]
-        limits = np.log(_LIMITS[1]).tolist()
-        found = minimize(
-            loss,
-            start,
-            method="L-BFGS-B",
-            bounds=[_LIMITS[0], limits, _LIMITS[2]],
-            options={"ftol": 1e-12, "gtol": 1e-7},
-        ).x
-        return float(found[0]), float(np.exp(found[1])), float(found[2])
-
-
-def _share(levels: Any, guess: float, threshold: Any, slope: Any, lapse: Any) -> NDArray[np.float64]:
-    from scipy.special import expit
-
-    share = guess + (1 - guess - lapse) * expit(slope * (levels - threshold))
-    return np.asarray(np.clip(share, 1e-12, 1 - 1e-12))
+        first, *limits = ((threshold, np.log(slope), lapse) for threshold, slope, lapse in (start, least, most))
+        options = {"ftol": 1e-12, "gtol": 1e-7}
+        found = minimize(loss, first, method="L-BFGS-B", bounds=list(zip(*limits, strict=True)), options=options).x
+        point = float(found[0]), float(np.exp(found[1])), float(found[2])
+        free = int(((least < point) & (point < most)).sum())
+        return point, _test_fit(self._shares(*point), table, total, free)
 
 
 def _test_fit(share: NDArray[np.float64], right: Any, total: Any, free: int) -> float | None:
