@@ -13,7 +13,7 @@ from tellapart.report.curve_tables import write_threshold
 from tellapart.report.line_chart import LineChart
 from tellapart.report.sections import ModelEntry
 from tellapart.stats.clusters import is_binary
-from tellapart.stats.psychometric import LEAST_LEVELS
+from tellapart.stats.psychometric import INTERVAL_ITEMS, LEAST_LEVELS
 
 __all__ = ["TagCurves", "tag_curves"]
 
@@ -47,7 +47,7 @@ def tag_curves(benchmark: str, metric: str, entries: Sequence[ModelEntry]) -> tu
     rows = [row for row, sample in enumerate(entries[0].samples)
             if all(metric in entry.samples[row].outcomes for entry in entries)]  # fmt: skip
     values = np.array([[entry.samples[row].outcomes[metric] for entry in entries] for row in rows], np.float64)
-    if chance is None or not is_binary(values):
+    if chance is None or len(rows) < INTERVAL_ITEMS or not is_binary(values):
         return ()
     items = tuple(entries[0].samples[row] for row in rows)
     outcomes = ItemOutcomes(benchmark, metric, tuple(entry.label for entry in entries), items, values)
@@ -55,7 +55,7 @@ def tag_curves(benchmark: str, metric: str, entries: Sequence[ModelEntry]) -> tu
     for tag in list_numeric_tags(items):
         texts = [item.tags[tag] for item in items if item.tags.get(tag)]
         identifier = len(set(texts)) == len(texts) and all(float(text).is_integer() for text in texts)
-        if identifier or len(set(map(float, texts))) < LEAST_LEVELS:
+        if identifier or len(texts) < INTERVAL_ITEMS or len(set(map(float, texts))) < LEAST_LEVELS:
             continue
         curves = measure_curves(outcomes, tag, chance=chance)
         if any(None not in (row.threshold, row.low, row.high) for row in curves.curves):

@@ -20,12 +20,12 @@ from tellapart.stats.bootstrap import expanded_percentiles, yield_times
 from tellapart.stats.clusters import Clusters, check_values, number_clusters
 from tellapart.stats.interval import FEW_CLUSTERS, Interval, without_bounds
 
-__all__ = ["LEAST_ITEMS", "LEAST_LEVELS", "Psychometric", "fit_psychometric"]
+__all__ = ["INTERVAL_ITEMS", "LEAST_ITEMS", "LEAST_LEVELS", "Psychometric", "fit_psychometric"]
 
 #: Values of the quantity, and items, below which three parameters are not fitted.
 LEAST_LEVELS, LEAST_ITEMS = 3, 20
 #: Items below which draws do not hold the level (`bench/psychometric.py`).
-_INTERVAL_ITEMS = 60
+INTERVAL_ITEMS = 60
 
 _CALL, _LEVEL = "fit_psychometric", 0.95
 #: More distinct values are put together, as many items in each: no threshold moves by what could be seen.
@@ -112,7 +112,7 @@ class Psychometric:
     def _cut_ends(
         self, low_draws: NDArray[np.float64], high_draws: NDArray[np.float64], smallest: float, largest: float
     ) -> Interval:
-        if self.items < _INTERVAL_ITEMS:
+        if self.items < INTERVAL_ITEMS:
             return without_bounds(_LEVEL, f"{self.items} items")
         if self.clusters < FEW_CLUSTERS:
             return without_bounds(_LEVEL, f"{self.clusters} clusters")
