@@ -45,8 +45,16 @@ def result(rows: Rows, task: int = 0) -> dict[str, Any]:
     return found
 
 
+def other_answer(row: dict[str, Any]) -> dict[str, Any]:
+    """A copy of a task whose annotation has the other choice, as a second annotator may give."""
+    other: dict[str, Any] = json.loads(json.dumps(row))
+    value = other["annotations"][0]["result"][0]["value"]
+    value["choices"] = ["B" if value["choices"] == ["A"] else "A"]
+    return other
+
+
 def twice(rows: Rows) -> None:
-    rows[1]["annotations"].append({**rows[1]["annotations"][0], "completed_by": 2})
+    rows[1]["annotations"] += other_answer(rows[1])["annotations"]
 
 
 @pytest.mark.parametrize(
@@ -62,7 +70,7 @@ def twice(rows: Rows) -> None:
             twice,
             ("task", "1", "task", "ann-00002", "/image", "task", "1"),
         ),
-        (lambda rows: rows.append(rows[0]), ("task", "4", "task", "ann-00001")),
+        (lambda rows: rows.append(other_answer(rows[0])), ("task", "4", "task", "ann-00001")),
         (
             lambda rows: result(rows)["value"].update(choices=["C"]),
             ("'caption'", "'C'", "A", "B"),

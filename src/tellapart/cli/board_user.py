@@ -42,7 +42,7 @@ def new_command(
 
 
 def user_command(
-    names: Annotated[
+    name: Annotated[
         list[str], typer.Argument(metavar="NAME...", help="Letters, digits, dots, underscores and hyphens.")
     ],
     board: Annotated[Path, typer.Option("--board", help="The board file (TOML), with hidden benchmarks.")],
@@ -58,11 +58,11 @@ def user_command(
 
     rows: list[dict[str, str]] = []
     try:
-        for name in dict.fromkeys(names):
-            issued = board_user(name, board, role=role, days=days)
-            rows.append({"user": name, "role": role, "token_id": issued.token_id, "token": issued.token})
+        for user in dict.fromkeys(name):
+            issued = board_user(user, board, role=role, days=days)
+            rows.append({"user": user, "role": role, "token_id": issued.token_id, "token": issued.token})
             if not as_json:
-                print_text(f"token {issued.token_id} of {name}, shown this once: {issued.token}")
+                print_text(f"token {issued.token_id} of {user}, shown this once: {issued.token}")
     finally:  # a token is shown once: a later name that is refused must not lose those before it
         if as_json and rows:
-            print_json(rows if len(names) > 1 else rows[0])
+            print_json(rows if len(name) > 1 else rows[0])
