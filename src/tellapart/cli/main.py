@@ -137,6 +137,9 @@ def main() -> NoReturn:
         _exit_failed(str(exit_error(ended)), ended, status=1)
     except TellapartError as error:  # it names the file, which may also promise more than any memory holds
         lack = "" if describe_lack(error) is None else " (it may be too little memory)"
+        # What a plugin's code raised for one input stands behind the input's name.
+        if error.__cause__ is not None and (blamed := _blame_plugin(error.__cause__)) is not None:
+            lack += f"; {blamed}"
         _exit_failed(f"{error}{lack}", error, status=1 if isinstance(error, ExitError) else 2)
     except OSError as error:
         _exit_failed(describe_lack(error) or str(error), error)
