@@ -93,7 +93,7 @@ def test_reference_models_are_compared_where_their_folder_or_the_baseline_names_
     check_facts(alone.err, "error", "run", "colours", "random, constant", "--baseline")
     measure("other", "demo-encoder", n=30)
     third = command("compare", "run", "other", "run/beside/constant")
-    assert third.out.startswith("3 models:") and third.out.rstrip().splitlines()[-2] == f"{left_out}random"
+    assert third.out.startswith("3 models:") and f"{left_out}random" in third.out.splitlines()
 
 
 @pytest.mark.slow
