@@ -113,9 +113,8 @@ def tasks_json(study: Study, annotator: str, address: Callable[[TaskPart], str])
 def read_export(rows: object, path: str, fields: Collection[str]) -> Iterator[Reply]:
     """Yield the replies of an export in JSON or JSON_MIN; its content shows which of the two it is.
 
-    A skipped (cancelled) annotation is a reply that is skipped, unless the task has an
-    answer beside it; JSON_MIN leaves it out. Drafts and predictions are not
-    replies; nor is JSON_MIN's row of a task without annotation.
+    A skipped (cancelled) annotation is a reply that is skipped, unless the task has an answer beside it; JSON_MIN
+    leaves it out. Drafts and predictions are not replies; nor is JSON_MIN's row of a task without annotation.
 
     Args:
         rows: the content of the export.
@@ -158,15 +157,8 @@ def _read_full(row: Mapping[str, Any], where: str) -> Iterator[Reply]:
             sizes = {key: part[key] for key in ("original_width", "original_height") if key in part}
             controls.setdefault(name, []).append({**part["value"], **sizes})
         cancelled = bool(annotation.get("was_cancelled") or annotation.get("skipped"))
-        replies.append(
-            Reply(
-                where,
-                _text_field(data, "study"),
-                _text_field(data, "task"),
-                _control_values(controls, where),
-                cancelled,
-            )
-        )
+        study, task = _text_field(data, "study"), _text_field(data, "task")
+        replies.append(Reply(where, study, task, _control_values(controls, where), cancelled))
     yield from [reply for reply in replies if not reply.skipped] or replies
 
 

@@ -40,18 +40,8 @@ from tellapart.records.result import Result
 __all__ = ["Submissions", "open_submissions"]
 
 _PAGE = 200  # entries of the log, or submissions, at once
-_SHOWN = (
-    "id",
-    "user",
-    "benchmark",
-    "model",
-    "sha256",
-    "bytes",
-    "created",
-    "state",
-    "error",
-    "field",
-)  # columns of a submission
+#: Columns of a submission that its sender sees.
+_SHOWN = ("id", "user", "benchmark", "model", "sha256", "bytes", "created", "state", "error", "field")
 
 
 class Submissions:
