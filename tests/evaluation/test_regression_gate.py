@@ -68,7 +68,7 @@ def test_its_p_are_those_of_compare_and_the_change_is_new_minus_base(made_set: M
     assert [row.p_holm for row in found.rows] == pytest.approx(list(holm([row.p for row in known.rows])))
     for row, other in zip(found.rows, known.rows, strict=True):
         assert row.change == pytest.approx(row.new - row.base)
-        assert (row.low, row.high) == (-other.high, -other.low)
+        assert (row.low, row.high) == (other.low, other.high)
 
 
 def test_a_fall_beyond_the_limit_stops_without_being_significant(made_set: Make, tmp_path: Path) -> None:

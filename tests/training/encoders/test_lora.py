@@ -19,7 +19,7 @@ from tellapart.models.find import find_model
 from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.backend import import_torch
-from tellapart.models.torch.checkpoint import read_state_dict
+from tellapart.models.torch.checkpoint import read_checkpoint
 from tellapart.training.config import LoraConfig
 from tellapart.training.encoders.load_start import open_dual
 from tellapart.training.encoders.lora import add_updates, count_updated, linear_layers, merge_updates, save_merged
@@ -38,7 +38,7 @@ def clip(folder: Path) -> str:
 
 
 def _weights(folder: Path) -> dict[str, Any]:
-    return read_state_dict(next(folder.glob("*.safetensors")))
+    return read_checkpoint(next(folder.glob("*.safetensors"))).saved
 
 
 @pytest.mark.slow
