@@ -251,3 +251,10 @@ def test_random_bytes_in_a_journal_are_found_or_harmless(tmp_path: Path) -> None
             assert read == {image: bytes([int(image[7])]) * 3000 for image in images}
             seen["dropped" if len(kept) < len(right) else "whole"] += 1
     assert seen["error"] > 0 < seen["dropped"], seen
+
+
+def test_a_journal_of_another_recipe_is_refused_by_the_keys_that_differ(tmp_path: Path) -> None:
+    with Journal(tmp_path / "journal", "1", {"seed": 0, "options": {"items": 3}}) as journal:
+        journal.record("a", Rejected("swap", "one object only"))
+    with raises(RunError, "options.items 3 -> 4", "out="):
+        Journal(tmp_path / "journal", "2", {"seed": 0, "options": {"items": 4}})

@@ -50,7 +50,7 @@ def test_a_file_says_all_that_it_says_and_defaults_stand_for_the_rest(tmp_path: 
         0,
         "float32",
         1.0,
-        500,
+        None,
     )
     assert loss_options(settings.loss).k == 4
 
@@ -164,7 +164,8 @@ def test_a_run_that_was_stopped_before_goes_on_unless_its_losses_numbers_changed
     before = {"eqsim": "1c83ad05467e7eb0", "fsc-clip": "9e22799d3b34879d", "cs-clip": "d2ebb00d26f40589"}
     losses: dict[str, Any] = {"eqsim": {"name": "eqsim", "k": 4}, "fsc-clip": {"name": "fsc-clip"}}
     losses["cs-clip"] = {"name": "cs-clip"}
-    values = VALUES | {"data": VALUES["data"] | {"duplicates": "negatives"}}  # as they all were then
+    # As they all were then; the default interval is another now, and would choose other weights.
+    values = VALUES | {"data": VALUES["data"] | {"duplicates": "negatives"}, "validation": {"every": 500}}
     now = {name: TrainConfig(**(values | {"loss": loss})).fingerprint("data") for name, loss in losses.items()}
     assert {name for name in before if now[name] != before[name]} == {"fsc-clip", "cs-clip"}
     decays_all = TrainConfig(**(values | {"optimiser": VALUES["optimiser"] | {"decayed": "all"}}))

@@ -33,6 +33,7 @@ from tellapart.training.encoders.trainable import Encoded
 from tellapart.training.loop import rate
 from tellapart.training.ranks import open_accelerator
 from tellapart.training.record import read_record
+from tellapart.training.report.page import write_progress
 from tellapart.training.steps.dual_step import DualStep
 from tellapart.training.training_run import run_training
 
@@ -438,3 +439,16 @@ def test_an_empty_variable_of_ranks_is_none(monkeypatch: pytest.MonkeyPatch) -> 
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
         monkeypatch.setenv(name, "")
     assert open_accelerator("cpu").num_processes == 1
+
+
+def test_a_run_of_minutes_has_its_steps_planned_once(tmp_path: Path) -> None:
+    minutes = {"steps": None, "minutes": 0.02, "warm_up": 0}
+    settings = config(tmp_path, optimiser=minutes)
+    done = run_training(settings, tmp_path, tmp_path / "run", show=write_progress)
+    steps = json.loads((tmp_path / "run" / "run.json").read_text())["steps"]
+    assert done.state.step == steps and not (tmp_path / "run" / "tried").exists()
+    # The timed steps left no trace: a run of as many steps, named, has the same weights.
+    run_training(config(tmp_path, optimiser={"steps": steps, "warm_up": 0}), tmp_path, tmp_path / "named")
+    assert far(weights(tmp_path / "run"), weights(tmp_path / "named")) == 0
+    page = (tmp_path / "run" / "report.html").read_text()  # nothing took the place of the last one
+    assert f"step {steps} of {steps}" in page and 'http-equiv="refresh"' in page and page.count("<figure>") >= 2

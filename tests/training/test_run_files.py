@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -24,3 +25,24 @@ def test_the_log_keeps_whole_lines_up_to_the_step(tmp_path: Path) -> None:
     files.log_path.write_text(f'{whole}{{"step": 3, "total": 2.0}}\n{{"step": 1, "step": 2}}\n{{"step": 2, "to')
     files.cut_log(2)
     assert files.log_path.read_text() == whole
+
+
+def test_another_run_is_refused_by_the_keys_that_differ(tmp_path: Path) -> None:
+    files = RunFiles(tmp_path / "run")
+    assert not files.claim("a", {"optimiser": {"epochs": 4}, "seed": 0}, resume=False)
+    with raises(RunError, f"{tmp_path}/run", "optimiser.epochs 4 -> 8", "out=") as refused:
+        files.claim("b", {"optimiser": {"epochs": 8}, "seed": 0}, resume=True)
+    assert "seed" not in str(refused.value) and "model =" not in str(refused.value)
+    (files.folder / "record.json").write_text(json.dumps({"model": "compact:run/model"}))
+    with raises(RunError, "optimiser.epochs 4 -> 8", "model = 'compact:run/model'"):
+        files.claim("b", {"optimiser": {"epochs": 8}, "seed": 0}, resume=True)
+    (files.folder / "run.json").write_text('{"fingerprint": "a"}')  # of a version that kept no values
+    with raises(RunError, "seed unset -> 1"):
+        files.claim("b", {"seed": 1}, resume=True)
+
+
+def test_planned_steps_are_measured_once(tmp_path: Path) -> None:
+    files = RunFiles(tmp_path)
+    files.claim("a", {"seed": 0}, resume=False)
+    assert [files.fix_steps(lambda: 7), files.fix_steps(lambda: 9)] == [7, 7]
+    assert files.claim("a", resume=True)

@@ -11,7 +11,7 @@ from tellapart.api.training import Trained
 from tellapart.errors import DataError
 from tellapart.training.config import TrainConfig, read_config
 from tellapart.training.dry_run.rehearse import rehearse
-from tellapart.training.report.page import write_training_report
+from tellapart.training.report.page import write_progress, write_training_report
 from tellapart.training.run_files import RunFiles
 from tellapart.training.seeds import read_seeds, train_seeds
 from tellapart.training.test_time_matching import train_matched
@@ -44,7 +44,7 @@ def train(
         allow_leak: train even on pictures of a benchmark that is reported.
         seeds: train under so many seeds, for means and tests over them.
         against: another configuration's folder of seeds, compared seed by seed.
-        dry_run: try everything but the long part, in about two minutes, and write nothing; the result's `plan` has
+        dry_run: try everything but the long part, in about half a minute, and write nothing; the result's `plan` has
             every problem, and a forecast of time and disk.
         data: the folder of training files and benchmarks that are not in the configuration's folder.
         progress: as of `evaluate`.
@@ -103,8 +103,9 @@ def train(
             update = None if report is None else report(f"{settings.name}, seed {settings.seed}")
             trained = run_training if settings.test_time_matching is None else train_matched
             finished = trained(
-                settings, path.parent, to, resume=resume, limit=limit, allow_leak=allow_leak, progress=update
-            )
+                settings, path.parent, to,
+                resume=resume, limit=limit, allow_leak=allow_leak, progress=update, show=write_progress,
+            )  # fmt: skip
             if finished.record is not None:
                 write_training_report(to, finished.record, outside=settings.data.outside_images)
             return finished

@@ -14,10 +14,12 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from tellapart.builders.builder import Failed, Made, Outcome, Rejected
+from tellapart.data.changes import describe_changes
 from tellapart.data.item import Item
+from tellapart.data.strict_json import parse_json
 from tellapart.errors import DataError, RunError, first_line
 
 __all__ = ["Journal", "JournalImages", "count_decided"]
@@ -45,6 +47,7 @@ class Journal:
     Args:
         path: the file; made if it does not exist.
         fingerprint: of the recipe; a journal in which another recipe decided candidates is refused.
+        facts: that the fingerprint is of, by key; a refusal names those that differ.
 
     Raises:
         RunError: the file belongs to another recipe, is open in another process, cannot be written, or is not a
@@ -59,7 +62,7 @@ class Journal:
     {'a'} one object only
     """
 
-    def __init__(self, path: Path, fingerprint: str) -> None:
+    def __init__(self, path: Path, fingerprint: str, facts: Mapping[str, Any] | None = None) -> None:
         self._path = path
         self._file = _open_database(path)
         try:
@@ -70,15 +73,19 @@ class Journal:
             if not self.decided_ids():  # nothing would be lost: a recipe that was corrected begins again
                 self._file.executescript("BEGIN; DELETE FROM outcome; DELETE FROM image; DELETE FROM about; COMMIT;")
             self._file.execute("INSERT OR IGNORE INTO about VALUES ('fingerprint', ?)", (fingerprint,))
-            (owner,) = self._file.execute("SELECT value FROM about WHERE key = 'fingerprint'").fetchone()
+            self._file.execute("INSERT OR IGNORE INTO about VALUES ('facts', ?)", (json.dumps(facts or {}),))
+            about = dict(self._file.execute("SELECT key, value FROM about"))
+            owner = about["fingerprint"]
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             self._file.close()
             raise RunError(_explain_refusal(path, error)) from error
         if owner != fingerprint:
             self._file.close()
+            then = parse_json(about["facts"], path, error=RunError)
+            differing = describe_changes(then, facts or {}) or f"{owner}, now {fingerprint}"
             raise RunError(
-                f"{path} was begun with another recipe, other inputs or another version ({owner}, now {fingerprint}); "
-                "name another out=, or delete it to begin again"
+                f"{path} was begun with another recipe, other inputs or another version ({differing}); name another "
+                "out=, or delete it to begin again"
             )
         self._committed = time.monotonic()
         self._closed = False

@@ -24,6 +24,7 @@ from tellapart.builders.executor import Executor, Lost, ProcessExecutor
 from tellapart.builders.journal import Journal
 from tellapart.builders.recipe_file import RecipeFile, open_builder, open_selections, read_recipe_file
 from tellapart.builders.selections import Selection
+from tellapart.data.changes import describe_changes
 from tellapart.data.folder import write_pair_set
 from tellapart.data.item import Item
 from tellapart.data.progress import Progress
@@ -151,11 +152,11 @@ def build(
     opened, report = _open_recipe(recipe, paths or recipe.parent, insecure), progress or _ignore_progress
     candidates = _list_candidates(opened.builder, opened.recipe.builder)[:limit]
     if (out / "card.json").is_file():
-        return _existing_set(out, opened.fingerprint, len(candidates))
+        return _existing_set(out, opened, len(candidates))
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise DataError(f"{out} holds something already; build a pair set in a new folder")
     path = journal_of(out)
-    with Journal(path, opened.fingerprint) as journal:
+    with Journal(path, opened.fingerprint, opened.facts) as journal:
         if damaged := journal.drop_damaged():
             where, first = plain(str(path)), plain(damaged[0])
             _log.warning("%s is damaged: %d outcomes, first %s's, are made again", where, len(damaged), first)
@@ -187,6 +188,7 @@ class _OpenedRecipe:
     inputs: Mapping[str, str]
     models: Mapping[str, str]
     fingerprint: str
+    facts: Mapping[str, Any]
     insecure: bool
 
 
@@ -197,8 +199,9 @@ def _open_recipe(path: Path, home: Path, insecure: bool) -> _OpenedRecipe:
     for index, (_, selection) in enumerate(selections):
         inputs |= {f"selections[{index}]: {name}": value for name, value in selection.inputs(home).items()}
         models |= {f"selections[{index}]: {name}": value for name, value in selection.models(home).items()}
-    fingerprint = recipe.fingerprint(inputs, models, metadata.version("tellapart"))
-    return _OpenedRecipe(recipe, home, builder, selections, inputs, models, fingerprint, insecure)
+    sources = inputs, models, metadata.version("tellapart")
+    fingerprint, facts = recipe.fingerprint(*sources), recipe.facts(*sources)
+    return _OpenedRecipe(recipe, home, builder, selections, inputs, models, fingerprint, facts, insecure)
 
 
 def _list_candidates(builder: Builder, name: str) -> list[Candidate]:
@@ -281,12 +284,15 @@ def _make_card(opened: _OpenedRecipe, funnel: Funnel) -> dict[str, Any]:
     }
 
 
-def _existing_set(out: Path, fingerprint: str, candidates: int) -> BuildResult:
+def _existing_set(out: Path, opened: _OpenedRecipe, candidates: int) -> BuildResult:
     """Return the set in the folder, if it is this recipe's; a journal that a killed build left is removed."""
     card = read_object(out / "card.json")
     record = card.get("funnel")
-    if card.get("recipe_fingerprint") != fingerprint or not isinstance(record, dict):
-        raise DataError(f"{out} is another pair set already; build this one in a new folder")
+    if card.get("recipe_fingerprint") != opened.fingerprint or not isinstance(record, dict):
+        recipe, versions = ({**card[key]} if isinstance(card.get(key), dict) else {} for key in ("recipe", "versions"))
+        then = {**recipe, **card, "version": versions.get("tellapart")}
+        differing = describe_changes({key: then.get(key) for key in opened.facts}, opened.facts)
+        raise DataError(f"{out} is another pair set already ({differing}); build this one in a new folder")
     funnel = Funnel.from_record(record)
     if funnel.candidates != candidates:
         raise DataError(
@@ -294,7 +300,7 @@ def _existing_set(out: Path, fingerprint: str, candidates: int) -> BuildResult:
             "build this one in a new folder"
         )
     if journal_of(out).exists():
-        Journal(journal_of(out), fingerprint).remove()
+        Journal(journal_of(out), opened.fingerprint).remove()
     return BuildResult(out, funnel, candidates)
 
 

@@ -82,9 +82,13 @@ class RecipeFile(BaseModel):
             models: the models and programs that they use, with their revision or version.
             version: tellapart's.
         """
-        facts = self.model_dump(mode="json", exclude={"retries", "max_failed"})
-        facts |= {"inputs": dict(inputs), "models": dict(models), "version": version}
+        facts = self.facts(inputs, models, version)
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+
+    def facts(self, inputs: Mapping[str, str], models: Mapping[str, str], version: str) -> dict[str, Any]:
+        """Return all that `fingerprint` is of, as JSON."""
+        facts = self.model_dump(mode="json", exclude={"retries", "max_failed"})
+        return facts | {"inputs": dict(inputs), "models": dict(models), "version": version}
 
 
 def read_recipe_file(path: Path) -> RecipeFile:

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.data.changes import describe_changes
 from tellapart.data.lock import drop_lock, holder_of, take_lock
 from tellapart.errors import RunError
 from tellapart.evaluation.evaluate import Evaluation
@@ -84,11 +85,11 @@ def expect_same_run(folder: Path, old: Result, model: ModelRecord, run: RunRecor
         RunError: it is.
     """
     now, then = _describe_identity(model, run), _describe_identity(old.model, old.run)
-    if differing := [f"{key} was {then[key]}, now {now[key]}" for key in now if now[key] != then[key]]:
+    if differing := [key for key in now if now[key] != then[key]]:
         hint = "name another out=, or delete it"
         if not model.fingerprint and not old.model.fingerprint and len(differing) == 1:
             hint = f"if this is the same model, add name={old.model.name!r}; else name another out="
-        raise RunError(f"{folder} holds another run ({'; '.join(differing)}); {hint}")
+        raise RunError(f"{folder} holds another run ({describe_changes(then, now)}); {hint}")
 
 
 def keep(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,6 +90,7 @@ class OptimiserConfig(_Table):
     decay: Literal["cosine", "linear"] = "cosine"
     epochs: _Count | None = None
     steps: _Count | None = None
+    minutes: float | None = Field(default=None, gt=0, le=_MOST)
     clip_norm: float | None = Field(default=None, gt=0)
     max_scale: float | None = Field(default=100.0, gt=1)
     groups: dict[str, Annotated[float, Field(ge=0)]] = {}
@@ -97,9 +99,14 @@ class OptimiserConfig(_Table):
 
     @model_validator(mode="after")
     def _check_length(self) -> OptimiserConfig:
-        if (self.epochs is None) == (self.steps is None):
-            raise ValueError("give either epochs or steps")
+        if [self.epochs, self.steps, self.minutes].count(None) != 2:
+            raise ValueError("give either epochs or steps or minutes")
         return self
+
+    def count_steps(self, per_epoch: int, limit: int | None = None) -> int:
+        """Return the steps of a run, `limit` at most; those of `minutes` are measured and set before."""
+        total = self.steps or (self.epochs or 0) * per_epoch
+        return min(total, limit) if limit else total
 
 
 class BatchConfig(_Table):
@@ -157,10 +164,18 @@ class LoraConfig(_Table):
 class ValidationConfig(_Table):
     """The choice of weights."""
 
-    every: _Count = 500
+    every: _Count | None = None
     metric: str | None = None
     keep: _Count = 1
     patience: _Count | None = None
+
+    def interval(self, steps: int) -> int:
+        """Return the steps between two measurements; if not set, a tenth of a run's steps, 500 at most.
+
+        >>> ValidationConfig().interval(60), ValidationConfig().interval(100_000)
+        (6, 500)
+        """
+        return self.every or min(500, math.ceil(steps / 10)) or 1
 
 
 class ReportConfig(_Table):
@@ -278,6 +293,11 @@ class TrainConfig(_Table):
         """
         return find_loss(str(self.loss["name"]))
 
+    def with_steps(self, steps: int) -> TrainConfig:
+        """Return this configuration with so many steps, measured or shortened."""
+        optimiser = self.optimiser.model_copy(update={"steps": steps, "epochs": None})
+        return self.model_copy(update={"optimiser": optimiser})
+
     def loss_terms(self) -> tuple[LossTerm, ...]:
         """Return the losses that are added up, the one that `find_loss` returns first.
 
@@ -299,12 +319,8 @@ class TrainConfig(_Table):
             matching=self.matching,
         )
 
-    def fingerprint(self, *facts: str) -> str:
-        """Return 16 hexadecimal digits of the SHA-256 of all that decides the weights.
-
-        Args:
-            facts: of the data and the start, and tellapart's version.
-        """
+    def decisive_values(self) -> dict[str, Any]:
+        """Return the values that decide the weights, as JSON."""
         decides_nothing: dict[str, Any] = {
             "name": True,
             "report": True,
@@ -314,14 +330,26 @@ class TrainConfig(_Table):
         values = self.model_dump(mode="json", exclude=decides_nothing)
         if self.optimiser.decayed == "matrices":  # the key is younger than runs that may have been stopped
             del values["optimiser"]["decayed"]
+        if self.optimiser.minutes is None:  # as this one is
+            del values["optimiser"]["minutes"]
         if self.test_time_matching is None:  # as this one is
             del values["test_time_matching"]
         if self.batch_norm == "batch":  # as this one is
             del values["batch_norm"]
         if self.data.duplicates == "negatives":  # likewise, and this is how they were trained
             del values["data"]["duplicates"]
+        return values
+
+    def fingerprint(self, *facts: str) -> str:
+        """Return 16 hexadecimal digits of the SHA-256 of all that decides the weights.
+
+        Args:
+            facts: of the data and the start, and tellapart's version.
+        """
         revised = [f"{term.name} {term.loss.revision}" for term in self.loss_terms() if term.loss.revision > 1]
-        return hashlib.sha256(json.dumps([values, *facts, *revised], sort_keys=True).encode()).hexdigest()[:16]
+        return hashlib.sha256(
+            json.dumps([self.decisive_values(), *facts, *revised], sort_keys=True).encode()
+        ).hexdigest()[:16]
 
 
 def read_config(path: Path) -> TrainConfig:

@@ -7,10 +7,12 @@ without a break.
 from __future__ import annotations
 
 import math
+import shutil
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -22,6 +24,7 @@ from tellapart.models.torch.backend import import_torch
 from tellapart.stats.intervals import share_in_clusters
 from tellapart.training.checkpoint import (
     TrainingState,
+    copy_weights,
     delete_older,
     latest_checkpoint,
     read_checkpoint,
@@ -50,7 +53,7 @@ if TYPE_CHECKING:
     from torch import nn
     from torch.optim import Optimizer
 
-__all__ = ["Training", "make_optimiser", "rate", "train"]
+__all__ = ["Training", "fit_steps", "make_optimiser", "rate", "train"]
 
 #: Threads that read and prepare a step's images while another step is computed.
 _READERS = 2
@@ -58,13 +61,16 @@ _READERS = 2
 #: Rows of a batch that an error names.
 _NAMED = 8
 
+#: Steps by which a run of so many minutes is planned; the first has its preparations in its time.
+_TIMED = 5
+
 #: A part of a step on one rank: the drawn inputs, and the futures of their images.
 _Part = tuple[Any, list[Any]]
 
 
 @dataclass(frozen=True)
 class Training:
-    """The inputs of a training loop."""
+    """The inputs of a training loop; `show` is called after each checkpoint, with the steps done and those in all."""
 
     config: TrainConfig
     trainable: Trainable
@@ -74,6 +80,7 @@ class Training:
     validation: PairSet | None
     ranks: RankGroup
     duplicates: Duplicates | None = None
+    show: Callable[[int, int], None] | None = None
 
 
 def train(training: Training, *, limit: int | None = None, progress: NotedProgress | None = None) -> TrainingState:
@@ -96,8 +103,8 @@ def train(training: Training, *, limit: int | None = None, progress: NotedProgre
             f"batch.size: {config.batch.part} pairs {'' if count == 1 else 'of a part '}cannot be shared by "
             f"{ranks.of} ranks"
         )
-    total = settings.steps or (settings.epochs or 0) * order.steps_per_epoch
-    total = min(total, limit) if limit else total
+    total = settings.count_steps(order.steps_per_epoch, limit)
+    every = config.validation.interval(total)
     optimiser = make_optimiser(trainable.module, settings)
     state = _begin_state(training, optimiser)
     total = state.step if state.stopped else total
@@ -141,7 +148,7 @@ def train(training: Training, *, limit: int | None = None, progress: NotedProgre
                     _finish_step(training, optimiser, state, numbers, total)
                     if progress is not None:
                         progress("steps", state.step, total, f"loss {numbers['total']:.4g}")
-            measured = state.step % config.validation.every == 0
+            measured = state.step % every == 0
             if config.validation.patience and measured and ranks.first(lambda: state.stopped):
                 break
     finally:
@@ -215,6 +222,36 @@ def _name_rows(rows: TrainingRows, numbers: list[int]) -> str:
     """Name the first few of some rows by number and image, for messages."""
     named = ", ".join(f"{number} ({rows.rows[number].image.name})" for number in numbers[:_NAMED])
     return f"rows {named}" + (f" and {len(numbers) - _NAMED} more" if len(numbers) > _NAMED else "")
+
+
+def fit_steps(training: Training) -> int:
+    """Take a few steps and a measurement, throw them away, and return how many fit into `optimiser.minutes`.
+
+    The time is that of steps, measurements and checkpoints, as if the machine stayed as it is now.
+
+    Raises:
+        DataError: there are several processes.
+        TellapartError: as `train`.
+    """
+    config, module, every = training.config, training.trainable.module, training.config.validation.every
+    if training.ranks.of > 1:
+        raise DataError("optimiser.minutes is measured in one process; give steps or epochs to several")
+    before, times = weights_of(module), list[float]()
+    files = RunFiles(training.files.folder / "tried")
+    files.trackers.append(lambda _, numbers: times.append(time.perf_counter()) if "total" in numbers else None)
+    shutil.rmtree(files.folder, ignore_errors=True)  # of a process that was killed here
+    files.folder.mkdir(parents=True)
+    once = config.validation.model_copy(update={"every": _TIMED, "patience": None})
+    short = config.with_steps(_TIMED).model_copy(update={"validation": once})
+    train(replace(training, config=short, files=files, show=None))
+    measuring, pace = time.perf_counter() - times[-1], (times[-1] - times[0]) / (len(times) - 1)
+    copy_weights(before, module)
+    shutil.rmtree(files.folder)
+    seconds = 60 * (config.optimiser.minutes or 0)
+    if every:
+        return max(1, int(seconds / (pace + measuring / every)))
+    # A tenth of the steps: ten measurements, or as many as steps if these are fewer.
+    return max(1, min(10, int(seconds / (pace + measuring))), int((seconds - 10 * measuring) / pace))
 
 
 def make_optimiser(module: nn.Module, settings: OptimiserConfig) -> Optimizer:
@@ -319,16 +356,19 @@ def _step_numbers(parts: LossParts, norm: float, learning_rate: float, trainable
 def _finish_step(
     training: Training, optimiser: Optimizer, state: TrainingState, numbers: dict[str, float], total: int
 ) -> None:
-    """Log a step; every `validation.every` steps and after the last, validate and write a checkpoint."""
+    """Log a step; after each interval of `validation.every` and after the last, validate and write a checkpoint."""
     files, settings = training.files, training.config.validation
+    every = settings.interval(total)
     files.log(state.step, numbers)
     if state.step == IDLE_STEPS and (idle := find_idle_terms(files.log_path)):
         warnings.warn(describe_idle(idle, training.config.loss_terms()), TellapartWarning, stacklevel=2)
-    if state.step % settings.every == 0 or state.step == total:
+    if state.step % every == 0 or state.step == total:
         # One comparison fewer than measurements: the first has no earlier one to compare with.
-        _validate_weights(training, state, max(1, math.ceil(total / settings.every) - 1))
+        _validate_weights(training, state, max(1, math.ceil(total / every) - 1))
         files.sync_log()
         write_checkpoint(files.checkpoints, training.trainable.module, optimiser, state, keep=settings.keep)
+        if training.show is not None:
+            training.show(state.step, total)
 
 
 def _validate_weights(training: Training, state: TrainingState, looks: int) -> None:

@@ -77,8 +77,8 @@ def merge_preset(preset: Mapping[str, Any], values: Mapping[str, Any]) -> dict[s
             continue
         if key == "loss" and value.get("name", base.get("name")) != base.get("name"):
             base = {}
-        if key == "optimiser" and {"steps", "epochs"} & set(value):
-            base = {name: number for name, number in base.items() if name not in {"steps", "epochs"}}
+        if key == "optimiser" and (lengths := {"steps", "epochs", "minutes"}) & set(value):
+            base = {name: number for name, number in base.items() if name not in lengths}
         merged[key] = {**base, **value}
         if key == "loss" and isinstance(base.get("also"), Mapping) and isinstance(value.get("also"), Mapping):
             merged[key]["also"] = merge_preset(base["also"], value["also"])

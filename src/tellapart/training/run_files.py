@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tellapart.data.atomic import sync_folder
+from tellapart.data.changes import describe_changes
 from tellapart.data.rows import read_object
 from tellapart.data.strict_json import parse_json
-from tellapart.errors import DataError, RunError, first_line
+from tellapart.errors import DataError, RunError, first_line, quote
 from tellapart.records.run_folder import write_text_file
 from tellapart.training.checkpoint import latest_checkpoint
 from tellapart.training.trackers import Tracker
@@ -60,38 +62,63 @@ class RunFiles:
         Raises:
             RunError: `run.json` is damaged.
         """
+        owner = self._read_owner()
+        return None if owner is None else str(owner["fingerprint"])
+
+    def _read_owner(self) -> dict[str, Any] | None:
         path = self.folder / "run.json"
         try:
-            return str(read_object(path)["fingerprint"]) if path.exists() else None
-        except (DataError, KeyError) as error:
+            owner = read_object(path) if path.exists() else None
+            if owner is not None and not ("fingerprint" in owner and isinstance(owner.get("values", {}), dict)):
+                raise DataError("no fingerprint, or no table of values")
+            return owner
+        except DataError as error:
             raise RunError(f"{path}: is damaged ({first_line(error)}); train to a new folder with out=") from error
 
-    def claim(self, fingerprint: str, *, resume: bool) -> bool:
+    def _write_owner(self, owner: Mapping[str, Any]) -> None:
+        write_text_file(self.folder / "run.json", json.dumps(owner, ensure_ascii=False) + "\n")
+
+    def fix_steps(self, measure: Callable[[], int]) -> int:
+        """Return the steps that `run.json` holds, measured once: a run that goes on has the schedule that it began."""
+        owner = self._read_owner() or {}
+        if "steps" not in owner:
+            self._write_owner(owner := {**owner, "steps": measure()})
+        return int(owner["steps"])
+
+    def claim(self, fingerprint: str, values: Mapping[str, Any] | None = None, *, resume: bool) -> bool:
         """Begin the run here, or go on with it; return whether there was one.
 
         Args:
             fingerprint: of all that decides its weights.
+            values: the same by key; a refusal names those that differ.
             resume: whether the user asked to go on.
 
         Raises:
             RunError: the folder holds another run, or this one and `resume` is not set, or something else.
         """
-        owner = self.fingerprint()
+        owner = self._read_owner()
         if owner is None:
             if self.folder.exists() and (not self.folder.is_dir() or {*self.folder.iterdir()} - {self.rounds}):
                 raise RunError(f"{self.folder} holds something already; train to a new folder with out=")
-            write_text_file(self.folder / "run.json", json.dumps({"fingerprint": fingerprint}) + "\n")
+            self._write_owner({"fingerprint": fingerprint, "values": values or {}})
             return False
-        if owner != fingerprint:
+        if owner["fingerprint"] != fingerprint:
+            differing = describe_changes(owner.get("values", {}), values or {})
             raise RunError(
-                f"{self.folder} holds another run: its configuration, data or start differ from these; train to a new "
-                "folder with out="
+                f"{self.folder} holds another run: {differing or 'its configuration, data or start differ'}; "
+                f"{self._propose_start()}train to a new folder with out="
             )
         if not resume:
             raise RunError(
                 f"{self.folder} holds this run already; add resume=True to go on with it, or name a new out="
             )
         return True
+
+    def _propose_start(self) -> str:
+        """Name the trained model as the start of another run, if this one is complete."""
+        record = self.folder / "record.json"
+        name = read_object(record).get("model") if record.is_file() else None
+        return "" if name is None else f"to train on from its weights, set model = {quote(name)}; in any case "
 
     def describe_kept(self) -> str | None:
         """Describe the state that `--resume` would go on from; None if the folder is not yet this run's."""

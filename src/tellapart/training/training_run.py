@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
@@ -42,7 +43,7 @@ from tellapart.training.encoders.load_start import draw_start, open_start, resol
 from tellapart.training.encoders.lora import add_updates, describe_updated, save_merged, with_directions
 from tellapart.training.encoders.trainable import Trainable, freeze_images
 from tellapart.training.idle_terms import describe_idle, find_idle_terms
-from tellapart.training.loop import Training, train
+from tellapart.training.loop import Training, fit_steps, train
 from tellapart.training.losses.loss import FusionLoss
 from tellapart.training.model_card import model_card
 from tellapart.training.ranks import RankGroup, open_accelerator
@@ -126,6 +127,7 @@ def run_training(
     allow_leak: bool = False,
     progress: NotedProgress | None = None,
     rounds: Rounds | None = None,
+    show: Callable[[RunFiles, str, int, int], None] | None = None,
 ) -> FinishedRun:
     """Train as a configuration asks, or continue a run that was stopped.
 
@@ -138,6 +140,7 @@ def run_training(
         allow_leak: train even if training images are pictures of a benchmark that is reported.
         progress: called as the work advances.
         rounds: of the run that this one is a round of; the record and the measurements are of that run.
+        show: called after each checkpoint with the run's files and name, the steps done, and those in all.
 
     Raises:
         TellapartError: a file is missing or malformed, the folder holds another run, or training diverges.
@@ -174,10 +177,11 @@ def run_training(
         if shared is not None and shared.same and (line := shared.describe_choice()):
             warnings.warn(line, TellapartWarning, stacklevel=2)
         warn_of_flips(config.data.augment, rows)
-        fingerprint = config.fingerprint(rows.fingerprint, facts, version("tellapart"), str(limit))
+        decisive = {"rows": rows.fingerprint, "start": facts, "tellapart": version("tellapart"), "limit": str(limit)}
+        fingerprint = config.fingerprint(*decisive.values())
         data, resumed = (
             _data_record(config.validation.metric, rows, validation, shared),
-            files.claim(fingerprint, resume=resume),
+            files.claim(fingerprint, config.decisive_values() | decisive, resume=resume),
         )
         return _Beginning(rounds, started, clock, fingerprint, facts, data, tuple(leaks), limit, resumed, ranks.of)
 
@@ -190,11 +194,15 @@ def run_training(
     with ranks.together():
         before = weights_of(trainable.module) if ranks.leads and _has_sweep(config.report) else {}
     duplicates = ranks.first(lambda: count_duplicates(rows, trainable.reader))
-    import_torch().manual_seed(config.seed)
     with open_trackers(config.log, files.folder, config.name) as trackers:
         files.trackers += trackers
-        trained = rows_of_step(config, rows)
-        training = Training(config, trainable, trained, step_of(config), files, validation, ranks, duplicates)
+        training = _plan_steps(
+            Training(
+                config, trainable, rows_of_step(config, rows), step_of(config), files, validation, ranks, duplicates,
+                None if show is None else partial(show, files, config.name),
+            )
+        )  # fmt: skip
+        import_torch().manual_seed(config.seed)
         finished = FinishedRun("", train(training, limit=limit, progress=progress), beginning.resumed)
     with ranks.together():
         if ranks.leads:
@@ -205,6 +213,14 @@ def run_training(
             finished = _write_record(beginning, files, finished, describe_updated(trainable.module), duplicates)
     ranks.leave()
     return finished
+
+
+def _plan_steps(training: Training) -> Training:
+    """Give a run of so many minutes its steps."""
+    config = training.config
+    if config.optimiser.minutes is None:
+        return training
+    return replace(training, config=config.with_steps(training.files.fix_steps(lambda: fit_steps(training))))
 
 
 def prepare_start(config: TrainConfig, trainable: Trainable, ranks: int) -> tuple[Callable[[], None], ...]:

@@ -37,7 +37,7 @@ from tellapart.training.encoders.load_start import draw_start, open_start, resol
 from tellapart.training.encoders.lora import describe_updated
 from tellapart.training.encoders.trainable import Trainable
 from tellapart.training.idle_terms import IDLE_STEPS, describe_idle, find_idle_terms
-from tellapart.training.loop import Training, make_optimiser, rate
+from tellapart.training.loop import Training, fit_steps, make_optimiser, rate
 from tellapart.training.presets import list_presets
 from tellapart.training.ranks import RankGroup, open_accelerator
 from tellapart.training.run_files import RunFiles
@@ -55,7 +55,7 @@ from tellapart.training.training_run import (
 __all__ = ["rehearse"]
 
 #: Seconds that a dry run takes at most, if two steps and the model's start fit into them; and the shares of its parts.
-_SECONDS = 120.0
+_SECONDS = 30.0
 _OPENING, _COMPARING, _STEPPING = 0.15, 0.2, 0.35
 
 #: Rows whose images are hashed, to time it; images that are compared however long that takes.
@@ -268,7 +268,11 @@ class _Rehearsal:
                     change()
             self.notes += [f"lora: {layers}"] if (layers := describe_updated(trainable.module)) else []
             trained = rows_of_step(config, rows)
-            return Training(config, trainable, trained, step_of(config), self.files, validation, ranks), name
+            training = Training(config, trainable, trained, step_of(config), self.files, validation, ranks)
+            if config.optimiser.minutes is not None:
+                self.config = config = config.with_steps(fit_steps(training))
+                self.notes.append(f"optimiser.minutes: about {config.optimiser.steps:,} steps fit; the run measures it")
+            return replace(training, config=config), name
         return None, name
 
     def _judge_duplicates(self, rows: TrainingRows, trainable: Trainable) -> Duplicates:
@@ -300,8 +304,7 @@ class _Rehearsal:
     def _plan_schedule(self, rows: TrainingRows) -> Schedule:
         config, settings = self.config, self.config.optimiser
         order = BatchOrder(rows, config.batch.size, config.seed, config.data.together)
-        steps = settings.steps or (settings.epochs or 0) * order.steps_per_epoch
-        steps = min(steps, self.limit) if self.limit else steps
+        every = config.validation.interval(steps := settings.count_steps(order.steps_per_epoch, self.limit))
         shown = (k * (steps - 1) // (_COLUMNS - 1) for k in range(_COLUMNS))
         return Schedule(
             steps=steps,
@@ -312,8 +315,8 @@ class _Rehearsal:
             warm_up=settings.warm_up,
             decay=settings.decay,
             rates=tuple(rate(step, steps, settings.warm_up, settings.decay) for step in shown),
-            every=config.validation.every,
-            measurements=math.ceil(steps / config.validation.every),
+            every=every,
+            measurements=math.ceil(steps / every),
         )
 
     def _judge_schedule(self, schedule: Schedule | None, validation: PairSet | None) -> None:

@@ -102,9 +102,8 @@ def try_steps(training: Training, steps: int, seconds: float, progress: NotedPro
 
 
 def _shorten_run(config: TrainConfig, steps: int, every: int) -> TrainConfig:
-    optimiser = config.optimiser.model_copy(update={"steps": steps, "epochs": None})
     validation = config.validation.model_copy(update={"every": every, "keep": 2, "patience": None})
-    return config.model_copy(update={"optimiser": optimiser, "validation": validation, "log": LogConfig()})
+    return config.with_steps(steps).model_copy(update={"validation": validation, "log": LogConfig()})
 
 
 def _are_equal(one: Weights, other: Weights) -> bool:

@@ -7,6 +7,7 @@ the template escapes them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
@@ -23,7 +24,7 @@ from tellapart.training.record import RECORD, TrainRecord
 from tellapart.training.report.curves import log_charts, sweep_chart, write_curves
 from tellapart.training.run_files import RunFiles
 
-__all__ = ["PAGE", "difference_bar", "write_training_report"]
+__all__ = ["PAGE", "difference_bar", "write_progress", "write_training_report"]
 
 #: The page's name in the run's folder.
 PAGE = "report.html"
@@ -68,6 +69,20 @@ def write_training_report(folder: Path, record: TrainRecord, *, outside: bool = 
     path = folder / PAGE
     write_text_file(path, text)
     return path
+
+
+def write_progress(run_files: RunFiles, name: str, done: int, total: int) -> None:
+    """Write the page of a run that still trains, which loads itself again; `write_training_report` ends it.
+
+    Raises:
+        RunError: the log is damaged, or the page cannot be written.
+    """
+    text = (
+        page_environment()
+        .from_string(files("tellapart.training.report").joinpath("progress.html.j2").read_text(encoding="utf-8"))
+        .render(name=name, done=done, total=total, now=datetime.now(UTC), figures=log_charts(run_files.log_path))
+    )
+    write_text_file(run_files.folder / PAGE, text)
 
 
 class _Link(NamedTuple):
