@@ -280,6 +280,7 @@ SELECTIONS: Mapping[str, str] = MappingProxyType(
     {
         "distinct": "tellapart.builders.selections:Distinct",
         "per_cluster": "tellapart.builders.selections:PerCluster",
+        "sample": "tellapart.builders.selections:Sample",
         "quantile": "tellapart.builders.negatives.thresholds:Quantile",
         "similarity": "tellapart.builders.negatives.thresholds:Similarity",
         "refine": "tellapart.builders.negatives.refine:Refine",

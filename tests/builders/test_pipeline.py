@@ -354,7 +354,9 @@ def test_the_command_audits_what_it_built_and_ends_with_the_page(
     plain = build(recipe(), tmp_path / "plain").folder
     ran = command("build", recipe(), "--out", "set", "--open")  # no terminal here: nothing is opened
     assert ran.code == 0, ran.err
-    assert ran.out.endswith("\ncard: set/card.html\n")
+    *_, card_line, verdict = ran.out.splitlines()
+    assert card_line == "card: set/card.html"
+    assert re.fullmatch(r"\d+ of \d+ checks warn: .+", verdict)
     page = (tmp_path / "set" / "card.html").read_text(encoding="utf-8")
     assert "Squares" in page
     assert page.count("data:image/") >= 10
@@ -362,6 +364,7 @@ def test_the_command_audits_what_it_built_and_ends_with_the_page(
     card = {"card.html", "card.md"}
     assert {name: data for name, data in contents(tmp_path / "set").items() if name not in card} == contents(plain)
     told = command("build", recipe(), "--out", "set", "--card", "--json").json
+    assert told["verdict"] == verdict
     assert (told["card"], told["page"]) == ("set/card.json", "set/card.html")
     assert (tmp_path / "set" / "card.html").read_text(encoding="utf-8") == page
     assert command("build", recipe(), "--out", "other", "--json").json["page"] is None

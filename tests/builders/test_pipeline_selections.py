@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from facts import raises
+from facts import check_facts, raises
 from tellapart import catalog
 from tellapart.auditing.audit import audit
 from tellapart.builders.pipeline import build
-from tellapart.builders.selections import Distinct, PerCluster, Selection
+from tellapart.builders.selections import Distinct, PerCluster, Sample, Selection
 from tellapart.data.folder import read_pair_set
 from tellapart.data.item import Item
 from tellapart.errors import DataError, RunError
@@ -134,3 +134,41 @@ def test_after_distinct_every_pair_of_captions_stands_once(items: list[Item]) ->
     assert len(left) == len(set(left))
     assert set(left) == {item.texts for item in items}
     assert Distinct(images=True).left_out(items, seed=0, home=Path()) == {}
+
+
+def _items_of(kinds: Mapping[str, int]) -> list[Item]:
+    return [
+        Item(id=f"{kind}{k}", images=("a.png",), texts=("x", "y"), tags={"kind": kind})
+        for kind, count in kinds.items()
+        for k in range(count)
+    ]
+
+
+def test_a_sample_has_so_many_items_balanced_over_a_tag_whatever_their_order(caplog: pytest.LogCaptureFixture) -> None:
+    items, sample = _items_of({"a": 40, "b": 9, "c": 2}), Sample(number=12, balance="kind")
+    left_out = sample.left_out(items, seed=3, home=Path())
+    assert Counter(item.tags["kind"] for item in items if item.id not in left_out) == {"a": 5, "b": 5, "c": 2}
+    check_facts(caplog.text, "kind", "c (2)")
+    assert sample.left_out(items[::-1], seed=3, home=Path()) == left_out
+    assert sample.left_out(items, seed=4, home=Path()) != left_out
+    assert len(Sample(number=7).left_out(items, seed=3, home=Path())) == 51 - 7
+    caplog.clear()
+    assert Sample(number=60).left_out(items, seed=3, home=Path()) == {}
+    check_facts(caplog.text, "60", "51")
+    with raises(DataError, "'a0'", "'type'", "'kind'"):
+        Sample(number=2, balance="type").left_out(items, seed=3, home=Path())
+
+
+def test_a_selection_that_takes_away_a_tags_value_is_named_with_the_values(
+    recipe: Callable[..., Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = recipe('[[selections]]\nname = "named"\npath = "named.txt"\n')
+    path.write_text(path.read_text().replace('"swap_obj"', '"swap_obj", "replace_obj"'))
+    whole = read_pair_set(build(path, tmp_path / "whole").folder)
+    tag = next(tag for tag in whole.items[0].tags if 1 < len({item.tags[tag] for item in whole.items}) < len(whole))
+    value = whole.items[0].tags[tag]
+    gone = [item.id for item in whole.items if item.tags[tag] == value]
+    (tmp_path / "named.txt").write_text("\n".join(gone))
+    assert "leaves no item" not in caplog.text
+    build(path, tmp_path / "less")
+    check_facts(caplog.text, "selections[0] (named)", tag, value)

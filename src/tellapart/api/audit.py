@@ -11,8 +11,8 @@ from tellapart.api.frame import Frame
 from tellapart.api.pair_sets import load_sets
 from tellapart.api.progress import reporting
 from tellapart.auditing.audit import Audit, Options
-from tellapart.auditing.audit import audit as look
 from tellapart.auditing.card import html, make_card
+from tellapart.auditing.kept import kept_audit
 from tellapart.auditing.show import print_audit, write_audit
 from tellapart.data.pairset import PairSet
 from tellapart.report.terminal import print_text
@@ -61,7 +61,7 @@ def audit(
     with reporting(progress) as report:
         update = None if report is None else report("audit")
         own, other = load_sets(pairs, against, place)
-        record = look(own, Options(other, text_model, read_images, update, detector_model, grammar_model, model))
+        record = kept_audit(own, Options(other, text_model, read_images, update, detector_model, grammar_model, model))
     lines = () if to is None else tuple(write_audit(as_path(to, "to"), own, record))
     return Audited(record, own, lines)
 

@@ -31,10 +31,11 @@ class Built:
     Attributes:
         result: its folder, and how many candidates each step rejected.
         page: its data card, if one was asked for.
+        verdict: the sentence of that card's audit.
     """
 
-    def __init__(self, result: BuildResult, page: Path | None = None) -> None:
-        self.result, self.page = result, page
+    def __init__(self, result: BuildResult, page: Path | None = None, verdict: str | None = None) -> None:
+        self.result, self.page, self.verdict = result, page, verdict
 
     @property
     def folder(self) -> Path:
@@ -160,12 +161,12 @@ def build(
             progress=None if report is None else report(folder.name),
             insecure=insecure,
         )
-        page = audit_folder(folder, None if report is None else report("audit")) if card else None
+        page, verdict = audit_folder(folder, None if report is None else report("audit")) if card else (None, None)
     if imagefolder is not None:
         write_imagefolder(read_pair_set(folder), as_path(imagefolder, "imagefolder"))
     if parquet is not None:
         write_parquet(read_pair_set(folder), as_path(parquet, "parquet"))
-    return Built(built, page)
+    return Built(built, page, verdict)
 
 
 def _write_captions(recipe: Path, to: Path, workers: int, limit: int | None, progress: ProgressGiven) -> PairsWritten:

@@ -23,7 +23,7 @@ from tellapart.data.progress import Progress
 from tellapart.models.text.find import find_text_scorer
 from tellapart.models.text.tinystories import TinyStories
 
-__all__ = ["Audit", "ItemChange", "Options", "audit", "tag_balance", "tag_counts"]
+__all__ = ["Audit", "ItemChange", "Options", "audit", "tag_balance", "tag_counts", "title_of"]
 
 #: Items below which an interval leans on little.
 _FEWEST = 20
@@ -125,6 +125,13 @@ class Audit(BaseModel):
         """Findings that do not keep their threshold."""
         return [finding for finding in self.findings if finding.verdict == "warn"]
 
+    @property
+    def verdict(self) -> str:
+        """The sentence on all checks: how many warn, and their names."""
+        if not (names := [finding.name for finding in self.warnings]):
+            return f"none of {len(self.findings)} checks warns"
+        return f"{len(names)} of {len(self.findings)} checks warn: {', '.join(names)}"
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -183,7 +190,7 @@ def audit(pairs: PairSet, options: Options | None = None) -> Audit:
     changes = scan.changes if scan else ()
     return Audit(
         name=pairs.name,
-        title=str(pairs.card.get("title") or pairs.card.get("name") or pairs.name.rpartition("/")[2]),
+        title=title_of(pairs),
         items=len(pairs),
         shape=given.shape,
         images=len(set(scan.pixels.values())) if scan else None,
@@ -198,6 +205,11 @@ def audit(pairs: PairSet, options: Options | None = None) -> Audit:
         changes=[ItemChange(id=item.id, change=each) for item, each in zip(pairs.items, changes, strict=False)],
         changes_by_field=changes_by_field(changes),
     )
+
+
+def title_of(pairs: PairSet) -> str:
+    """Return a set's title, as its card has it."""
+    return str(pairs.card.get("title") or pairs.card.get("name") or pairs.name.rpartition("/")[2])
 
 
 def _of_sides(given: PairSet, not_done: list[NotDone]) -> list[Finding]:

@@ -10,12 +10,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tellapart.auditing.audit import Audit, Options, audit
+from tellapart.auditing.audit import Audit, Options
 from tellapart.auditing.card import html, make_card, markdown
 from tellapart.auditing.croissant import LISTING, croissant, missing
 from tellapart.auditing.datasheet import CARD_FIELDS, with_questions
 from tellapart.auditing.detectors import Detection
 from tellapart.auditing.finding import format_interval, format_value
+from tellapart.auditing.kept import kept_audit
 from tellapart.data.folder import read_pair_set
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
@@ -92,23 +93,24 @@ def _keep_answers(path: Path, known: Mapping[str, Any]) -> None:
         )
 
 
-def audit_folder(folder: Path, progress: Progress | None = None) -> Path:
-    """Audit a pair set's folder, and write `card.html` and `card.md` into it; return the first.
+def audit_folder(folder: Path, progress: Progress | None = None) -> tuple[Path, str]:
+    """Audit a pair set's folder, and write `card.html` and `card.md` into it; return the first, and the verdict.
 
     Raises:
         DataError: the folder is not a pair set, or an image cannot be read.
         RunError: a file cannot be written.
     """
     pairs = read_pair_set(folder)
-    card = make_card(pairs, audit(pairs, Options(progress=progress)))
+    record = kept_audit(pairs, Options(progress=progress))
+    card = make_card(pairs, record)
     page = folder / "card.html"
     write_text_file(page, html(card))
     write_text_file(folder / "card.md", markdown(card))
-    return page
+    return page, record.verdict
 
 
 def print_audit(record: Audit) -> None:
-    """Print the findings, the checks that were left out, and how many checks pass."""
+    """Print the findings, the checks that were left out, and the verdict."""
     from rich.markup import escape
 
     if record.read_as:
@@ -136,8 +138,7 @@ def print_audit(record: Audit) -> None:
             f"warn  {each.name}: {each.title}: {format_value(each)}; {each.says}" + (f" ({names})" if names else "")
         )
     lines += [f"not checked  {skipped.name}: {skipped.reason}" for skipped in record.not_done]
-    passed = len(record.findings) - len(record.warnings)
-    print_lines(*map(plain, lines), f"{passed} of {len(record.findings)} checks pass")
+    print_lines(*map(plain, lines), plain(record.verdict))
 
 
 def _dump_json(value: object) -> str:

@@ -95,6 +95,9 @@ class Funnel:
 
 _log = logging.getLogger(__name__)
 
+#: A tag with more values than this is an identifier.
+_MOST_VALUES = 64
+
 
 @dataclass(frozen=True, slots=True)
 class BuildResult:
@@ -264,9 +267,30 @@ def _select_items(opened: _OpenedRecipe, outcomes: dict[str, Outcome], report: P
         if unknown := sorted(left_out.keys() - {item.id for item in items}):
             raise DataError(f"selection {name!r} leaves out {unknown[0]!r}, which is none of the items it was given")
         outcomes |= {key: Rejected(name, reason) for key, reason in left_out.items()}
-        items = [item for item in items if item.id not in left_out]
+        before, items = items, [item for item in items if item.id not in left_out]
+        _warn_of_lost_values(f"selections[{done}] ({name})", before, items)
     report("selections", len(opened.selections), len(opened.selections))
     return items
+
+
+def _warn_of_lost_values(selection: str, before: Sequence[Item], after: Sequence[Item]) -> None:
+    """Name the values of tags that a selection leaves no item of; tags that differ from item to item are no values."""
+    left = {pair for item in after for pair in item.tags.items()}
+    values: dict[str, dict[str, None]] = {}
+    for tag, value in (pair for item in before for pair in item.tags.items()):
+        values.setdefault(tag, {})[value] = None
+    for tag, of_tag in values.items():
+        lost = [plain(value) for value in of_tag if (tag, value) not in left]
+        if after and lost and len(of_tag) <= min(_MOST_VALUES, len(before) - 1):
+            listed = ", ".join(lost)
+            _log.warning(
+                "%s leaves no item of %d of the %d values of %s: %s",
+                selection,
+                len(lost),
+                len(of_tag),
+                plain(tag),
+                listed,
+            )
 
 
 def _make_card(opened: _OpenedRecipe, funnel: Funnel) -> dict[str, Any]:

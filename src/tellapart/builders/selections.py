@@ -9,15 +9,21 @@ Adding one is a class in a file and a line of `catalog.SELECTIONS`.
 
 from __future__ import annotations
 
+import hashlib
+import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from tellapart.data.item import Item
+from tellapart.errors import DataError, plain, quote
 
-__all__ = ["Distinct", "PerCluster", "Selection"]
+__all__ = ["Distinct", "PerCluster", "Sample", "Selection"]
+
+_log = logging.getLogger(__name__)
 
 
 class Selection(BaseModel):
@@ -92,3 +98,55 @@ class PerCluster(Selection):
             if counts[item.cluster] > self.maximum:
                 reasons[item.id] = f"more than {self.maximum} of one cluster"
         return reasons
+
+
+class Sample(Selection):
+    """At most `number` items, drawn by the recipe's seed; with `balance`, as many of each value of that tag as can be.
+
+    An item's place in the draw depends on its id and the seed alone.
+
+    >>> names = ("a1", "a2", "b")
+    >>> items = [Item(id=name, images=("a.png",), texts=("x", "y"), tags={"kind": name[0]}) for name in names]
+    >>> Sample(number=2, balance="kind").left_out(items, seed=1, home=Path("."))
+    {'a1': 'more than 2 items'}
+    """
+
+    number: int = Field(ge=1)
+    balance: str = Field(default="", min_length=1)
+
+    def left_out(self, items: Sequence[Item], *, seed: int, home: Path) -> dict[str, str]:  # noqa: ARG002
+        """Return the items that are not drawn, with the reason; the log has a number or balance out of reach.
+
+        Raises:
+            DataError: an item lacks the tag.
+        """
+        if lacking := [item for item in items if self.balance and self.balance not in item.tags]:
+            tags = ", ".join(map(quote, sorted(lacking[0].tags))) or "none"
+            raise DataError(
+                f"selection 'sample': item {quote(lacking[0].id)} has no tag {quote(self.balance)} (its tags: {tags}); "
+                "balance by a tag that every item has"
+            )
+        counts: Counter[str] = Counter()
+        order: list[tuple[int, str, Item]] = []
+        for draw, item in sorted(((_draw(item.id, seed), item) for item in items), key=itemgetter(0)):
+            value = item.tags[self.balance] if self.balance else item.id
+            order.append((counts[value], draw, item))
+            counts[value] += 1
+        drawn = sorted(order, key=itemgetter(0, 1))[: self.number]
+        self._warn([item for *_, item in drawn])
+        kept = {item.id for *_, item in drawn}
+        return {item.id: f"more than {self.number} items" for item in items if item.id not in kept}
+
+    def _warn(self, drawn: Sequence[Item]) -> None:
+        if len(drawn) < self.number:
+            _log.warning("selection 'sample': number = %d, and only %d items are left", self.number, len(drawn))
+        counts = Counter(item.tags[self.balance] for item in drawn) if self.balance else Counter[str]()
+        if counts and max(counts.values()) - min(counts.values()) > 1:
+            listed = ", ".join(f"{plain(value)} ({count})" for value, count in sorted(counts.items()))
+            _log.warning(
+                "selection 'sample': %s is not balanced, as values lack items: %s", plain(self.balance), listed
+            )
+
+
+def _draw(name: str, seed: int) -> str:
+    return hashlib.sha256(f"{seed} {name}".encode()).hexdigest()

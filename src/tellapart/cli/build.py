@@ -82,6 +82,7 @@ def build_command(
     if not isinstance(built, Built):
         print_json(caption_pairs_json(built)) if as_json else print_caption_pairs(built)
         return
-    print_json(build_json(built.result, built.page)) if as_json else print_build(built.result, built.page)
+    facts = (built.result, built.page, built.verdict)
+    print_json(build_json(*facts)) if as_json else print_build(*facts)
     if open_card and built.page is not None:
         open_in_browser(built.page)

@@ -18,23 +18,25 @@ if TYPE_CHECKING:
 __all__ = ["build_json", "caption_pairs_json", "print_build", "print_caption_pairs"]
 
 
-def build_json(built: BuildResult, page: Path | None) -> dict[str, Any]:
+def build_json(built: BuildResult, page: Path | None, verdict: str | None = None) -> dict[str, Any]:
     """Return a build as one object: its folder, its cards and its funnel."""
     return {
         "out": str(built.folder),
         "card": str(built.folder / "card.json"),
         "page": str(page) if page is not None else None,
+        "verdict": verdict,
         "resumed": built.resumed,
         "funnel": built.funnel.to_record(),
     }
 
 
-def print_build(built: BuildResult, page: Path | None = None) -> None:
-    """Print a build's funnel, and the path of its card: the page if there is one."""
+def print_build(built: BuildResult, page: Path | None = None, verdict: str | None = None) -> None:
+    """Print a build's funnel, the path of its card (the page if there is one), and its audit's verdict."""
     _print_funnel(built.funnel.rows())
     resumed = [f"{thousands(built.resumed)} were decided by an earlier build"] if built.resumed else []
     measure = f"measure with: tellapart run -b {shlex.quote(f'folder:{built.folder}')}"
-    print_lines("", *resumed, measure, f"card: {page or built.folder / 'card.json'}")
+    audited = [plain(verdict)] if verdict is not None else []
+    print_lines("", *resumed, measure, f"card: {page or built.folder / 'card.json'}", *audited)
 
 
 def caption_pairs_json(written: PairsWritten) -> dict[str, Any]:

@@ -1,0 +1,40 @@
+"""An audit is kept: an edit of the card computes nothing again, an edit of the set does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from tellapart.auditing.show import audit_folder
+
+
+def test_an_edited_card_is_written_anew_from_the_kept_audit_and_an_edited_set_is_audited(
+    made_set: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TELLAPART_CACHE", str(tmp_path / "cache"))
+    folder = made_set(n=4)
+    stages: list[str] = []
+    page, verdict = audit_folder(folder, lambda stage, *_: stages.append(stage))
+    assert stages
+    stages.clear()
+    card = folder / "card.json"
+    facts = json.loads(card.read_text()) if card.is_file() else {}
+    card.write_text(json.dumps({**facts, "title": "Cups & bowls, second edition"}))
+    assert audit_folder(folder, lambda stage, *_: stages.append(stage)) == (page, verdict)
+    assert "second edition" in (folder / "card.md").read_text()
+    assert stages == []
+    picture = next(path for path in sorted(folder.rglob("*.png")))
+    Image.new("RGB", (9, 9)).save(picture)
+    audit_folder(folder, lambda stage, *_: stages.append(stage))
+    assert stages
+    kept = sorted((tmp_path / "cache" / "audits").iterdir())
+    assert len(kept) == 2
+    for path in kept:
+        path.write_text("{")  # damaged: computed again
+    stages.clear()
+    audit_folder(folder, lambda stage, *_: stages.append(stage))
+    assert stages
