@@ -112,6 +112,34 @@ def test_another_file_of_scores_and_none_are_told_apart(scored: Path) -> None:
     assert states(ta.verify(scored), "different") == ["samples against mine.npz"]
 
 
+@pytest.mark.parametrize("place", ["run", "."])
+def test_a_file_of_scores_that_moved_is_found_by_option_and_beside_the_run(place: str, scored: Path) -> None:
+    file, moved = scored.parent / "mine.npz", scored.parent / "moved.npz"
+    file.rename(moved)
+    assert "samples against mine.npz" in states(ta.verify(scored, scores=moved), "equal")
+    away = scored.parent / "deep" / "er"
+    away.mkdir(parents=True)
+    scored.rename(away / "run")
+    assert states(ta.verify(away / "run"), "cannot be checked").count("samples against mine.npz") == 1
+    shutil.copy(moved, away / place / "mine.npz")
+    assert "samples against mine.npz" in states(ta.verify(away / "run"), "equal")
+
+
+def test_a_named_file_of_scores_that_is_another_differs_and_an_idle_one_is_refused(command: Any, scored: Path) -> None:
+    other = scored.parent / "other.npz"
+    write_scores(ta.Scores([f"i{k}" for k in range(6)], np.zeros((6, 1, 3)), "similarity"), other)
+    ran = command("verify", str(scored), "--scores", str(other))
+    assert ran.code == 1
+    check_facts(ran.out, "mine.npz", "other.npz", "SHA-256")
+    with raises(RunError, "gone.npz"):
+        ta.verify(scored, scores=scored.parent / "gone.npz")
+    run = ta.evaluate("oracle", "demo", limit=3)
+    with raises(RunError, "other.npz"):
+        ta.verify(run, scores=other)
+    with raises(RunError, "other.npz", "2 runs"):
+        ta.verify(scored, run, scores=other)
+
+
 def test_numbers_of_another_tool_cannot_be_checked(tmp_path: Path) -> None:
     ta.evaluate("oracle", "demo", limit=10, out=tmp_path)
     result = read_result(tmp_path)

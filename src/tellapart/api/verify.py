@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tellapart.api.arguments import PathGiven, as_paths, run_folders
 from tellapart.api.frame import Frame
 from tellapart.data.scores import join_names
-from tellapart.errors import plain
+from tellapart.errors import RunError, plain
 from tellapart.evaluation.verify import Verification, verify_run
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.store.location import default_store_path
@@ -28,7 +28,7 @@ _COLUMNS = ("benchmark", "fact", "state", "recorded", "measured", "why")
 _MOST_EQUAL, _MOST_LINES = 3, 40
 
 
-def verify(*runs: PathGiven) -> Verified:
+def verify(*runs: PathGiven, scores: PathGiven | Sequence[PathGiven] = ()) -> Verified:
     """Measure every number of runs again from their samples, and check the samples.
 
     A number is *equal*, *different*, or *cannot be checked*. Samples are checked against their digest, the set's files,
@@ -38,30 +38,43 @@ def verify(*runs: PathGiven) -> Verified:
 
     Args:
         runs: runs, run folders, folders of them, or zip archives of either.
+        scores: the files of scores or predictions that a single run was made of, to check it against: each is
+            found by its hash, or else by its name; the file of a run's only set may have another name.
 
     Raises:
-        RunError: a folder is not a run, or a record does not follow the schema.
+        RunError: a folder is not a run, a record does not follow the schema, a file of scores is not there or is none
+            of the run's, or several runs are given with one.
 
     >>> import tellapart as ta
     >>> verified = ta.verify(ta.evaluate("oracle", "demo", limit=20))
     >>> verified.passed, verified["state"].count("different")
     (True, 0)
     """
-    named = as_paths(runs, "runs")
+    named, files = as_paths(runs, "runs"), _score_files(scores)
     with run_folders(named, "runs") as folders:
+        listed = [
+            (run, str(folder), str(path))
+            for path, folder in zip(named, folders, strict=True)
+            for run in find_runs(folder)
+        ]
+        if files and len(listed) != 1:
+            raise RunError(f"verify: scores={files[0]} is of one run; got {len(listed)} runs: verify each by itself")
         cache = default_store_path()
         with EmbeddingStore(cache if cache.is_file() else None) as store:
-            found = [
-                _verify_run(run, store, str(folder), str(path))
-                for path, folder in zip(named, folders, strict=True)
-                for run in find_runs(folder)
-            ]
+            found = [_verify_run(run, store, files, folder, path) for run, folder, path in listed]
     return Verified(found)
 
 
-def _verify_run(run: Path, store: EmbeddingStore, folder: str, path: str) -> Verification:
+def _score_files(scores: PathGiven | Sequence[PathGiven]) -> list[Path]:
+    files = as_paths(scores, "scores") if scores else []
+    if gone := [path for path in files if not path.is_file()]:
+        raise RunError(f"verify: scores={gone[0]} is no file; name the file of scores that the run was made of")
+    return files
+
+
+def _verify_run(run: Path, store: EmbeddingStore, scores: Sequence[Path], folder: str, path: str) -> Verification:
     """Verify a run and its report; an archive's is named by the archive."""
-    verified, report = verify_run(run, store), check_report(run)
+    verified, report = verify_run(run, store, scores), check_report(run)
     checks = (*verified.checks, *([report] if report else []))
     return verified.model_copy(update={"run": f"{path}{str(run).removeprefix(folder)}", "checks": checks})
 

@@ -16,6 +16,10 @@ def verify_command(
     runs: Annotated[
         list[Path], typer.Argument(metavar="RUN...", help="Run folders, folders of them, or zip archives of either.")
     ],
+    scores: Annotated[
+        list[Path] | None,
+        typer.Option("--scores", metavar="FILE", help="Check one run against this file of scores. Repeatable."),
+    ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Also exit with 1 if a fact cannot be checked.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -25,7 +29,7 @@ def verify_command(
     """
     from tellapart.api.verify import verify
 
-    verified = verify(*runs)
+    verified = verify(*runs, scores=scores or ())
     print_json(verified.to_json()) if as_json else verified.show()
     if not verified.passed or (strict and verified.unchecked):
         raise typer.Exit(1)

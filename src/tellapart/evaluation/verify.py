@@ -81,12 +81,13 @@ class Verification(BaseModel, frozen=True):
         return Counter(check.state for check in self.checks)[state]
 
 
-def verify_run(folder: Path, store: EmbeddingStore | None = None) -> Verification:
+def verify_run(folder: Path, store: EmbeddingStore | None = None, scores: Sequence[Path] = ()) -> Verification:
     """Measure every number of a run folder again from its samples, and check the samples, the set and the model.
 
     Args:
         folder: the run folder.
         store: has the names of models by their fingerprints, and pictures' hashes; none if not given.
+        scores: where files of scores or predictions lie now; a run's file is the one of its hash, or else of its name.
 
     Raises:
         RunError: the folder is not a run, or the record does not follow the schema.
@@ -100,11 +101,12 @@ def verify_run(folder: Path, store: EmbeddingStore | None = None) -> Verificatio
     """
     stored = read_stored(folder, checked=False)
     store, result = store or EmbeddingStore(None), stored.result
+    _refuse_foreign(scores, folder, result)
     model = _check_model(result, store)
     unknown = (_UNKNOWN, *([model] if isinstance(model, str) else []))
     checks = [_check_record(stored.checksum), *([model] if isinstance(model, Check) else [])]
     for name in result.benchmarks:
-        checks += _check_benchmark(folder, result, name, store)
+        checks += _check_benchmark(folder, result, name, store, scores)
     return Verification(run=str(folder), model=result.model.name, checks=tuple(checks), unknown=unknown)
 
 
@@ -143,7 +145,9 @@ def _check_model(result: Result, store: EmbeddingStore) -> Check | str:
     return Check(fact=_MODEL, state="different" if certain else "cannot be checked", why=why)
 
 
-def _check_benchmark(folder: Path, result: Result, name: str, store: EmbeddingStore) -> Iterator[Check]:
+def _check_benchmark(
+    folder: Path, result: Result, name: str, store: EmbeddingStore, scores: Sequence[Path]
+) -> Iterator[Check]:
     record = result.benchmarks[name]
     stated = list_numbers(record)
     try:
@@ -165,7 +169,7 @@ def _check_benchmark(folder: Path, result: Result, name: str, store: EmbeddingSt
         yield _check_outcomes(name, samples, measured)
     yield from _check_set(folder, result, name, samples, store)
     if record.file is not None:
-        yield _check_file(folder, result, name, record.file, samples)
+        yield _check_file(folder, result, name, record.file, samples, _find_file(record.file, folder, result, scores))
 
 
 def _name_fact(key: tuple[str, str, str]) -> str:
@@ -211,15 +215,41 @@ def _check_outcomes(name: str, samples: Sequence[Sample], measured: Remeasured) 
     return Check(benchmark=name, fact="outcomes of items", state="different" if moved else "equal", why=why)
 
 
-def _check_file(folder: Path, result: Result, name: str, file: Located, samples: Sequence[Sample]) -> Check:
+def _refuse_foreign(scores: Sequence[Path], folder: Path, result: Result) -> None:
+    """Refuse a file that nothing would be checked against."""
+    files = [record.file for record in result.benchmarks.values() if record.file is not None]
+    names, hashes = {Path(file.path).name for file in files}, {file.sha256 for file in files}
+    for path in scores if len(files) != 1 else ():
+        if path.name not in names and locate(path, folder, hashed=True).sha256 not in hashes:
+            made_of = join_names(sorted(names)) if names else "no file of scores"
+            raise RunError(f"{folder} was made of {made_of}; {path} is none by name or content: leave it out")
+
+
+def _find_file(file: Located, folder: Path, result: Result, scores: Sequence[Path]) -> Path | None:
+    """Return the file that a record was made of: one of those that were named, the recorded one, or one beside."""
+    name = Path(file.path).name
+
+    def same(path: Path) -> bool:
+        return path.is_file() and locate(path, folder, hashed=True).sha256 == file.sha256
+
+    alone = sum(record.file is not None for record in result.benchmarks.values()) == 1
+    named = [path for path in scores if path.name == name] or (scores if alone else [])
+    if path := next(filter(same, scores), next(iter(named), None)):
+        return path
+    return find_located(file, folder) or next(filter(same, (folder / name, folder.resolve().parent / name)), None)
+
+
+def _check_file(
+    folder: Path, result: Result, name: str, file: Located, samples: Sequence[Sample], path: Path | None
+) -> Check:
     """Check samples against the file of scores or predictions that they were read from."""
-    fact, path = f"samples against {Path(file.path).name}", find_located(file, folder)
+    fact = f"samples against {Path(file.path).name}"
 
     def conclude(state: State, why: str = "") -> Check:
         return Check(benchmark=name, fact=fact, state=state, why=why)
 
     if path is None or not path.is_file():
-        return conclude("cannot be checked", f"{file.path} is not here")
+        return conclude("cannot be checked", f"{file.path} is not here; name it by --scores FILE")
     if locate(path, folder, hashed=True).sha256 != file.sha256:
         return conclude("different", f"{path} is another file now: its SHA-256 is not the record's")
     try:
