@@ -271,7 +271,7 @@ def test_the_scale_stays_below_its_limit_and_is_free_without_one(tmp_path: Path)
 @pytest.mark.slow
 def test_other_data_or_options_are_another_run(tmp_path: Path) -> None:
     run_training(config(tmp_path), tmp_path, tmp_path / "run")
-    with raises(RunError, "run", "configuration"):
+    with raises(RunError, "run", "seed 0 -> 1", "model", "out="):
         run_training(config(tmp_path, seed=1), tmp_path, tmp_path / "run", resume=True)
     squares(tmp_path / "other", seed=3)
     with raises(RunError, "run", "another"):

@@ -13,7 +13,7 @@ from tellapart.data.atomic import sync_folder
 from tellapart.data.changes import describe_changes
 from tellapart.data.rows import read_object
 from tellapart.data.strict_json import parse_json
-from tellapart.errors import DataError, RunError, first_line, quote
+from tellapart.errors import DataError, RunError, first_line
 from tellapart.records.run_folder import write_text_file
 from tellapart.training.checkpoint import latest_checkpoint
 from tellapart.training.trackers import Tracker
@@ -118,7 +118,7 @@ class RunFiles:
         """Name the trained model as the start of another run, if this one is complete."""
         record = self.folder / "record.json"
         name = read_object(record).get("model") if record.is_file() else None
-        return "" if name is None else f"to train on from its weights, set model = {quote(name)}; in any case "
+        return "" if name is None else f"to train on from its weights, set model = {name!r}; in any case "
 
     def describe_kept(self) -> str | None:
         """Describe the state that `--resume` would go on from; None if the folder is not yet this run's."""
