@@ -86,7 +86,7 @@ def test_a_model_without_a_dtype_is_not_scored_twice(tmp_path: Path, monkeypatch
     folder, *_ = run(settings, tmp_path / "run", store=EmbeddingStore(None))
     result = read_result(folder)
     assert result.benchmarks["demo"].precision is None and result.run.check == 2
-    with raises(RunError, "check", "2", "None"):
+    with raises(RunError, "check", "2", "unset"):
         run(Settings(models=("same",), limit="3", dtype="bfloat16"), folder, store=EmbeddingStore(None))
     assert np.isfinite(result.benchmarks["demo"].seconds)
 

@@ -11,7 +11,8 @@ from pydantic import ValidationError
 
 from tellapart.auditing.audit import Audit, Options, audit, title_of
 from tellapart.data.pairset import PairSet
-from tellapart.errors import RunError
+from tellapart.data.strict_json import read_whole
+from tellapart.errors import DataError, RunError
 from tellapart.models.store.location import default_store_path
 from tellapart.records.run_folder import write_text_file
 
@@ -46,8 +47,8 @@ def kept_audit(pairs: PairSet, options: Options) -> Audit:
 
 def _read(path: Path) -> Audit | None:
     try:
-        return Audit.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError):
+        return Audit.model_validate_json(read_whole(path))
+    except (DataError, ValidationError):
         return None
 
 
@@ -55,7 +56,7 @@ def _key(pairs: PairSet, *, pictures: bool) -> str:
     """Return the SHA-256 over all that an audit reads: items, the bytes of their pictures, and tellapart's version."""
     digest = hashlib.sha256(json.dumps([metadata.version("tellapart"), pictures]).encode())
     for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.read_bytes())  # a checkout's checks change without its version
+        digest.update(read_whole(path))  # a checkout's checks change without its version
     for item in pairs.items:
         digest.update(item.model_dump_json().encode() + b"\n")
     if pictures:

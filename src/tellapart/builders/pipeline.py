@@ -280,17 +280,10 @@ def _warn_of_lost_values(selection: str, before: Sequence[Item], after: Sequence
     for tag, value in (pair for item in before for pair in item.tags.items()):
         values.setdefault(tag, {})[value] = None
     for tag, of_tag in values.items():
-        lost = [plain(value) for value in of_tag if (tag, value) not in left]
+        lost = [value for value in of_tag if (tag, value) not in left]
         if after and lost and len(of_tag) <= min(_MOST_VALUES, len(before) - 1):
-            listed = ", ".join(lost)
-            _log.warning(
-                "%s leaves no item of %d of the %d values of %s: %s",
-                selection,
-                len(lost),
-                len(of_tag),
-                plain(tag),
-                listed,
-            )
+            counted = f"{len(lost)} of the {len(of_tag)} values of {tag}: {', '.join(lost)}"
+            _log.warning("%s leaves no item of %s", plain(selection), plain(counted))
 
 
 def _make_card(opened: _OpenedRecipe, funnel: Funnel) -> dict[str, Any]:

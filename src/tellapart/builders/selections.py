@@ -142,7 +142,7 @@ class Sample(Selection):
             _log.warning("selection 'sample': number = %d, and only %d items are left", self.number, len(drawn))
         counts = Counter(item.tags[self.balance] for item in drawn) if self.balance else Counter[str]()
         if counts and max(counts.values()) - min(counts.values()) > 1:
-            listed = ", ".join(f"{plain(value)} ({count})" for value, count in sorted(counts.items()))
+            listed = plain(", ".join(f"{value} ({count})" for value, count in sorted(counts.items())))
             _log.warning(
                 "selection 'sample': %s is not balanced, as values lack items: %s", plain(self.balance), listed
             )
