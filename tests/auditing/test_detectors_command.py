@@ -37,6 +37,36 @@ def test_it_prints_accuracies_and_the_game_and_writes_the_same_record(ran: Any, 
     assert Detection.model_validate(json.loads(again.stdout)) == written
 
 
+@pytest.mark.parametrize("kinds", [("JPEG", "PNG"), ("PNG", "PNG"), ("JPEG", "JPEG")])
+def test_the_format_of_the_bytes_alone_is_measured_whatever_the_names(ran, made_set, kinds: tuple[str, str]) -> None:
+    from PIL import Image
+
+    folder = made_set(n=20)
+    for path in (folder / "images").iterdir():  # all of them are named .png
+        Image.open(path).copy().save(path, kinds[path.stem.endswith("_1")])
+    done = ran(folder, "-m", "demo-encoder", "--folds", 2, "--out", "detection.json")
+    assert done.exit_code == 0, done.output
+    written = Detection.model_validate_json(Path("detection.json").read_text())
+    (first, second), apart = kinds, kinds[0] != kinds[1]
+    assert written.formats == ({first: (20, 0), second: (0, 20)} if apart else {first: (20, 20)})
+    assert written.scores["format_accuracy"].value == (1.0 if apart else 0.5)
+    said = " ".join(done.output.split())
+    assert ("format alone separates" in said) == apart
+    assert not apart or "JPEG 20 and 0; PNG 0 and 20" in said
+
+
+def test_the_format_is_judged_by_the_rule_of_the_other_set(ran: Any, made_set: Callable[..., Path]) -> None:
+    from PIL import Image
+
+    here, there = made_set("here", n=8, seed=1), made_set("there", n=16, seed=2)
+    for path in (there / "images").glob("*_1.png"):
+        Image.open(path).copy().save(path, "WEBP")
+    done = ran(here, "-m", "demo-encoder", "--trained-on", there, "--out", "detection.json")
+    assert done.exit_code == 0, done.output
+    score = Detection.model_validate_json(Path("detection.json").read_text()).scores["format_accuracy"]
+    assert score.value == 0.5  # all of them look natural to it
+
+
 def test_another_set_to_fit_on_is_named(ran: Any, made_set: Callable[..., Path]) -> None:
     here, there = made_set("here", n=8, seed=1), made_set("there", n=16, seed=2)
     done = ran(here, "-m", "demo-encoder", "--trained-on", there)

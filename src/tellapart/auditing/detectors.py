@@ -10,6 +10,7 @@ standardised.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
+from tellapart.auditing.picture_statistics import file_format
 from tellapart.benchmarks.bivlc_detector import detector_outcomes
 from tellapart.data.pairset import PairSet, describe
 from tellapart.data.progress import Progress
@@ -77,9 +79,7 @@ class Origins:
             ScoreError: not probabilities of the same items' two entries.
         """
         game = detector_outcomes(self.texts, self.images)
-        # Exactly one half is called natural, as in the game.
-        sides = [((side > 0.5) == np.array([False, True])).mean(axis=1) for side in (self.images, self.texts)]
-        return dict(zip(_ACCURACIES, sides, strict=True)) | game
+        return dict(zip(_ACCURACIES, map(_accuracy, (self.images, self.texts)), strict=True)) | game
 
 
 class DetectorScore(BaseModel):
@@ -104,8 +104,10 @@ class Detection(BaseModel):
         items, clusters: how many.
         folds: parts, if the heads were fitted on the set itself.
         seed, penalty: of the heads.
-        scores: `image_accuracy` and `text_accuracy` (chance is one half), then the game: `text_score`, `image_score`,
-            `group_score` and the four directions.
+        formats: format of a picture's bytes -> first (natural) and second (synthetic) pictures that have it.
+        scores: `format_accuracy`, by that format alone; `image_accuracy` and `text_accuracy`; chance is one half in all
+            three, as both kinds are as many. Then the game: `text_score`, `image_score`, `group_score` and the four
+            directions.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -119,6 +121,7 @@ class Detection(BaseModel):
     folds: int | None
     seed: int
     penalty: float
+    formats: dict[str, tuple[int, int]]
     scores: dict[str, DetectorScore]
 
 
@@ -150,12 +153,16 @@ def detect(
     >>> from tellapart.models.find import find_model
     >>> few = load_pairs("demo").select(range(0, 400, 10))
     >>> detection = detect(few, find_model("demo-encoder"), store=EmbeddingStore(None))
-    >>> detection.items, [*detection.scores][:4]
-    (40, ['image_accuracy', 'text_accuracy', 'ipos_2t', 'ineg_2t'])
+    >>> detection.formats, [*detection.scores][:4]
+    ({'WEBP': (40, 40)}, ['format_accuracy', 'image_accuracy', 'text_accuracy', 'ipos_2t'])
     """
     settings = settings or DetectorSettings()
     probabilities = origins(pairs, model, store=store, trained_on=trained_on, settings=settings, progress=progress)
     names = [item.cluster for item in pairs.items]
+    formats = _read_formats(pairs)
+    theirs = None if trained_on is None else _read_formats(trained_on)
+    columns = {"format_accuracy": _format_accuracy(formats, theirs, names, settings), **probabilities.outcomes()}
+    natural, synthetic = (Counter(side) for side in formats.T.tolist())
     return Detection(
         pairs=pairs.name,
         model=model.name,
@@ -166,9 +173,8 @@ def detect(
         folds=settings.folds if trained_on is None else None,
         seed=settings.seed,
         penalty=settings.penalty,
-        scores={
-            name: _detector_score(column, names, settings.seed) for name, column in probabilities.outcomes().items()
-        },
+        formats={name: (natural[name], synthetic[name]) for name in sorted(natural | synthetic)},
+        scores={name: _detector_score(column, names, settings.seed) for name, column in columns.items()},
     )
 
 
@@ -199,6 +205,32 @@ def origins(
         )
     theirs = _split_sides(trained_on, embeddings(model, trained_on, store=store, progress=progress))
     return Origins(*(_fit_on_other(own, other, settings.penalty) for own, other in zip(ours, theirs, strict=True)))
+
+
+def _read_formats(pairs: PairSet) -> NDArray[np.str_]:
+    """Return the format of each picture's bytes, `(item, 2)`."""
+    formats = {image: "" for item in pairs.items for image in item.images}
+    formats |= {image: file_format(pairs.read_bytes(image)) for image in formats}
+    return np.array([[formats[image] for image in item.images] for item in pairs.items])
+
+
+def _format_accuracy(
+    ours: NDArray[np.str_], theirs: NDArray[np.str_] | None, clusters: Sequence[str], settings: DetectorSettings
+) -> NDArray[np.float64]:
+    """Return the share of each item's pictures, `(item,)`, that a head on the format alone calls by their origin."""
+    kinds = np.unique(ours if theirs is None else theirs)
+    features = (ours[..., None] == kinds).astype(np.float64)
+    if theirs is None:
+        how = settings
+        return _accuracy(held_out(features, clusters, folds=how.folds, seed=how.seed, penalty=how.penalty))
+    labels = np.tile(np.array([0, 1]), len(theirs))
+    head = fit_head((theirs.reshape(-1, 1) == kinds).astype(np.float64), labels, penalty=settings.penalty)
+    return _accuracy(head.probabilities(features))
+
+
+def _accuracy(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the share of each item's two entries that are called rightly; exactly one half is called natural."""
+    return np.asarray(((probabilities > 0.5) == np.array([False, True])).mean(axis=1), np.float64)
 
 
 def _split_sides(pairs: PairSet, encoded: Embeddings) -> tuple[_Side, _Side]:

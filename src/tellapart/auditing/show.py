@@ -151,8 +151,8 @@ def print_detection(detection: Detection) -> None:
     >>> from tellapart.auditing.detectors import DetectorScore
     >>> score = DetectorScore(value=0.5, low=0.25, high=0.75, method="wilson")
     >>> facts = {"pairs": "s", "model": "m", "fingerprint": "f", "trained_on": None, "seed": 0, "penalty": 0.01}
-    >>> scores = {"image_accuracy": score}
-    >>> print_detection(Detection(**facts, folds=5, items=8, clusters=8, scores=scores))  # doctest: +ELLIPSIS
+    >>> facts |= {"formats": {"PNG": (8, 8)}, "scores": {"format_accuracy": score}}
+    >>> print_detection(Detection(**facts, folds=5, items=8, clusters=8))  # doctest: +ELLIPSIS
     s: 8 items, 8 clusters; heads on m, fitted on the other 4 of 5 folds...
     """
     folds = detection.folds
@@ -165,3 +165,10 @@ def print_detection(detection: Detection) -> None:
     counts = f"{detection.pairs}: {detection.items:,} items, {detection.clusters:,} clusters"
     print_lines(plain(f"{counts}; heads on {detection.model}, fitted on {fitted_on}"))
     console().print(rows)
+    alone = detection.scores["format_accuracy"]
+    if alone.value > 0.5 and (alone.low is None or alone.low > 0.5):
+        sides = "; ".join(f"{name} {first:,} and {second:,}" for name, (first, second) in detection.formats.items())
+        print_lines(
+            f"the file format alone separates the two kinds, in {percent(alone.value)} % of pictures (chance: 50 %); "
+            f"natural and synthetic ones by format: {sides}; write both kinds in one format, and measure again"
+        )
