@@ -46,7 +46,7 @@ def file_statistics(data: bytes, pixels: NDArray[np.uint8]) -> NDArray[np.float6
 
 
 def file_format(data: bytes) -> str:
-    """Return the format of a picture by its bytes, whatever its name: JPEG, PNG; `none` for a frame of numpy or a video.
+    """Return the format of a picture by its bytes: JPEG, PNG; `none` for a frame of numpy or a video.
 
     >>> from pathlib import Path
     >>> file_format(Path("docs/board.png").read_bytes()), file_format(b"")
