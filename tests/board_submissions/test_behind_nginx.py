@@ -80,11 +80,13 @@ class Site:
             return said
 
 
-def configuration(folder: Path, board: int, plain: int, port: int) -> str:
-    """The document's, with this test's ports and files."""
+def configuration(folder: Path, board: int, plain: int, port: int, path: str, *, strips: bool) -> str:
+    """The document's, with this test's ports and files, and below a path as the document has it."""
     shown = re.search(r"```nginx\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
     assert shown
-    text = shown[1]
+    text = shown[1].replace("location / {", f"location {path}/ {{")
+    if strips:
+        text = text.replace("proxy_pass http://board;", "proxy_pass http://board/;")
     for old, new in {
         "127.0.0.1:8421": f"127.0.0.1:{board}",
         "listen 80;": f"listen 127.0.0.1:{plain};",
@@ -124,9 +126,13 @@ def site(board: Callable[..., Any], tmp_path: Path, request: pytest.FixtureReque
         check=True,
         capture_output=True,
     )
-    (folder / "nginx.conf").write_text(configuration(folder, direct, plain, port))
-    trusted = getattr(request, "param", "127.0.0.1")
-    words = ["--board", file, "--port", direct, "--name", NAME, "--proxy", trusted]
+    how = getattr(request, "param", {})
+    path = how.get("path", "")
+    (folder / "nginx.conf").write_text(
+        configuration(folder, direct, plain, port, path, strips=how.get("strips", False))
+    )
+    words = ["--board", file, "--port", direct, "--name", NAME, "--proxy", how.get("trusted", "127.0.0.1")]
+    words += ["--root-path", f"{path}/"] if path else []
     served = [
         subprocess.Popen([sys.executable, "-m", "tellapart", "serve", *map(str, words)], cwd=tmp_path),
         subprocess.Popen([NGINX, "-p", folder, "-c", folder / "nginx.conf"]),
@@ -141,8 +147,8 @@ def site(board: Callable[..., Any], tmp_path: Path, request: pytest.FixtureReque
             each.wait()
 
 
-def signed_in(client: httpx.Client, token: str) -> httpx.Response:
-    return client.post("/sign-in", data={"token": token})
+def signed_in(client: httpx.Client, token: str, root: str = "") -> httpx.Response:
+    return client.post(f"{root}/sign-in", data={"token": token})
 
 
 def test_pages_uploads_and_sessions_go_through_https(site: Site) -> None:
@@ -184,6 +190,49 @@ def test_pages_uploads_and_sessions_go_through_https(site: Site) -> None:
         assert (again.status_code, again.json()["again"]) == (200, True)
 
 
+@pytest.mark.parametrize("site", [{"path": "/lab/board"}, {"path": "/lab/board", "strips": True}], indirect=True)
+def test_below_a_path_every_address_stays_below_it(site: Site) -> None:
+    root, reader = "/lab/board", {"Accept": "text/html"}
+    with site.client() as client:
+        come = signed_in(client, site.board.tokens["ann"], root)
+        assert (come.status_code, come.headers["location"]) == (303, f"{root}/submissions")
+        assert f"Path={root}/;" in come.headers["set-cookie"]
+        # Follow every link of every page; a cookie of that path goes along.
+        seen, todo = set[str](), [f"{root}/"]
+        while todo:
+            at = todo.pop()
+            answer = client.get(at, headers=reader)
+            expected = 303 if at.endswith("/sign-in") else 200  # who is signed in sees what was sent
+            assert answer.status_code == expected, (at, answer.status_code)
+            seen.add(at)
+            pages = answer.text if "html" in answer.headers.get("content-type", "") else ""
+            for found in re.findall(r'(?:href|src|action|hx-get)="([^"#]*)"', pages):
+                assert found.startswith(("?", f"{root}/", "https://")), (at, found)
+                address = found if found.startswith("/") else ""
+                if address and not address.endswith(("/sign-out", "/submissions")) and address not in {*seen, *todo}:
+                    todo.append(address)
+        assert {f"{root}/hidden/clocks", f"{root}/static/board.css", f"{root}/hidden/clocks/task.zip"} <= seen
+        assert client.get(f"{root}/compare?a=x&b=y", headers=reader).headers["location"] == f"{root}/compare/x/y"
+        assert client.get(f"{root}/submissions", headers=reader).status_code == 200  # signed in still
+        listed = client.get(f"{root}/hidden?format=json").json()["benchmarks"]
+        assert listed[0]["task_file"] == f"{root}/hidden/clocks/task.zip"
+        assert client.get(f"{root}/openapi.json").json()["servers"][0]["url"] == root
+
+        form = client.get(f"{root}/hidden/clocks", headers=reader).text
+        key = re.search(r'name="key" value="([^"]+)"', form)
+        assert key
+        data = site.board.npz(site.board.right())
+        files = {"file": ("s.npz", data, "application/octet-stream")}
+        sent = client.post(f"{root}/hidden/clocks/submissions", data={"key": key[1], "model": "mine"}, files=files)
+        assert (sent.status_code, sent.headers["location"].rpartition("/")[0]) == (303, f"{root}/submissions"), (
+            sent.text
+        )
+        assert f'hx-get="{sent.headers["location"]}"' in client.get(sent.headers["location"], headers=reader).text
+        gone = client.post(f"{root}/sign-out", data={"key": key[1]})
+        assert (gone.headers["location"], f"Path={root}/;" in gone.headers["set-cookie"]) == (f"{root}/hidden", True)
+        assert client.get(f"{root}/submissions", headers=reader).status_code == 401
+
+
 def test_what_a_client_says_of_its_address_and_scheme_counts_for_nothing(site: Site) -> None:
     with site.client() as client:
         said = [
@@ -197,7 +246,7 @@ def test_what_a_client_says_of_its_address_and_scheme_counts_for_nothing(site: S
     assert said[:4] == [401] * 4 and 429 in said, said
 
 
-@pytest.mark.parametrize("site", ["192.0.2.1"], indirect=True)
+@pytest.mark.parametrize("site", [{"trusted": "192.0.2.1"}], indirect=True)
 def test_a_proxy_that_is_not_named_is_not_believed(site: Site) -> None:
     with site.client() as client:
         come = signed_in(client, site.board.tokens["ann"])

@@ -26,8 +26,8 @@ ACT = {
     "--host", "--imagefolder", "--intervals", "--items", "--json", "--label", "--latex", "--layout", "--limit",
     "--metric", "--model", "--most", "--name", "--nearest", "--no-images", "--out", "--over", "--page", "--pairs",
     "--parquet", "--partial", "--picture", "--port", "--proxy", "--quiet", "--ray", "--records", "--repeats",
-    "--resume", "--role", "--runs", "--sample", "--scorer", "--scores", "--seeds", "--short", "--small", "--text-model",
-    "--title", "--to", "--trained-on", "--until", "--warm-up", "--without", "--workers",
+    "--resume", "--role", "--root-path", "--runs", "--sample", "--scorer", "--scores", "--seeds", "--short", "--small",
+    "--text-model", "--title", "--to", "--trained-on", "--until", "--warm-up", "--without", "--workers",
 }  # fmt: skip
 
 #: Options that say what may be read, or are kept in the record: they act where there is something to.

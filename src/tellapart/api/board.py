@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -80,6 +81,7 @@ def serve(
     database: str | None = None,
     names: str | Sequence[str] = (),
     proxy: str | None = None,
+    root_path: str = "",
     ready: Callable[[str], object] | None = None,
     left_out: Callable[[str], None] | None = None,
 ) -> None:
@@ -93,6 +95,7 @@ def serve(
         database: sqlite:///FILE or postgresql://HOST/NAME; board.sqlite among the runs if not given.
         names: under which browsers reach it; requests for another are refused.
         proxy: addresses of proxies whose X-Forwarded-For is believed, separated by commas; nobody's if not given.
+        root_path: the path below which a proxy shows the board, such as /board; it may take the path off or not.
         ready: called with the address when the board answers there.
         left_out: called with a sentence for each run that cannot be read; a warning if not given.
 
@@ -110,14 +113,15 @@ def serve(
     """
     require("fastapi", extra="board")
     uvicorn = require("uvicorn", extra="board")
-    from starlette.middleware.trustedhost import TrustedHostMiddleware
-
     from tellapart.board.app import create_app
     from tellapart.board.connections import BACKLOG, Connection
-    from tellapart.board.headers import LOOPBACK
+    from tellapart.board.headers import LOOPBACK, BoardAddress
     from tellapart.board.submissions.service import open_submissions
     from tellapart.board.watch import Watch
 
+    root = root_path.rstrip("/")
+    if not re.fullmatch(r"(/[\w.~-]+)*", root, re.ASCII):
+        raise RunError(f"root_path={quote(root_path)}: write a path as browsers have it after the host, such as /board")
     report = left_out or _warn_left
     file = None if board is None else _as_board_file(board)
     with (
@@ -130,7 +134,7 @@ def serve(
         app = create_app(settings, store, submissions, age=lambda: watch.age)
         # Any page can point its name at this machine (DNS rebinding), and would read a board served to it alone.
         allowed = {*local, *as_names(names)} if names or local <= {*LOOPBACK} else {"*"}
-        app.add_middleware(TrustedHostMiddleware, allowed_hosts=sorted(allowed), www_redirect=False)
+        app.add_middleware(BoardAddress, names=allowed, root=root)
         config = uvicorn.Config(
             app,
             log_level="warning",
@@ -143,7 +147,7 @@ def serve(
             timeout_graceful_shutdown=10,
         )
         if ready is not None:
-            ready(f"http://{host}:{listening.getsockname()[1]}/")
+            ready(f"http://{host}:{listening.getsockname()[1]}{root}/")
         with suppress(KeyboardInterrupt):  # which the server raises again when it has ended
             uvicorn.Server(config).run(sockets=[listening])
 

@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from tellapart.board.downloads import as_csv, as_latex
 from tellapart.board.headers import HeadRequests, SecurityHeaders
-from tellapart.board.links import PATTERNS, ServerLinks, path_of
+from tellapart.board.links import PATTERNS, ServerLinks, links_of
 from tellapart.board.page_cache import CachedPage, PageCache, PageCacheMiddleware, preferred_format
 from tellapart.board.pictures import picture
 from tellapart.board.rendering import asset, render
@@ -123,17 +123,18 @@ def _page_endpoint(
 
     def answer(request: Request, format: Format | None = None, **args: Any) -> Response:  # noqa: A002
         chosen = [slug for name in _FORMS.get(page.name, ()) for slug in args[name]]
-        if address := _address_of(page.name, chosen, args):
+        links = links_of(request)
+        if address := _address_of(page.name, chosen, args, links):
             return RedirectResponse(address, HTTPStatus.SEE_OTHER)
         own = {name: args[name] for name in names}
         form = format or preferred_format(request.headers.get("accept", ""))
 
         def render_page() -> CachedPage:
             with store.reading() as session:
-                return _render_view(page, page.gather(session, settings, **own), form, settings, hidden=hidden)
+                return _render_view(page, page.gather(session, settings, **own), form, settings, links, hidden=hidden)
 
         # The version comes first: a change during the rendering makes the page out of date.
-        cached = cache.get(store.latest(), (path_of(page.name, **own), form), render_page)
+        cached = cache.get(store.latest(), (links.to(page.name, **own), form), render_page)
         status, headers, content = cached.answer(
             request.headers.get("if-none-match", ""), request.headers.get("accept-encoding", "")
         )
@@ -150,20 +151,22 @@ def _page_endpoint(
     return answer
 
 
-def _address_of(page: str, chosen: Sequence[str], args: Mapping[str, Any]) -> str:
+def _address_of(page: str, chosen: Sequence[str], args: Mapping[str, Any], links: ServerLinks) -> str:
     """Return the address of the choice in a page's form; empty if it is this page itself."""
     if page == "pareto" and chosen:
-        return path_of("pareto_over", cost=args["cost"], over="+".join(chosen))
+        return links.to("pareto_over", cost=args["cost"], over="+".join(chosen))
     if page == "choose" and len(chosen) == 2:
-        return path_of("compare", a=chosen[0], b=chosen[1])
+        return links.to("compare", a=chosen[0], b=chosen[1])
     if page == "choose" and len(chosen) > 2:
-        return path_of("compare_many", models="+".join(chosen))
+        return links.to("compare_many", models="+".join(chosen))
     return ""
 
 
-def _render_view(page: Page, view: View, form: str, settings: BoardSettings, *, hidden: bool) -> CachedPage:
+def _render_view(
+    page: Page, view: View, form: str, settings: BoardSettings, links: ServerLinks, *, hidden: bool
+) -> CachedPage:
     if form == "html":
-        text = render(page.template, view, ServerLinks(), settings, hidden=hidden)
+        text = render(page.template, view, links, settings, hidden=hidden)
     elif form == "json":
         text = view.model_dump_json(indent=1)
     elif (table := view.table()) is None:
@@ -218,7 +221,7 @@ def _add_errors(app: FastAPI, settings: BoardSettings) -> None:
         accept, script = request.headers.get("accept", ""), request.headers.get("hx-request")
         if request.query_params.get("format") == "json" or not ("text/html" in accept or script):
             return JSONResponse(view.model_dump() | {"detail": text}, status)
-        return HTMLResponse(render("message", view, ServerLinks(), settings, text=text), status)
+        return HTMLResponse(render("message", view, links_of(request), settings, text=text), status)
 
     @app.exception_handler(UnknownNameError)
     def unknown_name(request: Request, error: Exception) -> Response:

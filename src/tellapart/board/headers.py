@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterable
+
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["HEADERS", "LOOPBACK", "HeadRequests", "SecurityHeaders"]
+from tellapart.errors import plain, quote
+
+__all__ = ["HEADERS", "LOOPBACK", "BoardAddress", "HeadRequests", "SecurityHeaders"]
 
 #: Names of this machine, for itself.
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+
+_REFUSED = (
+    "refused a request for the host %s: if browsers know this board by that name, serve it with --name %s; if a proxy "
+    "put it there, let it send theirs (nginx: proxy_set_header Host $host)"
+)
 
 #: Header -> value.
 HEADERS = {
@@ -68,3 +79,30 @@ class HeadRequests:
             await send({**message, "body": b""} if message["type"] == "http.response.body" else message)
 
         await self._app({**scope, "method": "GET"}, receive, send_without_body)
+
+
+class BoardAddress:
+    """ASGI middleware for the address that browsers have: its host's names, and the path below which a proxy shows it.
+
+    Requests for another host are refused; the first 20 such hosts are logged with the option that lets them in.
+    """
+
+    def __init__(self, app: ASGIApp, names: Iterable[str], root: str = "") -> None:
+        self._app, self._root, self._logged = app, root, set[str]()
+        self._trusted = TrustedHostMiddleware(self._accept, sorted(names), www_redirect=False)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        await self._trusted(scope, receive, send)
+        if "accepted" in scope or len(self._logged) == 20:  # anybody can send any name
+            return
+        if (host := Headers(scope=scope).get("host", "").partition(":")[0]) and host not in self._logged:
+            self._logged.add(host)
+            logging.getLogger(__name__).warning(_REFUSED, quote(host), plain(host[:80]))
+
+    async def _accept(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope["accepted"] = True
+        if scope["type"] == "http":  # some proxies take the path off, others do not
+            path = scope["path"] if scope["path"].startswith(f"{self._root}/") else self._root + scope["path"]
+            scope = {**scope, "root_path": self._root, "path": path}
+        await self._app(scope, receive, send)

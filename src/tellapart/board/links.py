@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import PurePosixPath
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-__all__ = ["PATTERNS", "Links", "ServerLinks", "StaticLinks", "path_of"]
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+__all__ = ["PATTERNS", "Links", "ServerLinks", "StaticLinks", "links_of", "path_of"]
 
 #: Page -> its address. Every value is a number or a slug of letters, digits, `.`, `_` and `-`.
 PATTERNS = {
@@ -30,6 +33,12 @@ PATTERNS = {
     "ranks": "/ranks",
     "hidden": "/hidden",
     "hidden_benchmark": "/hidden/{name}",
+    "task_file": "/hidden/{name}/task.zip",
+    "send": "/hidden/{name}/submissions",
+    "sent": "/submissions",
+    "submission": "/submissions/{id}",
+    "sign_in": "/sign-in",
+    "sign_out": "/sign-out",
     "picture": "/benchmarks/{slug}/items/{position}/pictures/{number}",
     "static": "/static/{name}",
 }
@@ -59,19 +68,30 @@ class Links(Protocol):
 class ServerLinks:
     """Links on a server.
 
-    >>> ServerLinks().to("model", slug="clip"), ServerLinks().data("csv")
-    ('/models/clip', '?format=csv')
+    Args:
+        root: the path below which a proxy shows the board, such as `/board`.
+
+    >>> ServerLinks().to("model", slug="clip"), ServerLinks("/board").to("home"), ServerLinks().data("csv")
+    ('/models/clip', '/board/', '?format=csv')
     """
 
     is_static = False
 
-    def to(self, page: str, /, **args: str | int) -> str | None:
+    def __init__(self, root: str = "") -> None:
+        self.root = root
+
+    def to(self, page: str, /, **args: str | int) -> str:
         """Return a page's address."""
-        return path_of(page, **args)
+        return self.root + path_of(page, **args)
 
     def data(self, kind: str) -> str:
         """Return the address of this page's data."""
         return f"?format={kind}"
+
+
+def links_of(request: Request) -> ServerLinks:
+    """Return the links of a request's answer, below the path that the application was given."""
+    return ServerLinks(request.scope.get("root_path", ""))
 
 
 class StaticLinks:

@@ -59,6 +59,9 @@ def serve_command(
             help="Addresses of proxies whose X-Forwarded-For is believed, separated by commas; nobody's if not given.",
         ),
     ] = None,
+    root_path: Annotated[
+        str, typer.Option("--root-path", help="The path below which a proxy shows the board, such as /board.")
+    ] = "",
 ) -> None:
     """Show runs in the browser: leaderboards, models, items, comparisons, the Pareto front.
 
@@ -74,6 +77,7 @@ def serve_command(
         database=database,
         names=names or (),
         proxy=proxy,
+        root_path=root_path,
         ready=lambda address: print_text(f"the board is at {address} (stop it with Ctrl-C)"),
         left_out=_print_left_out,
     )

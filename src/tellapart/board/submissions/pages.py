@@ -14,7 +14,7 @@ from fastapi.responses import HTMLResponse, JSONResponse
 from fastapi.routing import APIRoute
 from jinja2 import Environment
 
-from tellapart.board.links import Links, ServerLinks
+from tellapart.board.links import Links, ServerLinks, links_of
 from tellapart.board.rendering import environment
 from tellapart.board.submissions.accounts import COOKIE
 from tellapart.board.submissions.refused import RefusedError
@@ -50,7 +50,8 @@ class RefusingRoute(APIRoute):
                 if refused.status == 401:
                     headers["WWW-Authenticate"] = "Bearer"
                 if wants_page(request):
-                    return HTMLResponse(render_template("refused", {"refused": refused}), refused.status, headers)
+                    text = render_template("refused", {"refused": refused}, links_of(request))
+                    return HTMLResponse(text, refused.status, headers)
                 return JSONResponse({"detail": str(refused)}, refused.status, headers)
 
         return refusing
@@ -70,7 +71,7 @@ def page(request: Request, board: Submissions, template: str, data: Mapping[str,
     account = board.accounts.of_session(cookie)
     key, again = board.accounts.form_key(cookie) if account else "", "again" in request.query_params
     more = {"account": account, "key": key, "again": again, "files_left": board.files_left}
-    return HTMLResponse(render_template(template, {**data, **more}), headers=headers)
+    return HTMLResponse(render_template(template, {**data, **more}, links_of(request)), headers=headers)
 
 
 def render_template(template: str, data: Mapping[str, Any], links: Links | None = None) -> str:

@@ -14,6 +14,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse, JSONResponse, RedirectResponse
 
+from tellapart.board.links import links_of
 from tellapart.board.submissions.accounts import COOKIE
 from tellapart.board.submissions.auth import RequestAuth
 from tellapart.board.submissions.pages import RefusingRoute, page, wants_page
@@ -53,13 +54,13 @@ def _add_reading(router: APIRouter, board: Submissions) -> None:
     def hidden(request: Request, _format: _Format = None) -> Response:
         """List the hidden benchmarks: limits, and how much of the labels the numbers give away."""
         RequestAuth(request, board).count()
-        return page(request, board, "hidden", board.listing())
+        return page(request, board, "hidden", board.listing(links_of(request).root))
 
     @router.get("/hidden/{name}")
     def leaderboard(request: Request, name: str, _format: _Format = None) -> Response:
         """Show the leaderboard, once the benchmark is closed with private numbers and changes of rank."""
         RequestAuth(request, board).count()
-        return page(request, board, "leaderboard", board.leaderboard(name))
+        return page(request, board, "leaderboard", board.leaderboard(name, links_of(request).root))
 
     @router.get("/hidden/{name}/task.zip")
     def task(request: Request, name: str) -> FileResponse:
@@ -130,7 +131,8 @@ def _add_sessions(router: APIRouter, board: Submissions) -> None:
         answer = RedirectResponse(request.url_for("sent").path, 303)
         seconds = int(board.settings.session_hours * 3600)
         secure = board.settings.secure_cookies or request.url.scheme == "https"
-        answer.set_cookie(COOKIE, cookie, max_age=seconds, httponly=True, samesite="strict", secure=secure)
+        path = links_of(request).to("home")
+        answer.set_cookie(COOKIE, cookie, max_age=seconds, path=path, httponly=True, samesite="strict", secure=secure)
         return answer
 
     @router.post("/sign-out", status_code=303)
@@ -140,7 +142,7 @@ def _add_sessions(router: APIRouter, board: Submissions) -> None:
         board.accounts.check_form(cookie, form.get("key", ""))
         await run_in_threadpool(board.accounts.sign_out, cookie)
         answer = RedirectResponse(request.url_for("hidden").path, 303)
-        answer.delete_cookie(COOKIE)
+        answer.delete_cookie(COOKIE, links_of(request).to("home"))
         return answer
 
 

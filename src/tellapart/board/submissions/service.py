@@ -145,7 +145,7 @@ class Submissions:
             raise RefusedError(409, f"{name} is closed already")
         self.queue.wake.set()  # the thread writes the records
 
-    def about(self, name: str) -> dict[str, Any]:
+    def about(self, name: str, root: str = "") -> dict[str, Any]:
         """Describe a benchmark, its limits, and how much its numbers give away."""
         prepared = self.benchmark(name)
         settings, numbers = prepared.benchmark, len(prepared.metrics)
@@ -157,7 +157,7 @@ class Submissions:
             "public_items": prepared.public,
             "task": prepared.task,
             "what": prepared.what,
-            "task_file": f"/hidden/{name}/task.zip",
+            "task_file": f"{root}/hidden/{name}/task.zip",
             "metrics": list(prepared.metrics),
             "step": settings.step,
             "daily": settings.daily,
@@ -237,18 +237,18 @@ class Submissions:
         measured = [read_measured(row, private=closed) for row in rows]
         return standings([one for one in measured if metric in one.public.values], metric)
 
-    def listing(self) -> dict[str, Any]:
-        """Return the content of the page that lists the hidden benchmarks."""
-        return {"benchmarks": [self.about(name) for name in self.prepared]}
+    def listing(self, root: str = "") -> dict[str, Any]:
+        """Return the content of the page that lists the hidden benchmarks, with addresses below the path `root`."""
+        return {"benchmarks": [self.about(name, root) for name in self.prepared]}
 
-    def leaderboard(self, name: str) -> dict[str, Any]:
+    def leaderboard(self, name: str, root: str = "") -> dict[str, Any]:
         """Return the content of a benchmark's page: rounded numbers, private ones after closing alone.
 
         Raises:
             RefusedError: the benchmark is unknown.
         """
         shape = self.benchmark(name).shape
-        return {"benchmark": self.about(name), "models": [as_row(one, shape) for one in self.standings(name)]}
+        return {"benchmark": self.about(name, root), "models": [as_row(one, shape) for one in self.standings(name)]}
 
     def results(self, name: str) -> list[Result]:
         """Return a benchmark's leaderboard as records, for a board's other pages."""
