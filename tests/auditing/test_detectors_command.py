@@ -57,16 +57,16 @@ def test_the_format_of_the_bytes_alone_is_measured_whatever_its_name(
     assert not apart or "JPEG 20 and 0; PNG 0 and 20" in said
 
 
-def test_the_format_is_judged_by_the_rule_of_the_other_set(ran: Any, made_set: Callable[..., Path]) -> None:
+def test_the_format_is_judged_on_the_measured_set_alone(ran: Any, made_set: Callable[..., Path]) -> None:
     from PIL import Image
 
     here, there = made_set("here", n=8, seed=1), made_set("there", n=16, seed=2)
-    for path in (there / "images").glob("*_1.png"):
+    for path in (here / "images").glob("*_1.png"):
         Image.open(path).copy().save(path, "WEBP")
     done = ran(here, "-m", "demo-encoder", "--trained-on", there, "--out", "detection.json")
     assert done.exit_code == 0, done.output
     score = Detection.model_validate_json(Path("detection.json").read_text()).scores["format_accuracy"]
-    assert score.value == 0.5  # all of them look natural to it
+    assert score.value == 1
 
 
 def test_another_set_to_fit_on_is_named(ran: Any, made_set: Callable[..., Path]) -> None:

@@ -113,6 +113,7 @@ IDLE: Mapping[tuple[str, str], list[str]] = {
     ("convert", "--out"): ["convert", "compact:a", "b", "--out", "c.md"],
     ("convert", "--tokenizer"): ["convert", "a", "--to", "lm-eval", "--tokenizer", "t"],
     ("annotate export", "--after"): ["annotate", "export", "match", "demo", "--to", "s", "--after", "e"],
+    ("annotate import", "--columns"): ["annotate", "import", "s", "a.json", "--columns", "task=a"],
     ("annotate export", "--prefix"): ["annotate", "export", "match", "demo", "--to", "s", "--embed", "--prefix", "p"],
     ("board check", "--board"): ["board", "check", "backup", "--board", "b.toml"],
     ("cache prune", "--model"): ["cache", "prune", "--cache", "c", "--all", "--model", "a"],

@@ -151,8 +151,9 @@ def read_page_answers(content: Mapping[str, Any], where: str) -> Iterator[Reply]
         DataError: it is not a file that a page saves.
 
     >>> answers = [{"task": "ann-00001", "values": {"caption": "A"}}]
-    >>> list(read_page_answers({"tellapart_answers": 1, "study": "feed", "answers": answers}, "a.json"))
-    [Reply(where='a.json: answer 0', study='feed', task='ann-00001', values={'caption': 'A'}, skipped=False)]
+    >>> (reply,) = read_page_answers({"tellapart_answers": 1, "study": "feed", "answers": answers}, "a.json")
+    >>> reply.where, reply.task, reply.values
+    ('a.json: answer 0', 'ann-00001', {'caption': 'A'})
     """
     if content.get("tellapart_answers") != _FORMAT:
         raise DataError(

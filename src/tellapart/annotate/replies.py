@@ -34,6 +34,7 @@ class Reply:
         values: field name -> the answer in the annotator's letters: `A`, `Both`, a text, a box. Empty fields are left
             out.
         skipped: whether the annotator skipped the task.
+        worker: who answered, of a crowd; empty for the task's annotator.
     """
 
     where: str
@@ -41,6 +42,7 @@ class Reply:
     task: str
     values: Mapping[str, Any]
     skipped: bool
+    worker: str = ""
 
 
 def field_names(survey: Survey, study: Study) -> tuple[str, ...]:
@@ -73,7 +75,7 @@ def decode_replies(
     partial: bool = False,
     earlier: Iterable[SurveyAnswer] = (),
 ) -> list[SurveyAnswer]:
-    """Decode replies into answers, in the order of the study's tasks.
+    """Decode replies into answers, in the order of the study's tasks; workers take the annotators' places at a unit.
 
     Args:
         survey, study: the survey and the study that the replies belong to.
@@ -84,7 +86,8 @@ def decode_replies(
 
     Raises:
         DataError: a reply belongs to another study or an unknown task, is a second and different reply to a task,
-            contradicts an earlier answer, is incomplete or cannot be read; or tasks have no reply.
+            contradicts an earlier answer, is incomplete or cannot be read; tasks have no reply; or a worker answered
+            a unit twice, or more of them did than it has annotators.
 
     >>> from tellapart.annotate.survey import AnnotatorTask, Study, SurveyUnit
     >>> from tellapart.annotate.surveys import find_survey
@@ -99,24 +102,30 @@ def decode_replies(
     tasks = {task.id: task for task in study.tasks}
     answers: dict[str, tuple[SurveyAnswer, str]] = {}
     imported = {answer.task: answer for answer in earlier}
+    places: dict[str, dict[str, str]] = {}
+    for place in study.tasks:
+        places.setdefault(place.unit, {})[place.id] = ""
     for reply in replies:
         task = tasks.get(reply.task)
         if not _is_of(reply, study) or task is None:
             raise DataError(_explain_unknown(reply, study))
         answer = _decode_answer(survey, task, reply, allowed)
-        if reply.task in answers and answers[reply.task][0] != answer:
+        if reply.worker:
+            task = tasks[_place_worker(reply, task.unit, places[task.unit])]
+            answer = answer.model_copy(update={"task": task.id, "annotator": task.annotator})
+        if task.id in answers and answers[task.id][0] != answer:
             raise DataError(
-                f"{reply.where}: a second answer to task {reply.task} ({task.annotator} on {task.unit}), answered in "
-                f"{answers[reply.task][1]}; keep one of them"
+                f"{reply.where}: a second answer to task {task.id} ({task.annotator} on {task.unit}), answered in "
+                f"{answers[task.id][1]}; keep one of them"
             )
-        before = imported.get(reply.task, answer)
+        before = imported.get(task.id, answer)
         if (before.values, before.skipped) != (answer.values, answer.skipped):
             raise DataError(
-                f"{reply.where}: task {reply.task} ({task.annotator} on {task.unit}) was imported before with another "
+                f"{reply.where}: task {task.id} ({task.annotator} on {task.unit}) was imported before with another "
                 f"answer ({_describe(before)}, now {_describe(answer)}); to take the new ones, remove the study's "
                 "answers.jsonl and import all files together"
             )
-        answers[reply.task] = (answer, reply.where)
+        answers[task.id] = (answer, reply.where)
     answers = {name: (answer, "") for name, answer in imported.items()} | answers
     missing = [task.id for task in study.tasks if task.id not in answers]
     if missing and not partial:
@@ -125,6 +134,20 @@ def decode_replies(
             "import all files, or pass partial=True to go on without them"
         )
     return [answers[task.id][0] for task in study.tasks if task.id in answers]
+
+
+def _place_worker(reply: Reply, unit: str, workers: dict[str, str]) -> str:
+    """Return the task of a worker's answer: the one that was shown if it is free, or else the unit's first free one."""
+    if reply.worker in workers.values():
+        raise DataError(f"{reply.where}: worker {quote(reply.worker)} answered {unit} before; keep one of the answers")
+    free = [task for task, worker in workers.items() if not worker]
+    if not free:
+        raise DataError(
+            f"{reply.where}: {unit} has {len(workers)} annotators, and more workers answered it; export a study of more"
+        )
+    task = reply.task if reply.task in free else free[0]
+    workers[task] = reply.worker
+    return task
 
 
 def _describe(answer: SurveyAnswer) -> str:

@@ -17,14 +17,14 @@ from tellapart.errors import DataError
 __all__ = ["read_replies"]
 
 
-def read_replies(path: Path, survey: Survey, study: Study) -> Iterator[Reply]:
-    """Yield the replies of a file: `.json` that a page saved or Label Studio exported, or a `.csv` sheet.
+def read_replies(path: Path, survey: Survey, study: Study, columns: Mapping[str, str] | None = None) -> Iterator[Reply]:
+    """Yield the replies of a file: `.json` that a page saved or Label Studio exported, or a `.csv` sheet or table.
 
     Raises:
         DataError: the file is of another kind, cannot be read, or is malformed.
     """
     if plain_suffix(path) == ".csv":
-        yield from read_sheet(path, survey, study)
+        yield from read_sheet(path, survey, study, columns or {})
     elif plain_suffix(path) == ".json":
         content = read_json(path)
         if isinstance(content, Mapping) and "tellapart_answers" in content:
@@ -34,5 +34,5 @@ def read_replies(path: Path, survey: Survey, study: Study) -> Iterator[Reply]:
     else:
         raise DataError(
             f"{path}: answers are read from the .json files that pages save and Label Studio exports, and from .csv "
-            "sheets"
+            "sheets and tables"
         )

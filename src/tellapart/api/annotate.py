@@ -25,6 +25,7 @@ from tellapart.annotate.survey import Deal, Study, SurveyAnswer, deal
 from tellapart.annotate.surveys import SURVEYS, find_survey
 from tellapart.api.arguments import PairsGiven, PathGiven, as_path, as_paths, expect_used
 from tellapart.api.pair_sets import load_pairs
+from tellapart.data.compressed import plain_suffix
 from tellapart.errors import DataError
 from tellapart.models.memory.external import write_scores
 
@@ -135,10 +136,12 @@ def annotate_import(
     partial: bool = False,
     answer_list: PathGiven | None = None,
     records: PathGiven | None = None,
+    columns: Mapping[str, str] | None = None,
 ) -> ImportedAnswers:
     """Add answers to those in a study's folder, strictly: nothing is guessed, dropped or taken twice.
 
-    An answer that was imported before may come again, if it is the same.
+    An answer that was imported before may come again, if it is the same. Of tables but sheets and MTurk's,
+    `columns` has the column of `study`, `task`, `worker`, `skip` and each answer, or of `answer` if one is asked for.
 
     Raises:
         TellapartError: a file does not fit its format or the study, or contradicts an answer that was imported before.
@@ -151,7 +154,9 @@ def annotate_import(
     >>> len(read.answers), read.of, list(read.broken)
     (4, 4, [])
     """
-    folder = as_path(study, "study")
+    folder, paths = as_path(study, "study"), as_paths(files, "files")
+    if not any(plain_suffix(path) == ".csv" for path in paths):
+        expect_used("annotate import", "without a table (.csv)", columns=(dict(columns or {}), {}))
     key = read_study(folder)
     survey = find_survey(key.survey)
     if records and survey.records is None:
@@ -161,7 +166,7 @@ def annotate_import(
     if key.survey != "question":
         expect_used("annotate import", f"on a {key.survey} survey", answer_list=(answer_list, None))
     allowed = read_allowed(as_path(answer_list, "answer_list")) if answer_list else frozenset()
-    replies = [reply for path in as_paths(files, "files") for reply in read_replies(path, survey, key)]
+    replies = [reply for path in paths for reply in read_replies(path, survey, key, columns)]
     earlier = read_answers(folder, key, missing_ok=True)
     answers = decode_replies(survey, key, replies, allowed=allowed, partial=partial, earlier=earlier)
     to = write_answers(folder, answers)

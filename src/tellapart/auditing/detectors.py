@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from tellapart.auditing.picture_statistics import file_format
 from tellapart.benchmarks.bivlc_detector import detector_outcomes
+from tellapart.data.images import file_format
 from tellapart.data.pairset import PairSet, describe
 from tellapart.data.progress import Progress
 from tellapart.errors import DataError
@@ -79,7 +79,9 @@ class Origins:
             ScoreError: not probabilities of the same items' two entries.
         """
         game = detector_outcomes(self.texts, self.images)
-        return dict(zip(_ACCURACIES, map(_accuracy, (self.images, self.texts)), strict=True)) | game
+        # Exactly one half is called natural, as in the game.
+        sides = [((side > 0.5) == np.array([False, True])).mean(axis=1) for side in (self.images, self.texts)]
+        return dict(zip(_ACCURACIES, sides, strict=True)) | game
 
 
 class DetectorScore(BaseModel):
@@ -104,10 +106,10 @@ class Detection(BaseModel):
         items, clusters: how many.
         folds: parts, if the heads were fitted on the set itself.
         seed, penalty: of the heads.
-        formats: format of a picture's bytes -> first (natural) and second (synthetic) pictures that have it.
-        scores: `format_accuracy`, by that format alone; `image_accuracy` and `text_accuracy`; chance is one half in all
-            three, as both kinds are as many. Then the game: `text_score`, `image_score`, `group_score` and the four
-            directions.
+        formats: of pictures' bytes -> how many first (natural) and second (synthetic) ones have it.
+        scores: `format_accuracy`, which calls each format by the side that has it more often, `image_accuracy` and
+            `text_accuracy` (chance is one half), then the game: `text_score`, `image_score`, `group_score` and the
+            four directions.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -159,10 +161,11 @@ def detect(
     settings = settings or DetectorSettings()
     probabilities = origins(pairs, model, store=store, trained_on=trained_on, settings=settings, progress=progress)
     names = [item.cluster for item in pairs.items]
-    formats = _read_formats(pairs)
-    theirs = None if trained_on is None else _read_formats(trained_on)
-    columns = {"format_accuracy": _format_accuracy(formats, theirs, names, settings), **probabilities.outcomes()}
-    natural, synthetic = (Counter(side) for side in formats.T.tolist())
+    kinds = [[file_format(pairs.read_bytes(image)) for image in item.images] for item in pairs.items]
+    first, second = (Counter(side) for side in zip(*kinds, strict=True))
+    lean = {kind: np.sign(second[kind] - first[kind]) for kind in sorted(first | second)}
+    by_format = np.array([2 - lean[natural] + lean[synthetic] for natural, synthetic in kinds]) / 4
+    columns = {"format_accuracy": by_format, **probabilities.outcomes()}
     return Detection(
         pairs=pairs.name,
         model=model.name,
@@ -173,7 +176,7 @@ def detect(
         folds=settings.folds if trained_on is None else None,
         seed=settings.seed,
         penalty=settings.penalty,
-        formats={name: (natural[name], synthetic[name]) for name in sorted(natural | synthetic)},
+        formats={kind: (first[kind], second[kind]) for kind in lean},
         scores={name: _detector_score(column, names, settings.seed) for name, column in columns.items()},
     )
 
@@ -205,32 +208,6 @@ def origins(
         )
     theirs = _split_sides(trained_on, embeddings(model, trained_on, store=store, progress=progress))
     return Origins(*(_fit_on_other(own, other, settings.penalty) for own, other in zip(ours, theirs, strict=True)))
-
-
-def _read_formats(pairs: PairSet) -> NDArray[np.str_]:
-    """Return the format of each picture's bytes, `(item, 2)`."""
-    formats = {image: "" for item in pairs.items for image in item.images}
-    formats |= {image: file_format(pairs.read_bytes(image)) for image in formats}
-    return np.array([[formats[image] for image in item.images] for item in pairs.items])
-
-
-def _format_accuracy(
-    ours: NDArray[np.str_], theirs: NDArray[np.str_] | None, clusters: Sequence[str], settings: DetectorSettings
-) -> NDArray[np.float64]:
-    """Return the share of each item's pictures, `(item,)`, that a head on the format alone calls by their origin."""
-    kinds = np.unique(ours if theirs is None else theirs)
-    features = (ours[..., None] == kinds).astype(np.float64)
-    if theirs is None:
-        how = settings
-        return _accuracy(held_out(features, clusters, folds=how.folds, seed=how.seed, penalty=how.penalty))
-    labels = np.tile(np.array([0, 1]), len(theirs))
-    head = fit_head((theirs.reshape(-1, 1) == kinds).astype(np.float64), labels, penalty=settings.penalty)
-    return _accuracy(head.probabilities(features))
-
-
-def _accuracy(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the share of each item's two entries that are called rightly; exactly one half is called natural."""
-    return np.asarray(((probabilities > 0.5) == np.array([False, True])).mean(axis=1), np.float64)
 
 
 def _split_sides(pairs: PairSet, encoded: Embeddings) -> tuple[_Side, _Side]:

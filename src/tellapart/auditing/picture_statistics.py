@@ -8,7 +8,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FILE_STATISTICS", "PIXEL_STATISTICS", "file_format", "file_statistics", "pixel_statistics"]
+__all__ = ["FILE_STATISTICS", "PIXEL_STATISTICS", "file_statistics", "pixel_statistics"]
 
 _FORMATS = ("JPEG", "PNG", "WEBP")
 
@@ -38,32 +38,17 @@ def file_statistics(data: bytes, pixels: NDArray[np.uint8]) -> NDArray[np.float6
     >>> statistics["PNG"], statistics["JPEG"], round(float(np.exp(statistics["width"])))
     (np.float64(1.0), np.float64(0.0), 8)
     """
-    kind, tables = _read_header(data)
-    quantisation = float(np.mean([np.mean(table) for table in tables.values()])) if tables else 0.0
-    height, width = pixels.shape[-3:-1]
-    sizes = [math.log(width), math.log(height), math.log(len(data) / (width * height))]
-    return np.array([*sizes, quantisation, *(kind == each for each in _FORMATS)], np.float64)
-
-
-def file_format(data: bytes) -> str:
-    """Return the format of a picture by its bytes: JPEG, PNG; `none` for a frame of numpy or a video.
-
-    >>> from pathlib import Path
-    >>> file_format(Path("docs/board.png").read_bytes()), file_format(b"")
-    ('PNG', 'none')
-    """
-    return _read_header(data)[0]
-
-
-def _read_header(data: bytes) -> tuple[str, dict[int, list[int]]]:
-    """Return the format of a picture, and its tables of quantisation if it is a JPEG."""
     from PIL import Image, UnidentifiedImageError
 
     try:
         with Image.open(io.BytesIO(data)) as picture:
-            return picture.format or "none", getattr(picture, "quantization", None) or {}
+            kind, tables = picture.format, getattr(picture, "quantization", None) or {}
     except UnidentifiedImageError:  # a frame of numpy, or a video
-        return "none", {}
+        kind, tables = None, {}
+    quantisation = float(np.mean([np.mean(table) for table in tables.values()])) if tables else 0.0
+    height, width = pixels.shape[-3:-1]
+    sizes = [math.log(width), math.log(height), math.log(len(data) / (width * height))]
+    return np.array([*sizes, quantisation, *(kind == each for each in _FORMATS)], np.float64)
 
 
 def pixel_statistics(pixels: NDArray[np.uint8]) -> NDArray[np.float64]:

@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from tellapart.board.downloads import as_csv, as_latex
 from tellapart.board.headers import HeadRequests, SecurityHeaders
-from tellapart.board.links import PATTERNS, ServerLinks, links_of
+from tellapart.board.links import PATTERNS, ServerLinks
 from tellapart.board.page_cache import CachedPage, PageCache, PageCacheMiddleware, preferred_format
 from tellapart.board.pictures import picture
 from tellapart.board.rendering import asset, render
@@ -123,7 +123,7 @@ def _page_endpoint(
 
     def answer(request: Request, format: Format | None = None, **args: Any) -> Response:  # noqa: A002
         chosen = [slug for name in _FORMS.get(page.name, ()) for slug in args[name]]
-        links = links_of(request)
+        links = ServerLinks(request.scope["root_path"])
         if address := _address_of(page.name, chosen, args, links):
             return RedirectResponse(address, HTTPStatus.SEE_OTHER)
         own = {name: args[name] for name in names}
@@ -221,7 +221,8 @@ def _add_errors(app: FastAPI, settings: BoardSettings) -> None:
         accept, script = request.headers.get("accept", ""), request.headers.get("hx-request")
         if request.query_params.get("format") == "json" or not ("text/html" in accept or script):
             return JSONResponse(view.model_dump() | {"detail": text}, status)
-        return HTMLResponse(render("message", view, links_of(request), settings, text=text), status)
+        links = ServerLinks(request.scope["root_path"])
+        return HTMLResponse(render("message", view, links, settings, text=text), status)
 
     @app.exception_handler(UnknownNameError)
     def unknown_name(request: Request, error: Exception) -> Response:

@@ -17,11 +17,6 @@ __all__ = ["HEADERS", "LOOPBACK", "BoardAddress", "HeadRequests", "SecurityHeade
 #: Names of this machine, for itself.
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
-_REFUSED = (
-    "refused a request for the host %s: if browsers know this board by that name, serve it with --name %s; if a proxy "
-    "put it there, let it send theirs (nginx: proxy_set_header Host $host)"
-)
-
 #: Header -> value.
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
@@ -82,26 +77,26 @@ class HeadRequests:
 
 
 class BoardAddress:
-    """ASGI middleware for the address that browsers have: its host's names, and the path below which a proxy shows it.
-
-    Requests for another host are refused; the first 20 such hosts are logged with the option that lets them in.
-    """
+    """ASGI middleware for a board's names and its path: it refuses other hosts, and logs 20 with their option."""
 
     def __init__(self, app: ASGIApp, names: Iterable[str], root: str = "") -> None:
         self._app, self._root, self._logged = app, root, set[str]()
-        self._trusted = TrustedHostMiddleware(self._accept, sorted(names), www_redirect=False)
+        self._trusted = TrustedHostMiddleware(self._enter, sorted(names), www_redirect=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         await self._trusted(scope, receive, send)
-        if "accepted" in scope or len(self._logged) == 20:  # anybody can send any name
+        if "entered" in scope or len(self._logged) == 20:  # anybody can send any name
             return
-        if (host := Headers(scope=scope).get("host", "").partition(":")[0]) and host not in self._logged:
+        host = Headers(scope=scope).get("host", "").partition(":")[0][:80]
+        if host not in self._logged:
             self._logged.add(host)
-            logging.getLogger(__name__).warning(_REFUSED, quote(host), plain(host[:80]))
+            way = f"serve the board with --name {plain(host)} if browsers know it as that"
+            proxy = "if a proxy put it there, let it send their host (nginx: proxy_set_header Host $host)"
+            logging.getLogger(__name__).warning("refused a request for %s: %s; %s", quote(host), way, proxy)
 
-    async def _accept(self, scope: Scope, receive: Receive, send: Send) -> None:
-        scope["accepted"] = True
+    async def _enter(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope["entered"] = True
         if scope["type"] == "http":  # some proxies take the path off, others do not
             path = scope["path"] if scope["path"].startswith(f"{self._root}/") else self._root + scope["path"]
             scope = {**scope, "root_path": self._root, "path": path}

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from starlette.requests import Request
-
-__all__ = ["PATTERNS", "Links", "ServerLinks", "StaticLinks", "links_of", "path_of"]
+__all__ = ["PATTERNS", "Links", "ServerLinks", "StaticLinks", "path_of"]
 
 #: Page -> its address. Every value is a number or a slug of letters, digits, `.`, `_` and `-`.
 PATTERNS = {
@@ -66,10 +63,7 @@ class Links(Protocol):
 
 
 class ServerLinks:
-    """Links on a server.
-
-    Args:
-        root: the path below which a proxy shows the board, such as `/board`.
+    """Links on a server, below the path `root` at which a proxy shows it.
 
     >>> ServerLinks().to("model", slug="clip"), ServerLinks("/board").to("home"), ServerLinks().data("csv")
     ('/models/clip', '/board/', '?format=csv')
@@ -78,20 +72,15 @@ class ServerLinks:
     is_static = False
 
     def __init__(self, root: str = "") -> None:
-        self.root = root
+        self._root = root
 
     def to(self, page: str, /, **args: str | int) -> str:
         """Return a page's address."""
-        return self.root + path_of(page, **args)
+        return self._root + path_of(page, **args)
 
     def data(self, kind: str) -> str:
         """Return the address of this page's data."""
         return f"?format={kind}"
-
-
-def links_of(request: Request) -> ServerLinks:
-    """Return the links of a request's answer, below the path that the application was given."""
-    return ServerLinks(request.scope.get("root_path", ""))
 
 
 class StaticLinks:

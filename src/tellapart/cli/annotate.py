@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tellapart.cli.once import OnceCommand
-from tellapart.cli.options import BenchmarkName, Data, Images, Json, Outside, print_json
+from tellapart.cli.options import BenchmarkName, Columns, Data, Images, Json, Outside, columns_of, print_json
 from tellapart.report.terminal import print_text
 
 __all__ = ["app"]
@@ -100,7 +100,7 @@ def import_command(
     study: Annotated[Path, typer.Argument(help="The study's folder.")],
     files: Annotated[
         list[Path],
-        typer.Argument(help="Answers that pages saved (JSON), Label Studio's exports (JSON, JSON_MIN), sheets (CSV)."),
+        typer.Argument(help="What pages saved, Label Studio's exports (JSON, JSON_MIN), sheets and tables (CSV)."),
     ],
     partial: Annotated[bool, typer.Option("--partial", help="Tasks without an answer are no error.")] = False,
     answer_list: Annotated[
@@ -111,6 +111,7 @@ def import_command(
         Path | None,
         typer.Option("--records", help="Also write what the answers make for a benchmark: .json or .jsonl."),
     ] = None,
+    columns: Columns = None,
     as_json: Json = False,
 ) -> None:
     """Add answers to those in a study's folder, strictly: nothing is guessed, dropped or taken twice.
@@ -119,7 +120,9 @@ def import_command(
     """
     from tellapart.api.annotate import annotate_import
 
-    read = annotate_import(study, files, partial=partial, answer_list=answer_list, records=records)
+    read = annotate_import(
+        study, files, partial=partial, answer_list=answer_list, records=records, columns=columns_of(columns)
+    )
     if as_json:
         rows = [{"task": answer.task, "problems": answer.problems} for answer in read.broken]
         counts = {"answers": len(read.answers), "skipped": read.skipped, "of": read.of}

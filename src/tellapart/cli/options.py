@@ -86,7 +86,8 @@ Columns = Annotated[
         "--columns",
         metavar="FIELD=COLUMN,...",
         help="Of table:FILE (CSV, TSV, JSONL, parquet): image_0=left,image_1=right,caption_0=a,caption_1=b. "
-        "Of `score` and `items`, also prediction=FIELD: the field of predictions.",
+        "Of `score` and `items`, also prediction=FIELD: the field of predictions. "
+        "Of `annotate import`, a table of answers: study=A,task=B,worker=C,answer=D.",
     ),
 ]
 Labels = Annotated[

@@ -29,6 +29,7 @@ __all__ = [
     "VIDEO_SUFFIXES",
     "check_reference",
     "decode",
+    "file_format",
     "find_inside",
     "leaves",
     "orientation",
@@ -322,6 +323,15 @@ def _known_formats() -> dict[bytes, type[ImageFile.ImageFile]]:
             return last
 
     return {b"\x89PNG\r\n\x1a\n": PngImageFile, b"\xff\xd8\xff": PlainJpeg, b"RIFF": WebPImageFile}
+
+
+def file_format(data: bytes) -> str:
+    """Return the format of a picture's bytes: PNG, JPEG or WEBP, and `other` for a frame of numpy or a film.
+
+    >>> file_format(Path("docs/board.png").read_bytes()), file_format(b"")
+    ('PNG', 'other')
+    """
+    return str(next((kind.format for start, kind in _known_formats().items() if data.startswith(start)), "other"))
 
 
 def _open_picture(data: bytes, where: str) -> ImageFile.ImageFile:

@@ -14,7 +14,7 @@ from fastapi.responses import HTMLResponse, JSONResponse
 from fastapi.routing import APIRoute
 from jinja2 import Environment
 
-from tellapart.board.links import Links, ServerLinks, links_of
+from tellapart.board.links import Links, ServerLinks
 from tellapart.board.rendering import environment
 from tellapart.board.submissions.accounts import COOKIE
 from tellapart.board.submissions.refused import RefusedError
@@ -50,7 +50,7 @@ class RefusingRoute(APIRoute):
                 if refused.status == 401:
                     headers["WWW-Authenticate"] = "Bearer"
                 if wants_page(request):
-                    text = render_template("refused", {"refused": refused}, links_of(request))
+                    text = render_template("refused", {"refused": refused}, ServerLinks(request.scope["root_path"]))
                     return HTMLResponse(text, refused.status, headers)
                 return JSONResponse({"detail": str(refused)}, refused.status, headers)
 
@@ -71,7 +71,8 @@ def page(request: Request, board: Submissions, template: str, data: Mapping[str,
     account = board.accounts.of_session(cookie)
     key, again = board.accounts.form_key(cookie) if account else "", "again" in request.query_params
     more = {"account": account, "key": key, "again": again, "files_left": board.files_left}
-    return HTMLResponse(render_template(template, {**data, **more}, links_of(request)), headers=headers)
+    text = render_template(template, {**data, **more}, ServerLinks(request.scope["root_path"]))
+    return HTMLResponse(text, headers=headers)
 
 
 def render_template(template: str, data: Mapping[str, Any], links: Links | None = None) -> str:

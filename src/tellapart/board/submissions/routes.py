@@ -14,7 +14,6 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse, JSONResponse, RedirectResponse
 
-from tellapart.board.links import links_of
 from tellapart.board.submissions.accounts import COOKIE
 from tellapart.board.submissions.auth import RequestAuth
 from tellapart.board.submissions.pages import RefusingRoute, page, wants_page
@@ -54,13 +53,13 @@ def _add_reading(router: APIRouter, board: Submissions) -> None:
     def hidden(request: Request, _format: _Format = None) -> Response:
         """List the hidden benchmarks: limits, and how much of the labels the numbers give away."""
         RequestAuth(request, board).count()
-        return page(request, board, "hidden", board.listing(links_of(request).root))
+        return page(request, board, "hidden", board.listing(request.scope["root_path"]))
 
     @router.get("/hidden/{name}")
     def leaderboard(request: Request, name: str, _format: _Format = None) -> Response:
         """Show the leaderboard, once the benchmark is closed with private numbers and changes of rank."""
         RequestAuth(request, board).count()
-        return page(request, board, "leaderboard", board.leaderboard(name, links_of(request).root))
+        return page(request, board, "leaderboard", board.leaderboard(name, request.scope["root_path"]))
 
     @router.get("/hidden/{name}/task.zip")
     def task(request: Request, name: str) -> FileResponse:
@@ -131,7 +130,7 @@ def _add_sessions(router: APIRouter, board: Submissions) -> None:
         answer = RedirectResponse(request.url_for("sent").path, 303)
         seconds = int(board.settings.session_hours * 3600)
         secure = board.settings.secure_cookies or request.url.scheme == "https"
-        path = links_of(request).to("home")
+        path = f"{request.scope['root_path']}/"
         answer.set_cookie(COOKIE, cookie, max_age=seconds, path=path, httponly=True, samesite="strict", secure=secure)
         return answer
 
@@ -142,7 +141,7 @@ def _add_sessions(router: APIRouter, board: Submissions) -> None:
         board.accounts.check_form(cookie, form.get("key", ""))
         await run_in_threadpool(board.accounts.sign_out, cookie)
         answer = RedirectResponse(request.url_for("hidden").path, 303)
-        answer.delete_cookie(COOKIE, links_of(request).to("home"))
+        answer.delete_cookie(COOKIE, f"{request.scope['root_path']}/")
         return answer
 
 
