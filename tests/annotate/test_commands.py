@@ -38,6 +38,41 @@ def true_option(field: str):
     return choose
 
 
+def test_the_sheet_names_the_answers_that_it_takes(command, tmp_path) -> None:
+    expected = {
+        "i2t": "caption: Which description matches the image best? A or B",
+        "coco-cf": "caption: Which caption describes the image best? A or B or Both or Neither",
+        "match": "match: Is the caption true of the image? Yes or No",
+        "question": "answer_b: The answer for image B (a text)",
+        "box": "box: one of them ([x, y, width, height] in pixels)",
+    }
+    for survey, way in expected.items():
+        command("annotate", "export", survey, "demo", "--to", survey, "--annotators", "ann", "--sample", 2)
+        with (tmp_path / survey / "sheets" / "ann.csv").open(newline="") as stream:
+            assert all(way in row["how_to_answer"] for row in csv.DictReader(stream))
+
+
+def test_the_people_s_row_has_each_annotator_beside_and_a_sentence_on_ties(command, tmp_path) -> None:
+    command("annotate", "export", "i2t", "demo", "--to", "i2t", "--annotators", "ann,bob", "--sample", 4)
+    right = true_option("caption")
+    first = min(unit.id for unit in read_study(tmp_path / "i2t").units)
+
+    def one_wrong(task):
+        answer = right(task)["caption"]
+        return {"caption": answer if task.unit != first else "BA"["AB".index(answer)]}
+
+    files = [fill(tmp_path / "i2t" / "sheets" / f"{who}.csv", how) for who, how in (("ann", right), ("bob", one_wrong))]
+    command("annotate", "import", "i2t", *files)
+    (row,) = command("annotate", "agree", "i2t", "--json").json["human"]
+    assert (row["strict"]["value"], row["neutral"], row["ties"]) == (0.75, 0.875, 1)
+    assert row["alone"] == {"ann": 1.0, "bob": 0.75}
+    shown = command("annotate", "agree", "i2t").out
+    check_facts(" ".join(shown.split()), "each alone", "ann 100.0, bob 75.0", "tie: as many people", "third annotator")
+    command("annotate", "export", "i2t", "demo", "--to", "alone", "--annotators", "ann", "--sample", 4)
+    command("annotate", "import", "alone", fill(tmp_path / "alone" / "sheets" / "ann.csv", right))
+    assert "tie:" not in command("annotate", "agree", "alone").out
+
+
 @pytest.mark.slow
 def test_from_the_demo_to_a_human_row_beside_the_models(command, tmp_path) -> None:
     for survey in ("i2t", "t2i"):

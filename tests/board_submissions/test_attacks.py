@@ -182,7 +182,7 @@ def test_one_user_sends_two_files_at_once_and_all_of_them_eight(made: Any) -> No
         answer = made.send(b"x")
         assert (answer.status_code, answer.json()["detail"]) == (
             429,
-            "ann is sending 2 files already; wait until one has come",
+            "ann is sending as many as may come, 2; wait until one has come",
         )
         assert made.send(b"x", user="bob").status_code == 202
     made.service.uploads = UploadLimit(each=9, most=1)

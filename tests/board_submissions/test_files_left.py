@@ -24,7 +24,7 @@ def test_a_senders_pages_have_the_files_that_are_left(board: MakeBoard) -> None:
     assert left(made) == ({"today": 2, "in_all": 7},) * 2
     assert made.client.get("/submissions", headers=made.of("rita")).json()["left"] == {}  # she may not send
     page = made.of("ann") | {"Accept": "text/html"}
-    facts = re.compile(r"\b2 more .*today.*\b7 in all")
+    facts = re.compile(r"still.* 2 today \(UTC\), 7 in all")
     assert facts.search(made.client.get("/submissions", headers=page).text)
     assert not facts.search(made.client.get("/hidden/clocks", headers=page).text)  # a program has no form there
     made.client.post("/sign-in", data={"token": made.tokens["ann"]})
@@ -55,9 +55,11 @@ def test_limits_of_a_day_and_in_all_hold_for_each_user(board: MakeBoard) -> None
     assert made.send(b"x", user="bob").status_code == 202
     made.clock.now += 86_399
     assert (
-        made.send(b"x").json()["detail"].startswith("ann has used today's 2 submissions to clocks; the next day (UTC)")
+        made.send(b"x")
+        .json()["detail"]
+        .startswith("ann has used today's submissions (2) to clocks; the next day (UTC)")
     )
     made.clock.now += 1
     assert left(made)[0] == {"today": 1, "in_all": 1}  # of two a day
     assert made.measured(made.npz(made.right(0.25)))["state"] == "done"
-    assert made.send(b"x").json()["detail"] == "ann has used all 3 submissions to clocks"
+    assert made.send(b"x").json()["detail"] == "ann has used all submissions (3) to clocks"

@@ -86,7 +86,7 @@ def test_of_files_sent_at_once_each_user_gets_the_last_place_once(board: MakeBoa
     assert len([path for path in made.queue.folder.iterdir() if path.is_dir()]) == len(users)
     seen = made.client.get("/submissions", headers=made.of("ann")).json()["submissions"]
     assert {one["error"] for one in seen if one["state"] == "surplus"} == {
-        "that day's 1 submissions were used up by files before this one; it does not count"
+        "files before this one used up that day's submissions (1); it does not count"
     }
 
 

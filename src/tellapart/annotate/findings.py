@@ -9,6 +9,7 @@ from tellapart.annotate.agreement import Estimate, LabelAgreement, LabelShare, R
 from tellapart.annotate.errors_by import Errors, errors_by
 from tellapart.annotate.human import AnsweredStudies, HumanRow, human_rows
 from tellapart.annotate.surveys import find_survey
+from tellapart.data.scores import join_names
 from tellapart.errors import plain
 from tellapart.report.terminal import console, print_lines
 
@@ -89,11 +90,17 @@ def print_findings(record: Findings) -> None:
         if study.errors:
             _print_errors(study.errors)
     if record.human:
-        table = _new_table("people", "items", "score", "ties broken by a coin", "items with ties")
+        table = _new_table("people", "items", "score", "ties broken by a coin", "items with ties", "each alone")
         for row in record.human:
             neutral = f"{100 * row.neutral:.2f}"
-            table.add_row(row.metric, f"{row.items:,}", _format_percent(row.strict), neutral, f"{row.ties:,}")
+            alone = join_names([f"{who} {100 * (share or 0.0):.1f}" for who, share in row.alone.items()])
+            table.add_row(row.metric, f"{row.items:,}", _format_percent(row.strict), neutral, f"{row.ties:,}", alone)
         console().print(table)
+        if any(row.ties for row in record.human):
+            print_lines(
+                "tie: as many people chose another answer as the true one, so that somebody was right; it is not"
+            )
+            print_lines("right in `score`, and half right where a coin breaks it; a third annotator would decide")
 
 
 def _print_agreement(study: StudyFindings) -> None:

@@ -32,6 +32,7 @@ class HumanRow(Record):
         items: all of whose units for this metric were answered.
         ties: items that hold a tie.
         neutral: with every tie broken by a coin, in expectation.
+        alone: annotator -> the score, of the items that they answered.
     """
 
     metric: str
@@ -39,6 +40,7 @@ class HumanRow(Record):
     ties: int
     strict: Estimate
     neutral: float
+    alone: dict[str, float | None]
 
 
 def human_rows(answered: AnsweredStudies, *, seed: int = 0) -> list[HumanRow]:
@@ -65,6 +67,16 @@ def human_rows(answered: AnsweredStudies, *, seed: int = 0) -> list[HumanRow]:
     [('text_score', 1.0)]
     """
     _expect_together(answered)
+    rows = _rows_of(answered, seed)
+    alone: dict[str, dict[str, float | None]] = {row.metric: {} for row in rows}
+    for who in sorted({answer.annotator for _, answers in answered for answer in answers}):
+        part = [(study, [each for each in answers if each.annotator == who]) for study, answers in answered]
+        for row in _rows_of(part, seed):
+            alone[row.metric][who] = row.strict.value
+    return [row.model_copy(update={"alone": alone[row.metric]}) for row in rows]
+
+
+def _rows_of(answered: AnsweredStudies, seed: int) -> list[HumanRow]:
     by_metric: dict[str, dict[str, list[float]]] = {}
     clusters: dict[str, str] = {}
     for metric, surveys in (("text_score", _TEXT), ("image_score", _IMAGE)):
@@ -104,6 +116,7 @@ def _metric_row(metric: str, leads: Mapping[str, Sequence[float]], clusters: Map
         ties=sum(any(lead == 0 for lead in own) for own in leads.values()),
         strict=Estimate.of(sum(strict) / len(strict), interval),
         neutral=sum(coins) / len(coins),
+        alone={},
     )
 
 

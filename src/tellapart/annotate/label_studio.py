@@ -71,8 +71,7 @@ def _add_control(root: ElementTree.Element, ask: Ask, target: str, options: int)
             _add_tag(root, "TextArea", name=name, toName=target, required=required, **one)
         else:
             group = _add_tag(root, "Choices", name=name, toName=target, choice="single-radio", required=required)
-            shown = (*(letters(options) if ask.options else ()), *choice_names(ask))
-            for key, value in enumerate(shown, start=1):
+            for key, value in enumerate(choice_names(ask, options), start=1):
                 _add_tag(group, "Choice", value=value, hotkey=str(key) if key < 10 else "")
 
 

@@ -71,13 +71,13 @@ def task_parts(unit: SurveyUnit, order: Sequence[int]) -> list[TaskPart]:
     return [*images, *texts, *options]
 
 
-def choice_names(ask: Ask) -> tuple[str, ...]:
-    """Return the choices of a question other than the unit's options, as they are shown.
+def choice_names(ask: Ask, options: int = 0) -> tuple[str, ...]:
+    """Return the choices of a question as they are shown: the letters of so many options, and the others.
 
-    >>> choice_names(Ask("caption", "choice", "Which caption?", ("both", "neither"), options=True))
-    ('Both', 'Neither')
+    >>> choice_names(Ask("caption", "choice", "Which caption?", ("both", "neither"), options=True), 2)
+    ('A', 'B', 'Both', 'Neither')
     """
-    return tuple(choice[0].upper() + choice[1:] for choice in ask.choices)
+    return (*letters(options if ask.options else 0), *(choice[0].upper() + choice[1:] for choice in ask.choices))
 
 
 def field_labels(ask: Ask, options: int) -> dict[str, str]:

@@ -86,8 +86,7 @@ def decode_replies(
 
     Raises:
         DataError: a reply belongs to another study or an unknown task, is a second and different reply to a task,
-            contradicts an earlier answer, is incomplete or cannot be read; tasks have no reply; or a worker answered
-            a unit twice, or more of them did than it has annotators.
+            contradicts an earlier one, is partial or unreadable; tasks have no reply; a worker answered a unit twice.
 
     >>> from tellapart.annotate.survey import AnnotatorTask, Study, SurveyUnit
     >>> from tellapart.annotate.surveys import find_survey
@@ -142,9 +141,7 @@ def _place_worker(reply: Reply, unit: str, workers: dict[str, str]) -> str:
         raise DataError(f"{reply.where}: worker {quote(reply.worker)} answered {unit} before; keep one of the answers")
     free = [task for task, worker in workers.items() if not worker]
     if not free:
-        raise DataError(
-            f"{reply.where}: {unit} has {len(workers)} annotators, and more workers answered it; export a study of more"
-        )
+        raise DataError(f"{reply.where}: {unit} has {len(workers)} annotators and more workers; export it for more")
     task = reply.task if reply.task in free else free[0]
     workers[task] = reply.worker
     return task

@@ -1,7 +1,7 @@
 """A survey as spreadsheets: one CSV file an annotator, a row a task, to be filled in and read back.
 
-Columns: `study`, `task`, one for each image (a path) and text that is shown, one for each answer, and `skip`: a row
-with anything in it is passed over.
+Columns: `study`, `task`, one for each image (a path) and text that is shown, `how_to_answer`, one for each answer, and
+`skip`: a row with anything in it is passed over.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from tellapart.annotate.presentation import TaskPart, task_parts, tasks_of
+from tellapart.annotate.presentation import TaskPart, choice_names, field_labels, task_parts, tasks_of
 from tellapart.annotate.replies import Reply, field_names
 from tellapart.annotate.survey import Study, Survey
 from tellapart.data.rows import read_csv
@@ -32,8 +32,8 @@ def sheet(survey: Survey, study: Study, annotator: str, address: Callable[[TaskP
     >>> key = {"survey": "i2t", "pairs": "s", "shape": [1, 2], "seed": 0, "annotators": ["ann"]}
     >>> text = sheet(find_survey("i2t"), Study(**key, units=[unit], tasks=[task]), "ann", lambda each: each.value)
     >>> print(text.replace("\\r", "").partition("\\n")[0])
-    study,task,image_0,option_a,option_b,caption,skip
-    >>> text.rstrip().endswith(",ann-00001,0.png,y,x,,")
+    study,task,image_0,option_a,option_b,how_to_answer,caption,skip
+    >>> text.rstrip().endswith(",ann-00001,0.png,y,x,caption: Which description matches the image best? A or B,,")
     True
     """
     stream = io.StringIO(newline="")
@@ -41,11 +41,17 @@ def sheet(survey: Survey, study: Study, annotator: str, address: Callable[[TaskP
     unit = study.units[0]
     fields = field_names(survey, study)
     names = [each.name for each in task_parts(unit, range(len(unit.options)))]
-    writer.writerow(["study", "task", *names, *fields, "skip"])
+    writer.writerow(["study", "task", *names, "how_to_answer", *fields, "skip"])
+    forms = {"text": "(a text)", "box": "([x, y, width, height] in pixels)"}
+    how = "; ".join(
+        f"{name}: {label} {forms.get(ask.control) or ' or '.join(choice_names(ask, len(unit.options)))}"
+        for ask in survey.asks
+        for name, label in field_labels(ask, len(unit.options)).items()
+    )
     for task in tasks_of(study, annotator):
         things = task_parts(study.unit_of[task.unit], task.order)
         cells = [address(each) if each.image else spreadsheet_cell(each.value) for each in things]
-        writer.writerow([study.token, task.id, *cells, *("" for _ in fields), ""])
+        writer.writerow([study.token, task.id, *cells, how, *("" for _ in fields), ""])
     return stream.getvalue()
 
 

@@ -106,10 +106,9 @@ class Detection(BaseModel):
         items, clusters: how many.
         folds: parts, if the heads were fitted on the set itself.
         seed, penalty: of the heads.
-        formats: of pictures' bytes -> how many first (natural) and second (synthetic) ones have it.
-        scores: `format_accuracy`, which calls each format by the side that has it more often, `image_accuracy` and
-            `text_accuracy` (chance is one half), then the game: `text_score`, `image_score`, `group_score` and the
-            four directions.
+        formats: of pictures' bytes -> first and second ones that have it; `format_accuracy` calls the commoner kind.
+        scores: `format_accuracy`, `image_accuracy` and `text_accuracy` (chance is one half), then the game:
+            `text_score`, `image_score`, `group_score` and the four directions.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -164,8 +163,8 @@ def detect(
     kinds = [[file_format(pairs.read_bytes(image)) for image in item.images] for item in pairs.items]
     first, second = (Counter(side) for side in zip(*kinds, strict=True))
     lean = {kind: np.sign(second[kind] - first[kind]) for kind in sorted(first | second)}
-    by_format = np.array([2 - lean[natural] + lean[synthetic] for natural, synthetic in kinds]) / 4
-    columns = {"format_accuracy": by_format, **probabilities.outcomes()}
+    right = [2 - lean[natural] + lean[synthetic] for natural, synthetic in kinds]  # of 4: a tie is half right
+    columns = {"format_accuracy": np.array(right) / 4, **probabilities.outcomes()}
     return Detection(
         pairs=pairs.name,
         model=model.name,

@@ -168,7 +168,5 @@ def print_detection(detection: Detection) -> None:
     alone = detection.scores["format_accuracy"]
     if alone.value > 0.5 and (alone.low is None or alone.low > 0.5):
         sides = "; ".join(f"{name} {first:,} and {second:,}" for name, (first, second) in detection.formats.items())
-        print_lines(
-            f"the file format alone separates the two kinds, in {percent(alone.value)} % of pictures (chance: 50 %); "
-            f"natural and synthetic ones by format: {sides}; write both kinds in one format, and measure again"
-        )
+        kinds = f"natural and synthetic ones are {sides}; write both in one format, and measure again"
+        print_lines(f"the file format alone separates {percent(alone.value)} % of the pictures (chance: 50 %): {kinds}")

@@ -91,9 +91,8 @@ class BoardAddress:
         host = Headers(scope=scope).get("host", "").partition(":")[0][:80]
         if host not in self._logged:
             self._logged.add(host)
-            way = f"serve the board with --name {plain(host)} if browsers know it as that"
-            proxy = "if a proxy put it there, let it send their host (nginx: proxy_set_header Host $host)"
-            logging.getLogger(__name__).warning("refused a request for %s: %s; %s", quote(host), way, proxy)
+            way = f"--name {plain(host)} lets it in; a proxy must send the browser's (proxy_set_header Host $host)"
+            logging.getLogger(__name__).warning("refused a request for the host %s: %s", quote(host), way)
 
     async def _enter(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["entered"] = True

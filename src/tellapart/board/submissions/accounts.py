@@ -71,7 +71,7 @@ class Accounts:
             RefusedError: the name is taken or not allowed, or the role is unknown.
         """
         if not _NAME.fullmatch(name):
-            raise RefusedError(422, f"user {name!r:.80}: use up to 63 letters, digits, dots, underscores and hyphens")
+            raise RefusedError(422, f"user {name!r:.80}: up to 63 letters, digits and . _ -, first a letter or a digit")
         if name.lower() == _SERVER:
             raise RefusedError(422, f"user {name!r}: the log calls the server itself so; use another name")
         if role not in _ROLES:
@@ -104,7 +104,7 @@ class Accounts:
             RefusedError: the user is unknown, or the days are not in (0, 3660].
         """
         if not 0 < days <= 3660:
-            raise RefusedError(422, f"a token is good for up to 3660 days; got {days}")
+            raise RefusedError(422, f"a token is good for more than 0 and up to 3660 days; got {days:g}")
         id_, secret, now = secrets.token_hex(6), secrets.token_urlsafe(32), self.clock()
         row = (id_, user, keyed_hash(self.key, "token", secret), now, now + days * _DAY)
         with self.database.change() as rows:

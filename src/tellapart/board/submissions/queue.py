@@ -347,7 +347,7 @@ class Queue:
                 rows.execute("UPDATE submission SET state = 'validated', field = ? WHERE id = ?", (field, id_))
                 return True
         used = used.replace("today", "that day")
-        self._record_end(id_, "surplus", f"{used} submissions were used up by files before this one; it does not count")
+        self._record_end(id_, "surplus", f"files before this one used up {used}; it does not count")
         return False
 
     def _record_step(self, id_: str, before: str, after: str) -> None:

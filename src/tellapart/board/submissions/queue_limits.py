@@ -56,15 +56,15 @@ class QueueLimits:
             )
         if used := self.find_used_up(rows, user, benchmark, now):
             when = f"; {next_day}" if used.startswith("today") else ""
-            raise RefusedError(429, f"{user} has used {used} submissions to {name}{when}")
+            raise RefusedError(429, f"{user} has used {used} to {name}{when}")
 
     @staticmethod
     def find_used_up(rows: sqlite3.Connection, user: str, benchmark: HiddenBenchmark, at: float) -> str:
-        """Return `all 20` or `today's 3` if a user's counted files reach that limit at a moment, else nothing."""
+        """Return `all submissions (20)` or `today's submissions (3)` if a user's counted files reach it, or ''."""
         left, today = QueueLimits.count_left(rows, user, benchmark, at)
         if not left:
-            return f"all {benchmark.total}"
-        return "" if today else f"today's {benchmark.daily}"
+            return f"all submissions ({benchmark.total})"
+        return "" if today else f"today's submissions ({benchmark.daily})"
 
     @staticmethod
     def count_left(rows: sqlite3.Connection, user: str, benchmark: HiddenBenchmark, at: float) -> tuple[int, int]:
@@ -120,7 +120,7 @@ class UploadLimit:
         with self._lock:
             others = self._uploads.total()
             if self._uploads[user] >= self.each:
-                raise RefusedError(429, f"{user} is sending {self.each} files already; wait until one has come")
+                raise RefusedError(429, f"{user} is sending as many as may come, {self.each}; wait until one has come")
             if others >= self.most:
                 raise RefusedError(503, "too many files are being sent at this moment; nothing was counted, try again")
             self._uploads[user] += 1

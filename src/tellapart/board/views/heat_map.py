@@ -139,7 +139,7 @@ def _heat_cell(cell: Cell | None, where: str) -> HeatCell | None:
     known = cell.low is not None and cell.chance is not None
     part = f", {cell.limited}" if cell.limited else ""
     return HeatCell(
-        title=f"{where}: {cell.percent()} %{interval}, {cell.n:,} items{part}",
+        title=f"{where}: {cell.percent()} %{interval}, {cell.n:,} {'item' if cell.n == 1 else 'items'}{part}",
         value=cell.value,
         text=cell.percent(1),
         n=cell.n,
