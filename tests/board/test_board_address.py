@@ -27,6 +27,8 @@ def test_below_a_path_every_link_of_every_page_stays_below_it(client: TestClient
             there = inner.startswith("/") and "/pictures/" not in inner  # this set's pictures are not here
             todo += [inner] if there and inner not in {*seen, *todo} else []
     assert {"/", "/compare"} < seen
+    assert browser.get("/lab").text == browser.get("/lab/").text  # some proxies pass on what a person typed
+    assert browser.get("/labs").status_code == browser.get("/lab/labs").status_code == 404
     answer = browser.get(f"{taken}/compare?a=good&b=poor", follow_redirects=False)
     assert answer.headers["location"] == "/lab/compare/good/poor"
 

@@ -86,10 +86,8 @@ class BoardAddress:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         await self._trusted(scope, receive, send)
-        if "entered" in scope or len(self._logged) == 20:  # anybody can send any name
-            return
-        host = Headers(scope=scope).get("host", "").partition(":")[0][:80]
-        if host not in self._logged:
+        host = Headers(raw=scope.get("headers", [])).get("host", "").partition(":")[0][:80]
+        if "entered" not in scope and host not in self._logged and len(self._logged) < 20:  # anybody can send any
             self._logged.add(host)
             way = f"--name {plain(host)} lets it in; a proxy must send the browser's (proxy_set_header Host $host)"
             logging.getLogger(__name__).warning("refused a request for the host %s: %s", quote(host), way)
@@ -97,6 +95,7 @@ class BoardAddress:
     async def _enter(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["entered"] = True
         if scope["type"] == "http":  # some proxies take the path off, others do not
-            path = scope["path"] if scope["path"].startswith(f"{self._root}/") else self._root + scope["path"]
+            path = scope["path"] if scope["path"] != self._root else f"{self._root}/"
+            path = path if path.startswith(f"{self._root}/") else self._root + path
             scope = {**scope, "root_path": self._root, "path": path}
         await self._app(scope, receive, send)
