@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
 
 from facts import raises
+from tellapart.benchmarks.find import find_benchmark
 from tellapart.data.choices import Choice, ChoiceSet
+from tellapart.data.item import Item
+from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError, ScoreError
-from tellapart.tasks.choice import Chosen, measure_choices, parse_choice, read_choices
+from tellapart.models.generative.prompts import SUGARCREPE_CHOICE, Prompt
+from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.tasks.choice import CHOICE, Chosen, measure_choices, parse_choice, read_choices
+from tellapart.tasks.task import Session
 
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "sugarcrepe"
 CUPS = ChoiceSet("cups", tuple(Choice(str(k), f"{k}.png", f"{k} red cups", f"{k} blue cups") for k in range(4)))
@@ -49,6 +60,22 @@ def test_gpt4v_has_the_published_accuracies_in_both_orders(command) -> None:
     assert record["notes"][-1].endswith("were left out: swap_obj/108")
 
 
+def test_gpt4vs_free_answers_are_read_as_their_authors_read_them() -> None:
+    if not SHARED.is_dir():
+        pytest.skip("SugarCrepe's annotations are not beside this checkout")
+    found: Counter[tuple[int, int]] = Counter()
+    for path in SHARED.glob("gpt-4v-results/*/*.json"):
+        for key, row in json.loads(path.read_text()).items():
+            if key != "accuracy":
+                captions = row["caption"], row["negative_caption"]
+                order = captions if path.parent.name == "positive-first" else captions[::-1]
+                chosen = row["answer"]["multiple_choice_answer"]
+                place = order.index(chosen) + 1 if chosen in order else 0
+                found[parse_choice(row["answer"]["free_form_answer"], *order), place] += 1
+    # They took 17 answers that begin with "Neither caption" for a choice, and two numbers alone for none.
+    assert found == {(2, 2): 7522, (1, 1): 7206, (0, 0): 277, (0, 1): 9, (0, 2): 8, (1, 0): 1, (2, 0): 1}
+
+
 @pytest.mark.parametrize(
     ("said", "place"),
     [
@@ -58,6 +85,19 @@ def test_gpt4v_has_the_published_accuracies_in_both_orders(command) -> None:
         ("Answer: 2", 2),
         ("A RED CUP.", 1),
         ("a blue cup", 2),
+        ("A", 1),
+        ("**(b)**", 2),
+        ('{"answer": 2}', 2),
+        ("1. A red cup.", 1),
+        ("(2): a blue cup", 2),
+        ("(1) a blue cup", 0),
+        ("Caption 2 best describes the image.", 2),
+        ("The answer is (1), since the cup is red.", 1),
+        ("It is not (1).", 0),
+        ("(1) and (2)", 0),
+        ("A cup that is red", 0),
+        ("1.5", 0),
+        ("." * 100_000, 0),
         ("both", 0),
         ("12", 0),
         ("1 or 2", 0),
@@ -98,7 +138,14 @@ def test_a_model_that_always_takes_the_first_place_is_found_out(tmp_path: Path) 
     path = tmp_path / "first.jsonl"
     path.write_text(rows(["1"] * 8))
     found = {one.name: one.strict.mean() for one in measure_choices(CUPS, read_choices(path, CUPS))[0].values}
-    assert found == {"both_orders": 0, "order_bias": 1, "true_first": 1, "true_second": 0, "chose_first": 1}
+    assert found == {
+        "both_orders": 0,
+        "mean_of_orders": 0.5,
+        "order_bias": 1,
+        "true_first": 1,
+        "true_second": 0,
+        "chose_first": 1,
+    }
 
 
 def test_answers_that_are_missing_or_twice_are_refused(tmp_path: Path) -> None:
@@ -115,3 +162,113 @@ def test_answers_that_are_missing_or_twice_are_refused(tmp_path: Path) -> None:
 def test_a_folder_without_answers_is_refused(tmp_path: Path) -> None:
     with raises(DataError, "positive-first/*.json", "SugarCrepe", "gpt-4v-results"):
         read_choices(tmp_path, CUPS)
+
+
+class Person:
+    """Sees the colour of a picture; answers by its habit."""
+
+    name, fingerprint, kind = "person", "1", "probability"
+
+    def __init__(self, habit: str = "knowing") -> None:
+        self.habit = habit
+
+    def task_prompt(self, task: str) -> Prompt:
+        return {"choice": SUGARCREPE_CHOICE}[task]
+
+    def answer(self, images: Any, prompts: Sequence[str], *, max_new_tokens: int = 32) -> list[str]:
+        answers = []
+        for (picture,), prompt in zip(images, prompts, strict=True):
+            question, first, second, rest = prompt.split("\n")
+            assert (question, rest) == ("Which caption best describes the image?", "Output (1) or (2).")
+            colour = "red" if picture[0, 0, 0] > 128 else "blue"
+            seen = [colour in first, colour in second].index(True) + 1
+            guess = seen if picture[0, 0, 1] < 50 else 1  # a pale picture shows it nothing
+            answers.append({"knowing": f"({seen})", "first": "(1)", "unsure": f"({guess})"}.get(self.habit, "Cups!"))
+        return answers
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> PairSet:
+    """Four pictures; the true caption is the first of two of them, and the second of the others."""
+    items = []
+    for k, colour in enumerate([(255, 0, 0), (0, 0, 255), (255, 99, 99), (99, 99, 255)]):
+        Image.new("RGB", (4, 4), colour).save(tmp_path / f"{k}.png")
+        texts = (f"{k} red", f"{k} blue")
+        items.append(Item(id=str(k), images=(f"{k}.png",), texts=texts, true=(k % 2,), cluster=f"scene {k // 2}"))
+    return PairSet("cups", tuple(items), tmp_path)
+
+
+def ask(person: Any, pairs: PairSet, batch_size: int | None = None) -> tuple[Any, dict[str, float]]:
+    run = CHOICE.runner(person)
+    assert run is not None
+    session = Session(pictures=pairs.read_bytes, store=EmbeddingStore(None), batch_size=batch_size)
+    records = ChoiceSet.of_pairs(pairs)
+    chosen = run(person, records, session)
+    (units,) = measure_choices(records, chosen)
+    return chosen, {one.name: float(one.strict.mean()) for one in units.values}
+
+
+@pytest.mark.parametrize(
+    ("habit", "both", "mean", "bias", "first"),
+    [("knowing", 1, 1, 0, 0.5), ("first", 0, 0.5, 1, 1), ("unsure", 0.5, 0.75, 0.5, 0.75), ("chatting", 0, 0, 0, 0.5)],
+)
+def test_a_model_is_asked_in_both_orders(
+    pairs: PairSet, habit: str, both: float, mean: float, bias: float, first: float
+) -> None:
+    chosen, found = ask(Person(habit), pairs)
+    assert (found["both_orders"], found["mean_of_orders"]) == (both, mean)
+    assert (found["order_bias"], found["chose_first"]) == (bias, first)
+    notes = CHOICE.notes(ChoiceSet.of_pairs(pairs), chosen)
+    assert "sugarcrepe-choice/1: Which caption best" in notes[0]
+    unread = [note for note in notes if "8 of 8" in note and "'Cups!'" in note and "1, 2" in note]
+    assert len(unread) == (habit == "chatting")
+
+
+@pytest.mark.parametrize("habit", ["knowing", "first", "unsure", "chatting"])
+def test_exchanging_the_captions_in_the_set_changes_nothing(pairs: PairSet, habit: str) -> None:
+    turned = tuple(
+        item.model_copy(update={"texts": item.texts[::-1], "true": (1 - item.true[0],)}) for item in pairs.items
+    )
+    exchanged = PairSet("cups", turned, pairs.root)
+    assert ask(Person(habit), exchanged, batch_size=3) == ask(Person(habit), pairs)
+    one, other = map(ChoiceSet.of_pairs, (pairs, exchanged))
+    assert CHOICE.digest(one) == CHOICE.digest(other)
+
+
+def test_a_stated_cluster_is_kept_and_else_the_picture_is_one(pairs: PairSet) -> None:
+    (units,) = measure_choices(ChoiceSet.of_pairs(pairs), Chosen((1,) * 4, (1,) * 4))
+    assert [unit.cluster for unit in units.units] == ["scene 0", "scene 0", "scene 1", "scene 1"]
+    alone = [item.model_copy(update={"cluster": item.id, "images": ("0.png",)}) for item in pairs.items]
+    (units,) = measure_choices(ChoiceSet.of_pairs(PairSet("c", tuple(alone), Path())), Chosen((1,) * 4, (1,) * 4))
+    assert {unit.cluster for unit in units.units} == {"0.png"}
+
+
+def test_any_set_of_a_picture_and_two_captions_is_asked_without_a_loader(command, tmp_path: Path) -> None:
+    rows = [{"image": f"{k}.png", "caption": f"{k} red", "negative_caption": f"{k} blue"} for k in range(4)]
+    Path("cups.csv").write_text("\n".join(",".join(row) for row in ([*rows[0]], *(row.values() for row in rows))))
+    for k in range(4):
+        Image.fromarray(np.full((4, 4, 3), 60 * k, np.uint8)).save(f"{k}.png")
+    ran = command("export", "choice:cups.csv", "--to", "asked.jsonl")
+    assert ran.code == 0, ran.err
+    asked = [json.loads(line) for line in Path("asked.jsonl").read_text().splitlines()]
+    assert [(row["1"], row["2"]) for row in asked[:2]] == [("0 red", "0 blue"), ("0 blue", "0 red")]
+    filled = [{**row, "prediction": "A" if number < 6 else "who knows"} for number, row in enumerate(asked)]
+    Path("answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in filled))
+    ran = command("score", "choice:cups.csv", "--scores", "answers.jsonl", "--out", "run", "--json")
+    assert ran.code == 0, ran.err
+    record = ran.json["runs"][0]["benchmarks"]["choice:table:cups.csv"]
+    assert record["metrics"]["chose_first"]["value"] == (6 + 2 / 2) / 8
+    assert record["metrics"]["mean_of_orders"]["low"] >= 0 and record["metrics"]["chose_first"]["high"] <= 1
+    assert any("2 of 8" in note and "'who knows'" in note for note in record["notes"])
+    assert "neither: who knows" in Path("run/report.html").read_text(encoding="utf-8")
+
+
+def test_sets_of_another_shape_are_refused_and_the_right_question_is_named() -> None:
+    with raises(DataError, "choice:demo", "1x2", "pairing:demo"):
+        find_benchmark("choice:demo")
+    with raises(DataError, "pairing:valse", "2x2", "choice:valse"):
+        find_benchmark("pairing:valse")
+    with raises(DataError, "choice:NAME", "choice:sugarcrepe"):
+        find_benchmark("choice:")
+    for name in ("sugarcrepe", "valse", "aro-relation"):
+        assert find_benchmark(f"choice:{name}").task == "choice"

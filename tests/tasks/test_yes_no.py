@@ -130,7 +130,8 @@ def test_the_four_accuracies_are_those_of_a_count_by_hand() -> None:
         answer == "no" and row.answer == "no" for answer, row in zip(answers, quadruples().questions, strict=True)
     )
     assert YES_NO.notes(quadruples(), answers) == (
-        f"{answers.count('maybe')} of 160 answers name neither option, and count as wrong",
+        f"{answers.count('maybe')} of 160 answers name neither option, and count as wrong, such as 'maybe'; "
+        "expected: yes, no",
     )
 
 

@@ -20,6 +20,7 @@ from tellapart.benchmarks.set_file import set_benchmark
 from tellapart.benchmarks.set_tables import read_set_file
 from tellapart.catalog import has
 from tellapart.catalog import load as load_from_catalog
+from tellapart.data.choices import ChoiceSet
 from tellapart.data.compressed import plain_suffix
 from tellapart.data.folder import LISTINGS, read_pair_set
 from tellapart.data.images import IMAGE_SUFFIXES
@@ -98,8 +99,8 @@ def find_benchmark(name: str, place: Locations | None = None) -> Benchmark:
 
     `folder:PATH` is their pair set, `table:FILE` (or `FILE.csv`, `.tsv`, `.parquet`) pairs in one file, `FILE.toml` or
     `set:FILE.toml` a set that the file declares, `ranking:FILE` their rankings, `classes:DIR` their folders of classes.
-    `pairing:NAME` is a set of 2x2 pairs asked in words, `texts:NAME`
-    the texts alone of a set with two true ones.
+    `pairing:NAME` is a set of 2x2 pairs asked in words, `choice:NAME` one of 1x2 pairs, `texts:NAME` the texts alone of
+    a set with two true ones.
 
     A set is its content and its name: `folder:../A/my_pairs` and `folder:my_pairs` are both named `folder:my_pairs`.
 
@@ -344,26 +345,36 @@ def _open_texts(name: str, place: Locations | None) -> Benchmark:
     )
 
 
-def _open_pairing(name: str, place: Locations | None) -> Benchmark:
-    typed = name.removeprefix("pairing:")
+#: Task of pairs in words -> their shape, its question, and an example.
+_IN_WORDS = {
+    "pairing": ((2, 2), "which caption belongs to which image", "demo"),
+    "choice": ((1, 2), "which of two captions fits", "sugarcrepe"),
+}
+
+
+def _open_in_words(name: str, place: Locations | None) -> Benchmark:
+    task, _, typed = name.partition(":")
+    shape, question, example = _IN_WORDS[task]
     if not typed:
-        raise DataError("pairing: names no set of pairs; write pairing:NAME, for example -b pairing:demo")
+        raise DataError(f"{task}: names no set of pairs; write {task}:NAME, for example -b {task}:{example}")
     pairs = find_benchmark(typed, place)
     if pairs.shape is None:
         raise DataError(f"{typed} is a task ({pairs.task}), and no set of minimal pairs")
-    if pairs.shape != (2, 2):
-        raise DataError(
-            f"{name}: which caption belongs to which image is asked of 2x2 items; {typed} has {pairs.shape}"
-        )
+    if pairs.shape != shape:
+        other = next((f"; write {task}:{typed}" for task, (asked, *_) in _IN_WORDS.items() if asked == pairs.shape), "")
+        raise DataError(f"{name}: {question} is asked of {shape[0]}x{shape[1]} items; {typed} has {pairs.shape}{other}")
     load = lru_cache(maxsize=1)(pairs.load)
     return replace(
         pairs,
-        name=f"pairing:{pairs.name}",
+        name=f"{task}:{pairs.name}",
         title=f"{pairs.title}; in words",
-        task="pairing",
+        task=task,
         shape=None,
         rows="",
-        load=load,
+        official=(),
+        tie_rule="wrong",
+        authors="",
+        load=load if task == "pairing" else lambda at: ChoiceSet.of_pairs(load(at)),
         pictures=lambda at: load(at).read_bytes,
         known=None,
         paper=None,
@@ -378,7 +389,8 @@ _OWN: Mapping[str, Callable[[str, Locations | None], Benchmark]] = MappingProxyT
         TABLE: pair_table_benchmark,
         "ranking:": ranking_benchmark,
         "classes:": class_folder_benchmark,
-        "pairing:": _open_pairing,
+        "pairing:": _open_in_words,
+        "choice:": _open_in_words,
         "texts:": _open_texts,
     }
 )

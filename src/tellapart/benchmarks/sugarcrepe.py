@@ -23,7 +23,7 @@ from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.image_sources import FolderImages
 from tellapart.benchmarks.locations import Locations, find_files
 from tellapart.data.annotations import expect_count, make_item, read_mapping, row_of, string
-from tellapart.data.choices import Choice, ChoiceSet
+from tellapart.data.choices import ChoiceSet
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.errors import quote
@@ -120,12 +120,6 @@ SUGARCREPE = Benchmark(
 )
 
 
-def _load_choices(place: Locations) -> ChoiceSet:
-    items = SUGARCREPE.load(place).items
-    choices = (Choice(item.id, item.images[0], item.texts[0], item.texts[1], item.tags) for item in items)
-    return ChoiceSet("sugarcrepe", tuple(choices))
-
-
 _RECORDS_OF_ANY_TYPE: Benchmark[Any] = SUGARCREPE
 SUGARCREPE_CHOICE: Benchmark[ChoiceSet] = replace(
     _RECORDS_OF_ANY_TYPE,
@@ -136,6 +130,6 @@ SUGARCREPE_CHOICE: Benchmark[ChoiceSet] = replace(
     task="choice",
     usual=("val2017", "images"),
     ties="a tie is wrong",
-    load=_load_choices,
+    load=lambda place: ChoiceSet.of_pairs(_load_pairs(place)),
     paper=None,
 )

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tellapart.data.pairset import PairSet
 from tellapart.data.task_records import check_ids
 from tellapart.errors import DataError
 
@@ -16,6 +17,9 @@ __all__ = ["Choice", "ChoiceSet", "Ranking", "RankingSet"]
 class Choice:
     """An image and two captions, of which one is true.
 
+    Attributes:
+        cluster: the unit of resampling, if that is not the image.
+
     >>> Choice("0", "a.png", "a red cup", "a blue cup").false
     'a blue cup'
     """
@@ -25,6 +29,7 @@ class Choice:
     true: str
     false: str
     tags: Mapping[str, str] = field(default_factory=dict)
+    cluster: str = ""
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,23 @@ class ChoiceSet:
 
     def __post_init__(self) -> None:
         check_ids(self.name, [choice.id for choice in self.choices])
+
+    @classmethod
+    def of_pairs(cls, pairs: PairSet) -> ChoiceSet:
+        """Return the choices of 1x2 pairs; a cluster that is the item's id alone is none, so the image stands for it.
+
+        >>> from pathlib import Path
+        >>> from tellapart.data.item import Item
+        >>> cup = Item(id="0", images=("a.png",), texts=("a blue cup", "a red cup"), true=(1,))
+        >>> ChoiceSet.of_pairs(PairSet("cups", (cup,), Path())).choices[0].true
+        'a red cup'
+        """
+        choices = []
+        for item in pairs.items:
+            (image,), (true, false) = item.images, item.truth_first().texts
+            cluster = "" if item.cluster in (item.id, image) else item.cluster
+            choices.append(Choice(item.id, image, true, false, item.tags, cluster))
+        return cls(pairs.name, tuple(choices))
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,8 +54,8 @@ def _write_notes(what: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
         return []
     notes = [
         "also: folder:PATH, a pair set of your own; FILE.toml, a set that it declares; pairing:NAME, a set of 2x2",
-        "pairs asked in words; texts:NAME, the texts alone of a set with two true ones; ranking:FILE, rankings by",
-        "people; classes:DIR, a folder of pictures for each class",
+        "pairs asked in words, and choice:NAME, one of 1x2 pairs; texts:NAME, the texts alone of a set with two true",
+        "ones; ranking:FILE, rankings by people; classes:DIR, a folder of pictures for each class",
     ]
     for row in rows:
         if row["files"] and row["missing"]:

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TypeVar
 
 from tellapart.data.answer_text import strip_thought
-from tellapart.errors import ScoreError
+from tellapart.errors import ScoreError, quote
 from tellapart.models.generative.readings import Answerer
 from tellapart.models.protocols import Pixels
 from tellapart.models.store.batches import compute_named
 from tellapart.tasks.predictions import read_predictions, text
 from tellapart.tasks.task import Session
 
-__all__ = ["ask", "compute_batches", "read_answers"]
+__all__ = ["ask", "compute_batches", "describe_unread", "read_answers"]
 
 T = TypeVar("T")
 
@@ -115,3 +115,15 @@ def read_answers(
             "write more tokens, then score it"
         )
     return answers
+
+
+def describe_unread(unread: Sequence[str], total: int, why: str, expected: str) -> tuple[str, ...]:
+    """Return the note that counts answers that cannot be read, and shows one of them; none if all can be.
+
+    >>> describe_unread(["I see a cup."], 8, "choose neither caption", "1 or 2")
+    ("1 of 8 answers choose neither caption, such as 'I see a cup.'; expected: 1 or 2",)
+    """
+    if not unread:
+        return ()
+    shown = next((f", such as {quote(answer)}" for answer in unread if answer.strip()), "")
+    return (f"{len(unread):,} of {total:,} answers {why}{shown}; expected: {expected}",)

@@ -1,8 +1,8 @@
 """Forced choice in words: which of two captions fits the image, asked in both orders, with the bias of the order.
 
-Predictions are read as every task's are: two rows an item, `ID/1` with the true caption first and `ID/2` with it
-second. A prediction is `1` or `2`, or the chosen caption word for word; anything else chose neither, and is counted.
-SugarCrepe's `gpt-4v-results` folder is read, too.
+A model that answers in words is asked SugarCrepe's prompt. Predictions made elsewhere are read as every task's are: two
+rows an item, `ID/1` with the true caption first and `ID/2` with it second. An answer names a place or a caption
+(`parse_choice`); any other chose neither, is wrong, and is counted. SugarCrepe's `gpt-4v-results` folder is read, too.
 """
 
 from __future__ import annotations
@@ -10,13 +10,15 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tellapart.benchmarks.sugarcrepe_answers import read_both_orders
+from tellapart.data.answer_text import plain_answer
 from tellapart.data.choices import Choice, ChoiceSet
 from tellapart.data.prediction_field import state_field
 from tellapart.data.scores import join_names
@@ -24,9 +26,11 @@ from tellapart.errors import DataError
 from tellapart.metrics.metric import Metric
 from tellapart.metrics.order_bias import order_bias
 from tellapart.metrics.per_item import PerItem
+from tellapart.models.generative.readings import Answerer
+from tellapart.tasks.answering import ask, describe_unread
 from tellapart.tasks.hiding import Hiding
 from tellapart.tasks.predictions import align_file, number_names, read_predictions, text
-from tellapart.tasks.task import Task, Unit, Units, by_field
+from tellapart.tasks.task import Session, Task, Unit, Units, by_field
 
 __all__ = ["CHOICE", "Chosen", "measure_choices", "parse_choice", "read_choices"]
 
@@ -35,6 +39,7 @@ _METRICS = tuple(
     Metric(name=name, title=title, source=_SOURCE, chance_level=chance)
     for name, title, chance in (
         ("both_orders", "the true caption is chosen in both orders", 0.25),
+        ("mean_of_orders", "the true caption is chosen, mean of both orders", 0.5),
         ("order_bias", "right with the true caption first, less right with it second", 0.0),
         ("true_first", "right with the true caption first", 0.5),
         ("true_second", "right with the true caption second", 0.5),
@@ -43,7 +48,10 @@ _METRICS = tuple(
 )
 _RIGHT_OR_WRONG = ("both_orders", "true_first", "true_second")
 _ORDERS = ("positive-first", "negative-first")
-_PLACE = re.compile(r"\W*(?:option|caption|answer)?\W*([12])\W*", re.ASCII | re.IGNORECASE)
+#: A place at the beginning; a letter that a word follows may be the article.
+_LEAD = re.compile(r"\W{0,9}(?:(?:option|caption|answer)\W{0,3})?([12]\b|[ab]\b(?!\s*\w))", re.ASCII | re.IGNORECASE)
+_MENTION = re.compile(r"\(([12ab])\)|\b(?:option|caption|answer(?: is)?)\W{0,3}([12])\b", re.ASCII | re.IGNORECASE)
+_NOT = re.compile(r"\b(?:not|neither|nor)\b|n't\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +62,8 @@ class Chosen:
         true_first: asked with the true caption first.
         true_second: asked with it second.
         left_out: ids that a published file answers and the benchmark no longer holds.
+        words: the two answers as they were given, if they are known.
+        prompt: name, version and text, if a model was asked here.
 
     >>> Chosen((1,), (-1,)).left_out
     ()
@@ -62,20 +72,55 @@ class Chosen:
     true_first: tuple[int, ...]
     true_second: tuple[int, ...]
     left_out: tuple[str, ...] = ()
+    words: tuple[tuple[str, str], ...] = ()
+    prompt: str = ""
+
+    @property
+    def both(self) -> list[tuple[int, int]]:
+        """The two choices of each item."""
+        return list(zip(self.true_first, self.true_second, strict=True))
 
 
 def parse_choice(answer: str, first: str, second: str) -> int:
     """Return 1 or 2 for the caption that was chosen, 0 if the answer chooses neither.
 
-    A number, alone or after "option", "caption" or "answer", names the place; a caption word for word, ends and case
-    aside, names itself.
+    The grammar, through marks of Markdown and JSON; the first rule that fits decides:
+
+    1. A place, 1 or 2 (A or B), alone or after "option", "caption" or "answer".
+    2. A caption word for word, ends and case aside.
+    3. A place, and then the caption there word for word: "(1) A red cup". Another place's caption is neither.
+    4. A sentence that mentions one place alone, as `(1)` or `caption 1`, and holds no `not`, `neither` or `nor`.
 
     >>> [parse_choice(answer, "a red cup", "a blue cup") for answer in ("(2)", "A red cup", "both")]
     [2, 1, 0]
+    >>> [parse_choice(answer, "a red cup", "a blue cup") for answer in ("2. A blue cup", "It is (1).", "Not (1)")]
+    [2, 1, 0]
     """
-    if number := _PLACE.fullmatch(answer):
-        return int(number[1])
-    return number_names((first, second))(answer) + 1
+    said, number = plain_answer(answer), number_names((first, second))
+    lead = _LEAD.match(said)
+    rest = said[lead.end() :].lstrip(").:-, \n") if lead else ""
+    if lead and not re.search(r"\w", rest):
+        return _place_of(lead[1])
+    if (named := max(number(answer), number(said))) >= 0:
+        return named + 1
+    if lead and (named := number(rest)) >= 0:
+        return named + 1 if named + 1 == _place_of(lead[1]) else 0
+    places = {_place_of(mention[1] or mention[2]) for mention in _MENTION.finditer(said)}
+    return places.pop() if len(places) == 1 and not _NOT.search(said) else 0
+
+
+def _place_of(letter: str) -> int:
+    return 2 if letter in "2bB" else 1
+
+
+def _list_content(records: ChoiceSet) -> dict[str, Any]:
+    """Return the records as JSON holds them, and as it held them before choices had clusters."""
+    rows = [{key: value for key, value in asdict(row).items() if key != "cluster" or value} for row in records.choices]
+    return {"name": records.name, "choices": rows}
+
+
+def _name_clusters(rows: Sequence[Choice]) -> list[str]:
+    return [row.cluster or row.image for row in rows]
 
 
 def _fill_template(records: ChoiceSet) -> Iterator[Mapping[str, Any]]:
@@ -103,12 +148,28 @@ def read_choices(path: Path, records: ChoiceSet) -> Chosen:
     ids = [f"{choice.id}/{order}" for choice in records.choices for order in (1, 2)]
     # Of each item the first row has the true caption first, and the second one has it second.
     answers = read_predictions(path, ids, text, "answer", lambda number, answer: answer == str(number % 2 + 1))
+    return _read_words(records, answers)
+
+
+def _read_words(records: ChoiceSet, answers: Sequence[str], prompt: str = "") -> Chosen:
+    """Read two answers an item: with the true caption first, and with it second."""
     by_place = (0, 1, -1)  # neither, the first caption, the second
-    rows = list(zip(records.choices, answers[0::2], answers[1::2], strict=True))
+    words = tuple(zip(answers[0::2], answers[1::2], strict=True))
+    rows = list(zip(records.choices, words, strict=True))
     return Chosen(
-        tuple(by_place[parse_choice(answer, row.true, row.false)] for row, answer, _ in rows),
-        tuple(-by_place[parse_choice(answer, row.false, row.true)] for row, _, answer in rows),
+        tuple(by_place[parse_choice(answer, row.true, row.false)] for row, (answer, _) in rows),
+        tuple(-by_place[parse_choice(answer, row.false, row.true)] for row, (_, answer) in rows),
+        words=words,
+        prompt=prompt,
     )
+
+
+def _ask_model(model: Answerer, records: ChoiceSet, session: Session) -> Chosen:
+    prompt = model.task_prompt("choice")
+    orders = [order for row in records.choices for order in ((row.true, row.false), (row.false, row.true))]
+    images = [(row.image,) for row in records.choices for _ in range(2)]
+    prompts = [prompt.fill(first=first, second=second) for first, second in orders]
+    return _read_words(records, ask(model, images, prompts, session), f"{prompt.label}: {prompt.text}")
 
 
 def _read_published(folder: Path, records: ChoiceSet) -> Chosen:
@@ -135,22 +196,29 @@ def measure_choices(records: ChoiceSet, chosen: Chosen) -> tuple[Units, ...]:
 
     >>> from tellapart.data.choices import Choice
     >>> cups = ChoiceSet("cups", (Choice("0", "a.png", "a red cup", "a blue cup"),))
-    >>> {one.name: one.strict.tolist() for one in measure_choices(cups, Chosen((1,), (-1,)))[0].values}
-    {'both_orders': [0.0], 'order_bias': [1.0], 'true_first': [1.0], 'true_second': [0.0], 'chose_first': [1.0]}
+    >>> [(one.name, float(one.strict[0])) for one in measure_choices(cups, Chosen((1,), (-1,)))[0].values][:3]
+    [('both_orders', 0.0), ('mean_of_orders', 0.5), ('order_bias', 1.0)]
     """
     bias = order_bias(np.array(chosen.true_first), np.array(chosen.true_second))
-    values = (bias.both, bias.difference, bias.true_first, bias.true_second, bias.chose_first)
+    mean = (bias.true_first + bias.true_second) / 2
+    values = (bias.both, mean, bias.difference, bias.true_first, bias.true_second, bias.chose_first)
     units = tuple(
         Unit(
             id=choice.id,
-            cluster=choice.image,
+            cluster=cluster,
             tags=choice.tags,
             images=(choice.image,),
             texts=(choice.true, choice.false),
-            output=[_name_of(first), _name_of(second)],
+            output=[_name_choice(*answer) for answer in zip(both, words, strict=True)],
             gold=choice.true,
         )
-        for choice, first, second in zip(records.choices, chosen.true_first, chosen.true_second, strict=True)
+        for choice, cluster, both, words in zip(
+            records.choices,
+            _name_clusters(records.choices),
+            chosen.both,
+            chosen.words or repeat(("", "")),
+            strict=False,
+        )
     )
     per_item = tuple(
         PerItem(
@@ -158,21 +226,24 @@ def measure_choices(records: ChoiceSet, chosen: Chosen) -> tuple[Units, ...]:
             strict=strict,
             chance=metric.chance(),
             binary=metric.name in _RIGHT_OR_WRONG,
-            bounds=(-1.0, 1.0),
+            bounds=(-1.0 if metric.name == "order_bias" else 0.0, 1.0),
         )
         for metric, strict in zip(_METRICS, values, strict=True)
     )
     return (Units("item", units, per_item),)
 
 
-def _name_of(chosen: int) -> str:
-    return {1: "true", -1: "false", 0: "neither"}[chosen]
+def _name_choice(chosen: int, words: str) -> str:
+    return {1: "true", -1: "false"}.get(chosen, f"neither: {words}" if words else "neither")
 
 
-def _write_notes(records: ChoiceSet, chosen: Chosen) -> tuple[str, ...]:
-    notes = []
-    if neither := sum(choice == 0 for choice in (*chosen.true_first, *chosen.true_second)):
-        notes.append(f"{neither:,} of {2 * len(records.choices):,} answers chose neither caption, and count as wrong")
+def _write_notes(_records: ChoiceSet, chosen: Chosen) -> tuple[str, ...]:
+    notes = [f"asked in both orders by the prompt {chosen.prompt!r}"] if chosen.prompt else []
+    choices = [*chain(*chosen.both)]
+    words = [*chain(*chosen.words)] or [""] * len(choices)
+    unread = [answer for answer, choice in zip(words, choices, strict=True) if choice == 0]
+    why = "choose neither caption, and count as wrong"
+    notes += describe_unread(unread, len(choices), why, "1, 2, or one of the captions")
     if chosen.left_out:
         notes.append(f"answers to items that the benchmark does not hold were left out: {join_names(chosen.left_out)}")
     return tuple(notes)
@@ -203,20 +274,28 @@ CHOICE = Task(
     output="text",
     noun="question",
     metrics=_METRICS,
-    headlines=(("both_orders", "order_bias"),),
+    headlines=(
+        ("both_orders", "mean_of_orders", "order_bias"),
+        ("both_orders", "order_bias"),  # older records
+    ),
     **by_field("choices"),
+    content=_list_content,
     template=_fill_template,
     read=read_choices,
     measure=measure_choices,
     notes=_write_notes,
+    runners=((Answerer, _ask_model),),
     models="a model that answers in words",
     todo="answer 1 or 2 in `prediction`",
+    images=lambda records: (row.image for row in records.choices),
     accepts=("predictions",),
     hiding=Hiding(
         records=ChoiceSet,
         rows="choices",
         images=("image",),
+        sources=("cluster",),
         bare=_bare_choice,
+        clusters=_name_clusters,
         metrics=_RIGHT_OR_WRONG,
         send="`prediction` is 1 or 2: the caption that fits the image. Every item is listed twice (ID/1 and ID/2), "
         "with its\ncaptions in both orders; ask anew for each.",

@@ -13,8 +13,9 @@ from typing import Any
 from tellapart.data.pairset import PairSet
 from tellapart.metrics.metric import Metric
 from tellapart.metrics.per_item import PerItem
+from tellapart.models.generative.answers_grammar import parse_pairing
 from tellapart.models.generative.choice import BothOrders, Chooser, ask_both_orders
-from tellapart.tasks.answering import read_answers
+from tellapart.tasks.answering import describe_unread, read_answers
 from tellapart.tasks.task import Session, Task, Unit, Units
 
 __all__ = ["PAIRING"]
@@ -82,8 +83,9 @@ def _measure_answers(records: PairSet, answers: BothOrders) -> tuple[Units, ...]
 
 
 def _write_notes(records: PairSet, answers: BothOrders) -> tuple[str, ...]:
-    unread = round(2 * float(answers.unparseable.sum()))
-    return (f"{unread:,} of {2 * len(records):,} answers cannot be read, and count as wrong",) if unread else ()
+    words = [*answers.in_order, *answers.swapped]
+    unread = [answer for answer in words if parse_pairing(answer) is None]
+    return describe_unread(unread, 2 * len(records), "cannot be read, and count as wrong", "1;2 or 2;1")
 
 
 PAIRING = Task(

@@ -264,7 +264,7 @@ PAIRS = Task(
     part=own_part,
     models="a model that scores images with texts",
     refusal="it gives no scores; a model that answers in words is asked which caption belongs to which image by -b "
-    "pairing:{name}",
+    "pairing:{name} (2x2 items), and which of two captions fits by -b choice:{name} (1x2 items)",
     todo="fill in `score`",
     images=lambda pairs: (image for item in pairs.items for image in item.images),
     accepts=("scores", "answers"),

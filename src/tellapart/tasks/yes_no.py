@@ -42,7 +42,7 @@ from tellapart.metrics.yes_no import (
     yes_table,
 )
 from tellapart.models.generative.readings import Answerer
-from tellapart.tasks.answering import ask, read_answers
+from tellapart.tasks.answering import ask, describe_unread, read_answers
 from tellapart.tasks.hiding import Hiding
 from tellapart.tasks.predictions import text
 from tellapart.tasks.task import Session, Task, Unit, Units, by_field
@@ -211,11 +211,10 @@ def _answer_questions(model: Answerer, records: BinaryQuestionSet, session: Sess
 def _write_notes(records: BinaryQuestionSet, answers: Sequence[str]) -> tuple[str, ...]:
     rows = zip(answers, records.questions, strict=True)
     unread = [answer for answer, row in rows if read_answer(answer, OPTIONS[row.answer]) is None]
-    if not unread:
-        return ()
     yes = sum(read_no(answer) == "yes" for answer in unread)
     by_pope = f" in `a_acc`; in `pope_*` {yes:,} of them count as yes, by POPE's rule" if _has_pope(records) else ""
-    return (f"{len(unread):,} of {len(answers):,} answers name neither option, and count as wrong{by_pope}",)
+    expected = ", ".join(dict.fromkeys(option for row in records.questions for option in OPTIONS[row.answer]))
+    return describe_unread(unread, len(answers), f"name neither option, and count as wrong{by_pope}", expected)
 
 
 def _bare_question(row: BinaryQuestion) -> BinaryQuestion:

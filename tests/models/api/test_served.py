@@ -19,6 +19,7 @@ from PIL import Image
 
 from facts import raises
 from tellapart.data.answer_text import count_thoughts
+from tellapart.data.choices import Choice, ChoiceSet
 from tellapart.data.pairset import PairSet
 from tellapart.errors import ModelError, StoreError
 from tellapart.models.api import connection
@@ -30,6 +31,8 @@ from tellapart.models.generative.choice import ask_both_orders
 from tellapart.models.options import ModelOptions
 from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.tasks.choice import CHOICE
+from tellapart.tasks.task import Session
 
 
 @pytest.fixture(autouse=True)
@@ -149,6 +152,25 @@ def test_it_answers_in_words_and_chooses(llama: Any, pairs: PairSet) -> None:
         model.task_prompt("grounding")
     with raises(ModelError, "list"):
         model.answer([], ["what?"])
+
+
+def test_which_caption_fits_is_asked_in_both_orders_and_each_answer_is_kept(
+    llama: Any, pairs: PairSet, tmp_path: Path
+) -> None:
+    choices = tuple(Choice(item.id, item.images[0], *item.texts) for item in pairs.items)
+    model = open_model(llama, answers=tmp_path / "answers.sqlite")
+    run = CHOICE.runner(model)
+    assert run is not None
+    session = Session(pictures=pairs.read_bytes, store=EmbeddingStore(None))
+    records = ChoiceSet("drawn", choices)
+    chosen = run(model, records, session)
+    assert model.take_notes()[-1].startswith("the server was asked 12 times")
+    question = "Which caption best describes the image?\n(1) 0 cats\n (2) 0 dogs\nOutput (1) or (2)."
+    assert chosen.words[0][1] == model.answer([[pairs.pixels("0.png")]], [question])[0]
+    assert len(chosen.words) == 6 and chosen.prompt.startswith("sugarcrepe-choice/1: Which")
+    model.take_notes()
+    assert run(model, records, session) == chosen
+    assert "was asked 0 times" in model.take_notes()[-1]
 
 
 def test_the_fingerprint_is_of_the_model_the_server_and_the_reading(llama: Any) -> None:

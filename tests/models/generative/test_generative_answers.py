@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 from facts import raises
+from tellapart.data.choices import Choice, ChoiceSet
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.errors import ModelError
@@ -22,6 +23,7 @@ from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.backend import import_torch
 from tellapart.tasks.answering import ask
+from tellapart.tasks.choice import CHOICE
 from tellapart.tasks.task import Session
 
 pytest.importorskip("torch", reason="generative models need the extra 'models'")
@@ -151,6 +153,34 @@ def test_the_choice_shows_both_images_in_one_picture_and_asks_with_the_papers_pr
     assert isinstance(chooser, Chooser)
     with raises(ModelError, "1", "2", "pairs"):
         chooser.choose([(left, right)], [("a", "b"), ("c", "d")])
+
+
+@pytest.mark.parametrize("family", ["llava", "qwen2_vl"])
+def test_which_caption_fits_is_asked_in_both_orders_by_the_authors_prompt(
+    folders: dict[str, Path], family: str, tmp_path: Path
+) -> None:
+    model, processor = load(folders[family])
+    choices, want = [], []
+    for k, image in enumerate(IMAGES[:2]):
+        Image.fromarray(image).save(tmp_path / f"{k}.png")
+        choices.append(Choice(str(k), f"{k}.png", "a red cup", "a blue box"))
+        for first, second in (("a red cup", "a blue box"), ("a blue box", "a red cup")):
+            question = f"Which caption best describes the image?\n(1) {first}\n (2) {second}\nOutput (1) or (2)."
+            inputs = processor(images=Image.fromarray(image), text=asked(processor, question), return_tensors="pt")
+            out = model.generate(**inputs, max_new_tokens=32, do_sample=False)[0][inputs["input_ids"].shape[1] :]
+            want.append(processor.tokenizer.decode(out, skip_special_tokens=True).strip())
+    answerer = read_as("vqa", folders[family])
+    run = CHOICE.runner(answerer)
+    assert run is not None
+    with EmbeddingStore(None) as store:
+        session = Session(pictures=lambda name: (tmp_path / name).read_bytes(), store=store, batch_size=3)
+        chosen = run(answerer, ChoiceSet("cups", tuple(choices)), session)
+    assert [answer for both in chosen.words for answer in both] == want
+
+
+def test_a_model_that_follows_no_instructions_is_not_asked_which_caption_fits(folders: dict[str, Path]) -> None:
+    with raises(ModelError, "'choice'", "vqa"):
+        read_as("vqa", folders["blip_vqa"]).task_prompt("choice")
 
 
 @pytest.mark.few(2)

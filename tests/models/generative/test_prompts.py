@@ -26,6 +26,9 @@ def test_the_wordings_of_the_papers_are_theirs_to_the_letter() -> None:
         "represents that caption 1 corresponds to image left."
     )
 
+    asked = prompts.SUGARCREPE_CHOICE.fill(first="a cat", second="a dog")
+    assert asked == "Which caption best describes the image?\n(1) a cat\n (2) a dog\nOutput (1) or (2)."
+
 
 @pytest.mark.parametrize("prompt", PROMPTS, ids=lambda prompt: prompt.label)
 def test_values_are_filled_in_unchanged(prompt: Prompt) -> None:

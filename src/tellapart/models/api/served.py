@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -19,15 +18,11 @@ from tellapart.models.control_tokens import refuse_known_marks
 from tellapart.models.generative import prompts
 from tellapart.models.generative.choice import ANSWER_TOKENS, beside_each_other
 from tellapart.models.generative.prompts import Prompt
-from tellapart.models.generative.reader import Task
+from tellapart.models.generative.reader import CHAT_TASKS, Task
 from tellapart.models.protocols import Pixels
 from tellapart.models.scoring.frames import list_frames
 
 __all__ = ["Served", "ServedChoice", "ServedYes"]
-
-_TASKS: Mapping[Task, Prompt] = MappingProxyType(
-    {"vqa": prompts.SHORT_ANSWER, "nlvr2": prompts.NLVR2, "caption": prompts.CAPTION}
-)
 
 
 class Served:
@@ -76,12 +71,12 @@ class Served:
         Raises:
             ModelError: it is unknown how the model writes the numbers of a box.
         """
-        if task not in _TASKS:
+        if task not in CHAT_TASKS:
             raise ModelError(
                 f"{self.name}: a server does not say how its model names a box, so it has no task {task!r}; it has "
-                f"{', '.join(_TASKS)}"
+                f"{', '.join(CHAT_TASKS)}"
             )
-        return _TASKS[task]
+        return CHAT_TASKS[task]
 
     def take_notes(self) -> tuple[str, ...]:
         """Return what a user should know of the answers since it was asked last, a sentence each."""

@@ -23,7 +23,7 @@ from tellapart.models.generative.answers_grammar import BoxConvention
 from tellapart.models.generative.chat_format import ChatFormat, TokenizedAnswer
 from tellapart.models.generative.greedy import ReadPrompt, write_answers
 from tellapart.models.generative.prompts import Prompt
-from tellapart.models.generative.reader import Ask, PromptedAnswer, Task, new_tokens, too_long
+from tellapart.models.generative.reader import CHAT_TASKS, Ask, PromptedAnswer, Task, new_tokens, too_long
 from tellapart.models.huggingface.files import import_transformers
 from tellapart.models.protocols import Pixels
 from tellapart.models.scoring.frames import list_frames
@@ -88,7 +88,7 @@ class ChatModel:
 
     def __init__(self, source: str, model: PreTrainedModel, processor: ProcessorMixin, runtime: Runtime) -> None:
         self.source, self.model, self.processor, self.runtime = source, model, processor, runtime
-        tasks: dict[Task, Prompt] = {"vqa": prompts.SHORT_ANSWER, "nlvr2": prompts.NLVR2, "caption": prompts.CAPTION}
+        tasks = dict(CHAT_TASKS)
         if model.config.model_type in BOXES:
             tasks["grounding"] = BOXES[model.config.model_type][1]
         self.tasks: Mapping[Task, Prompt] = MappingProxyType(tasks)

@@ -22,6 +22,7 @@ __all__ = [
     "NLVR2",
     "QUESTION",
     "SHORT_ANSWER",
+    "SUGARCREPE_CHOICE",
     "VQASCORE",
     "Prompt",
 ]
@@ -75,6 +76,13 @@ EQBEN_CHOICE = Prompt(
     'answer should follow the format: "#index for the left image; #index for the right image". For example, "1;2" '
     "represents that caption 1 corresponds to image left.",
     "EqBen (Wang et al. 2023), section 5.5",
+)
+#: The blank before `(2)` is the authors' own.
+SUGARCREPE_CHOICE = Prompt(
+    "sugarcrepe-choice",
+    1,
+    "Which caption best describes the image?\n(1) {first}\n (2) {second}\nOutput (1) or (2).",
+    "SugarCrepe (Hsieh et al. 2023), gpt-4v-results/readme.md",
 )
 #: Chat models only: precedes a caption whose likelihood is measured.
 DESCRIBE = Prompt("describe", 1, "Describe this image in one sentence.", "ours")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from tellapart.errors import ModelError
+from tellapart.models.generative import prompts
 from tellapart.models.generative.prompts import Prompt
 from tellapart.models.protocols import Pixels
 from tellapart.models.torch.likelihood import LogProbability
@@ -14,7 +16,7 @@ from tellapart.models.torch.likelihood import LogProbability
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-__all__ = ["Ask", "PromptedAnswer", "Reader", "Task", "fit", "new_tokens", "too_long"]
+__all__ = ["CHAT_TASKS", "Ask", "PromptedAnswer", "Reader", "Task", "fit", "new_tokens", "too_long"]
 
 T = TypeVar("T")
 
@@ -29,7 +31,17 @@ class PromptedAnswer:
 
 
 #: Tasks other than scoring.
-Task = Literal["vqa", "nlvr2", "caption", "grounding"]
+Task = Literal["vqa", "nlvr2", "choice", "caption", "grounding"]
+
+#: The tasks of every chat model, and their prompts.
+CHAT_TASKS: Mapping[Task, Prompt] = MappingProxyType(
+    {
+        "vqa": prompts.SHORT_ANSWER,
+        "nlvr2": prompts.NLVR2,
+        "choice": prompts.SUGARCREPE_CHOICE,
+        "caption": prompts.CAPTION,
+    }
+)
 
 #: Takes a caption to the question about it.
 Ask = Callable[[str], PromptedAnswer]
