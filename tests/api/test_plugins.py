@@ -49,6 +49,17 @@ def test_a_model_is_a_file_of_ten_lines_and_a_benchmark_one_of_fifteen() -> None
     assert len((EXAMPLES / "my_model.py").read_text().splitlines()) <= 10
 
 
+def test_a_chat_model_in_a_file_is_asked_about_a_set_in_a_file(command, mine: Path) -> None:
+    model, pairs = f"{mine}/my_chat.py:Chat", f"choice:{mine}/my_chat.py:SQUARES"
+    ran = command("run", "-m", model, "-b", pairs, "--out", "r", "--json")
+    assert ran.code == 0, ran.err
+    record = ran.json["runs"][0]["benchmarks"]["choice:my_chat.py:SQUARES"]
+    found = {name: value["value"] for name, value in record["metrics"].items()}
+    assert found["true_first"] == 1 and found["both_orders"] == found["order_bias"] == 0.5
+    verified = command("verify", "r", "--plugin", mine / "my_chat.py")
+    assert verified.code == 0 and " 0 different" in verified.out, verified.out
+
+
 @pytest.mark.slow
 def test_both_are_measured_without_installing_anything(command, mine: Path) -> None:
     model, pairs = f"{mine}/my_model.py:brightness", f"{mine}/my_set.py:MY_SET"

@@ -263,6 +263,18 @@ def test_any_set_of_a_picture_and_two_captions_is_asked_without_a_loader(command
     assert "neither: who knows" in Path("run/report.html").read_text(encoding="utf-8")
 
 
+def test_a_table_whose_columns_have_other_names_is_asked_and_shown(command) -> None:
+    Image.new("RGB", (4, 4)).save("a.png")
+    Path("cups.csv").write_text("foto,right,wrong\na.png,a red cup,a blue cup\n")
+    columns = ("--columns", "image_0=foto,caption_0=right,caption_1=wrong")
+    Path("answers.csv").write_text("id,prediction\nrow-1/1,(1)\nrow-1/2,2\n")
+    ran = command("score", "choice:cups.csv", *columns, "--scores", "answers.csv", "--out", "run", "--json")
+    assert ran.code == 0, ran.err
+    assert ran.json["runs"][0]["benchmarks"]["choice:table:cups.csv"]["metrics"]["both_orders"]["value"] == 1
+    assert "data:image" in Path("run/report.html").read_text(encoding="utf-8")
+    assert " 0 different" in command("verify", "run").out
+
+
 def test_sets_of_another_shape_are_refused_and_the_right_question_is_named() -> None:
     with raises(DataError, "choice:demo", "1x2", "pairing:demo"):
         find_benchmark("choice:demo")

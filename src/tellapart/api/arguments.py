@@ -162,7 +162,7 @@ def refuse_columns(columns: Mapping[str, str] | None, names: Iterable[object]) -
     Raises:
         RunError: no name is that of a table.
     """
-    tables = (isinstance(name, str | os.PathLike) and set_name(str(name)).startswith(TABLE) for name in names)
+    tables = (isinstance(name, str | os.PathLike) and TABLE in set_name(str(name)) for name in names)
     if columns and not any(tables):
         raise RunError(f"columns={quote(dict(columns))} is of {TABLE}FILE (.csv, .tsv, .jsonl, .parquet); name one")
 

@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
 from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.benchmarks.find import ASKED
 from tellapart.benchmarks.given import as_benchmark
 from tellapart.catalog import add, nearest
 from tellapart.data.pairset import PairSet
@@ -47,7 +48,6 @@ TABLES: Mapping[str, str] = {
 }  # fmt: skip
 
 _IN_A_FILE = re.compile(r"(?P<file>.+\.py):(?P<name>[A-Za-z_]\w*)", re.DOTALL)
-
 #: The folders of loaded plugins: an error raised in one of them is blamed on the plugin.
 _HOMES: set[Path] = set()
 _PACKAGE = Path(__file__).resolve().parents[1]
@@ -94,14 +94,15 @@ def open_benchmark(name: str) -> str:
         PluginError: the file does not exist, its code fails, or it does not define the name.
         DataError: its object is not a benchmark.
     """
-    match = _IN_A_FILE.fullmatch(name)
+    asked = next(filter(name.startswith, ASKED), "")
+    match = _IN_A_FILE.fullmatch(name.removeprefix(asked))
     if match is None:
         return name
     thing, path = _object_in(match)
     full = f"{path}:{match['name']}"
     _LOADED.append(("open_benchmark", full))
     add("benchmark", full, as_benchmark(thing, name=f"{path.name}:{match['name']}", file=path))
-    return full
+    return f"{asked}{full}"
 
 
 def open_model(name: str) -> str:

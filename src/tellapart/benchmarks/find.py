@@ -31,6 +31,7 @@ from tellapart.data.task_records import RetrievalSet, StatementSet
 from tellapart.errors import DataError, TellapartError, UnknownNameError, quote
 
 __all__ = [
+    "ASKED",
     "FOLDER",
     "SET",
     "declared_benchmark",
@@ -92,6 +93,9 @@ def _typed_file(path: Path, name: str) -> str:
 
 FOLDER = "folder:"
 SET = "set:"
+
+#: The prefixes of a set of pairs that is asked otherwise.
+ASKED = ("choice:", "pairing:", "texts:")
 
 
 def find_benchmark(name: str, place: Locations | None = None) -> Benchmark:
@@ -159,6 +163,8 @@ def find_again(name: str, own: Path | None, place: Locations) -> Benchmark:
     """
     if own is None:
         return find_benchmark(name, place)
+    if asked := next(filter(name.startswith, _IN_WORDS), ""):
+        return _ask_in_words(find_again(name.removeprefix(asked), own, place), asked)
     if name.startswith(TABLE):
         return open_pair_images(own, place)
     if CODE in name:
@@ -210,6 +216,8 @@ def takes_options(typed: str) -> frozenset[str] | None:
 
 def _with_prefix(name: str) -> str:
     """Return the name of a file of TOML or of a table with the prefix that it may be typed without."""
+    if asked := next(filter(name.startswith, ASKED), ""):
+        return f"{asked}{_with_prefix(name.removeprefix(asked))}"
     if name.startswith(tuple(_OWN)):
         return name
     if name.endswith((".csv", ".tsv", ".parquet", ".csv.gz", ".tsv.gz")):
@@ -345,37 +353,41 @@ def _open_texts(name: str, place: Locations | None) -> Benchmark:
     )
 
 
-#: Task of pairs in words -> their shape, its question, and an example.
+#: The prefix of pairs in words -> their shape, the question, and an example.
 _IN_WORDS = {
-    "pairing": ((2, 2), "which caption belongs to which image", "demo"),
-    "choice": ((1, 2), "which of two captions fits", "sugarcrepe"),
+    "pairing:": ((2, 2), "which caption belongs to which image", "demo"),
+    "choice:": ((1, 2), "which of two captions fits", "sugarcrepe"),
 }
 
 
 def _open_in_words(name: str, place: Locations | None) -> Benchmark:
-    task, _, typed = name.partition(":")
-    shape, question, example = _IN_WORDS[task]
+    prefix = next(filter(name.startswith, _IN_WORDS))
+    typed, (shape, question, example) = name.removeprefix(prefix), _IN_WORDS[prefix]
     if not typed:
-        raise DataError(f"{task}: names no set of pairs; write {task}:NAME, for example -b {task}:{example}")
+        raise DataError(f"{prefix} names no set of pairs; write {prefix}NAME, for example -b {prefix}{example}")
     pairs = find_benchmark(typed, place)
     if pairs.shape is None:
         raise DataError(f"{typed} is a task ({pairs.task}), and no set of minimal pairs")
     if pairs.shape != shape:
-        other = next((f"; write {task}:{typed}" for task, (asked, *_) in _IN_WORDS.items() if asked == pairs.shape), "")
+        other = next((f"; write {one}{typed}" for one in _IN_WORDS if _IN_WORDS[one][0] == pairs.shape), "")
         raise DataError(f"{name}: {question} is asked of {shape[0]}x{shape[1]} items; {typed} has {pairs.shape}{other}")
+    return _ask_in_words(pairs, prefix)
+
+
+def _ask_in_words(pairs: Benchmark, prefix: str) -> Benchmark:
     load = lru_cache(maxsize=1)(pairs.load)
     return replace(
         pairs,
-        name=f"{task}:{pairs.name}",
+        name=f"{prefix}{pairs.name}",
         title=f"{pairs.title}; in words",
-        task=task,
+        task=prefix[:-1],
         shape=None,
         rows="",
         official=(),
         tie_rule="wrong",
         authors="",
-        load=load if task == "pairing" else lambda at: ChoiceSet.of_pairs(load(at)),
-        pictures=lambda at: load(at).read_bytes,
+        load=load if prefix == "pairing:" else lambda at: ChoiceSet.of_pairs(load(at)),
+        pictures=pairs.pictures or (lambda at: load(at).read_bytes),
         known=None,
         paper=None,
     )
