@@ -190,5 +190,8 @@ def test_pictures_as_text_words_for_blanks_and_a_missing_header_are_answered(tmp
     (photos / "bare.csv").write_text(f"{name},a cat,a dog\n")
     with raises(DataError, "bare.csv", "first line names the columns"):
         read_pair_table(photos / "bare.csv", Locations())
+    (photos / "bare.csv").write_text(f"{name},a cat,a dog\n" * 2)
+    with raises(DataError, "bare.csv:2", name, "first line", "line above"):
+        read_pair_table(photos / "bare.csv", Locations())
     with raises(DataError, "upper.csv:2", name.upper(), f"did you mean '{name}'"):
         read_pair_table(write_table(photos, "upper.csv", [{**rows[0], "image": name.upper()}]), Locations())

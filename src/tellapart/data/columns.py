@@ -218,9 +218,11 @@ def _numbered_columns(row: Iterable[str], noun: str) -> dict[int, str]:
 def _explain_lack(row: Iterable[str], noun: str) -> str:
     names = (*_SINGLE[noun], *_NUMBERED_NAMES[noun])
     near = next((f"; is it {column!r}?" for column in row if nearest(column, names)), "")
+    a_row = any(column.lower().endswith(tuple(IMAGE_SUFFIXES)) for column in row)
+    header = "; if the first line is a row, write the names of its columns in a line above it" if a_row else ""
     return (
-        f"no column of {noun}s ({_WANTED[noun]}) among {', '.join(row)}{near}; rename it, or name the columns of "
-        f"table:FILE with columns={_EXAMPLE_COLUMNS[noun]}"
+        f"no column of {noun}s ({_WANTED[noun]}) among {', '.join(row)}{near}{header}; rename it, or name the columns "
+        f"of table:FILE with columns={_EXAMPLE_COLUMNS[noun]}"
     )
 
 

@@ -234,7 +234,8 @@ def expect_distinct(
     """
     if (name := first_repeated(names)) is not None:
         place, header = (path, "") if line is None else (f"{path}:{line}", " in the header")
-        why = f"column {quote(name)} is repeated{header}; keep one of them"
+        a_row = ", or, if that line is a row, write the names of its columns above it" if header else ""
+        why = f"column {quote(name)} is repeated{header}; keep one of them{a_row}"
         raise error(f"{place}: {why}", path=path, line=line, field=name)
 
 

@@ -16,7 +16,7 @@ __all__ = ["print_listing"]
 
 
 def print_listing(what: str, rows: Sequence[dict[str, Any]]) -> None:
-    """Print the rows that `listing` of the Python interface returns.
+    """Print the rows that `tellapart.ls` returns.
 
     >>> print_listing("losses", [{"name": "itc", "about": "Image-text contrast."}])  # doctest: +ELLIPSIS
     name   about...

@@ -11,7 +11,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import chain, repeat
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -202,6 +202,8 @@ def measure_choices(records: ChoiceSet, chosen: Chosen) -> tuple[Units, ...]:
     bias = order_bias(np.array(chosen.true_first), np.array(chosen.true_second))
     mean = (bias.true_first + bias.true_second) / 2
     values = (bias.both, mean, bias.difference, bias.true_first, bias.true_second, bias.chose_first)
+    words = chosen.words or [("", "")] * len(records.choices)
+    rows = zip(records.choices, _name_clusters(records.choices), chosen.both, words, strict=True)
     units = tuple(
         Unit(
             id=choice.id,
@@ -212,13 +214,7 @@ def measure_choices(records: ChoiceSet, chosen: Chosen) -> tuple[Units, ...]:
             output=[_name_choice(*answer) for answer in zip(both, words, strict=True)],
             gold=choice.true,
         )
-        for choice, cluster, both, words in zip(
-            records.choices,
-            _name_clusters(records.choices),
-            chosen.both,
-            chosen.words or repeat(("", "")),
-            strict=False,
-        )
+        for choice, cluster, both, words in rows
     )
     per_item = tuple(
         PerItem(
@@ -274,10 +270,7 @@ CHOICE = Task(
     output="text",
     noun="question",
     metrics=_METRICS,
-    headlines=(
-        ("both_orders", "mean_of_orders", "order_bias"),
-        ("both_orders", "order_bias"),  # older records
-    ),
+    headlines=(("both_orders", "mean_of_orders", "order_bias"), ("both_orders", "order_bias")),  # of older records
     **by_field("choices"),
     content=_list_content,
     template=_fill_template,

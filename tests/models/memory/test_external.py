@@ -363,6 +363,22 @@ def test_files_that_cannot_be_read_or_written_are_named(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("content", "facts"),
+    [
+        ("id;image;text;score\na;0;0;0,5\n", ("s.csv:2", "'0,5'", "0.5")),
+        ("a,0,0,0.5\na,0,1,0.25\n", ("s.csv:1", "'0'", "above")),
+    ],
+    ids=["decimal comma", "no header"],
+)
+def test_a_spreadsheets_decimal_comma_and_a_missing_header_are_answered(
+    tmp_path: Path, content: str, facts: tuple[str, ...]
+) -> None:
+    (tmp_path / "s.csv").write_text(content)
+    with raises(ScoreError, *facts):
+        read_raw_scores(tmp_path / "s.csv", ids=("a",), shape=(1, 2))
+
+
 def test_numbers_are_rounded_to_float32_and_the_ties_that_makes_are_counted(file: Path) -> None:
     path = file.with_suffix(".jsonl")
     path.write_text("\n".join(lines(_0_c0_i0=0.1, _0_c0_i1=0.1 + 1e-10)))

@@ -266,7 +266,9 @@ def _read_number(path: Path, line: int, value: object) -> float:
         return float(value)
     if isinstance(value, str) and _NUMBER.fullmatch(value):
         return float(value)
-    raise ScoreError(f"{path}:{line}: field 'score': expected a number; got {quote(value)}")
+    is_comma = re.fullmatch(r"-?\d{1,9},\d{1,19}", str(value))
+    point = f"; write a point, as in {str(value).replace(',', '.')}" if is_comma else ""
+    raise ScoreError(f"{path}:{line}: field 'score': expected a number; got {quote(value)}{point}")
 
 
 def _read_npz(path: Path, ids: Sequence[str], shape: tuple[int, int]) -> RawScores:

@@ -131,7 +131,6 @@ def prepare_plot(kind: str, paths: Sequence[Path], settings: PlotSettings) -> Ca
     """
     from tellapart.report.plots.agreement import draw_agreement, read_agreement
     from tellapart.report.plots.costs import read_batch_costs
-    from tellapart.report.plots.prepare import draw_batches
 
     check_kind(kind)
     for setting in fields(settings):
