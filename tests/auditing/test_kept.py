@@ -38,3 +38,17 @@ def test_an_edited_card_is_written_anew_from_the_kept_audit_and_an_edited_set_is
     stages.clear()
     audit_folder(folder, lambda stage, *_: stages.append(stage))
     assert stages
+
+
+def test_an_audit_by_another_version_of_a_library_is_not_taken(
+    made_set: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TELLAPART_CACHE", str(tmp_path / "cache"))
+    folder = made_set(n=2)
+    audit_folder(folder)
+    newer = tmp_path / "site" / "pillow-99.0.dist-info"
+    newer.mkdir(parents=True)
+    (newer / "METADATA").write_text("Metadata-Version: 2.1\nName: pillow\nVersion: 99.0\n")
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    audit_folder(folder)
+    assert len(list((tmp_path / "cache" / "audits").iterdir())) == 2

@@ -131,3 +131,13 @@ def test_prune_waits_for_ranks_at_work(folder: Path) -> None:
                 call("prune", "--cache", folder, *arguments)
         call("prune", "--cache", folder, "--prepared")
     assert len(models(folder)) == 2
+
+
+def test_kept_audits_are_listed_and_pruned_with_all(folder: Path) -> None:
+    (folder / "audits").mkdir()
+    (folder / "audits" / "key.json").write_text("{}" * 50)
+    assert call("ls", "--cache", folder)["bytes"]["audits/key.json"] == 100
+    call("prune", "--cache", folder)
+    assert (folder / "audits" / "key.json").exists()
+    assert call("prune", "--cache", folder, "--all")["freed"] >= 100
+    assert list((folder / "audits").iterdir()) == []

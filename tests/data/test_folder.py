@@ -98,6 +98,17 @@ def test_blank_lines_a_byte_order_mark_and_windows_line_ends_are_no_hindrance(fo
     assert [line.rpartition(":")[2] for line in pairs.lines.values()] == ["2", "4"]
 
 
+def test_faults_of_several_lines_are_named_at_once(folder: Folder, record: Record) -> None:
+    rows = [record(id="a", images=["images/0.png", "images/x.png"]), record(id="b"), record(id="")]
+    home = folder([*rows, record(id="d", images=["images/y.png", "images/1.png"])])
+    with raises(DataError, "pairs.jsonl:1", "images/x.png", "3: field", "4: field", "images/y.png"):
+        read_pair_set(home)
+    try:
+        read_pair_set(home)
+    except DataError as error:
+        assert (error.line, error.field) == (1, "images[1]")
+
+
 def test_a_set_is_named_after_its_folder_or_as_told(
     folder: Folder, record: Record, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -84,3 +84,14 @@ def test_pairs_in_memory_are_scored_wherever_their_folder_lies(made_set: Make, t
     assert held.value("group_score") == named.value("group_score")
     read = ImageSources.of(held.folder, held.result(), f"folder:{folder.name}").reader()
     assert read is not None and read(ta.read_pair_set(folder).items[0].images[0])
+
+
+def test_progress_of_scores_is_that_of_their_intervals(made_set: Make, tmp_path: Path) -> None:
+    folder, seen = made_set(), []
+    file = scores_of(folder, tmp_path / "mine.npz")
+
+    def report(title: str) -> Callable[..., None]:
+        return lambda stage, done, total: seen.append((title, stage, 0 <= done < total))
+
+    ta.score(f"folder:{folder}", file, out=tmp_path / "run", progress=report)
+    assert {*seen} == {(f"mine on folder:{folder.name}", "intervals", True)}

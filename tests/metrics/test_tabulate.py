@@ -106,3 +106,11 @@ def test_a_tag_of_more_than_64_values_is_no_breakdown_and_draws_start_from_0() -
     table = tabulate([one], list(map(str, range(130))), tags)
     assert set(table.by) == {"part"}
     assert table.metrics == tabulate([one], list(map(str, range(130))), [{}] * 130, seed=0).metrics
+
+
+def test_progress_counts_the_items_of_every_average() -> None:
+    one = PerItem(name="depth", strict=np.random.default_rng(0).normal(size=60))
+    seen: list[tuple[str, int, int]] = []
+    tags = [{"kind": "ab"[k % 2]} for k in range(60)]
+    tabulate([one], list(map(str, range(60))), tags, progress=lambda *state: seen.append(state))
+    assert seen == [("intervals", done, 180) for done in (0, 60, 90, 120)]

@@ -13,7 +13,7 @@ from tellapart.data.lock import take_lock
 from tellapart.errors import StoreError, quote
 from tellapart.models.store.damaged import ENDINGS
 from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.models.store.location import default_store_path
+from tellapart.models.store.location import audit_folder, default_store_path
 from tellapart.models.store.prepared import kept_preparations, prepared_path
 from tellapart.models.store.shard import list_shards, shard_folder
 
@@ -23,7 +23,7 @@ __all__ = ["cache_ls", "cache_prune"]
 def cache_ls(cache: PathGiven | None = None) -> dict[str, Any]:
     """Return the content of a cache folder: the vectors and scores of each model, the pictures of each preprocessing.
 
-    Files that were set aside, and those of runs in several ranks, are listed with their bytes.
+    Kept audits, files that were set aside, and those of runs in several ranks, are listed with their bytes.
 
     Args:
         cache: the folder; the user's if not given.
@@ -63,8 +63,8 @@ def cache_prune(
         cache: the folder; the user's if not given.
         models: whose vectors and scores to delete: names, fingerprints or beginnings of fingerprints of 8 letters.
         prepared: delete prepared pictures.
-        everything: delete both, of all models, the facts of pictures' files, leftovers, and what interrupted ranks
-            computed.
+        everything: delete both, of all models, the facts of pictures' files, kept audits, leftovers, and what
+            interrupted ranks computed.
 
     Raises:
         StoreError: no model is called so, a run in several ranks is at work, or a file cannot be written.
@@ -108,8 +108,9 @@ def _list_leftovers(store: Path, *, everything: bool) -> list[Path]:
     folder = shard_folder(store)
     shards = set() if everything else {f"{file}{ending}" for file in list_shards(folder) for ending in ENDINGS}
     aside = (file for path in (store, prepared_path(store)) for file in path.parent.glob(f"{path.name}.damaged-*"))
+    audits = audit_folder(store).glob("*.json") if everything else ()
     of_ranks = (file for file in folder.glob("*") if file.name != "lock" and str(file) not in shards)
-    return sorted(file for file in (*aside, *of_ranks) if file.is_file())
+    return sorted(file for file in (*aside, *of_ranks, *audits) if file.is_file())
 
 
 def _require_store(store: Path) -> EmbeddingStore:

@@ -38,7 +38,7 @@ from tellapart.data.atomic import atomic_file
 from tellapart.data.prediction_field import PREDICTION
 from tellapart.data.scores import ScoreKind, Scores
 from tellapart.errors import RunError, ScoreError, quote
-from tellapart.evaluation.distributed import run_in_ranks
+from tellapart.evaluation.distributed import Rank, run_in_ranks
 from tellapart.evaluation.run import Settings
 from tellapart.evaluation.score_files import run_scores
 from tellapart.evaluation.verified import read_result
@@ -104,6 +104,7 @@ def evaluate(
     follow: PathGiven | None = None,
     every: str | float = EVERY,
     until: int | None = None,
+    dry_run: bool = False,
     cache: CacheGiven = None,
     progress: ProgressGiven = None,
     command: str = "",
@@ -153,6 +154,7 @@ def evaluate(
             once. `models` may be a name with `{}` for their paths: `open_clip:ViT-B-32-gelu@{}`.
         every: seconds between two looks, or a text such as 30s, 10m, 2h.
         until: how many checkpoints end it; no number for none.
+        dry_run: list all problems, count what is stored, try a few items for the time, and write nothing: see `plan`.
         ready, left_out: called with the name of each measured checkpoint, and a sentence on each unreadable one.
 
     Raises:
@@ -204,6 +206,16 @@ def evaluate(
             if isinstance(each, HeldModel):
                 each.expect_settings(device=device, dtype=dtype, reading=reading)
         settings = replace(settings, models=found)
+    if dry_run:
+        if follower is not None or Rank.here().of > 1:
+            raise RunError("dry_run=True plans models that are there, in one process; leave follow= and torchrun out")
+        from tellapart.api.dry_run import plan_run
+
+        folder = Path("a temporary folder") if out is None else as_path(out, "out")
+        with keep_random_state(), reporting(progress) as report:
+            planned = Run(folder)
+            planned.plan = plan_run(settings, folder, _store_path(cache), report and report("dry run"))
+        return planned
     with ExitStack() as held, keep_random_state():
         folder = held.enter_context(_run_folder(out))
         store = held.enter_context(use_store(cache))
@@ -241,6 +253,7 @@ def score(
     columns: Mapping[str, str] | None = None,
     seed: int = 0,
     strict: bool = False,
+    progress: ProgressGiven = None,
     command: str = "",
 ) -> Run:
     """Measure one model's scores or predictions that were made elsewhere.
@@ -257,6 +270,7 @@ def score(
         columns: as of `evaluate`; also `{"prediction": FIELD}`, the field of predictions, whatever its name.
         seed: of the bootstrap.
         strict: refuse files that hold another number of records than the benchmark as published.
+        progress: as of `evaluate`.
         command: what the record names as the command.
 
     Raises:
@@ -276,7 +290,7 @@ def score(
     refuse_columns(of_table, scores if benchmark is None and isinstance(scores, Mapping) else (benchmark,))
     place = locations(data, images, outside_images, columns)
     refuse_idle(scores if benchmark is None and isinstance(scores, Mapping) else (benchmark,), place, strict=strict)
-    with _run_folder(out) as folder:
+    with _run_folder(out) as folder, reporting(progress) as report:
         if benchmark is None:
             if not isinstance(scores, Mapping) or not scores:
                 raise RunError("score: name a benchmark, or map the names of several to their files")
@@ -294,6 +308,7 @@ def score(
             command=command,
             strict=strict,
             place=place,
+            progress=report,
         )
     return Run(folder, scratch=out is None)
 

@@ -37,6 +37,8 @@ from tellapart.tasks.registry import headline
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from tellapart.api.dry_run import RunPlan
+
 __all__ = ["Items", "Run", "ShownItem", "open_run"]
 
 
@@ -70,6 +72,9 @@ class Run:
         leads: whether this process writes and shows the run; of several ranks the first does.
         archive: the zip file that the folder was unpacked from; its report is written next to it.
 
+    Attributes:
+        plan: of a dry run, which has no folder.
+
     >>> import tellapart as ta
     >>> run = ta.evaluate(["oracle", "constant"], "demo", limit=10)
     >>> run.models, run.benchmarks, run.value("group_score", model="constant")
@@ -78,6 +83,8 @@ class Run:
     >>> frame["model"][:2], frame["metric"][:2]
     (['oracle', 'oracle'], ['text_score', 'image_score'])
     """
+
+    plan: RunPlan | None = None
 
     def __init__(self, folder: Path, *, scratch: bool = False, leads: bool = True, archive: Path | None = None) -> None:
         self.folder, self.leads, self.archive = folder, leads, archive
@@ -197,10 +204,15 @@ class Run:
         Raises:
             RunError: no benchmark is broken down by that tag.
         """
-        print_runs(self.folder, write or self.write_report, every=every, by=by, named=self.archive)
+        if self.plan is not None:
+            self.plan.show()
+        else:
+            print_runs(self.folder, write or self.write_report, every=every, by=by, named=self.archive)
 
     def to_json(self, report: WrittenReport | None = None) -> dict[str, Any]:
         """Return the JSON of `tellapart show --json`: every record in full, and sentences on the numbers."""
+        if self.plan is not None:
+            return self.plan.to_json()
         report = report or self.write_report()
         runs = [read_result(each).model_dump(mode="json", by_alias=True) for each in find_runs(self.folder)]
         answer = [
@@ -248,6 +260,8 @@ class Run:
         return self.benchmarks[0] if name is None else _one_of(name, self.benchmarks, "benchmark")
 
     def _make_tables(self) -> list[Table]:
+        if self.plan is not None:
+            return [*self.plan.sets.tables(), *self.plan.parts.tables()]
         results = [system.result for system in self.systems]
         return [each for name, own in on_the_same_items(results) for each in result_tables(own, name)]
 

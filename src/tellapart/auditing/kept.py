@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from importlib import metadata
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -13,7 +12,8 @@ from tellapart.auditing.audit import Audit, Options, audit, title_of
 from tellapart.data.pairset import PairSet
 from tellapart.data.strict_json import read_whole
 from tellapart.errors import DataError, RunError
-from tellapart.models.store.location import default_store_path
+from tellapart.models.store.location import audit_folder, default_store_path
+from tellapart.records.machine import versions
 from tellapart.records.run_folder import write_text_file
 
 __all__ = ["kept_audit"]
@@ -35,7 +35,7 @@ def kept_audit(pairs: PairSet, options: Options) -> Audit:
     by_others = (options.against, options.text_model, options.detector_model, options.grammar_model, options.model)
     if any(other is not None for other in by_others):
         return audit(pairs, options)
-    path = default_store_path().parent / "audits" / f"{_key(pairs, pictures=options.pictures)}.json"
+    path = audit_folder(default_store_path()) / f"{_key(pairs, pictures=options.pictures)}.json"
     if (record := _read(path)) is None:
         record = audit(pairs, options)
         try:
@@ -53,8 +53,8 @@ def _read(path: Path) -> Audit | None:
 
 
 def _key(pairs: PairSet, *, pictures: bool) -> str:
-    """Return the SHA-256 over all that an audit reads: items, the bytes of their pictures, and tellapart's version."""
-    digest = hashlib.sha256(json.dumps([metadata.version("tellapart"), pictures]).encode())
+    """Return the SHA-256 over all that an audit reads: items, the bytes of their pictures, and the libraries."""
+    digest = hashlib.sha256(json.dumps([versions(), pictures]).encode())
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(read_whole(path))  # a checkout's checks change without its version
     for item in pairs.items:

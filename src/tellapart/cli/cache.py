@@ -51,7 +51,7 @@ def prune_command(
     ] = None,
     prepared: Annotated[bool, typer.Option("--prepared", help="Prepared pictures.")] = False,
     everything: Annotated[
-        bool, typer.Option("--all", help="All of both, and all that runs in several ranks have left.")
+        bool, typer.Option("--all", help="All of both, kept audits, and all that runs in several ranks have left.")
     ] = False,
     as_json: Json = False,
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +11,7 @@ from typing import Annotated
 import typer
 
 from tellapart.cli.invocation import command_line, interruptible, new_run_folder
+from tellapart.cli.once import name_options
 from tellapart.cli.options import (
     Bundle,
     Cache,
@@ -28,6 +30,7 @@ from tellapart.cli.options import (
     Strict,
     cache_of,
     columns_of,
+    print_json,
 )
 from tellapart.cli.show import show_run
 from tellapart.report.terminal import print_text
@@ -118,6 +121,9 @@ def run_command(
     until: Annotated[
         int | None, typer.Option("--until", min=1, help="Stop after so many checkpoints; else Ctrl-C stops.")
     ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="List every problem, what is stored, and time and memory of the rest.")
+    ] = False,
     cache: Cache = None,
     no_cache: NoCache = False,
     out: Out = None,
@@ -172,8 +178,14 @@ def run_command(
             follow=follow,
             every=every,
             until=until,
+            dry_run=dry_run,
             ready=None if quiet else lambda name: print_text(f"measured: {name}; {folder / 'report.html'}", error=True),
             left_out=lambda problem: print_text(f"left out: {problem}", error=True),
         )
-    if measured.leads:  # of several ranks the first shows the run
+    if measured.plan is not None:
+        planned = replace(measured.plan, problems=tuple(map(name_options, measured.plan.problems)))
+        print_json(planned.to_json()) if as_json else planned.show()
+        if planned.problems:
+            raise typer.Exit(1)
+    elif measured.leads:  # of several ranks the first shows the run
         show_run(measured, bundle=bundle, outside_images=outside_images, as_json=as_json)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from tellapart.cli.invocation import command_line, new_run_folder
-from tellapart.cli.options import Bundle, Columns, Data, Images, Json, Out, Outside, Seed, Strict, columns_of
+from tellapart.cli.invocation import command_line, interruptible, new_run_folder
+from tellapart.cli.options import Bundle, Columns, Data, Images, Json, Out, Outside, Quiet, Seed, Strict, columns_of
 from tellapart.cli.show import show_run
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def score_command(
     strict: Strict = False,
     out: Out = None,
     bundle: Bundle = False,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Measure one model's scores or predictions that were made elsewhere; `export` writes the file to fill in.
@@ -56,20 +57,22 @@ def score_command(
     from tellapart.api.evaluate import score
 
     files = _files_of(benchmark, scores)
-    measured = score(
-        None,
-        files,
-        name=name,
-        kind=cast("ScoreKind | None", kind),  # checked there
-        out=out or new_run_folder(),
-        data=data,
-        images=images,
-        outside_images=outside_images,
-        columns=columns_of(columns),
-        seed=seed,
-        strict=strict,
-        command=command_line(),
-    )
+    with interruptible(quiet=quiet) as progress:
+        measured = score(
+            None,
+            files,
+            name=name,
+            kind=cast("ScoreKind | None", kind),  # checked there
+            out=out or new_run_folder(),
+            data=data,
+            images=images,
+            outside_images=outside_images,
+            columns=columns_of(columns),
+            seed=seed,
+            strict=strict,
+            progress=progress.callback,
+            command=command_line(),
+        )
     show_run(measured, bundle=bundle, outside_images=outside_images, as_json=as_json)
 
 

@@ -18,6 +18,7 @@ from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.paths import as_path
 from tellapart.data.rows import read_csv, read_jsonl, read_object
+from tellapart.data.scores import join_names
 from tellapart.data.validation import Problem
 from tellapart.data.video import DEFAULT_FRAMES
 from tellapart.errors import DataError, quote
@@ -27,6 +28,10 @@ __all__ = ["LISTINGS", "make_item", "read_card", "read_pair_set", "write_pair_se
 #: The files that list a folder's pairs; the first that is there is read.
 LISTINGS = ("pairs.jsonl", "metadata.jsonl", "metadata.csv")
 _KNOWN = f"a pair set is a folder with {LISTINGS[0]}, {LISTINGS[1]} or {LISTINGS[2]}"
+
+#: Lines with a fault after which no more are read.
+_FAULTS = 20
+
 _FIELDS = tuple(Item.model_fields)
 
 
@@ -59,12 +64,16 @@ def read_pair_set(folder: Path | str, name: str | None = None, find: Callable[[s
     items: list[Item] = []
     lines: dict[str, str] = {}
     first: dict[str, Any] = {}
+    faults: list[DataError] = []
     for line, row in read_csv(listing) if listing.suffix == ".csv" else read_jsonl(listing):
         where = f"{listing}:{line}"
         try:
             item = _own_item(look, row) if listing.name == LISTINGS[0] else _foreign_item(look, row, line)
         except DataError as error:
-            raise DataError(f"{where}: {error}", path=where, field=error.field, got=error.got) from error
+            faults.append(DataError(f"{where}: {error}", path=where, field=error.field, got=error.got))
+            if len(faults) == _FAULTS:
+                break
+            continue
         if item.id in lines:
             raise DataError(
                 f"{where}: field 'id': {quote(item.id, 200)} is in {lines[item.id]} already", path=where, field="id"
@@ -72,6 +81,11 @@ def read_pair_set(folder: Path | str, name: str | None = None, find: Callable[[s
         items.append(item)
         lines[item.id] = where
         first = first or row
+    if faults:
+        first_fault, *others = faults
+        more = join_names([str(fault).removeprefix(f"{listing}:") for fault in others], limit=_FAULTS)
+        text = f"{first_fault}; and in other lines: {more}" if others else str(first_fault)
+        raise DataError(text, path=f"{listing}:{first_fault.line}", field=first_fault.field, got=first_fault.got)
     if not items:
         raise DataError(f"{listing} lists no pairs")
     card, frames = read_card(folder)

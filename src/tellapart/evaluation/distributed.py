@@ -23,8 +23,8 @@ from typing import IO, Any
 from tellapart.data.lock import take_lock
 from tellapart.data.progress import Progress
 from tellapart.errors import RunError, TellapartError, first_line
-from tellapart.evaluation.evaluate import plan, prepare
-from tellapart.evaluation.run import Settings, resolve, run
+from tellapart.evaluation.evaluate import plan
+from tellapart.evaluation.run import Settings, prepare_for, resolve, run
 from tellapart.models.memory.function import is_stored
 from tellapart.models.options import AUTO
 from tellapart.models.scoring.deferred import Deferred
@@ -299,14 +299,7 @@ def _compute_part(settings: Settings, rank: Rank, shard: Shard, progress: Callab
     """Run every model on this rank's part of every benchmark, which fills the shard."""
     benchmarks, models = resolve(settings, shard)
     for benchmark in benchmarks:
-        ready = prepare(
-            benchmark,
-            store=shard,
-            limit=settings.limit,
-            items=settings.items,
-            strict=settings.strict,
-            frames=settings.frames,
-        )
+        ready = prepare_for(settings, benchmark, shard)
         for model in models:
             loaded = model.load() if isinstance(model, Deferred) else model
             part = ready.task.part_of(loaded, ready.records, rank.number, rank.of)

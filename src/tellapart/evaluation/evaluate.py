@@ -239,7 +239,9 @@ def evaluate(
     with count_thoughts() as thoughts:
         predictions = run(subject, ready.records, session)
     origin = str(ready.benchmark.picture_root())
-    evaluation = evaluate_predictions(ready, predictions, origin=origin, seed=seed, thoughts=thoughts)
+    evaluation = evaluate_predictions(
+        ready, predictions, origin=origin, seed=seed, thoughts=thoughts, progress=progress
+    )
     notes = evaluation.result.notes
     if ready.benchmark.was_mined_by(subject.name):
         notes += (f"{subject.name} chose these items where it failed: its authors leave it out, it does not compare",)
@@ -269,6 +271,7 @@ def evaluate_predictions(
     seed: int = 0,
     thoughts: Thoughts | None = None,
     notes: tuple[str, ...] = (),
+    progress: Progress | None = None,
 ) -> Evaluation:
     """Measure predictions.
 
@@ -284,7 +287,9 @@ def evaluate_predictions(
     task, benchmark = ready.task, ready.benchmark
     measured = task.measure(ready.records, predictions)
     # The authors' units are made of these again: their samples are not written.
-    table = tabulate_units(add_authors_numbers(benchmark, measured, task.kind_of(predictions)), seed=seed)
+    table = tabulate_units(
+        add_authors_numbers(benchmark, measured, task.kind_of(predictions)), seed=seed, progress=progress
+    )
     tied = [one.ties for units in measured for one in units.values]
     fields: dict[str, Any] = {
         "tied_items": max((int(each.sum()) for each in tied), default=0),

@@ -40,7 +40,16 @@ from tellapart.models.transductive import MARK, read_mark
 from tellapart.records.result import ModelRecord, Result, RunRecord
 from tellapart.records.run_folder import beside, locate
 
-__all__ = ["Settings", "distinct_names", "expect_distinct", "resolve", "run", "run_record"]
+__all__ = [
+    "Settings",
+    "distinct_names",
+    "expect_distinct",
+    "prepare_for",
+    "resolve",
+    "run",
+    "run_record",
+    "settle_dtype",
+]
 
 
 T = TypeVar("T")
@@ -139,7 +148,7 @@ def run(
     ...     read_result(folders[0]).benchmarks["demo"].metrics["text_score"].value
     1.0
     """
-    asked, settings = settings, _settle_dtype(settings)
+    asked, settings = settings, settle_dtype(settings)
     benchmarks, models = resolve(settings, store)
     exact = _find_exact(models, settings, store)
     given = ModelOptions(dtype=settings.dtype)
@@ -157,14 +166,14 @@ def run(
             now = run_record(folder, seed=settings.seed, command=command, settings=placed, place=settings.place)
             results.append(held.enter_context(take_up(folder, record, now)))
         for benchmark in benchmarks:
-            ready = _prepare(benchmark, settings, store)
+            ready = prepare_for(settings, benchmark, store)
             for row, (choice, folder) in enumerate(zip(choices, folders, strict=True)):
                 report = progress(f"{records[row].name} on {benchmark.name}") if progress else None
                 results[row] = _measure_once(results[row], choice, exact[row], ready, folder, report)
     return folders
 
 
-def _settle_dtype(settings: Settings) -> Settings:
+def settle_dtype(settings: Settings) -> Settings:
     """Return settings with a dtype: for `auto` the device's fastest one, a number of items, and a share of flips."""
     if settings.dtype != AUTO:
         if settings.flips is not None:
@@ -191,7 +200,7 @@ def _choose_dtypes(
         reason = f"dtype=auto chose float32: {settings.device} computes no lower precision natively"
         return [ChosenDtype(model, "float32", reason=reason) for model in models]
     ready = (
-        [_prepare(benchmark, settings, store) for benchmark in benchmarks]
+        [prepare_for(settings, benchmark, store) for benchmark in benchmarks]
         if any(one is not None for one in exact)
         else []
     )
@@ -213,7 +222,8 @@ def _choose_dtypes(
     ]
 
 
-def _prepare(benchmark: Benchmark, settings: Settings, store: EmbeddingStore) -> Prepared[Any, Any]:
+def prepare_for(settings: Settings, benchmark: Benchmark, store: EmbeddingStore) -> Prepared[Any, Any]:
+    """Load the records of a benchmark that a run measures; errors as of `prepare`."""
     return prepare(
         benchmark,
         store=store,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -13,6 +13,7 @@ from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.data.answer_text import Thoughts, count_thoughts
 from tellapart.data.prediction_field import PREDICTION, PredictionField, watch_field
+from tellapart.data.progress import Progress
 from tellapart.data.scores import ScoreKind, note_spread
 from tellapart.errors import RunError
 from tellapart.evaluation.evaluate import Prepared, evaluate_predictions, prepare_listed
@@ -47,6 +48,7 @@ def run_scores(
     command: str = "",
     strict: bool = False,
     place: Locations | None = None,
+    progress: Callable[[str], Progress] | None = None,
 ) -> Path:
     """Measure a model from its files and write one run folder; a later call can add files of further benchmarks.
 
@@ -64,6 +66,7 @@ def run_scores(
         strict: refuse files of a benchmark that do not hold its records as published.
         place: the folders of the benchmarks' files, which give ids and tags, and captions and images to the report;
             its column `prediction` is the field of predictions.
+        progress: takes "model on benchmark" to the callback for its progress.
 
     Raises:
         TellapartError: a file is malformed or does not fit its benchmark, `name` is missing with several files, or the
@@ -86,7 +89,13 @@ def run_scores(
             read = score_file.predictions
             notes = note_spread([read.scores]) if isinstance(read, Scored) else ()
             evaluation = evaluate_predictions(
-                score_file.ready, read, origin=origin, seed=seed, thoughts=score_file.thoughts, notes=notes
+                score_file.ready,
+                read,
+                origin=origin,
+                seed=seed,
+                thoughts=score_file.thoughts,
+                notes=notes,
+                progress=progress(f"{model.name} on {benchmark.name}") if progress else None,
             )
             measured = evaluation.result.model_copy(update={"field": score_file.field.stated})
             evaluation = replace(evaluation, result=measured)

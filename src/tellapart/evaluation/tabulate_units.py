@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from tellapart.data.progress import Progress
 from tellapart.metrics.equivariance import histogram
 from tellapart.metrics.tabulate import Tabulated, tabulate
 from tellapart.records.result import Curve, Metrics, Value
@@ -15,7 +16,7 @@ from tellapart.tasks.task import Units
 __all__ = ["tabulate_units"]
 
 
-def tabulate_units(measured: Sequence[Units], *, seed: int = 0) -> Tabulated:
+def tabulate_units(measured: Sequence[Units], *, seed: int = 0, progress: Progress | None = None) -> Tabulated:
     """Average the metrics of all units of a task, each noun over its units.
 
     >>> from tellapart.metrics.per_item import PerItem
@@ -26,7 +27,13 @@ def tabulate_units(measured: Sequence[Units], *, seed: int = 0) -> Tabulated:
     0.5
     """
     tables = [
-        tabulate(units.values, [one.cluster for one in units.units], [one.tags for one in units.units], seed=seed)
+        tabulate(
+            units.values,
+            [one.cluster for one in units.units],
+            [one.tags for one in units.units],
+            seed=seed,
+            progress=progress,
+        )
         for units in measured
     ]
     by: dict[str, dict[str, dict[str, Value]]] = {}

@@ -6,12 +6,13 @@ as `Value` records.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tellapart.data.progress import Progress
 from tellapart.metrics.equivariance import summary
 from tellapart.metrics.per_item import PerItem, by_tag, mean
 from tellapart.records.result import Curve, Metrics, Value
@@ -46,11 +47,16 @@ class Tabulated:
 
 
 def tabulate(
-    metrics: Sequence[PerItem], clusters: Sequence[str], tags: Sequence[Mapping[str, str]], *, seed: int = 0
+    metrics: Sequence[PerItem],
+    clusters: Sequence[str],
+    tags: Sequence[Mapping[str, str]],
+    *,
+    seed: int = 0,
+    progress: Progress | None = None,
 ) -> Tabulated:
     """Average metrics of the same items, with intervals that resample clusters.
 
-    Metrics, clusters and tags are of the same items, in one order.
+    Metrics, clusters and tags are of the same items, in one order. Progress counts the items of each average.
 
     >>> right = PerItem(name="accuracy", strict=np.array([1.0, 0.0, 1.0]), chance=0.5, binary=True)
     >>> table = tabulate([right], ["a", "a", "b"], [{"type": "swap"}, {"type": "swap"}, {"type": "add"}])
@@ -68,7 +74,16 @@ def tabulate(
         metric.name: by_tag([{metric.name: group} for group in metric.groups or ()])[metric.name] for metric in grouped
     }
 
+    done, total = 0, len(clusters) + 2 * sum(int(mask.sum()) for group in groups.values() for mask in group.values())
+
+    def advance(masks: Iterable[NDArray[np.bool_]]) -> None:
+        nonlocal done
+        if progress is not None:
+            progress("intervals", done, total)
+        done += sum(int(mask.sum()) for mask in masks)
+
     def average(mask: NDArray[np.bool_]) -> dict[str, Value]:
+        advance([mask])
         found = _over_items(metrics, items, mask, seed=seed)
         for metric in grouped:
             masks = {group: own & mask for group, own in masks_of[metric.name].items()}
@@ -76,17 +91,17 @@ def tabulate(
                 found |= _over_values([metric], items, "its groups", masks, seed=seed)
         return found
 
+    def average_values(tag: str, group: Mapping[str, NDArray[np.bool_]]) -> Metrics:
+        advance(group.values())
+        return Metrics(metrics=_over_values(metrics, items, tag, group, seed=seed))
+
     return Tabulated(
         metrics=average(np.ones(len(clusters), dtype=bool)),
         by={
             tag: {value: Metrics(metrics=found) for value, mask in group.items() if (found := average(mask)) or metrics}
             for tag, group in groups.items()
         },
-        macro={
-            tag: Metrics(metrics=_over_values(metrics, items, tag, group, seed=seed))
-            for tag, group in groups.items()
-            if len(group) > 1 and metrics
-        },
+        macro={tag: average_values(tag, group) for tag, group in groups.items() if len(group) > 1 and metrics},
     )
 
 

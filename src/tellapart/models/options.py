@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -69,7 +69,7 @@ class ModelOptions:
     texts: str = "raw"
     image_size: int | None = None
     tokenizer: Path | None = None
-    answers: Path | None = None
+    answers: Path | None = field(default=None, repr=False)  # no number depends on the place of the file
     calls: int = 8
     insecure: bool = False
     auto: bool = False

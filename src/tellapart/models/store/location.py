@@ -11,7 +11,7 @@ from pathlib import Path
 from tellapart.data.paths import as_path, home_folder
 from tellapart.errors import StoreError, TellapartWarning
 
-__all__ = ["default_store_path"]
+__all__ = ["audit_folder", "default_store_path"]
 
 
 def default_store_path() -> Path:
@@ -28,6 +28,11 @@ def default_store_path() -> Path:
         return as_path(base, "XDG_CACHE_HOME", StoreError) / "tellapart" / "store.sqlite"
     home = home_folder()
     return (_temporary_folder() if home is None else home / ".cache" / "tellapart") / "store.sqlite"
+
+
+def audit_folder(store: Path) -> Path:
+    """Return the folder of the audits that are kept beside a store."""
+    return store.parent / "audits"
 
 
 def _temporary_folder() -> Path:

@@ -54,7 +54,7 @@ from tellapart.training.training_run import (
 
 __all__ = ["rehearse"]
 
-#: Seconds that a dry run takes at most, if two steps and the model's start fit into them; and the shares of its parts.
+#: Seconds that a dry run takes at most, if two steps and the start fit in; the shares of its parts in what is left.
 _SECONDS = 30.0
 _OPENING, _COMPARING, _STEPPING = 0.15, 0.2, 0.35
 
@@ -109,7 +109,7 @@ def rehearse(
     ):
         warnings.simplefilter("always", TellapartWarning)
         files = RunFiles(Path(scratch) / "run")
-        one = _Rehearsal(config, path.parent, out, files, problems, limit, allow_leak, seeds, seconds, progress)
+        one = _Rehearsal(config, path.parent, out, files, problems, limit, allow_leak, seeds, began + seconds, progress)
         done = one.try_all(sound=not problems.found)
     notes = [str(each.message) for each in warned if issubclass(each.category, TellapartWarning)]
     notes = [note for note in notes if note not in problems.found]
@@ -131,7 +131,7 @@ class _Rehearsal:
     limit: int | None
     allow_leak: bool
     seeds: int
-    seconds: float
+    until: float
     progress: NotedProgress | None
     notes: list[str] = field(default_factory=list)
     parts: dict[str, float] = field(default_factory=dict)
@@ -194,7 +194,7 @@ class _Rehearsal:
         self.parts["reading"] = time.perf_counter() - begun
         decoded, bad, begun = 0, [str(error) for error in refused], time.perf_counter()
         if rows is not None:
-            rows, decoded, unreadable = open_images(rows, _OPENING * self.seconds)
+            rows, decoded, unreadable = open_images(rows, _OPENING * (self.until - time.monotonic()))
             bad += unreadable
         pace = (time.perf_counter() - begun) / max(1, decoded)
         if bad:
@@ -236,7 +236,7 @@ class _Rehearsal:
             return 0
         numbers = list({row.image: number for number, row in enumerate(rows.rows)}.values())
         # A comparison decodes each image again, and takes about as long again for its hashes.
-        most = max(_COMPARED, int(_COMPARING * self.seconds / (2 * pace)))
+        most = max(_COMPARED, int(_COMPARING * (self.until - time.monotonic()) / (2 * pace)))
         spread = math.ceil(len(numbers) / most)
         some = rows.select(numbers[::spread])
         begun = time.perf_counter()
@@ -356,8 +356,8 @@ class _Rehearsal:
         """Take steps, measure a few items of each set, and forecast time, disk and memory."""
         config, problems, schedule, validation = self.config, self.problems, plan.schedule, training.validation
         assert schedule is not None  # noqa: S101  (for the type checker)
-        few = validation and validation.select(range(min(len(validation), TRIED_ITEMS[0])))
-        trial = try_steps(replace(training, validation=few), schedule.steps, _STEPPING * self.seconds, self.progress)
+        few = replace(training, validation=validation and validation.select(range(len(validation))[: TRIED_ITEMS[0]]))
+        trial = try_steps(few, schedule.steps, _STEPPING * max(0.0, self.until - time.monotonic()), self.progress)
         if not trial.same:
             problems.add("a run that is resumed from its checkpoint does not get the same weights; report this")
         if idle := find_idle_terms(self.files.log_path, trial.steps):

@@ -22,6 +22,9 @@ __all__ = ["TRIED_ITEMS", "fit_seconds", "try_steps", "try_validation"]
 #: Items of each set on which the evaluation is tried, and then those by which its time is measured.
 TRIED_ITEMS = (8, 32)
 
+#: Seconds after which no more items are tried.
+_PATIENCE = 5.0
+
 
 @dataclass
 class _Watch:
@@ -120,12 +123,16 @@ def try_validation(training: Training, pairs: PairSet, metric: str) -> float:
 
 
 def fit_seconds(measure_some: Callable[[int], None], items: int) -> float:
-    """Call with 8 items, then with 32, and return the seconds that all items would take, on a line through both."""
-    points = []
-    for count in (min(items, each) for each in TRIED_ITEMS):
+    """Call with 8 items, then with 32, and return the seconds that all items would take, on a line through both.
+
+    If 8 took long they are not followed by 32: the seconds are in proportion to theirs.
+    """
+    points = [(0, 0.0)]
+    for count in sorted({min(items, each) for each in TRIED_ITEMS}):
         began = time.perf_counter()
         measure_some(count)
         points.append((count, time.perf_counter() - began))
-    (few, short), (many, long) = points
-    slope = max(0.0, long - short) / (many - few) if many > few else 0.0
-    return long + slope * (items - many)
+        if points[-1][1] > _PATIENCE:
+            break
+    (few, short), (many, long) = points[-2:]
+    return long + max(0.0, long - short) / (many - few) * (items - many)

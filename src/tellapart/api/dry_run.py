@@ -1,0 +1,227 @@
+"""A dry run of `tellapart run`: its problems, what is stored already, and what the rest costs; nothing is written."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rich.filesize import decimal
+
+from tellapart.api.frame import Frame
+from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.catalog import REFERENCES
+from tellapart.data.images import pixel_hash
+from tellapart.data.pairset import PairSet
+from tellapart.data.progress import Progress
+from tellapart.errors import plain
+from tellapart.evaluation.evaluate import Prepared, chosen, evaluate, plan
+from tellapart.evaluation.run import Settings, prepare_for, resolve, settle_dtype
+from tellapart.models.find import find_prefix
+from tellapart.models.memory.function import is_stored
+from tellapart.models.protocols import DualEncoder, Model
+from tellapart.models.scoring.deferred import Deferred
+from tellapart.models.store.content_hash import text_hash
+from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.models.store.libraries import decoded_as, filed_as
+from tellapart.records.machine import device_peak, resident_memory
+from tellapart.report.terminal import console, print_lines
+from tellapart.training.dry_run.lenient import Problems, join_faults
+from tellapart.training.dry_run.trial import TRIED_ITEMS, fit_seconds
+
+__all__ = ["RunPlan", "plan_run"]
+
+#: Seconds for which new pictures of a set are decoded.
+_DECODING = 5.0
+
+#: Set and its images: reference -> hash of pixels, or the reference itself of one that is not decoded.
+_Opened = tuple[Prepared, dict[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """The outcome of a dry run.
+
+    Attributes:
+        problems: lines, each of which would stop the run; then nothing is timed.
+        sets: of each its items and distinct images; of pairs captions, distinct texts, and scores of both.
+        parts: of each model on each set: images, texts and scores that the store lacks, None if it keeps none; wall
+            seconds for them without loading the model, None if unknown, and what they rest on.
+        opening: seconds to open all sets and models.
+        memory: bytes, the most that this process, or its GPU, held.
+    """
+
+    out: str
+    problems: tuple[str, ...]
+    sets: Frame
+    parts: Frame
+    opening: float
+    memory: int | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON of `tellapart run --dry-run --json`."""
+        facts = {name: getattr(self, name) for name in self.__slots__}
+        return {"passed": not self.problems, **facts, "sets": self.sets.rows(), "parts": self.parts.rows()}
+
+    def show(self) -> None:
+        """Print sets, parts, costs and problems."""
+        print_lines(plain(f"a dry run: nothing is written, and the run would go to {self.out}"))
+        for frame in filter(len, (self.sets, self.parts)):
+            console().print(*frame.tables())
+        if len(self.parts) and not self.problems:
+            seconds, memory = self.parts["seconds"], "unknown" if self.memory is None else decimal(self.memory)
+            print_lines(
+                f"time: about {self.opening:,.0f} s to open sets and models, {sum(filter(None, seconds)):,.0f} s to "
+                f"compute, {seconds.count(None)} parts unknown; memory: {memory} up to here, more in larger batches"
+            )
+        print_lines(*(f"problem: {problem}" for problem in join_faults(self.problems)))
+        print_lines(f"{len(self.problems):,} to mend before this run" if self.problems else "no problem found")
+
+
+class _ReadStore(EmbeddingStore):
+    """The user's store, which a dry run reads alone; without a file it is empty."""
+
+    def __init__(self, path: Path | None) -> None:
+        super().__init__(path if path is not None and path.is_file() else None)
+        self.path = None  # no file is replaced, or made beside it
+
+    def put_model(self, source: str, facts: Mapping[str, str]) -> None:
+        """Keep nothing."""
+
+
+def plan_run(settings: Settings, out: Path, path: Path | None, progress: Progress | None = None) -> RunPlan:
+    """Find every problem of a run, count what it needs and what is stored, and try a few items for the time.
+
+    Args:
+        settings: of the run.
+        out: its folder.
+        path: the store's file; None for one in memory.
+        progress: called with "models on sets", how many are planned, and the total.
+
+    >>> done = plan_run(Settings(models=("oracle", "orcale")), Path("new"), None)
+    >>> done.sets["texts"], "did you mean oracle" in done.problems[0]
+    ([775], True)
+    """
+    began, problems, parts = time.monotonic(), Problems(), list[dict[str, Any]]()
+    with _ReadStore(path) as store:
+        with problems.collect():
+            settings = settle_dtype(settings)
+        benchmarks, models = _open_all(settings, store, problems)
+        opening = time.monotonic() - began
+        opened = [one for benchmark in benchmarks for one in _open_set(benchmark, settings, store, problems)]
+        names = settings.names if len(settings.names) == len(models) else [model.name for model in models]
+        for row, model in enumerate(models):
+            for one in opened:
+                if progress is not None:
+                    progress("models on sets", len(parts), len(models) * len(opened))
+                with problems.collect():
+                    plan(model, one[0].benchmark)
+                    lacks = _count_lacking(model, *one)
+                    seconds, basis = None, "mend the problems first"
+                    if not problems.found:
+                        seconds, basis = _time_items(model, settings.models[row], one, lacks, settings)
+                    news = {f"new_{kind}": lacks.get(kind) for kind in ("images", "texts", "scores")}
+                    name = one[0].benchmark.name
+                    parts.append({"set": name, "model": names[row], "basis": basis, **news, "seconds": seconds})
+    sets = [{"set": ready.benchmark.name, **_count(ready, hashes)} for ready, hashes in opened]
+    peak = resident_memory(peak=True) if settings.device == "cpu" else device_peak(settings.device)
+    return RunPlan(str(out), tuple(problems.found), _frame(sets), _frame(parts), opening, peak)
+
+
+def _frame(rows: list[dict[str, Any]]) -> Frame:
+    return Frame({key: [row[key] for row in rows] for key in rows[0]} if rows else {})
+
+
+def _open_all(
+    settings: Settings, store: EmbeddingStore, problems: Problems
+) -> tuple[list[Benchmark], list[Model | Deferred]]:
+    """Open sets and models as the run does; if that fails, those that can be opened alone, for their problems."""
+    with problems.collect():
+        return resolve(settings, store)
+    benchmarks, models, alone = list[Benchmark](), list[Model | Deferred](), replace(settings, names=(), items=None)
+    for benchmark in settings.benchmarks:
+        with problems.collect():
+            benchmarks += resolve(replace(alone, models=(), benchmarks=(benchmark,)), store)[0]
+    for model in settings.models:
+        if model not in REFERENCES:  # alone they would refuse the options of the others
+            with problems.collect():
+                models += resolve(replace(alone, models=(model,), benchmarks=()), store)[1]
+    return benchmarks, models
+
+
+def _open_set(benchmark: Benchmark, settings: Settings, store: EmbeddingStore, problems: Problems) -> Iterator[_Opened]:
+    with problems.collect():
+        ready = prepare_for(settings, benchmark, store)
+        pairs, until = ready.records if isinstance(ready.records, PairSet) else None, time.monotonic() + _DECODING
+
+        def read_picture(reference: str) -> str:
+            with problems.collect("" if pairs else f"{benchmark.name}: "):
+                data = (pairs.read_bytes if pairs else ready.session.pictures)(reference)
+                key = decoded_as(pairs.content_key(reference, data) if pairs else "")
+                if name := store.pixel_hashes([key]).get(key):
+                    return name
+                if time.monotonic() < until:
+                    return pixel_hash((pairs or ready.session).pixels(reference))
+            return reference
+
+        references = ready.task.images_of(ready.records)
+        with ThreadPoolExecutor() as pool:
+            yield ready, dict(zip(references, pool.map(read_picture, references), strict=True))
+
+
+def _count(ready: Prepared, hashes: Mapping[str, str]) -> dict[str, Any]:
+    """Count the items, and what they need."""
+    counts: dict[str, Any] = dict.fromkeys(("items", "images", "captions", "texts", "scores"))
+    counts |= {"items": ready.task.size(ready.records), "images": len({*hashes.values()})}
+    if isinstance(ready.records, PairSet):
+        texts = [text for item in ready.records.items for text in item.texts]
+        scores = len(_list_scores(ready.records, hashes))
+        counts |= {"captions": len(texts), "texts": len({*texts}), "scores": scores}
+    return counts
+
+
+def _list_scores(pairs: PairSet, hashes: Mapping[str, str]) -> set[tuple[str, str]]:
+    return {(hashes[image], text_hash(text)) for item in pairs.items for image in item.images for text in item.texts}
+
+
+def _count_lacking(model: Model | Deferred, ready: Prepared, hashes: Mapping[str, str]) -> dict[str, int]:
+    """Count the images, texts and scores that the store lacks; nothing of a model or a task of which it keeps none."""
+    if not isinstance(ready.records, PairSet) or not is_stored(model):
+        return {}
+    store, key, scores = ready.session.store, filed_as(model.fingerprint), _list_scores(ready.records, hashes)
+    decoded = {name for reference, name in hashes.items() if name != reference}
+    stored = store.pair_scores(key, (pair for pair in scores if pair[0] in decoded))
+    images = len({*hashes.values()} - decoded) + len(store.missing_vectors(key, decoded))
+    texts = len(store.missing_vectors(key, {text for _, text in scores}))
+    return {"images": images, "texts": texts, "scores": len(scores) - len(stored)}
+
+
+def _time_items(
+    model: Model | Deferred, given: object, opened: _Opened, lacks: Mapping[str, int], settings: Settings
+) -> tuple[float | None, str]:
+    """Measure a few items as if nothing were stored; return the seconds for all that is lacking, and their basis."""
+    if lacks and not lacks["scores"]:
+        return 0.0, "all scores are stored"
+    if isinstance(given, str) and (prefix := find_prefix(given)) and "calls" in (prefix.takes or ()):
+        return None, "a server is not asked"
+    model = model.load() if isinstance(model, Deferred) else model
+    ready, hashes = opened
+
+    def take_some(count: int) -> Prepared:
+        session = replace(ready.session, store=EmbeddingStore(None), hashes={})
+        rows = chosen(ready.task.size(ready.records), str(count))
+        return replace(ready, records=ready.task.select(ready.records, rows), session=session)
+
+    def measure_some(count: int) -> None:
+        evaluate(model, take_some(count), batch_size=settings.batch_size, seed=settings.seed)
+
+    few, kinds = take_some(TRIED_ITEMS[1]), ("images", "texts") if isinstance(model, DualEncoder) else ("scores",)
+    tried = _count(few, {reference: hashes[reference] for reference in few.task.images_of(few.records)})
+    needed, kinds = (lacks, kinds) if lacks else (_count(ready, hashes), ("items",))
+    items = tried["items"] * sum(needed[kind] for kind in kinds) / sum(tried[kind] for kind in kinds)
+    measure_some(1)  # a model is slower at first
+    return fit_seconds(measure_some, math.ceil(items)), f"at most {TRIED_ITEMS[1]} items, timed"
