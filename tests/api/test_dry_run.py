@@ -85,3 +85,16 @@ def test_python_has_the_plan_and_shows_it(capsys: pytest.CaptureFixture[str], tm
     assert not (tmp_path / "r").exists()
     with raises(RunError, "dry_run=True", "follow="):
         ta.evaluate("open_clip:ViT-B-32@{}", "demo", follow=tmp_path, dry_run=True)
+
+
+def test_vectors_that_are_stored_leave_scores_to_compute(tmp_path: Path) -> None:
+    folder = tmp_path / "crossed"
+    shutil.copytree(SCENES, folder)
+    rows = [json.loads(line) for line in (SCENES / "pairs.jsonl").read_text().splitlines()[:6]]
+    crossed = [{**row, "texts": rows[k - 1]["texts"]} for k, row in enumerate(rows)]
+    ta.run("demo-encoder", ta.read_pair_set(SCENES).select(range(6)), cache=tmp_path / "cache", out=tmp_path / "run")
+    (folder / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in crossed))
+    code, plan = dry("-m", "demo-encoder", "-b", f"folder:{folder}", "--cache", tmp_path / "cache")
+    (part,) = plan["parts"]
+    assert (code, plan["problems"]) == (0, [])
+    assert [part[f"new_{kind}"] for kind in ("images", "texts", "scores")] == [0, 0, 24]

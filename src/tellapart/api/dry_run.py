@@ -224,4 +224,4 @@ def _time_items(
     needed, kinds = (lacks, kinds) if lacks else (_count(ready, hashes), ("items",))
     items = tried["items"] * sum(needed[kind] for kind in kinds) / sum(tried[kind] for kind in kinds)
     measure_some(1)  # a model is slower at first
-    return fit_seconds(measure_some, math.ceil(items)), f"at most {TRIED_ITEMS[1]} items, timed"
+    return fit_seconds(measure_some, max(1, math.ceil(items))), f"at most {TRIED_ITEMS[1]} items, timed"
