@@ -229,6 +229,18 @@ def test_without_pandas_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatc
         ta.evaluate("oracle", "demo", limit=3).to_pandas()
 
 
+def test_an_objects_text_is_plain_and_whole_where_colours_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as Jupyter's kernels and CI do
+    text = repr(ta.compare(ta.evaluate(["oracle", "blind"], "demo", limit=20), baseline="blind"))
+    assert "p (Holm)" in text and "detectable" in text
+    assert "\x1b" not in text and "…" not in text
+
+
+def test_a_column_that_is_not_there_is_answered_with_the_nearest() -> None:
+    with raises(UnknownNameError, "'benchmrk'", "did you mean 'benchmark'", "metric"):
+        ta.evaluate("oracle", "demo", limit=3).table()["benchmrk"]
+
+
 def test_an_item_shows_its_matrix() -> None:
     items = ta.evaluate("oracle", "demo", limit=3).items()
     item = items[items["id"][1]]

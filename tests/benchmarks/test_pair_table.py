@@ -69,6 +69,41 @@ def test_a_table_is_measured_with_its_columns_named(tmp_path: Path, photos: Path
     assert set_name(typed) == f"table:{name}"
 
 
+def test_the_pairs_of_a_run_are_read_again_by_the_columns_that_it_named(tmp_path: Path, photos: Path) -> None:
+    ta.evaluate(
+        "oracle", str(write_table(tmp_path, "p.csv", ROWS)), images=photos, columns=COLUMNS, out=tmp_path / "run"
+    )
+    assert read_result(tmp_path / "run").run.columns == COLUMNS
+    assert set(ta.verify(tmp_path / "run")["state"]) == {"equal"}
+    write_table(tmp_path, "p.csv", [{**row, "first": "another"} for row in ROWS])
+    assert "different" in ta.verify(tmp_path / "run")["state"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "folder", "meant"),
+    [
+        ("Left Side/0_0.PNG", ".", "did you mean 'left side/0_0.png'"),
+        ("leftside/0_0.png", ".", "did you mean 'left side/0_0.png'"),
+        ("left side/0_0.png", "left side", "images={photos}"),
+        ("left side/9_9.png", ".", "name the folder"),
+    ],
+)
+def test_a_picture_that_is_not_there_is_answered_with_its_name_or_its_folder(
+    tmp_path: Path, photos: Path, typed: str, folder: str, meant: str
+) -> None:
+    (photos / "left side").mkdir()
+    (photos / "left side" / "0_0.png").write_bytes(draw(0))
+    rows = [{"image": typed, "caption": "a cat", "foil": "a dog"}]
+    place = Locations(images=photos / folder)
+    with raises(DataError, "p.csv:2", typed, meant.format(photos=photos), field="image"):
+        read_pair_table(write_table(tmp_path, "p.csv", rows), place)
+
+
+def test_columns_without_a_table_are_refused_with_what_was_named(photos: Path) -> None:
+    with raises(RunError, "columns=", "table:FILE", str(photos)):
+        ta.evaluate("oracle", str(photos), columns=COLUMNS)
+
+
 def test_a_report_of_pairs_that_were_read_in_python_finds_their_images(tmp_path: Path, photos: Path) -> None:
     pairs = ta.load_pairs(f"table:{write_table(photos, 'p.csv', ROWS)}", columns=COLUMNS)
     ta.score(pairs, np.eye(2)[None].repeat(4, 0), out=tmp_path / "run")

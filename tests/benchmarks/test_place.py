@@ -119,6 +119,8 @@ def test_the_folder_may_be_named_by_the_environment(
         (["train/pairs.jsonl"], "mine", ("mine", "folder:mine/train")),
         (["cat/1.png", "dog/2.JPG"], "mine", ("mine", "classes:mine")),
         (["cat/1.png"], "mine", ("mine", "folder:PATH", "pairs.jsonl")),
+        (["cups.toml"], "mine", ("mine", "write mine/cups.toml")),
+        (["pairs.csv", "readme.txt"], "mine", ("mine", "write mine/pairs.csv")),
         (["pairs.jsonl"], "mine/pairs.jsonl", ("mine/pairs.jsonl", "folder:mine")),
         (["a.jsonl"], "mine/a.jsonl", ("mine/a.jsonl", "ranking:mine/a.jsonl")),
         (["a.csv"], "mine/a.csv", ("mine/a.csv", "no pairs")),

@@ -56,6 +56,27 @@ def test_a_row_of_other_marks_than_the_header_is_named(tmp_path: Path) -> None:
         list(read_csv(tmp_path / "a.csv"))
 
 
+@pytest.mark.parametrize("mark", [",", ";", "\t"])
+def test_rows_of_marks_alone_are_no_rows_and_keep_the_numbers_of_lines(tmp_path: Path, mark: str) -> None:
+    (tmp_path / "a.csv").write_text(f"image{mark}caption\n{mark}\na.png{mark}a cat\n{mark}\n\n{mark}\n")
+    assert list(read_csv(tmp_path / "a.csv")) == [(3, {"image": "a.png", "caption": "a cat"})]
+
+
+def test_a_mark_in_a_field_without_quotes_is_answered_with_the_quotes(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("image,caption\na.png,a cat, asleep\n")
+    with raises(DataError, "a.csv:2", "3 fields", "2", "','", "double quotes"):
+        list(read_csv(tmp_path / "a.csv"))
+
+
+def test_a_file_that_is_not_there_is_answered_with_the_nearest_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "my pairs.csv").touch()
+    with raises(DataError, "mypairs.csv", "did you mean 'my pairs.csv'"):
+        read_whole(tmp_path / "mypairs.csv")
+    with raises(DataError, "zebra.csv") as error:
+        read_whole(tmp_path / "gone" / "zebra.csv")
+    assert "did you mean" not in str(error.value)
+
+
 @pytest.mark.parametrize("mark", [",", ";", "\t", "|"])
 def test_a_first_line_names_the_mark_and_lines_keep_their_numbers(tmp_path: Path, mark: str) -> None:
     path = tmp_path / "a.csv"

@@ -122,6 +122,12 @@ def test_a_file_of_weights_that_is_not_there_is_not_looked_for_on_the_hub(name: 
         find_model(name)
 
 
+def test_a_file_of_weights_that_is_not_there_is_answered_with_the_nearest(tmp_path: Path) -> None:
+    (tmp_path / "epoch_3.pt").touch()
+    with raises(UnknownNameError, "epoch_4.pt", "did you mean 'epoch_3.pt'"):
+        find_model(str(tmp_path / "epoch_4.pt"))
+
+
 @pytest.mark.parametrize("prefix", ["onnx:", "open_clip:", "hf-hub:", "local-dir:", "hf:"])
 def test_a_prefix_without_a_name_is_answered_with_its_form(prefix: str) -> None:
     with raises(ModelError, prefix, "model", prefix):

@@ -18,6 +18,7 @@ from training_sets import architecture, config, far, logged, squares, table, tom
 from facts import raises
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError, ModelError, RunError
+from tellapart.evaluation.verified import read_result
 from tellapart.models.find import find_model
 from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
@@ -358,7 +359,9 @@ def test_what_was_gained_and_what_lies_between_is_measured(tmp_path: Path) -> No
     assert {row.benchmark for row in result.comparison.rows} == {"folder:test", "demo-objects"}
     assert all(row.low is not None and row.low <= row.difference <= row.high for row in result.comparison.rows)
     assert list(result.sweep.curve) == [0.0, 0.5, 1.0]
-    # The ends of the sweep are the start and the trained model themselves.
+    # The ends of the sweep are the start and the trained model themselves, and are not computed again.
+    swept = [read_result(tmp_path / f"run/wise/alpha-{alpha:.2f}/report").benchmarks for alpha in result.sweep.curve]
+    assert [sum(record.images_encoded for record in each.values()) > 0 for each in swept] == [False, True, False]
     group = next(row for row in result.comparison.rows if row.metric == "group_score")
     assert result.comparison.b == result.name and group.b >= 0
     kept = tmp_path / "run" / "wise" / f"alpha-{result.sweep.best:.2f}" / "model"

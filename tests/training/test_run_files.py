@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import tellapart as ta
 from facts import raises
 from tellapart.errors import RunError
 from tellapart.training.run_files import RunFiles
@@ -17,6 +18,13 @@ def test_a_damaged_claim_is_said(tmp_path: Path, content: str) -> None:
     (tmp_path / "run.json").write_text(content)
     with raises(RunError, "run.json", "out="):
         RunFiles(tmp_path).claim("b", resume=True)
+
+
+def test_a_training_that_has_not_ended_is_not_shown_as_a_run(tmp_path: Path) -> None:
+    RunFiles(tmp_path / "run").claim("a", resume=False)
+    ta.evaluate("oracle", "demo", limit=2, out=tmp_path / "run" / "report")  # the first of its measurements is there
+    with raises(RunError, f"{tmp_path}/run", "not ended", "report.html", "--resume"):
+        ta.show(tmp_path / "run")
 
 
 def test_the_log_keeps_whole_lines_up_to_the_step(tmp_path: Path) -> None:

@@ -156,7 +156,7 @@ def expect_used(call: str, missing: str, **given: tuple[object, object]) -> None
             raise RunError(f"{call}: {name}={value} has no effect {missing}; leave it out")
 
 
-def refuse_columns(columns: Mapping[str, str] | None, names: Iterable[object]) -> None:
+def refuse_columns(columns: Mapping[str, str] | None, names: Sequence[object]) -> None:
     """Refuse names of columns if no benchmark is a table: they would have no effect.
 
     Raises:
@@ -164,7 +164,10 @@ def refuse_columns(columns: Mapping[str, str] | None, names: Iterable[object]) -
     """
     tables = (isinstance(name, str | os.PathLike) and TABLE in set_name(str(name)) for name in names)
     if columns and not any(tables):
-        raise RunError(f"columns={quote(dict(columns))} is of {TABLE}FILE (.csv, .tsv, .jsonl, .parquet); name one")
+        sets = ", ".join(quote(str(getattr(name, "name", name)), 200) for name in names)
+        raise RunError(
+            f"columns= is of {TABLE}FILE (.csv, .tsv, .jsonl, .parquet), and {sets} is none; name such a file"
+        )
 
 
 def refuse_idle(names: Iterable[object], place: Locations, *, strict: bool = False) -> Locations:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.errors import MissingDependencyError, plain, require
+from tellapart.catalog import nearest
+from tellapart.errors import MissingDependencyError, UnknownNameError, plain, quote, require
 from tellapart.report.terminal import console, table
 
 if TYPE_CHECKING:
@@ -47,6 +48,9 @@ class Frame:
         return len(next(iter(self.columns.values()), ()))
 
     def __getitem__(self, column: str) -> list[Any]:
+        if column not in self.columns:
+            meant = nearest(str(column), self.columns) or ";"
+            raise UnknownNameError(f"no column {quote(column)}{meant} there are {', '.join(self.columns)}")
         return self.columns[column]
 
     def rows(self) -> list[dict[str, Any]]:

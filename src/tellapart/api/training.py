@@ -10,10 +10,12 @@ from typing import Any
 
 from tellapart.api.arguments import PathGiven, as_path
 from tellapart.api.run import Run, open_run
+from tellapart.errors import RunError
 from tellapart.training.dry_run.plan import DryRun
 from tellapart.training.record import RECORD, TrainRecord, read_record
 from tellapart.training.report.page import PAGE, write_training_report
 from tellapart.training.report.results import print_seeds, print_trained, seeds_json, trained_json
+from tellapart.training.run_files import OWNER
 from tellapart.training.seeds import read_seeds
 
 __all__ = ["Trained", "open_training", "show"]
@@ -89,6 +91,10 @@ def open_training(folder: PathGiven, *, outside_images: bool = False) -> Trained
         return Trained(path, (record,), seeds=False)
     if any(path.glob(f"seed-*/{RECORD}")):
         return Trained(path, read_seeds(path), seeds=True)
+    if (path / OWNER).is_file():
+        raise RunError(
+            f"training in {path} has not ended: {PAGE} there has its curves; if stopped, go on with --resume"
+        )
     return None
 
 
@@ -100,7 +106,7 @@ def show(run: PathGiven, *, outside_images: bool = False) -> Run | Trained:
         outside_images: of a training run: pictures of its page may lie outside of the folders of its data.
 
     Raises:
-        RunError: it holds no run.
+        RunError: it holds no run, or a training that has not ended.
 
     >>> import tellapart as ta
     >>> folder = getfixture("tmp_path") / "oracle"

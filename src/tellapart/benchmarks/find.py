@@ -63,6 +63,9 @@ def _hint_for_folder(path: Path, name: str) -> str:
     inside = sorted({file.parent for listing in LISTINGS for file in path.glob(f"*/{listing}")})
     if inside:
         return f"{name} holds folders of pairs; write {' or '.join(f'folder:{each}' for each in inside[:4])}"
+    tables = sorted(file for suffix in (".toml", ".csv", ".tsv", ".parquet") for file in path.glob(f"*{suffix}"))
+    if tables:
+        return f"{name} is a folder, and no benchmark; to measure a set's file in it, write {tables[0]}"
     if sum(_has_image(each) for each in path.glob("*/")) > 1:
         return f"{name} holds folders of images, as of classes; write classes:{name}"
     return (

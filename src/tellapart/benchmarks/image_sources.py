@@ -95,12 +95,16 @@ class FolderImages:
         raise DataError(f"no image {quote(reference, 200)} in {self._names}{self._suggest(own)}")
 
     def _suggest(self, reference: PurePosixPath) -> str:
-        """Return the files whose names differ in case and blanks alone, or the way on."""
-        plain = "".join(reference.name.split()).casefold()
-        folders = [folder / reference.parent for folder in self._all_folders if (folder / reference.parent).is_dir()]
-        names = [path.name for folder in folders for path in folder.iterdir()]
-        alike = [name for name in names if "".join(name.split()).casefold() == plain]
-        return f"; did you mean {quote(alike[0])}?" if alike else "; name the folder that holds it with images="
+        """Return a file whose path differs in case and blanks alone, the folder above that has it, or the way on."""
+        alike = self._all_folders
+        for part in reference.parts:
+            plain = "".join(part.split()).casefold()
+            entries = [path for folder in alike if folder.is_dir() for path in folder.iterdir()]
+            alike = [path for path in entries if "".join(path.name.split()).casefold() == plain]
+        if alike:
+            return f"; did you mean {quote(str(PurePosixPath(*alike[0].parts[-len(reference.parts) :])))}?"
+        above = (root.parent for root in map(Path.absolute, self._roots) if (root.parent / reference).is_file())
+        return f"; name the folder that holds it with images={next(above, '')}"
 
     def relate(self, reference: str) -> str:
         """Return an absolute path inside one of the folders as the relative one of the same file; others as they are.

@@ -59,7 +59,7 @@ def pair_table_benchmark(name: str, place: Locations | None = None) -> Benchmark
 
 
 def open_pair_images(path: Path, place: Locations) -> Benchmark:
-    """Return the benchmark of such a file with its images alone: a record names no columns."""
+    """Return the benchmark of such a file without reading its pairs, for its images."""
     return Benchmark(
         name=f"{TABLE}{path.name}",
         own=path,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from itertools import islice
 from pathlib import Path
 
+from tellapart.catalog import nearest
 from tellapart.errors import DataError, TellapartError, quote
 
-__all__ = ["as_path", "home_folder"]
+__all__ = ["as_path", "home_folder", "suggest_beside"]
 
 
 def home_folder() -> Path | None:
@@ -42,3 +44,15 @@ def as_path(value: object, what: str, error: type[TellapartError] = DataError) -
             raise error(f"{what}={quote(value)}: this user has no home folder; set HOME, or write the full path")
         return path.expanduser()
     raise error(f"{what}={quote(value)} ({type(value).__name__}) is not a path; give a text or a pathlib.Path")
+
+
+def suggest_beside(path: Path) -> str:
+    """Return "; did you mean ...?" with the file of a missing path's folder that has nearly its name, or nothing.
+
+    >>> suggest_beside(Path("pyproject.tml"))
+    "; did you mean 'pyproject.toml'?"
+    """
+    try:  # of a folder that may hold millions
+        return nearest(path.name, [entry.name for entry in islice(path.parent.iterdir(), 1_000)])
+    except OSError:  # no folder, or one that may not be read
+        return ""

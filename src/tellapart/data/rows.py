@@ -131,11 +131,11 @@ def read_csv(
             elif not header:
                 header = row
                 expect_distinct(header, path, line=line)
-            elif row:
+            elif any(row):  # spreadsheets leave rows of separators alone at the end
                 if len(row) != len(header):
-                    raise DataError(
-                        f"{path}:{line}: has {len(row)} fields; the header has {len(header)}", path=path, line=line
-                    )
+                    remedy = f"; put a field that holds {mark!r} between double quotes" * (len(row) > len(header))
+                    fault = f"has {len(row)} fields; the header has {len(header)}{remedy}"
+                    raise DataError(f"{path}:{line}: {fault}", path=path, line=line)
                 yield line, dict(zip(header, row, strict=True))
             line = before + reader.line_num + 1
     except csv.Error as error:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Never, TypeVar
 
 from tellapart.data.compressed import is_gzip, unpack_gzip
+from tellapart.data.paths import suggest_beside
 from tellapart.errors import DataError, TellapartError, quote
 
 __all__ = [
@@ -72,7 +73,9 @@ def read_whole(path: Path, *, error: type[TellapartError] = DataError, most: int
                 size += len(more)
                 block = _BLOCK
     except (OSError, ValueError) as failure:
-        raise error(f"{path}: cannot be read ({getattr(failure, 'strerror', None) or failure})", path=path) from failure
+        meant = suggest_beside(path) if isinstance(failure, FileNotFoundError) else ""
+        reason = getattr(failure, "strerror", None) or failure
+        raise error(f"{path}: cannot be read ({reason}){meant}", path=path) from failure
     if size > most:
         remedy = "more than such a file has; is it the right one?" if is_file else "the most of a pipe or a device"
         raise error(f"{path}: holds more than {most:,} bytes, {remedy}", path=path)

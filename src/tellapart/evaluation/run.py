@@ -387,6 +387,7 @@ def run_record(
         check=settings.check if settings else None,
         data=locate(place.data, folder) if place and place.data else None,
         images=locate(place.images, folder) if place and place.images else None,
+        columns=dict(place.columns) if place else {},
     )
 
 

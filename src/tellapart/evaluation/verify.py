@@ -284,7 +284,7 @@ def find_set(folder: Path, result: Result, name: str) -> Benchmark:
         None if located is None else find_located(located, folder)
         for located in (result.benchmarks[name].own, result.run.data, result.run.images)
     )
-    return find_again(name, files, Locations(data, images))
+    return find_again(name, files, Locations(data, images, columns=tuple(result.run.columns.items())))
 
 
 def _outline(shape: tuple[int, int], samples: Sequence[Sample]) -> Outline:

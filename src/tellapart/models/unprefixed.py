@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tellapart.data.paths import suggest_beside
 from tellapart.models.onnx.folder import FILES as ONNX_FILES
 from tellapart.models.openclip.fitting import explain_weights, find_form
 from tellapart.models.openclip.source import CONFIG, FOLDER, TAG, WEIGHTS_SUFFIXES
@@ -34,7 +35,7 @@ def explain_path(name: str) -> str | None:
     if name and path.is_dir():
         return _match_folder(path, name)
     if path.suffix in WEIGHTS_SUFFIXES:
-        return explain_weights(name) if path.exists() else f"there is no file {name}"
+        return explain_weights(name) if path.exists() else f"there is no file {name}{suggest_beside(path)}"
     return _match_file(name) if path.is_file() else None
 
 
@@ -57,7 +58,7 @@ def _match_folder(path: Path, name: str) -> str | None:
     inside += [f"hf:{each.parent}, an adapter of peft" for each in sorted(path.glob(f"*/{ADAPTER_CONFIG}"))]
     if inside:
         return f"{name} holds no model itself; write {' or '.join(inside[:4])}"
-    weights = sorted(each for each in path.iterdir() if each.suffix in WEIGHTS_SUFFIXES)
+    weights = sorted(each for each in (*path.iterdir(), *path.glob("checkpoints/*")) if each.suffix in WEIGHTS_SUFFIXES)
     if weights:
         return explain_weights(str(weights[0]))
     vectors = all(any(path.glob(f"{side}.*")) for side in ("images", "texts"))

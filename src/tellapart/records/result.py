@@ -314,6 +314,7 @@ class RunRecord(Record):
         check: how many items were to be scored in float32, too.
         data, images: the folders of benchmarks' files that the run was given, so that its report finds the images
             again.
+        columns: of its tables of pairs, field -> its column, as it was given.
     """
 
     started: str
@@ -326,6 +327,7 @@ class RunRecord(Record):
     check: int | None = None
     data: MaybeLocated = None
     images: MaybeLocated = None
+    columns: dict[str, str] = Field(default_factory=dict)
 
 
 class Result(Record, populate_by_name=True):

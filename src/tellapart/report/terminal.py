@@ -66,12 +66,12 @@ def console(*, stderr: bool = False, width: int | None = None) -> Console:
     if stderr:
         return PlainConsole(stderr=True)
     spell_out(sys.stdout)
-    if width is not None:
-        return PlainConsole(width=width, color_system=None, force_terminal=False, force_jupyter=False)
+    if width is not None or isinstance(sys.stdout, io.StringIO):  # an object's text: no colours though notebooks ask
+        return PlainConsole(width=width or 120, color_system=None, force_terminal=False, force_jupyter=False)
     # Without a terminal rich assumes 80 columns, and would fold a table that someone pipes into a file.
     # In a notebook it would draw boxes in place of printing.
     own = PlainConsole(force_jupyter=False)
-    return own if own.is_terminal else PlainConsole(width=120, force_jupyter=False)
+    return own if sys.stdout.isatty() else PlainConsole(width=120, force_jupyter=False)
 
 
 def print_text(text: object, *, end: str = "\n", error: bool = False) -> None:

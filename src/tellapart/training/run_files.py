@@ -18,7 +18,10 @@ from tellapart.records.run_folder import write_text_file
 from tellapart.training.checkpoint import latest_checkpoint
 from tellapart.training.trackers import Tracker
 
-__all__ = ["RunFiles"]
+__all__ = ["OWNER", "RunFiles"]
+
+#: The file that names the run whose folder it is.
+OWNER = "run.json"
 
 
 @dataclass
@@ -66,7 +69,7 @@ class RunFiles:
         return None if owner is None else str(owner["fingerprint"])
 
     def _read_owner(self) -> dict[str, Any] | None:
-        path = self.folder / "run.json"
+        path = self.folder / OWNER
         try:
             owner = read_object(path) if path.exists() else None
             if owner is not None and not ("fingerprint" in owner and isinstance(owner.get("values", {}), dict)):
@@ -76,7 +79,7 @@ class RunFiles:
             raise RunError(f"{path}: is damaged ({first_line(error)}); train to a new folder with out=") from error
 
     def _write_owner(self, owner: Mapping[str, Any]) -> None:
-        write_text_file(self.folder / "run.json", json.dumps(owner, ensure_ascii=False) + "\n")
+        write_text_file(self.folder / OWNER, json.dumps(owner, ensure_ascii=False) + "\n")
 
     def fix_steps(self, measure: Callable[[], int]) -> int:
         """Return the steps that `run.json` holds, measured once: a run that goes on has the schedule that it began."""

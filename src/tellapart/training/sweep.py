@@ -57,6 +57,8 @@ def run_sweep(
     save: Callable[[Weights, Path], str],
     settings: Settings,
     out: Path,
+    store: EmbeddingStore,
+    *,
     progress: Callable[[str], Progress] | None = None,
 ) -> Sweep:
     """Measure the weights at each alpha; keep the model of the best one.
@@ -67,6 +69,7 @@ def run_sweep(
         save: writes weights as a model to a new folder and returns its name.
         settings: benchmarks and device; the models are those of the sweep.
         out: gets a run folder for each alpha, `curve.json`, and `model/`.
+        store: of the measurements of both ends, which are not computed again; the others' numbers are not kept.
         progress: takes a title to the callable that gets the progress of that stage.
 
     Raises:
@@ -83,7 +86,7 @@ def run_sweep(
         run(
             replace(settings, models=(names[alpha],)),
             folder / "report",
-            store=EmbeddingStore(None),
+            store=store if alpha in (0, 1) else EmbeddingStore(None),
             command="tellapart train",
             progress=progress,
         )

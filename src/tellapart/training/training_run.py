@@ -266,12 +266,13 @@ def _measure_both(
     """
     start, place = started
     config, trainable, files = training.config, training.trainable, training.files
-    benchmarks, stages = tuple(config.report.benchmarks), None if progress is None else _add_title(progress)
-    if not benchmarks:
+    stages = None if progress is None else _add_title(progress)
+    if not config.report.benchmarks:
         return finished
     # Does training make the model forget? The start comes first: positive differences are gains.
     settings = report_settings(config, (finished.name, start), place)
-    folders = run(settings, files.report, store=EmbeddingStore(None), command="tellapart train", progress=stages)
+    store = EmbeddingStore(None)
+    folders = run(settings, files.report, store=store, command="tellapart train", progress=stages)
     finished = replace(finished, comparison=compare(folders[1], folders[0]), why=_explain_both(*folders))
     if not _has_sweep(config.report):
         return finished
@@ -281,9 +282,8 @@ def _measure_both(
         copy_weights(weights, trainable.module)
         return save_merged(trainable, folder)
 
-    settings = Settings(benchmarks=benchmarks, device=config.device, place=place)
     ends = (with_directions(before, after), after)
-    sweep = run_sweep(ends, config.report.alphas, save, settings, files.sweep, progress=stages)
+    sweep = run_sweep(ends, config.report.alphas, save, settings, files.sweep, store, progress=stages)
     copy_weights(after, trainable.module)
     return replace(finished, sweep=sweep)
 

@@ -33,6 +33,16 @@ def measure(thing: Any) -> Any:
     return ta.evaluate(thing, "demo", limit=2, cache=False)
 
 
+@pytest.mark.parametrize(("batched", "taken"), [(False, "an image and a text"), (True, "images and a list of texts")])
+def test_a_function_of_another_number_of_arguments_is_named_with_these(batched: bool, taken: str) -> None:
+    def brightness(image: Any) -> float:
+        return float(image.width)
+
+    brightness.fingerprint = "brightness-1"  # type: ignore[attr-defined]
+    with raises(ModelError, "brightness", "too many", taken):
+        ta.evaluate(brightness, "demo", limit=2, cache=False, batched=batched)
+
+
 def test_1_the_triple_of_open_clip(towers: Any) -> None:
     triple = (towers, preprocess, preprocess)
     for call in (measure, ta.model, ta.check):

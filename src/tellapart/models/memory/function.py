@@ -7,6 +7,7 @@ which weights it reads.
 from __future__ import annotations
 
 import hashlib
+import inspect
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -58,6 +59,7 @@ class FunctionScorer(Identity):
 
     def __init__(self, function: Callable[[Any, str], Any], *identity: Any) -> None:
         super().__init__(*identity)
+        _expect_two_arguments(function, self.name, "an image and a text")
         self._function, self._modules = function, modules_of(function)
 
     def score_pairs(self, images: Sequence[Pixels], texts: Sequence[str]) -> NDArray[np.float32]:
@@ -77,6 +79,7 @@ class MatrixFunction(Identity):
 
     def __init__(self, function: Callable[[list[Any], list[str]], Any], *identity: Any) -> None:
         super().__init__(*identity)
+        _expect_two_arguments(function, self.name, "a list of images and a list of texts")
         self._function, self._modules = function, modules_of(function)
 
     def score_matrix(self, images: Sequence[Pixels], texts: Sequence[str]) -> NDArray[np.float32]:
@@ -89,6 +92,15 @@ class MatrixFunction(Identity):
             value = self._function([to_picture(image) for image in images], list(texts))
         call = f"{self.name}, given {len(images)} images and {len(texts)} texts,"
         return read_output(call, value, (len(images), len(texts)), "a row an image, a column a text")
+
+
+def _expect_two_arguments(function: Callable[..., Any], name: str, arguments: str) -> None:
+    try:
+        inspect.signature(function).bind(None, None)
+    except ValueError:  # of C code, which has none
+        pass
+    except TypeError as error:
+        raise ModelError(f"{name}: {error}; a function that is a model takes {arguments}") from error
 
 
 @contextmanager

@@ -210,10 +210,10 @@ class _Rehearsal:
         self.parts["reading"] += (time.perf_counter() - begun) * len(rows) / len(numbers)
         with problems.collect():
             compared = self._compare_images(rows, pace)
-        if not compared:  # else the comparison's time has that of decoding
-            self.parts["reading"] += pace * len({row.image for row in rows.rows})
-        images, items = len({row.image for row in rows.rows}), None if validation is None else len(validation)
-        return rows, validation, DataPlan(len(rows), images, decoded, compared, tuple(bad), items, metric)
+        images = {row.image: bool(row.picture) for row in rows.rows}
+        self.parts["reading"] += 0 if compared else pace * len(images)  # a comparison's time has that of decoding
+        items, decoded = None if validation is None else len(validation), sum(images.values())
+        return rows, validation, DataPlan(len(rows), len(images), decoded, compared, tuple(bad), items, metric)
 
     def _expect_recipes(self) -> None:
         data = self.config.data
@@ -373,7 +373,7 @@ class _Rehearsal:
             with problems.collect():
                 seconds = self._try_benchmark(benchmark, (model, name))
                 self.parts[benchmark], reported = seconds, reported + seconds
-        self.parts["sweep"] = len(set(config.report.alphas)) * reported / 2
+        self.parts["sweep"] = len({*config.report.alphas} - {0, 1}) * reported / 2  # the ends are measured already
         self._expect_memory(training, trial)
         return replace(plan, trial=trial, forecast=self._forecast_costs(schedule, trial))
 
