@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
 
 import tellapart as ta
 from facts import raises
@@ -35,6 +37,18 @@ def test_a_new_board_opens_as_it_stands(n: int, made_set: Any, command: Callable
     )  # it makes the hidden files, and refuses limits that do not fit
     with raises(DataError, "board.toml", "there"):
         ta.board_new(tmp_path / "board", pairs)
+
+
+def test_a_new_board_of_choices_opens_as_it_stands(tmp_path: Path) -> None:
+    items = [ta.Item(id=str(k), images=(f"{k}.png",), texts=(f"{k} cups", f"{k} bowls")) for k in range(120)]
+    images = {}
+    for k in range(120):
+        Image.new("RGB", (8, 8), (k, 0, 0)).save(stream := io.BytesIO(), "PNG")
+        images[f"{k}.png"] = stream.getvalue()
+    ta.write_pair_set(tmp_path / "choices", items, images, {})
+    file = ta.board_new(tmp_path / "board", tmp_path / "choices")
+    assert 'metrics = ["choice_score"]' in file.read_text()
+    assert ta.board_user("ann", file).role == "submitter"
 
 
 def test_a_set_near_its_board_is_named_relative_to_it_and_both_can_be_moved(

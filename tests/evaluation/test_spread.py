@@ -58,7 +58,7 @@ def test_a_model_whose_scores_hardly_vary_is_noted(made_set: Make, task: str) ->
     (note,) = notes(Flat(0.05))
     check_facts(note, "48" if task == "pairs" else "12", ".1")
     (note,) = notes(Flat(0.0))
-    check_facts(note, "1", "0.5")
+    check_facts(note, "100 %", "0.5")
     assert notes(Flat(0.5)) == notes(Flat(0.05, "similarity")) == notes(Constant()) == []
     (note,) = notes(Flat(0.0, "logit"))
 
@@ -86,7 +86,7 @@ def test_cosines_of_an_encoder_in_a_narrow_range_are_ordinary() -> None:
     cosines[:] = 0.7
     cosines[0, 0, 0] = 0.1
     (note,) = note_spread([Scores(ids, cosines, "similarity")])
-    check_facts(note, "400", "0.7")
+    check_facts(note, "99.75 % of 400", "0.7")
 
 
 def test_too_few_scores_say_nothing() -> None:

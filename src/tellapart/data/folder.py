@@ -226,7 +226,7 @@ def _explain_lack(path: Path) -> str:
     if plain.is_file():
         return (
             f"; {plain} is a file: ta.write_pair_set makes a folder of it (docs/my_pairs.md), and commands with -b "
-            f"take table:{plain}"
+            f"take {'' if plain.suffix == '.toml' else 'table:'}{plain}"
         )
     return ""
 

@@ -101,7 +101,7 @@ def note_spread(scores: Sequence[Scores], *, of_reranker: bool = False) -> tuple
     low, middle, high = (float(number) for number in np.quantile(values, (0, 0.5, 1)))
     share = float((np.abs(values - middle) <= _NEAR * max(1.0, abs(middle))).mean())
     if share >= _SHARE:
-        fact = f"{share:.4g} of {len(values):,} scores are equal, at {middle:.4g}"
+        fact = f"{100 * share:.4g} % of {len(values):,} scores are equal, at {middle:.4g}"
     elif (of_reranker or scores[0].kind == "probability") and high - low < _NARROW:
         fact = f"all {len(values):,} scores lie within .1 of one another ({low:.4g} to {high:.4g})"
     else:

@@ -202,6 +202,13 @@ def test_mistakes_are_shown_at_once(write: Callable[..., Path], tmp_path: Path, 
     )
 
 
+def test_the_decoded_images_are_those_of_the_rows_that_train(write: Callable[..., Path]) -> None:
+    path = write(model="local-dir:elsewhere")  # nothing is trained
+    path.write_text(path.read_text().replace('validation = "folder:held"', "share = 0.75"))
+    data = try_run(path).data
+    assert data is not None and 0 < data.rows == data.images == data.decoded < 24
+
+
 def test_the_plan_of_a_right_run(write: Callable[..., Path], tmp_path: Path, command: Callable[..., Any]) -> None:
     squares(tmp_path / "reported", 9, seed=6)
     path = write(report={"benchmarks": ["folder:reported"], "alphas": [0.5]}, optimiser={'groups."*visual*"': 0.0})

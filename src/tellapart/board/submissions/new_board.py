@@ -89,7 +89,7 @@ def write_board(folder: Path, pairs: Path, *, name: str | None = None, title: st
             f"{pairs}: {len(found)} pairs are too few: one file's number, rounded to {in_points(_STEPS[-1])}, could "
             f"reveal over half of the public labels; from {least} pairs on, a board can hide them"
         )
-    metrics = {metric.name for metric in PAIRS.metrics_for(found.shape, found.true)}
+    metrics = {one.name for one in PAIRS.metrics_for(found.shape, found.true) if "similarity" in one.kinds}
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
