@@ -325,6 +325,14 @@ def test_on_a_narrow_screen_the_column_that_sorts_and_the_name_stay_in_sight(vis
         assert by[0] - name[1] > 20
 
 
+def test_on_a_phone_a_models_numbers_come_before_its_facts_and_wide_tables_lead_on(visit) -> None:
+    page = visit("/models/good", viewport={"width": 390, "height": 800})
+    top = {part: page.locator(part).first.bounding_box()["y"] for part in (".scroll", ".about")}
+    assert top[".scroll"] < 800 and top[".scroll"] < top[".about"]
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    assert "gradient" in page.eval_on_selector(".scroll", "one => getComputedStyle(one).backgroundImage")
+
+
 def test_a_list_of_items_shows_their_pictures_and_none_that_is_not_there(chromium, serving, tmp_path: Path) -> None:
     from typer.testing import CliRunner
 

@@ -38,6 +38,13 @@ def test_a_difference_that_is_not_shown_has_its_sign_and_the_items_that_would_sh
     assert "at every look" in found.sentence and "would show" not in found.sentence
 
 
+def test_few_clusters_stand_beside_the_items() -> None:
+    (found,) = judge_pair("old", "new", [row(1.0, 0.5, clusters=3)], 1)
+    assert "400 items in 3 clusters" in found.sentence
+    (found,) = judge_pair("old", "new", [row(1.0, 0.5, clusters=400)], 1)
+    assert "cluster" not in found.sentence
+
+
 def test_of_many_models_the_best_tier_is_named() -> None:
     tiers = (Tier(1, ("x", "y"), (0.9, 0.8)), Tier(3, ("z",), (0.1,)))
     (found,) = judge_tiers([MetricTiers(benchmark="demo", metric="group_score", n=400, tiers=tiers)])

@@ -160,6 +160,15 @@ def test_many_benchmarks_are_counted_up() -> None:
         "b is above chance on 4 of 4 benchmarks.",
         "First, or not distinguishable from the first, of 4 benchmarks with tests: b on 3 and a on 2.",
     )
+    unjudged = [replace(one(name, {}), measured=("a",)) for name in "uv"]
+    said = conclude_all([*many, *unjudged])[0]
+    assert "above chance on 1 of 5 benchmarks" in said and said.endswith("judge by on u and v.")
+
+
+def test_items_in_few_clusters_are_named_with_them(make_run) -> None:
+    value = Value(value=1.0, low=0.29, high=1.0, method="m", n=30, clusters=3, chance=0.5, average="micro")
+    run = with_record(make_run(), metrics={"group_score": value}, by={})
+    assert " on 30 items in 3 clusters (" in concluded(run).sentences[0]
 
 
 def test_words_without_order_are_named_only_if_two_values_of_a_tag_differ_clearly(make_run) -> None:

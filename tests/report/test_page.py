@@ -14,6 +14,7 @@ import pytest
 
 from facts import raises
 from tellapart.errors import DataError, RunError
+from tellapart.evaluation.verdict import judge_pair
 from tellapart.report import page as report_page
 from tellapart.report.numbers import percent, points
 from tellapart.report.page import make_page, render
@@ -99,6 +100,9 @@ def test_few_benchmarks_are_told_at_the_head_and_many_counted_up(make_run) -> No
         page = make_page([run])
         head, *parts = Page(page.html).text.split("Fingerprint")
         assert ("m is above chance on 4 of 4 benchmarks." in head) == counted
+        assert ("measured on 4 benchmarks. Brackets" in head) == ("benchmark m chance n metric" in head) == counted
+        for record in run.result.benchmarks.values():
+            assert (f"{record.title} {percent(record.metrics['group_score'].value)} [" in head) == counted
         for conclusion, section in zip(page.conclusions, parts, strict=True):
             assert (conclusion.sentences[0] in head, conclusion.sentences[0] in section) == (not counted, counted)
 
@@ -111,6 +115,8 @@ def test_models_are_set_against_each_other_and_by_subset(make_run) -> None:
     for row in duel.rows.values():
         assert f"{points(row.difference, row.low, row.high)} p {row.p_holm_text}" in page.text
     assert "corrected for all 4 tests (Holm)" in page.text
+    (verdict,) = judge_pair("a", "b", [*duel.rows.values()], 4)
+    assert f"{verdict.sentence}." in page.text
     by_side = page.text[page.text.index("Models by side") :]
     assert by_side.index(" b a left ") < by_side.index("a by tag")  # the best first, no reference model
     alone = Page(render(runs[:1])).text

@@ -13,6 +13,7 @@ from rich.table import Table
 from facts import raises
 from tellapart.errors import RunError, plain
 from tellapart.metrics.choice import choice_score
+from tellapart.report.first_look import first_table
 from tellapart.report.numbers import deviation, score
 from tellapart.report.tables import breakdown_table, equivariance_table, result_table
 from tellapart.tasks.registry import headline
@@ -29,6 +30,20 @@ def row(text: str, start: str) -> str:
     found = [line for line in text.splitlines() if line.startswith(start)]
     assert len(found) == 1, text
     return found[0]
+
+
+def test_each_column_names_the_number_that_it_is_of(make_run) -> None:
+    result = make_run(n=30).result
+    record = result.benchmarks["shapes"]
+    assert "percent of 30 items" in printed(result_table([result], "shapes"))
+    groups = record.metrics["group_score"].model_copy(update={"n": 10, "clusters": 10})
+    record = record.model_copy(update={"metrics": {**record.metrics, "group_score": groups}})
+    result = result.model_copy(update={"benchmarks": {"shapes": record}})
+    text = printed(result_table([result], "shapes", names=["group_score", "text_score"]))
+    assert "30 items, percent of n" in text and row(text, "n").split() == ["n", "10", "30"]
+    assert "of 10" in printed(breakdown_table(result, "shapes"), 160)
+    first = printed(first_table([result], "shapes", width=200), 200)
+    assert "30 items, percent of n" in first and row(first, "n").split()[1] == "10"
 
 
 def test_first_look_has_a_row_for_each_model_and_chance_last(make_run) -> None:

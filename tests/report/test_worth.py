@@ -43,7 +43,7 @@ def test_the_record_holds_what_the_values_say(clustered: Path) -> None:
 def test_it_is_shown_beside_the_number_of_items(clustered: Path, command: Callable[..., Any]) -> None:
     worth = round(read_result(clustered).benchmarks["folder:set"].metrics["group_score"].effective)
     shown = command("show", clustered)
-    assert f"percent of 60 items, as good as {worth}, 95% intervals" in shown.out
+    assert f"percent of 60 items in 20 clusters, as good as {worth}, 95% intervals" in shown.out
     page = (clustered / "report.html").read_text()
     assert f"in 20 clusters, as good as {worth} independent ones" in page
     assert '<th scope="col">as good as</th>' in page

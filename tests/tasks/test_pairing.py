@@ -9,7 +9,11 @@ import pytest
 
 from facts import check_facts, raises
 from tellapart.benchmarks.find import find_benchmark
+from tellapart.data.item import Item
+from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError
+from tellapart.models.generative.choice import BothOrders
+from tellapart.tasks.pairing import PAIRING
 
 
 def fill(rows: list[dict], said: dict[str, str]) -> None:
@@ -61,6 +65,12 @@ def test_answers_come_to_what_they_must(
     assert found["unparseable"] == unparseable
     page = Path("run/report.html").read_text(encoding="utf-8")
     assert "data:image/webp" in page  # the pairs' own images are shown
+
+
+def test_a_bias_is_noted_with_what_it_leans_to() -> None:
+    cups = tuple(Item(id=name, images=("0.png", "1.png"), texts=("a cup", "a mug")) for name in "ab")
+    (note,) = PAIRING.notes(PairSet("cups", cups, Path()), BothOrders(("a", "b"), ("1;2", "1;2"), ("1;2", "2;1")))
+    check_facts(note, "pairing_bias +50.00", "leans to the order of the list", "100.00% of 2 items", "50.00%")
 
 
 def test_pairs_of_another_shape_are_refused(command) -> None:

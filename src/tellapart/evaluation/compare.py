@@ -236,12 +236,12 @@ def _test_row(test: _Test, flips: int | None, seed: int) -> MetricComparison:
     values, clusters = test.values()
     a, b = values.T
     binary = bool(np.isin(values, (0, 1)).all())
-    independent = len(np.unique(clusters)) == len(clusters)
+    groups = len(np.unique(clusters))
     if flips is None:
         difference, p, name = anytime_difference(b, a, clusters)
     else:
         difference = paired_difference(b, a, clusters, binary=binary, seed=seed)
-        exact = binary and independent
+        exact = binary and groups == len(clusters)
         p = mcnemar(a, b).p if exact else paired_permutation(a, b, clusters, resamples=flips, seed=seed)
         name = "exact McNemar" if exact else "cluster sign flips"
     only_a, only_b = int((a > b).sum()), int((b > a).sum())
@@ -251,6 +251,7 @@ def _test_row(test: _Test, flips: int | None, seed: int) -> MetricComparison:
         metric=test.metric,
         subset=test.subset,
         n=len(a),
+        clusters=groups,
         limited_from=test.benchmark.limited_from,
         a=float(a.mean()),
         b=float(b.mean()),

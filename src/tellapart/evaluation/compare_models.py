@@ -108,6 +108,7 @@ def _rank_models(runs: Sequence[System], shared: Sequence[SharedBenchmark], seed
                         benchmark=benchmark.name,
                         metric=metric,
                         n=len(values),
+                        clusters=len({*clusters}),
                         limited_from=benchmark.limited_from,
                         tiers=ranking,
                     )

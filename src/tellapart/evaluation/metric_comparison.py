@@ -16,6 +16,7 @@ class MetricComparison(BaseModel, frozen=True):
     Attributes:
         subset: the tag's value that all these items carry; None for all items.
         n: number of items.
+        clusters: of the items that were tested; None if that is not known.
         limited_from: the benchmark's number of items, if the runs measured a part of them.
         a, b: the metric's values in the two runs; a tie counts as wrong.
         difference, low, high, method: b minus a, new minus old, and its paired interval.
@@ -34,6 +35,7 @@ class MetricComparison(BaseModel, frozen=True):
     metric: str
     subset: str | None = None
     n: int
+    clusters: int | None = None
     limited_from: int | None = None
     a: float
     b: float
@@ -72,5 +74,6 @@ class MetricTiers(BaseModel, frozen=True):
     benchmark: str
     metric: str
     n: int
+    clusters: int | None = None
     limited_from: int | None = None
     tiers: tuple[Tier, ...]

@@ -11,7 +11,7 @@ from tellapart.evaluation.metric_comparison import MetricComparison, MetricTiers
 from tellapart.stats.power import power_of_difference
 from tellapart.tasks.registry import main_metric
 
-__all__ = ["ALPHA", "Verdict", "count_needed", "judge_leaders", "judge_pair", "judge_tiers"]
+__all__ = ["ALPHA", "Verdict", "count_items", "count_needed", "judge_leaders", "judge_pair", "judge_tiers"]
 
 #: The error over all tests of a comparison (Holm).
 ALPHA = 0.05
@@ -50,7 +50,7 @@ def judge_pair(a: str, b: str, rows: Sequence[MetricComparison], tests: int) -> 
             100 * sign * row.difference,
             sorted(100 * sign * end for end in (row.low, row.high) if end is not None),
         )
-        on = f"in {row.metric} of {_count_items(row.n, row.limited_from)}"
+        on = f"in {row.metric} of {count_items(row)}"
         p = f"p {'' if '<=' in row.p_holm_text else '= '}{row.p_holm_text}, Holm{_at_every_look(row)}"
         if shown:
             between = f" [{', '.join(f'{end:.1f}' for end in ends)}]" if ends else ""
@@ -71,7 +71,7 @@ def judge_tiers(rankings: Sequence[MetricTiers]) -> Iterator[Verdict]:
         ranking = of[main_metric(list(of))]
         first, *later = (tier.names for tier in ranking.tiers)
         models = len(first) + sum(map(len, later))
-        size = _count_items(ranking.n, ranking.limited_from)
+        size = count_items(ranking)
         test = f"Holm over {_count(models * (models - 1) // 2, 'pair')}, {ALPHA:.0%}"
         yield _judge_many(name, ranking.metric, size, first, models, test)
 
@@ -90,7 +90,7 @@ def judge_leaders(pairs: Sequence[tuple[str, str, Sequence[MetricComparison]]]) 
         leader, some = max(values, key=lambda model: values[model]), rows[0][2]
         near = [b if a == leader else a for a, b, row in rows if leader in (a, b) and row.p_holm > ALPHA]
         how = f"Holm over {_count(tests, 'test')}, {ALPHA:.0%}{_at_every_look(some)}"
-        size = _count_items(some.n, some.limited_from)
+        size = count_items(some)
         yield _judge_many(name, some.metric, size, (leader, *near), len(values), how)
 
 
@@ -135,8 +135,11 @@ def _at_every_look(row: MetricComparison) -> str:
     return ", at every look" if row.test == "anytime" else ""
 
 
-def _count_items(n: int, limited_from: int | None) -> str:
-    return _count(n, "item") if limited_from is None else f"{n:,} of {_count(limited_from, 'item')}"
+def count_items(of: MetricComparison | MetricTiers) -> str:
+    """Write the number of items of a row, of how many a limit left them, and their clusters if those are fewer."""
+    whole = None if isinstance(of, MetricComparison) and of.subset is not None else of.limited_from
+    items = _count(of.n, "item") if whole is None else f"{of.n:,} of {_count(whole, 'item')}"
+    return items if of.clusters is None or of.clusters == of.n else f"{items} in {_count(of.clusters, 'cluster')}"
 
 
 def _count(n: int, noun: str) -> str:

@@ -14,7 +14,7 @@ from tellapart.evaluation.compare import Comparison, MetricComparison
 from tellapart.evaluation.compare_models import ModelsComparison
 from tellapart.evaluation.metric_comparison import MetricTiers
 from tellapart.evaluation.systems import System
-from tellapart.evaluation.verdict import ALPHA, Verdict, count_needed
+from tellapart.evaluation.verdict import ALPHA, Verdict, count_items, count_needed
 from tellapart.report.measured import gather
 from tellapart.report.numbers import count_text, percent, points, thousands
 from tellapart.report.terminal import console, print_lines, table
@@ -111,10 +111,12 @@ def print_comparison(comparison: Comparison, left_out: Sequence[str] = ()) -> No
     for benchmark in _list_benchmarks([comparison]):
         rows = [row for row in comparison.rows if row.benchmark == benchmark]
         if comparison.by is None:
-            title = f"{plain(benchmark)} ({count_text(rows[0].n, rows[0].limited_from)} items)"
+            even = len({row.n for row in rows}) == 1
+            title = f"{plain(benchmark)}{f' ({count_items(rows[0])})' if even else ''}"
             fits = len(title) <= _LONGEST_HEAD  # else it would take the numbers' room
-            own = [([row.metric], row) for row in rows]
-            _print_rows([title if fits else "metric"], own, title=None if fits else title)
+            own = [([row.metric, *([] if even else [thousands(row.n)])], row) for row in rows]
+            heads = [title if fits else "metric", *([] if even else ["n"])]
+            _print_rows(heads, own, title=None if fits else title)
             continue
         for metric in dict.fromkeys(row.metric for row in rows):
             own = [
@@ -148,8 +150,7 @@ def print_models(comparison: ModelsComparison, left_out: Sequence[str] = ()) -> 
         for metric, subset in dict.fromkeys((row.metric, row.subset) for _, row in rows):
             own = [(pair, row) for pair, row in rows if (row.metric, row.subset) == (metric, subset)]
             part = "" if subset is None else f", {plain(f'{pairs[0].by} = {subset}')}"
-            size = count_text(own[0][1].n, own[0][1].limited_from if subset is None else None)
-            title = f"{plain(benchmark)}: {metric}{part} ({size} items)"
+            title = f"{plain(benchmark)}: {metric}{part} ({count_items(own[0][1])})"
             if baseline is None:
                 named = [([f"{number_of[pair.b]} - {number_of[pair.a]}"], row) for pair, row in own]
             else:
@@ -185,8 +186,9 @@ def _print_tiers(benchmark: str, rankings: Sequence[MetricTiers], number_of: dic
     lines = table("", "model", *(heading for metric in cells for heading in (metric, "tier")), numbers_from=2)
     for name in cells[main_metric(list(cells))]:
         add_row(lines, [number_of[name], name, *(cell for own in cells.values() for cell in own[name])])
-    size = count_text(max(ranking.n for ranking in rankings), rankings[0].limited_from)
-    print_lines("", f"{plain(benchmark)}: tiers of {size} items")
+    sizes = {count_items(ranking): ranking.metric for ranking in rankings}
+    parts = [size if len(sizes) == 1 else f"{size} ({metric})" for size, metric in sizes.items()]
+    print_lines("", f"{plain(benchmark)}: tiers of {', '.join(parts)}")
     console().print(lines)
 
 

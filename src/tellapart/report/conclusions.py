@@ -135,6 +135,7 @@ class Conclusion:
         sentences: for people.
         standing: model -> above, below or not distinguishable from chance; without those that allow no conclusion.
         first: the model with the highest value, and those that no test distinguishes from it; empty of one model.
+        measured: the models, without references; some of them may have no standing.
     """
 
     name: str
@@ -143,6 +144,7 @@ class Conclusion:
     sentences: tuple[str, ...]
     standing: dict[str, str]
     first: tuple[str, ...]
+    measured: tuple[str, ...] = ()
 
 
 def conclude(section: Section, rivals: Rivals) -> Conclusion:
@@ -169,6 +171,7 @@ def conclude(section: Section, rivals: Rivals) -> Conclusion:
         sentences=tuple(sentences),
         standing=standing,
         first=(ranking[0].label, *near) if len(ranking) > 1 and distinct else (),
+        measured=tuple(entry.label for entry in ranking),
     )
 
 
@@ -184,8 +187,13 @@ def conclude_all(conclusions: Sequence[Conclusion]) -> tuple[str, ...]:
     for model in models[:_MOST_NAMED]:
         on = {each.name: each.standing[model] for each in conclusions if model in each.standing}
         above = sum(said == ABOVE for said in on.values())
+        on |= {each.name: "" for each in conclusions if model in each.measured and model not in each.standing}
         parts = [f"{model} is above chance on {above} of {_write_count(len(on), 'benchmark')}"]
-        for said, words in ((LEVEL, "not distinguishable from it on"), (BELOW, "below it on")):
+        for said, words in (
+            (LEVEL, "not distinguishable from it on"),
+            (BELOW, "below it on"),
+            ("", "without a chance or an interval to judge by on"),
+        ):
             if names := [name for name, one in on.items() if one == said]:
                 parts.append(f"{words} {_join_names(names)}")
         sentences.append(f"{', '.join(parts)}.")
@@ -342,10 +350,11 @@ def _describe_words_alone(section: Section, metric: str) -> list[str]:
 
 
 def _write_items(section: Section, metric: str) -> str:
-    """Write how many units the metric is a mean of, and of how many a limit left them."""
+    """Write how many units the metric is a mean of, of how many a limit left them, and their clusters."""
     noun = next((sample.unit for sample in section.samples if metric in sample.outcomes), "item")
-    n, whole = section.record.metrics[metric].n, section.record.limited_from
-    return _write_count(n, noun) if whole is None else f"{thousands(n)} of {_write_count(whole, noun)}"
+    value, whole = section.record.metrics[metric], section.record.limited_from
+    items = _write_count(value.n, noun) if whole is None else f"{thousands(value.n)} of {_write_count(whole, noun)}"
+    return items if value.clusters == value.n else f"{items} in {_write_count(value.clusters, 'cluster')}"
 
 
 def _write_metric(metric: str) -> str:

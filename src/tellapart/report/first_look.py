@@ -10,11 +10,12 @@ from tellapart.evaluation.systems import label_runs
 from tellapart.records.result import BenchmarkResult, Result, Value, is_imported
 from tellapart.report.conclusions import MOST_SINGLE
 from tellapart.report.heatmap import first_breakdown, heat_map
-from tellapart.report.numbers import describe_ties, items_text, percent, score, thousands
+from tellapart.report.numbers import count_text, describe_ties, percent, score, thousands
 from tellapart.report.sections import shared_headline
 from tellapart.report.tables import (
     add_row,
     chance_cell,
+    counts_differ,
     find_records,
     make_table,
     result_table,
@@ -83,7 +84,7 @@ def _make_columns(records: Sequence[tuple[str, BenchmarkResult]], benchmark: str
     columns = [*dict.fromkeys(value for _, record in records for value in record.by.get(tag, {}))]
     # The record of another tool describes its average over all parts.
     by = first.metrics[main].average if is_imported(first) and main in first.metrics else f"by {tag}"
-    rows = make_table(f"{write_title(benchmark, records)}; {plain(by)}", ["model", main, *map(plain, columns)])
+    rows = make_table(f"{write_title(benchmark, records, [main])}; {plain(by)}", ["model", main, *map(plain, columns)])
     for model, record in records:
         value = record.metrics.get(main)
         groups = [_find_group(record, tag, column, main) for column in columns]
@@ -94,7 +95,7 @@ def _make_columns(records: Sequence[tuple[str, BenchmarkResult]], benchmark: str
     add_row(rows, ["chance", chance_cell(first.metrics.get(main)), *_write_chances(of_first)], style="dim")
     counts = (first.metrics.get(main), *of_first)
     cells = ("–" if each is None or not each.n else thousands(each.n) for each in counts)
-    add_row(rows, ["items", *cells], style="dim")
+    add_row(rows, ["n" if counts_differ(first, [main]) else "items", *cells], style="dim")
     if ties := describe_ties({main: [(plain(model), record.metrics.get(main)) for model, record in records]}):
         rows.caption = Text(ties, style="not italic")
         rows.caption_justify = "left"
@@ -123,13 +124,17 @@ def overview_table(groups: Groups) -> Table:
     for benchmark, results in groups:
         records = find_records(results, benchmark)
         main = main_metric(shared_headline([record for _, record in records]))
-        start = [benchmark, items_text(records[0][1]).removesuffix("s").removesuffix(" item"), main]
+        first = records[0][1].metrics.get(main)
+        size = "" if first is None or not first.n else count_text(first.n, records[0][1].limited_from)
+        start = [benchmark, size, main]
         for model, record in records:
             value = record.metrics.get(main)
             tied = thousands(value.ties) if value is not None and value.ties else ""
             label = f"{model} (imported)" if measured and is_imported(record) else model
             add_row(rows, [*start, label, "–" if value is None else score(value), tied, chance_cell(value)])
             start = ["", "", ""]
+    if not any(rows.columns[5].cells):
+        del rows.columns[5]
     return rows
 
 
@@ -142,7 +147,7 @@ def tag_table(results: Sequence[Result], benchmark: str, tag: str) -> Table:
     records = find_records(results, benchmark)
     labels = label_runs([model for model, _ in records])
     heat = heat_map(dict(zip(labels, (record for _, record in records), strict=True)), benchmark, tag=tag)
-    title = f"{write_title(benchmark, records)}; {heat.metric} by {plain(tag)}"
+    title = f"{write_title(benchmark, records, [heat.metric])}; {heat.metric} by {plain(tag)}"
 
     def fill(write: Callable[[Value], str]) -> Table:
         rows = make_table(title, [plain(tag), "n", *map(plain, heat.models)])

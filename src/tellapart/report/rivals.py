@@ -12,6 +12,7 @@ from tellapart.catalog import REFERENCES
 from tellapart.evaluation.compare import MetricComparison, compare_pairs
 from tellapart.evaluation.shared_benchmarks import SharedBenchmark, is_testable, lay_out_outcomes
 from tellapart.evaluation.systems import System
+from tellapart.evaluation.verdict import judge_leaders, judge_pair
 from tellapart.report.sections import ModelEntry, Section
 
 __all__ = ["ALPHA", "MOST_TESTED", "Duel", "Rivals", "own_models", "rivals_of"]
@@ -61,6 +62,13 @@ class Rivals:
     def kinds(self) -> list[str]:
         """The kinds of test that were made."""
         return list(dict.fromkeys(row.test for duel in self.duels for row in duel.rows.values()))
+
+    @property
+    def verdicts(self) -> tuple[str, ...]:
+        """The outcome in words, with which `tellapart compare` ends, too."""
+        pairs = [(duel.a.label, duel.b.label, [*duel.rows.values()]) for duel in self.duels]
+        judged = judge_pair(*pairs[0], self.tests) if len(pairs) == 1 else judge_leaders(pairs)
+        return tuple(verdict.sentence for verdict in judged)
 
     def distinct(self, metric: str) -> dict[int, bool]:
         """Return for each tested model but the first, by its number, whether it differs from the first."""

@@ -30,6 +30,7 @@ __all__ = [
     "add_row",
     "breakdown_table",
     "chance_cell",
+    "counts_differ",
     "equivariance_table",
     "find_records",
     "make_table",
@@ -77,7 +78,7 @@ def result_table(results: Sequence[Result], benchmark: str, *, names: Sequence[s
     names = shared_headline([first]) if names is None else names
     declared = declared_benchmark(benchmark)
     rule = "wrong" if declared is None else declared.tie_rule
-    rows = make_table(write_title(benchmark, records), ["model", *names])
+    rows = make_table(write_title(benchmark, records, names), ["model", *names])
     for model, record in records:
         values = [record.metrics.get(name) for name in names]
         add_row(rows, [model, *("" if value is None else score(value) for value in values)])
@@ -89,6 +90,8 @@ def result_table(results: Sequence[Result], benchmark: str, *, names: Sequence[s
                 add_row(rows, ["  ties as its authors count", *cells], style="dim")
     rows.add_section()
     add_row(rows, ["chance", *(chance_cell(first.metrics.get(name)) for name in names)], style="dim")
+    if counts_differ(first, names):
+        add_row(rows, ["n", *(thousands(first.metrics[name].n) for name in names)], style="dim")
     return rows
 
 
@@ -128,7 +131,8 @@ def breakdown_table(result: Result, benchmark: str) -> Table | None:
         return None
     names = headline(record.metrics)
     even = [tag for tag in record.by if is_even(record, tag)]
-    rows = make_table(f"{write_title(benchmark, [(model, record)])}: {plain(model)} by tag", ["tag", "n", *names])
+    title = f"{write_title(benchmark, [(model, record)], names)}: {plain(model)} by tag"
+    rows = make_table(title, ["tag", "n", *names])
     for tag, groups in record.by.items():
         for value, group in groups.items() if len(groups) <= _MOST_ROWS else ():
             _add_group(rows, f"{tag} = {value}", group.metrics, names)
@@ -156,15 +160,31 @@ def find_records(results: Sequence[Result], benchmark: str) -> list[tuple[str, B
     return [(result.model.name, result.benchmarks[benchmark]) for result in own]
 
 
-def write_title(benchmark: str, records: Sequence[tuple[str, BenchmarkResult]]) -> str:
-    """Write a table's title: the benchmark, its number of items and the level of the intervals."""
+def counts_differ(record: BenchmarkResult, names: Sequence[str]) -> bool:
+    """Return whether a metric is a mean of groups or the like, so that a column is not of all the record's items."""
+    whole = max((value.n for value in record.metrics.values()), default=0)
+    return any(record.metrics[name].n != whole for name in names if name in record.metrics)
+
+
+def write_title(benchmark: str, records: Sequence[tuple[str, BenchmarkResult]], names: Sequence[str]) -> str:
+    """Write a table's title: the benchmark, its number of items and clusters, and the level of the intervals.
+
+    Args:
+        benchmark: which benchmark.
+        records: of its models.
+        names: the metrics of the table; `n` stands below their columns if they are not of all items.
+    """
     record = records[0][1]
     value = next(iter(record.metrics.values()), None)
     level = "" if value is None else f", {value.level:.0%} intervals"
     if is_imported(record):
         return f"{plain(benchmark)}: percent, measured by another tool"
     worth = worth_of(records)
-    return f"{plain(benchmark)}: percent of {items_text(record)}{f', {worth}' if worth else ''}{level}"
+    size = items_text(record)
+    if value is not None and 0 < value.clusters < value.n:
+        size += f" in {thousands(value.clusters)} cluster{'' if value.clusters == 1 else 's'}"
+    of = f"{size}, percent of n" if counts_differ(record, names) else f"percent of {size}"
+    return f"{plain(benchmark)}: {of}{f', {worth}' if worth else ''}{level}"
 
 
 def make_table(title: str, headings: Sequence[str]) -> Table:
@@ -190,6 +210,9 @@ def _add_group(rows: Table, label: str, metrics: Mapping[str, Value], names: Seq
     count = max((value.n for value in metrics.values()), default=0)
     cells = ("" if name not in metrics else score(metrics[name]) for name in names)
     add_row(rows, [label, thousands(count) if count else "–", *cells], style=style)
+    fewer = [f"of {thousands(v.n)}" if (v := metrics.get(name)) and v.n != count else "" for name in names]
+    if any(fewer):
+        add_row(rows, ["", "", *fewer], style="dim")
 
 
 def chance_cell(value: Value | None) -> str:

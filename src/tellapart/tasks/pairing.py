@@ -32,6 +32,7 @@ _METRICS = tuple(
         ("unparseable", "the answer cannot be read", None),
     )
 )
+_LEANS = ("the order of the list", "the other order than the list's")
 _RIGHT_OR_WRONG = {"group_score_both_orders", "group_score_in_order", "group_score_swapped"}
 
 
@@ -101,7 +102,7 @@ PAIRING = Task(
     template=_fill_template,
     read=_read_answers,
     measure=_measure_answers,
-    notes=_write_notes,
+    notes=lambda records, answers: _write_notes(records, answers) + answers.bias.notes("pairing_bias", *_LEANS),
     runners=((Chooser, _ask_model),),
     models="a chat model, read by choice (reading=choice)",
     todo="answer in `prediction`, such as 1;2",

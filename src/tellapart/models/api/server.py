@@ -71,7 +71,7 @@ class Usage:
     def notes(self) -> tuple[str, ...]:
         """Return sentences for the user: calls, tokens, cost, and versions of the model if there were several."""
         cost = f", at a cost of {self.cost:.4g} as the server counts it" if self.cost else ""
-        kept = f"; {self.kept:,} answers were kept from before" if self.kept else ""
+        kept = f"; {self.kept:,} answers were kept from before (--no-cache asks again)" if self.kept else ""
         tokens = f"{self.prompt_tokens:,} tokens read and {self.completion_tokens:,} written"
         notes = [f"the server was asked {self.asked:,} times: {tokens}{cost}{kept}"]
         if len(self.versions) > 1:
