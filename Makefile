@@ -123,6 +123,7 @@ bench: $(VENV)/.test
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/bootstrap.py
 	$(BIN)/python bench/coverage.py
 	$(BIN)/python bench/anytime.py
+	$(BIN)/python bench/adaptive.py
 	$(BIN)/python bench/startup.py
 	$(BIN)/python bench/speed.py --items 200
 	$(BIN)/python bench/speed.py --items 2000 --tools tellapart --record bench/records/speed_2000.json

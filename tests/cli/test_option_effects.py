@@ -19,9 +19,9 @@ OF_MODELS = {f"--{name.replace('_', '-')}" for name in MEANT_FOR} | {"--dtype-b"
 
 #: Options that act wherever they stand: outputs, what is measured, names. None of them can be without effect.
 ACT = {
-    "--against", "--all", "--allow-leak", "--annotators", "--anytime", "--answer-list", "--average-as", "--batch-size",
-    "--benchmark", "--board", "--bundle", "--by", "--card", "--comparisons", "--csv", "--database", "--days",
-    "--detector-model", "--dry-run", "--each", "--embed", "--every", "--family", "--follow", "--gate",
+    "--adaptive", "--against", "--all", "--allow-leak", "--annotators", "--anytime", "--answer-list", "--average-as",
+    "--batch-size", "--benchmark", "--board", "--bundle", "--by", "--card", "--comparisons", "--csv", "--database",
+    "--days", "--detector-model", "--dry-run", "--each", "--embed", "--every", "--family", "--follow", "--gate",
     "--debias", "--grammar-model", "--groups",
     "--host", "--imagefolder", "--intervals", "--items", "--json", "--label", "--latex", "--layout", "--limit",
     "--metric", "--model", "--most", "--name", "--nearest", "--no-images", "--out", "--over", "--page", "--pairs",
@@ -42,6 +42,9 @@ OFFERED = {
 
 #: Command and option -> a call in which it would do nothing.
 IDLE: Mapping[tuple[str, str], list[str]] = {
+    ("curve", "--data"): ["curve", "a", "--over", "size", "--data", "."],
+    ("curve", "--columns"): ["curve", "a", "--over", "size", "--columns", "caption=a"],
+    ("curve", "--device"): ["curve", "a", "--over", "size", "--device", "cuda"],
     ("run", "--check"): ["run", "--check", "3"],
     ("run", "--flips"): ["run", "--flips", "0.1"],
     ("run", "--columns"): ["run", "--columns", "image_0=a"],

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tellapart.api.arguments import PathGiven, as_path, as_paths
+from tellapart.api.arguments import PathGiven, ProgressGiven, as_path, as_paths, locations
+from tellapart.api.evaluate import CacheGiven, use_store
 from tellapart.api.frame import Frame, text_of
+from tellapart.api.plugins import open_benchmark, open_model
+from tellapart.api.progress import reporting
 from tellapart.data.scores import join_names
 from tellapart.errors import RunError, quote
+from tellapart.evaluation.adaptive import search_threshold
 from tellapart.evaluation.curve import Curves, measure_curves, read_chance
 from tellapart.evaluation.item_outcomes import read_outcomes
+from tellapart.evaluation.run import Settings
+from tellapart.models.memory.given import ModelGiven, as_model
+from tellapart.models.memory.rest import keep_random_state
 from tellapart.records.zipped import unpacked
 from tellapart.report.comparisons import gather_models
 from tellapart.report.curve_tables import curve_lines, curve_tables
@@ -34,6 +42,14 @@ def curve(
     metric: str | None = None,
     out: PathGiven | None = None,
     seed: int = 0,
+    model: str | ModelGiven | None = None,
+    adaptive: int | None = None,
+    items: PathGiven | None = None,
+    data: PathGiven | None = None,
+    columns: Mapping[str, str] | None = None,
+    device: str = "cpu",
+    cache: CacheGiven = None,
+    progress: ProgressGiven = None,
 ) -> CurvesFitted:
     """Fit a psychometric function to each model: P(right) over a numeric tag of items, and the tag's threshold.
 
@@ -46,11 +62,14 @@ def curve(
         benchmark: which; the one that all the runs share if None.
         metric: of right and wrong, with a chance; the one that ranks models if None.
         out: the picture to write: .pdf, .svg or .png.
-        seed: of the draws of clusters.
+        seed: of the draws of clusters, or of items.
+        model, adaptive: in place of runs: measure this model on so many items of `benchmark`, chosen one by one, each
+            of the value that is expected to narrow the threshold most.
+        items, data, columns, device, cache, progress: with `adaptive`, as of `evaluate`.
 
     Raises:
         RunError: runs of other items, no such benchmark, metric or tag, a tag that is not of numbers, or too few items
-            or values of it.
+            or values of it; with `adaptive`, items of one value that differ in kind or share a cluster.
         TellapartError: a folder cannot be read.
 
     >>> import tellapart as ta
@@ -66,6 +85,24 @@ def curve(
     for option, value in (("over", over), ("by", by), ("benchmark", benchmark), ("metric", metric)):
         if not (isinstance(value, str) and value) and (value is not None or option == "over"):
             raise RunError(f"{option}={quote(value)}: give a name")
+    if adaptive is not None:
+        if model is None or benchmark is None or runs or by is not None:
+            raise RunError(f"adaptive={adaptive}: name one model= and benchmark=, and neither runs nor by=")
+        settings = Settings(
+            models=(open_model(model) if isinstance(model, str) else as_model(model),),
+            benchmarks=(open_benchmark(benchmark),),
+            items=None if items is None else as_path(items, "items"),
+            device=device,
+            seed=seed,
+            place=locations(data, None, False, columns),
+        )
+        with use_store(cache) as store, keep_random_state(), reporting(progress) as report:
+            told = report(f"{model} on {benchmark}") if report else None
+            curves = search_threshold(settings, over, adaptive, store=store, metric=metric, progress=told)
+        return _draw(curves, out)
+    given = {"model": model, "items": items, "data": data, "columns": columns, "device": device != "cpu"}
+    if idle := [name for name, value in given.items() if value]:
+        raise RunError(f"{join_names([f'{name}=' for name in idle])}: of adaptive= alone; runs are measured already")
     with unpacked(as_paths(list(runs), "runs")) as folders:
         chosen, left_out = gather_models(folders)
         if not chosen:
@@ -75,6 +112,10 @@ def curve(
             )
         outcomes = read_outcomes(chosen, benchmark=benchmark, metric=metric)
         curves = measure_curves(outcomes, over, chance=read_chance(chosen, outcomes), by=by, seed=seed)
+    return _draw(curves, out)
+
+
+def _draw(curves: Curves, out: PathGiven | None) -> CurvesFitted:
     if out is not None:
         write_picture(as_path(out, "out"), partial(draw_thresholds, curves))
     return CurvesFitted(curves)

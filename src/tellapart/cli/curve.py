@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tellapart.cli.options import Json, Seed, print_json
+from tellapart.cli.invocation import interruptible
+from tellapart.cli.options import Cache, Columns, Data, Device, Json, Quiet, Seed, columns_of, print_json
 from tellapart.report.terminal import print_text
 
 __all__ = ["curve_command"]
 
 
 def curve_command(
-    runs: Annotated[
-        list[Path],
-        typer.Argument(metavar="RUN...", help="Run folders: all models of each, but for reference models."),
-    ],
     over: Annotated[
         str,
         typer.Option(
@@ -26,6 +24,10 @@ def curve_command(
             help="A tag of numbers, how large a difference is; caption_edits and first_difference come from captions.",
         ),
     ],
+    runs: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="RUN...", help="Run folders: all models of each, but for reference models."),
+    ] = None,
     by: Annotated[
         str | None, typer.Option("--by", metavar="TAG", help="Also a curve for the items of each value of this tag.")
     ] = None,
@@ -37,6 +39,21 @@ def curve_command(
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="The picture to write: .pdf, .svg or .png.")] = None,
     seed: Seed = 0,
+    model: Annotated[
+        str | None, typer.Option("-m", "--model", help="With --adaptive, and without runs: the model to measure.")
+    ] = None,
+    adaptive: Annotated[
+        int | None,
+        typer.Option("--adaptive", help="Measure a slow model on so many items, chosen one by one by their value."),
+    ] = None,
+    items: Annotated[
+        Path | None, typer.Option("--items", help="With --adaptive: a file of the ids to choose from, one a line.")
+    ] = None,
+    data: Data = None,
+    columns: Columns = None,
+    device: Device = "cpu",
+    cache: Cache = None,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Show the smallest difference that a model sees: P(right) over a numeric tag of items, and its threshold.
@@ -44,8 +61,26 @@ def curve_command(
     Example: `tellapart curve runs/a runs/b --over size --out curve.png`
     """
     from tellapart.api.curve import curve
+    from tellapart.api.evaluate import describe_stored
 
-    fitted = curve(*runs, over=over, by=by, benchmark=benchmark, metric=metric, out=out, seed=seed)
+    with interruptible(partial(describe_stored, cache), quiet=quiet) as progress:
+        fitted = curve(
+            *runs or (),
+            over=over,
+            by=by,
+            benchmark=benchmark,
+            metric=metric,
+            out=out,
+            seed=seed,
+            model=model,
+            adaptive=adaptive,
+            items=items,
+            data=data,
+            columns=columns_of(columns),
+            device=device,
+            cache=cache,
+            progress=progress.callback,
+        )
     if as_json:
         print_json(fitted.record.model_dump(mode="json"))
         return

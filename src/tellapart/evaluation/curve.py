@@ -25,7 +25,10 @@ from tellapart.stats.intervals import share_in_clusters
 from tellapart.stats.multiple import holm
 from tellapart.stats.psychometric import LEAST_ITEMS, LEAST_LEVELS, Psychometric, fit_psychometric
 
-__all__ = ["Curve", "Curves", "Level", "ThresholdDifference", "list_numeric_tags", "measure_curves", "read_chance"]
+__all__ = [
+    "Curve", "Curves", "Level", "ThresholdDifference", "list_numeric_tags", "measure_curves", "read_chance",
+    "read_values",
+]  # fmt: skip
 
 #: Levels of a curve that are kept and drawn; more values are put together.
 _MOST_LEVELS = 12
@@ -114,6 +117,7 @@ class Curves(BaseModel, frozen=True):
         smallest, largest: the tag's values.
         limited_from: the benchmark's full number of items, if the runs measured a part of them.
         notes: facts beyond the numbers.
+        drawn, seed: ids of items that were chosen one by one, in their order, and the seed; empty if all were measured.
     """
 
     benchmark: str
@@ -128,6 +132,8 @@ class Curves(BaseModel, frozen=True):
     differences: tuple[ThresholdDifference, ...]
     limited_from: int | None = None
     notes: tuple[str, ...] = ()
+    drawn: tuple[str, ...] = ()
+    seed: int | None = None
 
 
 def read_chance(runs: Sequence[System], outcomes: ItemOutcomes) -> float:
@@ -148,7 +154,15 @@ def read_chance(runs: Sequence[System], outcomes: ItemOutcomes) -> float:
     return chance
 
 
-def measure_curves(outcomes: ItemOutcomes, over: str, *, chance: float, by: str | None = None, seed: int = 0) -> Curves:
+def measure_curves(
+    outcomes: ItemOutcomes,
+    over: str,
+    *,
+    chance: float,
+    by: str | None = None,
+    seed: int = 0,
+    posterior: Psychometric | None = None,
+) -> Curves:
     """Fit a curve of P(right) over a numeric tag to each model, and compare their thresholds.
 
     Args:
@@ -157,6 +171,7 @@ def measure_curves(outcomes: ItemOutcomes, over: str, *, chance: float, by: str 
         chance: the guess rate.
         by: a tag; the items of each of its values also get curves.
         seed: of the draws of clusters.
+        posterior: the function of one model whose items were chosen one by one, in place of a fit.
 
     Raises:
         RunError: no item has a tag, a value is not a number, all are the same, the items or their values are too few,
@@ -170,12 +185,12 @@ def measure_curves(outcomes: ItemOutcomes, over: str, *, chance: float, by: str 
     >>> [round(number, 1) for number in (curve.threshold, curve.low, curve.high)]
     [3.5, 3.1, 3.9]
     """
-    values = _read_values(outcomes, over)
+    values = read_values(outcomes, over)
     tagged = ~np.isnan(values)
     if not is_binary(outcomes.values):
         raise RunError(f"{outcomes.benchmark}: {outcomes.metric} is graded; a curve takes a metric of right and wrong")
     levels, items = len(np.unique(values[tagged])), int(tagged.sum())
-    if levels < LEAST_LEVELS or items < LEAST_ITEMS:
+    if posterior is None and (levels < LEAST_LEVELS or items < LEAST_ITEMS):
         raise RunError(
             f"{outcomes.benchmark}: {items} items have the tag {over!r}, with {levels} different "
             f"value{'' if levels == 1 else 's'}; a curve takes {LEAST_ITEMS} items and {LEAST_LEVELS} values at least"
@@ -192,11 +207,11 @@ def measure_curves(outcomes: ItemOutcomes, over: str, *, chance: float, by: str 
                   levels=_list_levels(x, column, groups))
             for model, column in zip(outcomes.systems, right.T, strict=True)
         ]  # fmt: skip
-        if len(x) < LEAST_ITEMS or len(np.unique(x)) < LEAST_LEVELS:
+        if posterior is None and (len(x) < LEAST_ITEMS or len(np.unique(x)) < LEAST_LEVELS):
             reason = f"too few for a curve: {len(x)} items, {len(np.unique(x))} values"
             curves += [share.model_copy(update={"reason": reason}) for share in shares]
             continue
-        fitted = fit_psychometric(x, right, groups, guess=chance, seed=seed)
+        fitted = [posterior] if posterior else fit_psychometric(x, right, groups, guess=chance, seed=seed)
         curves += [share.model_copy(update=_describe(one)) for share, one in zip(shares, fitted, strict=True)]
         for (a, first), (b, second) in combinations(zip(outcomes.systems, fitted, strict=True), 2):
             value, ends, p = second.minus(first)
@@ -279,8 +294,12 @@ def _as_number(text: str) -> float | None:
     return number if math.isfinite(number) and "_" not in text else None
 
 
-def _read_values(outcomes: ItemOutcomes, over: str) -> NDArray[np.float64]:
-    """Return the tag's value of each item, NaN of those without it."""
+def read_values(outcomes: ItemOutcomes, over: str) -> NDArray[np.float64]:
+    """Return the tag's value of each item `(item,)`, NaN of those without it.
+
+    Raises:
+        RunError: no item has the tag, or a value is not a number.
+    """
     items = tag_captions(outcomes.items, over)
     numeric = list_numeric_tags(items)
     there = (

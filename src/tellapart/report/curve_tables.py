@@ -1,20 +1,32 @@
-"""Curves of P(right) over a numeric tag on the terminal: thresholds, and their differences."""
+"""Curves of P(right) over numeric tags: thresholds and their differences on the terminal, and the report's curves."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from tellapart.errors import plain
-from tellapart.evaluation.curve import Curve, Curves
+from tellapart.evaluation.curve import Curve, Curves, list_numeric_tags, measure_curves
+from tellapart.evaluation.item_outcomes import ItemOutcomes
 from tellapart.report.comparisons import add_row
+from tellapart.report.line_chart import LineChart
 from tellapart.report.numbers import count_text, percent, thousands
+from tellapart.report.sections import ModelEntry
 from tellapart.report.terminal import table
+from tellapart.stats.clusters import is_binary
 from tellapart.stats.paired import write_p
+from tellapart.stats.psychometric import INTERVAL_ITEMS, LEAST_LEVELS
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["curve_lines", "curve_tables", "curves_title", "write_threshold"]
+__all__ = ["TagCurves", "curve_lines", "curve_tables", "curves_title", "tag_curves", "write_threshold"]
+
+#: Numeric tags of a benchmark that are shown, at most.
+_MOST_TAGS = 2
 
 
 def curves_title(curves: Curves) -> str:
@@ -83,7 +95,56 @@ def curve_lines(curves: Curves) -> list[str]:
         f"threshold: where P(right) is half way from chance ({percent(curves.chance, 1)}%) to its best "
         f"({percent(middle, 1)}% without lapses); values of {plain(curves.over)} go from {curves.smallest:.4g} to "
         f"{curves.largest:.4g}",
-        "intervals and differences: clusters drawn with replacement, the same for all models; an end that is open lies "
-        "outside of the values",
+        "interval: of the posterior, from a flat prior; an end that is open lies outside of the values"
+        if curves.drawn
+        else "intervals and differences: clusters drawn with replacement, the same for all models; an end that is open "
+        "lies outside of the values",
         *map(plain, curves.notes),
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class TagCurves:
+    """Models' curves over one tag.
+
+    Attributes:
+        thresholds: model and threshold with its interval, as written.
+    """
+
+    curves: Curves
+    chart: LineChart
+    thresholds: tuple[tuple[str, str], ...]
+
+
+def tag_curves(benchmark: str, metric: str, entries: Sequence[ModelEntry]) -> tuple[TagCurves, ...]:
+    """Fit curves over a benchmark's numeric tags; tags on which no model shows a threshold are left out.
+
+    A tag of whole numbers that no two items share is an identifier, and is left out, too.
+
+    Args:
+        benchmark, metric: names; items are right or wrong by the metric.
+        entries: of the models.
+    """
+    chance = entries[0].record.metrics[metric].chance if metric in entries[0].record.metrics else None
+    rows = [row for row, sample in enumerate(entries[0].samples)
+            if all(metric in entry.samples[row].outcomes for entry in entries)]  # fmt: skip
+    values = np.array([[entry.samples[row].outcomes[metric] for entry in entries] for row in rows], np.float64)
+    if chance is None or len(rows) < INTERVAL_ITEMS or not is_binary(values):
+        return ()
+    items = tuple(entries[0].samples[row] for row in rows)
+    outcomes = ItemOutcomes(benchmark, metric, tuple(entry.label for entry in entries), items, values)
+    shown = []
+    for tag in list_numeric_tags(items):
+        texts = [item.tags[tag] for item in items if item.tags.get(tag)]
+        identifier = len(set(texts)) == len(texts) and all(float(text).is_integer() for text in texts)
+        if identifier or len(texts) < INTERVAL_ITEMS or len(set(map(float, texts))) < LEAST_LEVELS:
+            continue
+        curves = measure_curves(outcomes, tag, chance=chance)
+        if any(None not in (row.threshold, row.low, row.high) for row in curves.curves):
+            lines = {row.model: [(x, 100 * p) for x, p in row.line] for row in curves.curves}
+            chart = LineChart(f"{curves.metric}, %, over {curves.over}: fitted curves", curves.over, lines)
+            thresholds = ((row.model, write_threshold(row, curves.smallest, curves.largest)) for row in curves.curves)
+            shown.append(TagCurves(curves, chart, tuple(thresholds)))
+        if len(shown) == _MOST_TAGS:
+            break
+    return tuple(shown)

@@ -19,6 +19,7 @@ from tellapart.records.run_folder import file_name
 from tellapart.report import numbers
 from tellapart.report.charts import score_bar
 from tellapart.report.conclusions import MOST_SINGLE, Conclusion, conclude, conclude_all
+from tellapart.report.curve_tables import TagCurves, tag_curves
 from tellapart.report.deviations import RADIUS
 from tellapart.report.followed import Checkpoint, followed_charts, sort_points
 from tellapart.report.heatmap import first_breakdown, heat_map, heat_table
@@ -26,7 +27,6 @@ from tellapart.report.items import MOST_ITEMS, ends, item_table, model_table
 from tellapart.report.pictures import Album, album
 from tellapart.report.rivals import ALPHA, Rivals, rivals_of
 from tellapart.report.sections import ModelEntry, ReportRun, Section, sections
-from tellapart.report.tag_curves import TagCurves, tag_curves
 from tellapart.report.telling import TellingItems, telling_items
 from tellapart.report.templates import make_environment
 from tellapart.report.why import explain_section, place_items, reason_rows

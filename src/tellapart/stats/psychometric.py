@@ -20,7 +20,7 @@ from tellapart.stats.bootstrap import expanded_percentiles, yield_times
 from tellapart.stats.clusters import Clusters, check_values, number_clusters
 from tellapart.stats.interval import FEW_CLUSTERS, Interval, without_bounds
 
-__all__ = ["INTERVAL_ITEMS", "LEAST_ITEMS", "LEAST_LEVELS", "Psychometric", "fit_psychometric"]
+__all__ = ["INTERVAL_ITEMS", "LEAST_ITEMS", "LEAST_LEVELS", "Psychometric", "ThresholdSearch", "fit_psychometric"]
 
 #: Values of the quantity, and items, below which three parameters are not fitted.
 LEAST_LEVELS, LEAST_ITEMS = 3, 20
@@ -195,6 +195,83 @@ def fit_psychometric(
             )
         )
     return found
+
+
+class ThresholdSearch:
+    """A posterior over threshold, slope, lapse and direction, and the level whose next outcome narrows it most.
+
+    The prior is flat on the grid of `fit_psychometric`, whose slopes are logarithmic. The gain of a level is the
+    information that its next outcome is expected to bring on the threshold; the other parameters are averaged out.
+
+    Args:
+        levels: the different values that items have, float `(level,)`.
+        guess: the probability of a right answer by chance.
+
+    Source: Kontsevich & Tyler (1999), Vision Res. 39, 2729-2737 (the Psi method); Prins (2013), J. Vis. 13(7):3 (the
+    gain on the threshold alone).
+
+    >>> search = ThresholdSearch(np.arange(9.0), guess=0.5)
+    >>> for _ in range(80):
+    ...     level = search.choose(np.ones(9, bool))
+    ...     search.add(level, level > 3)
+    >>> interval = search.fitted().interval
+    >>> 2.5 < interval.low < 3.5 < interval.high < 4.5
+    True
+    """
+
+    def __init__(self, levels: NDArray[np.float64], guess: float) -> None:
+        self._low, self._span, self._guess = float(levels[0]), float(np.ptp(levels)), guess
+        grids = [_Grid(levels, self._low, self._span, guess, falls) for falls in (False, True)]
+        # (level, direction and threshold, slope and lapse)
+        shape = len(levels), 2 * len(_THRESHOLDS), -1
+        self._odds, self._wrong = (
+            np.concatenate(tables, axis=1).reshape(shape)
+            for tables in ([grid.odds for grid in grids], [grid.wrong for grid in grids])
+        )
+        self._share = -np.expm1(self._wrong)
+        self._log, self._items = np.zeros(self._wrong.shape[1:]), 0
+
+    def add(self, level: int, right: float) -> None:
+        """Take the outcome, 0 or 1, of an item of a level, by its place among the levels."""
+        self._log += self._wrong[level] + right * self._odds[level]
+        self._items += 1
+
+    def choose(self, left: NDArray[np.bool_]) -> int:
+        """Return the place of the level with the largest expected gain, of those that have items left `(level,)`."""
+        from scipy.special import entr
+
+        weights = self._weigh()
+        mass = weights.sum(axis=1)
+        share = np.einsum("ltk,tk->lt", self._share, weights)  # P(right and threshold)
+        mean, within = share.sum(axis=1), np.clip(share / np.maximum(mass, 1e-300), 0, 1)
+        gain = entr(mean) + entr(1 - mean) - (entr(within) + entr(1 - within)) @ mass
+        return int(np.where(left, gain, -np.inf).argmax())
+
+    def fitted(self) -> Psychometric:
+        """Return the posterior's median threshold and mean slope and lapse; its draws are the threshold's quantiles."""
+        weights = self._weigh().reshape(2, len(_THRESHOLDS), -1)
+        mass = weights[0].sum(axis=1) + weights[1, ::-1].sum(axis=1)  # a falling threshold is turned round
+        shares = np.append((np.arange(2000) + 0.5) / 2000, 0.5)
+        *draws, middle = self._low + self._span * np.interp(shares, mass.cumsum() - mass / 2, _THRESHOLDS)
+        falls = weights[1].sum() > 0.5
+        shape = weights[int(falls)].sum(axis=0).reshape(len(_SLOPES), -1) / weights[int(falls)].sum()
+        slope = float(np.exp(shape.sum(axis=1) @ np.log(_SLOPES))) / self._span
+        return Psychometric(
+            threshold=float(middle),
+            slope=-slope if falls else slope,
+            lapse=float(shape.sum(axis=0) @ _LAPSES),
+            guess=self._guess,
+            smallest=self._low,
+            largest=self._low + self._span,
+            p_fit=None,
+            draws=np.array([draws, draws]),
+            clusters=self._items,
+            items=self._items,
+        )
+
+    def _weigh(self) -> NDArray[np.float64]:
+        weights = np.exp(self._log - self._log.max())
+        return np.asarray(weights / weights.sum())
 
 
 def _group_levels(counts: NDArray[Any], wanted: int) -> NDArray[np.intp]:
