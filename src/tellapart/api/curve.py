@@ -6,7 +6,16 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tellapart.api.arguments import PathGiven, ProgressGiven, as_path, as_paths, locations
+from tellapart.api.arguments import (
+    PathGiven,
+    ProgressGiven,
+    as_path,
+    as_paths,
+    expect_used,
+    locations,
+    refuse_columns,
+    refuse_idle,
+)
 from tellapart.api.evaluate import CacheGiven, use_store
 from tellapart.api.frame import Frame, text_of
 from tellapart.api.plugins import open_benchmark, open_model
@@ -25,6 +34,7 @@ from tellapart.report.curve_tables import curve_lines, curve_tables
 from tellapart.report.plots.style import write_picture
 from tellapart.report.plots.thresholds import draw_thresholds
 from tellapart.report.terminal import console, print_lines
+from tellapart.stats.psychometric import LEAST_ITEMS
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -86,23 +96,22 @@ def curve(
         if not (isinstance(value, str) and value) and (value is not None or option == "over"):
             raise RunError(f"{option}={quote(value)}: give a name")
     if adaptive is not None:
+        if isinstance(adaptive, bool) or not isinstance(adaptive, int) or adaptive < LEAST_ITEMS:
+            raise RunError(f"adaptive={quote(adaptive)}: give a number of items from {LEAST_ITEMS}, for example 100")
         if model is None or benchmark is None or runs or by is not None:
             raise RunError(f"adaptive={adaptive}: name one model= and benchmark=, and neither runs nor by=")
+        refuse_columns(columns, (benchmark,))
         settings = Settings(
-            models=(open_model(model) if isinstance(model, str) else as_model(model),),
-            benchmarks=(open_benchmark(benchmark),),
-            items=None if items is None else as_path(items, "items"),
-            device=device,
-            seed=seed,
-            place=locations(data, None, False, columns),
-        )
+            models=(open_model(model) if isinstance(model, str) else as_model(model),), device=device, seed=seed,
+            benchmarks=(open_benchmark(benchmark),), items=None if items is None else as_path(items, "items"),
+            place=refuse_idle((benchmark,), locations(data, None, False, columns)),
+        )  # fmt: skip
         with use_store(cache) as store, keep_random_state(), reporting(progress) as report:
-            told = report(f"{model} on {benchmark}") if report else None
-            curves = search_threshold(settings, over, adaptive, store=store, metric=metric, progress=told)
+            bar = report(f"{model} on {benchmark}") if report else None
+            curves = search_threshold(settings, over, adaptive, store=store, metric=metric, progress=bar)
         return _draw(curves, out)
-    given = {"model": model, "items": items, "data": data, "columns": columns, "device": device != "cpu"}
-    if idle := [name for name, value in given.items() if value]:
-        raise RunError(f"{join_names([f'{name}=' for name in idle])}: of adaptive= alone; runs are measured already")
+    expect_used("curve", "without adaptive=N", model=(model, None), items=(items, None), data=(data, None),
+                columns=(columns or None, None), device=(device, "cpu"))  # fmt: skip
     with unpacked(as_paths(list(runs), "runs")) as folders:
         chosen, left_out = gather_models(folders)
         if not chosen:

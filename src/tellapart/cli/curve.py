@@ -65,22 +65,10 @@ def curve_command(
 
     with interruptible(partial(describe_stored, cache), quiet=quiet) as progress:
         fitted = curve(
-            *runs or (),
-            over=over,
-            by=by,
-            benchmark=benchmark,
-            metric=metric,
-            out=out,
-            seed=seed,
-            model=model,
-            adaptive=adaptive,
-            items=items,
-            data=data,
-            columns=columns_of(columns),
-            device=device,
-            cache=cache,
+            *runs or (), over=over, by=by, benchmark=benchmark, metric=metric, out=out, seed=seed, model=model,
+            adaptive=adaptive, items=items, data=data, columns=columns_of(columns), device=device, cache=cache,
             progress=progress.callback,
-        )
+        )  # fmt: skip
     if as_json:
         print_json(fitted.record.model_dump(mode="json"))
         return

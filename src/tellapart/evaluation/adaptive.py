@@ -24,7 +24,7 @@ from tellapart.models.memory.function import is_stored
 from tellapart.models.protocols import Model
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.result import Sample
-from tellapart.stats.psychometric import LEAST_ITEMS, LEAST_LEVELS, ThresholdSearch
+from tellapart.stats.psychometric import LEAST_LEVELS, ThresholdSearch
 from tellapart.tasks.pairs import measure_pairs
 from tellapart.tasks.registry import headline, main_metric
 
@@ -61,8 +61,6 @@ def search_threshold(
             several items of a value, or another tag parts them into kinds.
         TellapartError: as `evaluate`.
     """
-    if items < LEAST_ITEMS:
-        raise RunError(f"adaptive={items}: a curve takes {LEAST_ITEMS} items at least")
     (benchmark,), (given,) = resolve(settings, store)
     ready = prepare(benchmark, store=store, items=settings.items)
     model, run = plan(given, benchmark)

@@ -155,14 +155,9 @@ def read_chance(runs: Sequence[System], outcomes: ItemOutcomes) -> float:
 
 
 def measure_curves(
-    outcomes: ItemOutcomes,
-    over: str,
-    *,
-    chance: float,
-    by: str | None = None,
-    seed: int = 0,
+    outcomes: ItemOutcomes, over: str, *, chance: float, by: str | None = None, seed: int = 0,
     posterior: Psychometric | None = None,
-) -> Curves:
+) -> Curves:  # fmt: skip
     """Fit a curve of P(right) over a numeric tag to each model, and compare their thresholds.
 
     Args:
@@ -219,19 +214,11 @@ def measure_curves(
                 ThresholdDifference(a=a, b=b, subset=subset, difference=value, low=ends.low, high=ends.high, p=p)
             )
     return Curves(
-        benchmark=outcomes.benchmark,
-        metric=outcomes.metric,
-        over=over,
-        by=by,
-        n=items,
-        chance=chance,
-        smallest=float(values[tagged].min()),
-        largest=float(values[tagged].max()),
-        curves=tuple(curves),
-        differences=tuple(_correct(differences)),
-        limited_from=outcomes.limited_from,
+        benchmark=outcomes.benchmark, metric=outcomes.metric, over=over, by=by, n=items, chance=chance,
+        smallest=float(values[tagged].min()), largest=float(values[tagged].max()), curves=tuple(curves),
+        differences=tuple(_correct(differences)), limited_from=outcomes.limited_from,
         notes=tuple(_list_notes(outcomes, over, values, curves)),
-    )
+    )  # fmt: skip
 
 
 def _correct(differences: list[ThresholdDifference]) -> list[ThresholdDifference]:
@@ -242,17 +229,10 @@ def _correct(differences: list[ThresholdDifference]) -> list[ThresholdDifference
 
 def _describe(fitted: Psychometric) -> dict[str, object]:
     grid = np.linspace(fitted.smallest, fitted.largest, _POINTS)
-    return {
-        "threshold": None if fitted.outside else fitted.threshold,
-        "outside": fitted.outside,
-        "low": fitted.interval.low,
-        "high": fitted.interval.high,
-        "reason": fitted.interval.reason or None,
-        "slope": fitted.slope,
-        "lapse": fitted.lapse,
-        "p_fit": fitted.p_fit,
-        "line": tuple(zip(grid.tolist(), fitted.at(grid).tolist(), strict=True)),
-    }
+    shown = {name: getattr(fitted, name) for name in ("outside", "slope", "lapse", "p_fit")}
+    ends = {"low": fitted.interval.low, "high": fitted.interval.high, "reason": fitted.interval.reason or None}
+    line = tuple(zip(grid.tolist(), fitted.at(grid).tolist(), strict=True))
+    return {"threshold": None if fitted.outside else fitted.threshold, "line": line, **shown, **ends}
 
 
 def _list_levels(x: NDArray[np.float64], right: NDArray[np.float64], clusters: NDArray[np.str_]) -> tuple[Level, ...]:

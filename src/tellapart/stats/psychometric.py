@@ -182,18 +182,11 @@ def fit_psychometric(
         (threshold, slope, lapse), p_fit = grid.fit(table, total)
         found.append(
             Psychometric(
-                threshold=float(grid.place(threshold)),
-                slope=(-slope if grid.falls else slope) / span,
-                lapse=lapse,
-                guess=guess,
-                smallest=low,
-                largest=low + span,
-                p_fit=p_fit,
-                draws=draws,
-                clusters=total.shape[0],
+                threshold=float(grid.place(threshold)), slope=(-slope if grid.falls else slope) / span, lapse=lapse,
+                guess=guess, smallest=low, largest=low + span, p_fit=p_fit, draws=draws, clusters=total.shape[0],
                 items=len(x),
             )
-        )
+        )  # fmt: skip
     return found
 
 
@@ -257,17 +250,10 @@ class ThresholdSearch:
         shape = weights[int(falls)].sum(axis=0).reshape(len(_SLOPES), -1) / weights[int(falls)].sum()
         slope = float(np.exp(shape.sum(axis=1) @ np.log(_SLOPES))) / self._span
         return Psychometric(
-            threshold=float(middle),
-            slope=-slope if falls else slope,
-            lapse=float(shape.sum(axis=0) @ _LAPSES),
-            guess=self._guess,
-            smallest=self._low,
-            largest=self._low + self._span,
-            p_fit=None,
-            draws=np.array([draws, draws]),
-            clusters=self._items,
-            items=self._items,
-        )
+            threshold=float(middle), slope=-slope if falls else slope, lapse=float(shape.sum(axis=0) @ _LAPSES),
+            guess=self._guess, smallest=self._low, largest=self._low + self._span, p_fit=None,
+            draws=np.array([draws, draws]), clusters=self._items, items=self._items,
+        )  # fmt: skip
 
     def _weigh(self) -> NDArray[np.float64]:
         weights = np.exp(self._log - self._log.max())
