@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -156,7 +156,7 @@ def expect_used(call: str, missing: str, **given: tuple[object, object]) -> None
             raise RunError(f"{call}: {name}={value} has no effect {missing}; leave it out")
 
 
-def refuse_columns(columns: Mapping[str, str] | None, names: Sequence[object]) -> None:
+def refuse_columns(columns: Mapping[str, str] | None, names: Collection[object]) -> None:
     """Refuse names of columns if no benchmark is a table: they would have no effect.
 
     Raises:

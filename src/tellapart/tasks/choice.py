@@ -240,6 +240,8 @@ def _write_notes(_records: ChoiceSet, chosen: Chosen) -> tuple[str, ...]:
     unread = [answer for answer, choice in zip(words, choices, strict=True) if choice == 0]
     why = "choose neither caption, and count as wrong"
     notes += describe_unread(unread, len(choices), why, "1, 2, or one of the captions")
+    bias = order_bias(np.array(chosen.true_first), np.array(chosen.true_second))
+    notes += bias.notes("order_bias", "the first caption", "the second")
     if chosen.left_out:
         notes.append(f"answers to items that the benchmark does not hold were left out: {join_names(chosen.left_out)}")
     return tuple(notes)
