@@ -61,7 +61,7 @@ def test_a_threshold_comes_from_few_items_near_it(table: Callable[..., str]) -> 
 
 def test_a_second_call_reads_the_scores_that_the_store_keeps(table: Callable[..., str], tmp_path: Path) -> None:
     pairs, first, second, other = table(), Seer(), Seer(), Seer()
-    call = {"benchmark": pairs, "over": "size", "cache": tmp_path / "store"}
+    call: dict[str, Any] = {"benchmark": pairs, "over": "size", "cache": tmp_path / "store"}
     short = ta.curve(model=first, adaptive=25, **call).record
     long = ta.curve(model=second, adaptive=40, **call).record
     assert long.drawn[:25] == short.drawn
