@@ -255,7 +255,7 @@ def test_a_finished_benchmark_is_not_measured_again_and_another_is_added(
         ({"models": ("random",)}, ("model", "colours")),
         ({"models": ("twin",)}, ("colours-1", "colours-2", "weights")),
         ({"seed": 1}, ("0", "1", "seed")),
-        ({"limit": "3"}, ("None", "3")),
+        ({"limit": "3"}, ("unset", "3")),
     ],
 )
 def test_the_folder_of_another_run_is_refused(
