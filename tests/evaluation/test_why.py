@@ -6,6 +6,7 @@ import csv
 import json
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,11 @@ import tellapart as ta
 from facts import raises
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import RunError
-from tellapart.evaluation.why import SHARES
-from tellapart.evaluation.yes_no_squares import read_squares
-from tellapart.metrics.matching import Reason, contrasts, reasons
+from tellapart.evaluation.why import SHARES, measure_reasons
+from tellapart.evaluation.yes_no_squares import read_comparisons, read_squares
+from tellapart.metrics.matching import Reason, contrasts, reason_bounds, reasons
 from tellapart.metrics.pairs import group_score
-from tellapart.records.result import Sample
+from tellapart.records.result import BenchmarkResult, Sample
 from tellapart.stats.intervals import interval_for
 from tellapart.stats.paired import mcnemar, paired_difference
 
@@ -193,3 +194,100 @@ def test_the_command_prints_reasons_by_tag_and_json(
     assert set(row["reasons"]) == {*Reason}
     wrong = command("why", run.folder, "-b", "nothing")
     assert wrong.code == 2 and "'nothing'" in wrong.err and "folder:set" in wrong.err
+
+
+OUTCOMES = "id,caption,type,text_score_i0,text_score_i1,image_score_c0,image_score_c1"
+
+
+def outcome_file(path: Path, right: NDArray[np.bool_]) -> Path:
+    rows = [f"item-{k},cup {k},{'swap' if k % 3 else 'add'},{','.join(map(str, row))}" for k, row in enumerate(right)]
+    path.write_text("\n".join([OUTCOMES, *rows]) + "\n")
+    return path
+
+
+def compared(scores: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Whether image 0, image 1, text 0 and text 1 prefer their own: bool (item, 4)."""
+    a, b, c, d = scores[:, 0, 0], scores[:, 0, 1], scores[:, 1, 0], scores[:, 1, 1]
+    return np.stack([a > b, d > c, a > c, d > b], axis=1)
+
+
+def test_a_file_of_outcomes_bounds_what_the_scores_show(made_set: Make, tmp_path: Path) -> None:
+    scores = drawn(60)
+    (exact,) = ta.why(scored(made_set(n=60), scores)).record.rows
+    explained = ta.why(outcome_file(tmp_path / "clip.csv", compared(scores)), by="type")
+    (row,) = explained.record.rows
+    assert (row.model, row.scale, row.n, row.shares) == ("clip", "outcomes", 60, {})
+    assert row.at_most is not None
+    for (name, least, most), value in zip(row.bounds(), [*exact.reasons.values(), exact.match_score], strict=True):
+        assert least.value <= value.value <= most.value, name
+        assert (least.value == most.value) == (name in {"right", "caption_prior", "picture_prior"})
+    assert row.match_score.value + row.at_most.reasons["no_match"].value == pytest.approx(1)
+    assert row.by["type"]["swap"]["right"].n == 40
+    assert explained["at_most"] == [most.value for _, _, most in row.bounds()]
+    assert explained["high"][-1] == row.at_most.match_score.high
+
+
+def test_a_run_with_outcomes_of_sides_and_no_scores_is_bounded() -> None:
+    sample = Sample(id="a", cluster="a", outcomes={"i2t": 0.0, "image_score": 1.0})
+    assert read_comparisons(sample) == (0.0, pytest.approx(np.nan, nan_ok=True), 1.0, 1.0)
+    assert read_comparisons(replace(sample, outcomes={"i2t": 0.0})) is None
+    assert read_comparisons(replace(sample, outcomes={"i2t": 0.5, "t2i": 1.0})) is None  # a mean of people
+
+
+def test_columns_and_values_that_are_no_outcomes_are_named(made_set: Make, tmp_path: Path) -> None:
+    path = tmp_path / "sugar.csv"
+    path.write_text("filename,caption,correct\na.jpg,a cup,1\n")
+    with raises(RunError, str(path), OUTCOMES.removeprefix("id,caption,type,"), "caption's prior alone"):
+        ta.why(path)
+    path.write_text(f"{OUTCOMES}\na,a cup,add,1,0,0.7,1\n")
+    with raises(RunError, f"{path}:2", "image_score_c0", "0.7", "1 if"):
+        ta.why(path)
+    good = outcome_file(tmp_path / "clip.csv", compared(drawn(12)))
+    with raises(RunError, "debias=8", str(good)):
+        ta.why(good, debias=8)
+    run = scored(made_set(), drawn(12))
+    assert [row.scale for row in ta.why(run, good).record.rows] == ["similarity", "outcomes"]
+
+
+def test_bivlcs_files_give_the_bounds_of_the_findings_page() -> None:
+    folder = Path(__file__).parents[3] / "shared" / "data" / "bivlc"
+    if not folder.is_dir():
+        pytest.skip("BiVLC's files of outcomes are not here")
+    (row,) = ta.why(folder / "BiVLC_ViT-B-32.csv").record.rows
+    bounds = {name: (round(least.value, 3), round(most.value, 3)) for name, least, most in row.bounds()}
+    assert (row.n, bounds["match_score"], bounds["right"]) == (2933, (0.792, 0.977), (0.491, 0.491))
+    assert (bounds["picture_prior"], bounds["caption_prior"]) == ((0.268, 0.268), (0.033, 0.033))
+
+
+@pytest.mark.parametrize(
+    ("said", "may"),
+    [
+        ("yes no no yes", {Reason.RIGHT}),
+        ("yes yes no yes", {*Reason}),  # image a and question 1 of both: which of two yes is surer is not known
+        ("no yes yes no", {Reason.NO_MATCH}),
+        ("yes no yes no", {Reason.PICTURE, Reason.BOTH, Reason.NO_MATCH}),
+    ],
+)
+def test_answers_alone_bound_what_probabilities_would_show(said: str, may: set[Reason]) -> None:
+    squares, _ = read_squares(four(said))
+    record = BenchmarkResult.model_construct(kind=None)
+    row, outcome = measure_reasons("m", "b", record, squares)
+    assert outcome == [] and row.at_most is not None
+    assert {reason for reason in Reason if row.at_most.reasons[reason].value} == may
+    assert {reason for reason in Reason if row.reasons[reason].value} == (may if len(may) == 1 else set())
+
+
+def test_whatever_scores_lie_beneath_outcomes_and_answers_their_reason_is_within_the_bounds() -> None:
+    logits = drawn(3000, seed=3) - 0.5
+    exact = np.array([[one is reason for one in reasons(logits)] for reason in Reason])
+    yes = (logits > 0).astype(float)
+    squares = [
+        Sample(id=str(k), cluster=str(k), scores=tuple(map(tuple, rows)), outcomes={}) for k, rows in enumerate(yes)
+    ]
+    row, _ = measure_reasons("m", "b", BenchmarkResult.model_construct(kind=None), squares)
+    sure, may = reason_bounds(compared(logits).astype(float)).transpose(2, 0, 1)
+    assert (sure <= exact).all() and (exact <= may).all()
+    assert (sure.any(axis=0) == (may.sum(axis=0) == 1)).all()
+    for (name, least, most), share in zip(row.bounds(), exact.mean(axis=1), strict=False):
+        assert least.value <= share <= most.value, name
+    assert row.reasons["right"].value == (yes == np.eye(2)).all(axis=(1, 2)).mean()  # g_acc

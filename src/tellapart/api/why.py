@@ -31,7 +31,7 @@ def why(
 
     Args:
         runs: runs, run folders, or zip archives of them: all models of each, but for reference models that only lie
-            with them.
+            with them. A CSV file holds outcomes of the four comparisons of 2x2 items, as BiVLC's: they give bounds.
         benchmark: which; all with square items if None.
         by: a tag: its values' reasons are printed, too.
         debias: also open each model again, and subtract its means over so many unrelated captions and pictures.
@@ -53,8 +53,12 @@ def why(
     if debias is not None and (isinstance(debias, bool) or not isinstance(debias, int) or debias < 1):
         raise RunError(f"debias={quote(debias)}: give a number of captions and pictures from 1, for example 64")
     with unpacked([as_path(each, "runs") for each in runs]) as folders:
-        models = gather_models(folders)[0]
-        record = explain(models, benchmark=benchmark, by=by, seed=seed)
+        files = [path for path in folders if path.is_file()]
+        if debias is not None and files:
+            raise RunError(f"debias={debias}: {files[0]} holds outcomes and no model; name runs of models loaded here")
+        places = [path for path in folders if path not in files]
+        models = gather_models(places)[0] if places or not files else ()
+        record = explain(models, files, benchmark=benchmark, by=by, seed=seed)
         if debias is not None:
             with use_store(cache) as store, reporting(progress) as report:
                 subtract = partial(subtract_means, unrelated=debias, store=store, seed=seed, progress=report)
@@ -67,6 +71,9 @@ def why(
 class Explained(Frame):
     """The reasons: a row for each model, benchmark and reason or share, printed as `tellapart why` does.
 
+    Of answers and outcomes alone `value` is at least, and `at_most` at most, with `low` of the first and `high` of the
+    second. Of scores `at_most` is `value`.
+
     Attributes:
         record: all of it: by tag, item by item, and the models' paired differences.
     """
@@ -74,11 +81,11 @@ class Explained(Frame):
     def __init__(self, record: Why, by: str | None = None) -> None:
         self.record, self._by = record, by
         rows = [
-            (row.model, row.benchmark, name, value.value, value.low, value.high, value.n)
+            (row.model, row.benchmark, name, value.value, most.value, value.low, most.high, value.n)
             for row in record.rows
-            for name, value in {**row.reasons, **row.shares, "match_score": row.match_score}.items()
+            for name, value, most in row.bounds()
         ]
-        names = ("model", "benchmark", "what", "value", "low", "high", "n")
+        names = ("model", "benchmark", "what", "value", "at_most", "low", "high", "n")
         super().__init__({name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)})
 
     def show(self) -> None:

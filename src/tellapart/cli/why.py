@@ -15,7 +15,7 @@ __all__ = ["why_command"]
 
 
 def why_command(
-    runs: Annotated[list[Path], typer.Argument(help="Run folders: all models of each, but for reference models.")],
+    runs: Annotated[list[Path], typer.Argument(help="Run folders, or CSV files of outcomes.")],
     benchmark: Annotated[
         str | None, typer.Option("-b", "--benchmark", help="Which; all with square items if not given.")
     ] = None,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +16,21 @@ from tellapart.catalog import nearest
 from tellapart.errors import RunError
 from tellapart.evaluation.debias import Debiased
 from tellapart.evaluation.shared_benchmarks import check_items
-from tellapart.evaluation.systems import System
-from tellapart.evaluation.yes_no_squares import read_squares
-from tellapart.metrics.matching import MATCHING_METRICS, Reason, contrasts, reasons, share_of_squares, sums_of_squares
+from tellapart.evaluation.systems import System, label_runs
+from tellapart.evaluation.yes_no_squares import read_comparisons, read_outcome_file, read_squares
+from tellapart.metrics.matching import (
+    MATCHING_METRICS,
+    Reason,
+    contrasts,
+    match_bounds,
+    reason_bounds,
+    reasons,
+    share_of_squares,
+    sums_of_squares,
+)
 from tellapart.metrics.metric import fits
 from tellapart.metrics.per_item import PerItem
-from tellapart.metrics.tabulate import Tabulated, tabulate
+from tellapart.metrics.tabulate import tabulate
 from tellapart.records.result import BenchmarkResult, Sample, Value
 from tellapart.records.samples import read_samples
 from tellapart.stats.multiple import holm
@@ -38,8 +48,8 @@ class Reasons(BaseModel, frozen=True):
     """The reasons of one model on one benchmark.
 
     Attributes:
-        scale: of the scores that sums are taken of: similarity, logit, `logit of the probability`, or `answers`: yes
-            is 1 and no is 0.
+        scale: of the scores that sums are taken of: similarity, logit, `logit of the probability`; or `answers` or
+            `outcomes`, which have no sums.
         n, clusters: items, and the groups that are resampled together.
         reasons: `Reason` -> the share of items, with its interval.
         shares: of the match, the captions and the pictures in the squares of scores; empty where all scores are equal.
@@ -48,6 +58,7 @@ class Reasons(BaseModel, frozen=True):
         left_out: units that are no square items, as questions without a partner.
         changed_by_scale: items whose match differs between probabilities and their logits; None of other scores.
         items: each item's id, match and larger prior, and reason, for the picture; of 2x2 items alone.
+        at_most: of answers and outcomes alone, the largest numbers that they allow; the others are the smallest.
     """
 
     model: str
@@ -62,6 +73,14 @@ class Reasons(BaseModel, frozen=True):
     left_out: int = 0
     changed_by_scale: int | None = None
     items: tuple[tuple[str, float, float, str], ...] = ()
+    at_most: Reasons | None = None
+
+    def bounds(self) -> list[tuple[str, Value, Value]]:
+        """Return each number's name, and the number at least and at most; both are one of scores."""
+        least, most = (
+            {**row.reasons, **row.shares, _MATCH.name: row.match_score} for row in (self, self.at_most or self)
+        )
+        return [(name, value, most[name]) for name, value in least.items()]
 
 
 class MatchDifference(BaseModel, frozen=True):
@@ -91,23 +110,31 @@ class Why(BaseModel, frozen=True):
     debiased: tuple[Debiased, ...] = ()
 
 
-def explain(runs: Sequence[System], *, benchmark: str | None = None, by: str | None = None, seed: int = 0) -> Why:
-    """Explain the items of runs.
+def explain(
+    runs: Sequence[System],
+    files: Sequence[Path] = (),
+    *,
+    benchmark: str | None = None,
+    by: str | None = None,
+    seed: int = 0,
+) -> Why:
+    """Explain the items of runs, and of files.
 
     Args:
         runs: systems with run folders.
-        benchmark: which; all with square items if None.
+        files: of outcomes of comparisons, as `read_outcome_file` takes them; a model is named as its file.
+        benchmark: which; all with square items if None. Files have this name.
         by: a tag that some item must have; all tags are measured.
         seed: of the bootstrap and of the sign flips.
 
     Raises:
-        RunError: no run has square items, none measured that benchmark, or no item has the tag.
+        RunError: no run has square items, none measured that benchmark, or no item has the tag; a file has no outcomes.
     """
     rows: list[Reasons] = []
     differences: list[MatchDifference] = []
     refused: list[str] = []
     names = dict.fromkeys(name for run in runs for name in run.folders if benchmark in (None, name))
-    if benchmark is not None and not names:
+    if benchmark is not None and not names and not files:
         held = ", ".join(dict.fromkeys(name for run in runs for name in run.folders)) or "nothing"
         raise RunError(f"no run measured {benchmark!r}; they hold {held}")
     for name in names:
@@ -118,14 +145,18 @@ def explain(runs: Sequence[System], *, benchmark: str | None = None, by: str | N
             record = run.record(name)
             samples = read_samples(run.folders[name], name, record)
             squares, left_out = read_squares(samples)
-            if not squares:
+            if squares:
+                row, outcome = measure_reasons(run.label, name, record, squares, left_out, seed=seed)
+                measured |= {run.label: (run.folders[name], squares, outcome)} if outcome else {}
+                rows.append(row)
+            elif bounds := _bound_outcomes(run.label, name, samples, seed):
+                rows += bounds
+            else:
                 refused.append(f"{name}: {_say_shape(record, samples)}")
-                continue
-            row, outcome = measure_reasons(run.label, name, record, squares, left_out, seed=seed)
-            rows.append(row)
-            measured[run.label] = run.folders[name], squares, outcome
         for a, b in combinations(measured, 2):
             differences += _compare(name, a, measured[a], b, measured[b], seed)
+    for label, path in zip(label_runs([path.stem for path in files]), files, strict=True):
+        rows += _bound_outcomes(label, benchmark or "files of outcomes", read_outcome_file(path), seed)
     if not rows:
         raise RunError(f"no item to explain: reasons are of as many images as texts, two to six; {'; '.join(refused)}")
     tags = dict.fromkeys(tag for row in rows for tag in row.by)
@@ -141,60 +172,29 @@ def _say_shape(record: BenchmarkResult, samples: Sequence[Sample]) -> str:
     if record.shape is None:
         return "a task whose items are no square of pictures and captions"
     images, texts = record.shape
-    if samples and not samples[0].scores:
-        return "its scores were made elsewhere, and are not in the run"
-    alone = (
-        ": it has a caption's prior alone" if images == 1 else ": it has a picture's prior alone" if texts == 1 else ""
-    )
-    return f"items of {images} images and {texts} texts{alone}"
+    if images == texts and samples and not samples[0].scores:
+        return "its scores were made elsewhere, and neither they nor outcomes of a side (text_score) are in the run"
+    side = "caption" if images == 1 else "picture" if texts == 1 else ""
+    return f"items of {images} images and {texts} texts" + (f": it has a {side}'s prior alone" if side else "")
 
 
 def measure_reasons(
     model: str, benchmark: str, record: BenchmarkResult, squares: Sequence[Sample], left_out: int = 0, *, seed: int = 0
 ) -> tuple[Reasons, list[Reason]]:
-    """Measure the reasons of square items with scores, of one shape; return each item's, too.
+    """Measure the reasons of square items with scores, of one shape; return each item's, too: none of answers alone.
 
     Raises:
         MetricError: the items are not square, or have more than six captions.
         ScoreError: a score is not finite.
     """
     raw = np.array([sample.scores for sample in squares], np.float32)
-    kind = record.kind or "similarity"
-    scores = _MATCH.scaled(raw, kind)
-    outcome = reasons(scores)
-    squared = sums_of_squares(scores)
-    table = _tabulate(outcome, scores, squared, squares, seed)
-    matched = _MATCH.per_item(scores)
-    changed = int((matched != _MATCH.per_item(raw)).sum()) if kind == "probability" else None
-    parts = {tag: {value: each.metrics for value, each in of.items()} for tag, of in table.by.items()}
-    scale = "answers" if record.kind is None else "logit of the probability" if changed is not None else kind
-    return Reasons(
-        model=model,
-        benchmark=benchmark,
-        scale=scale,
-        n=len(squares),
-        clusters=len({sample.cluster for sample in squares}),
-        reasons={reason: table.metrics[reason] for reason in Reason},
-        shares={name: table.metrics[name] for name in SHARES if name in table.metrics},
-        match_score=table.metrics[_MATCH.name],
-        by=parts,
-        left_out=left_out,
-        changed_by_scale=changed,
-        items=_list_items(squares, scores, outcome),
-    ), outcome
-
-
-def _tabulate(
-    outcome: Sequence[Reason],
-    scores: NDArray[np.float32],
-    squared: NDArray[np.float64],
-    squares: Sequence[Sample],
-    seed: int,
-) -> Tabulated:
-    columns = [
-        PerItem(name=reason, strict=np.array([one is reason for one in outcome], np.float64), binary=True)
-        for reason in Reason
-    ]
+    named: dict[str, Any] = {"model": model, "benchmark": benchmark, "left_out": left_out, "scale": "answers"}
+    if record.kind is None:  # yes or no: which of two is surer is known where the answers differ
+        true = raw[:, [0, 1], [0, 1]]
+        sides = np.hstack([true - raw[:, [0, 1], [1, 0]], true - raw[:, [1, 0], [0, 1]]])
+        return _measure_bounds(named, squares, np.where(sides == 0, np.nan, sides > 0), seed), []
+    scores = _MATCH.scaled(raw, record.kind)
+    outcome, squared = reasons(scores), sums_of_squares(scores)
     match = PerItem(
         name=_MATCH.name,
         strict=_MATCH.per_item(scores),
@@ -202,13 +202,55 @@ def _tabulate(
         chance=_MATCH.chance((scores.shape[1], scores.shape[2])),
         binary=True,
     )
-    if squared.sum() > 0:
-        columns += [
-            PerItem(name=name, strict=squared, reduce=partial(share_of_squares, part=part))
-            for part, name in enumerate(SHARES)
-        ]
-    clusters, tags = [sample.cluster for sample in squares], [sample.tags for sample in squares]
-    return tabulate([*columns, match], clusters, tags, seed=seed)
+    shares = [
+        PerItem(name=name, strict=squared, reduce=partial(share_of_squares, part=part))
+        for part, name in enumerate(SHARES if squared.sum() > 0 else ())
+    ]
+    named |= {"scale": record.kind, "items": _list_items(squares, scores, outcome)}
+    if record.kind == "probability":
+        changed = int((match.strict != _MATCH.per_item(raw)).sum())
+        named |= {"scale": "logit of the probability", "changed_by_scale": changed}
+    held = np.array([[one is reason for one in outcome] for reason in Reason])
+    return _tabulate(named, squares, held, [*shares, match], seed), outcome
+
+
+def _bound_outcomes(model: str, benchmark: str, samples: Sequence[Sample], seed: int) -> list[Reasons]:
+    pairs = [(sample, right) for sample in samples if (right := read_comparisons(sample)) is not None]
+    if not pairs:
+        return []
+    left_out = len(samples) - len(pairs)
+    named = {"model": model, "benchmark": benchmark, "left_out": left_out, "scale": "outcomes"}
+    return [_measure_bounds(named, [sample for sample, _ in pairs], np.array([right for _, right in pairs]), seed)]
+
+
+def _measure_bounds(
+    named: Mapping[str, Any], samples: Sequence[Sample], right: NDArray[np.float64], seed: int
+) -> Reasons:
+    """Measure the least and the most that outcomes allow, float64 (item, 4), as of `match_bounds`."""
+    held, match, chance = reason_bounds(right), match_bounds(right).astype(float), _MATCH.chance((2, 2))
+    columns = [PerItem(name=_MATCH.name, strict=row, chance=chance, binary=True) for row in match.T]
+    least, most = (_tabulate(named, samples, held[..., end], [columns[end]], seed) for end in (0, 1))
+    return least.model_copy(update={"at_most": most})
+
+
+def _tabulate(
+    named: Mapping[str, Any], samples: Sequence[Sample], held: NDArray[np.bool_], others: Sequence[PerItem], seed: int
+) -> Reasons:
+    """Average the reasons, bool (reason, item), and other columns."""
+    columns = [
+        PerItem(name=name, strict=row.astype(float), binary=True) for name, row in zip(Reason, held, strict=True)
+    ]
+    clusters = [sample.cluster for sample in samples]
+    table = tabulate([*columns, *others], clusters, [sample.tags for sample in samples], seed=seed)
+    return Reasons(
+        n=len(samples),
+        clusters=len({*clusters}),
+        reasons={reason: table.metrics[reason] for reason in Reason},
+        shares={name: table.metrics[name] for name in SHARES if name in table.metrics},
+        match_score=table.metrics[_MATCH.name],
+        by={tag: {value: each.metrics for value, each in of.items()} for tag, of in table.by.items()},
+        **named,
+    )
 
 
 def _list_items(

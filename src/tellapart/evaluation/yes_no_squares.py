@@ -1,16 +1,86 @@
-"""Square items of a run's samples: pairs with their scores, and questions of yes or no in fours."""
+"""Square items: pairs with their scores, questions of yes or no in fours, and outcomes of comparisons alone."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import isnan, nan
+from pathlib import Path
 
+from tellapart.data.answer_text import read_label
+from tellapart.data.rows import read_csv
+from tellapart.errors import RunError, quote
 from tellapart.metrics.yes_no import OPTIONS
 from tellapart.records.result import Sample
 
-__all__ = ["read_squares"]
+__all__ = ["read_comparisons", "read_outcome_file", "read_squares"]
 
 _SIZES = range(2, 7)
+
+#: Names of the two comparisons of a side, and of both together: the images', the texts'.
+_SIDES = (("ipos_2t", "ineg_2t", "text_score", "i2t"), ("tpos_2i", "tneg_2i", "image_score", "t2i"))
+
+#: Columns of BiVLC's files -> comparisons.
+_COLUMNS = dict(
+    zip(
+        ("text_score_i0", "text_score_i1", "image_score_c0", "image_score_c1"),
+        _SIDES[0][:2] + _SIDES[1][:2],
+        strict=True,
+    )
+)
+
+
+def read_comparisons(sample: Sample) -> tuple[float, ...] | None:
+    """Return whether image 0, image 1, text 0 and text 1 prefer their own; NaN if that is not known, None of neither.
+
+    Of a side that is wrong, one comparison is.
+
+    >>> read_comparisons(Sample(id="a", cluster="a", outcomes={"text_score": 1, "image_score": 0}))
+    (1.0, 1.0, 0.0, nan)
+    """
+    outcomes, values = sample.outcomes, list[float]()
+    for first, second, *both in _SIDES:
+        side = next((outcomes[name] for name in both if name in outcomes), None)
+        if first in outcomes and second in outcomes:
+            values += outcomes[first], outcomes[second]
+        elif side is not None:
+            values += (1.0, 1.0) if side == 1 else (side, nan)
+    return (
+        tuple(map(float, values))
+        if len(values) == 4 and all(value in {0, 1} or isnan(value) for value in values)
+        else None
+    )
+
+
+def read_outcome_file(path: Path) -> list[Sample]:
+    """Read outcomes of the four comparisons of 2x2 items from a CSV file: BiVLC's columns, or a metric's names.
+
+    A column `cluster`, else `caption`, names what is resampled together; `id` the items; others are tags.
+
+    Raises:
+        RunError: no such columns, or a value that is neither true nor false.
+        DataError: the file cannot be read.
+    """
+    rows, names = [*read_csv(path)], {*_COLUMNS, *(name for side in _SIDES for name in side)}
+    samples: list[Sample] = []
+    for line, row in rows:
+        outcomes: dict[str, float] = {}
+        for name in names & row.keys():
+            if (label := read_label(row[name])) is None:
+                raise RunError(
+                    f"{path}:{line}: {name}={quote(row[name])}; write 1 if the comparison is right, 0 if not"
+                )
+            outcomes[_COLUMNS.get(name, name)] = float(label)
+        id_ = row.get("id") or str(len(samples))
+        cluster = row.get("cluster") or row.get("caption") or id_
+        tags = {name: row[name] for name in row.keys() - names - {"id", "cluster", "caption", "group_score"}}
+        samples.append(Sample(id=id_, cluster=cluster, tags=tags, outcomes=outcomes))
+    if not samples or read_comparisons(samples[0]) is None:
+        raise RunError(
+            f"{path}: no outcomes of the four comparisons; write the header id,{','.join(_COLUMNS)} and 0 or "
+            "1 below it (one picture with several captions has a caption's prior alone, and no reasons)"
+        )
+    return samples
 
 
 def read_squares(samples: Sequence[Sample]) -> tuple[list[Sample], int]:

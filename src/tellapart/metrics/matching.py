@@ -29,6 +29,7 @@ __all__ = [
     "contrasts",
     "match_bounds",
     "match_score",
+    "reason_bounds",
     "reasons",
     "right_sides",
     "share_of_squares",
@@ -170,14 +171,30 @@ def match_bounds(right: ArrayLike) -> NDArray[np.bool_]:
     """Return whether 2x2 items surely match, and whether they may, by outcomes alone: bool (item, 2), in this order.
 
     Args:
-        right: whether image 0, image 1, text 0 and text 1 prefer their own: bool (item, 4). Two right of a side mean
-            `D > 0`, and none `D <= 0`; with one a prior outweighs.
+        right: whether image 0, image 1, text 0 and text 1 prefer their own: 1, 0, or NaN if nobody knows: (item, 4).
+            Two right of a side mean `D > 0`, and none `D <= 0`; with one a prior outweighs.
 
     >>> match_bounds([[True, True, False, True], [True, False, False, True], [True, False, False, False]]).tolist()
     [[True, True], [False, True], [False, False]]
     """
-    count = np.asarray(right, np.intp).reshape(-1, 2, 2).sum(axis=2)  # of each side
-    return np.stack([count.max(axis=1) == 2, count.min(axis=1) > 0], axis=1)
+    sides = np.asarray(right, np.float64).reshape(-1, 2, 2)
+    return np.stack([(sides == 1).all(axis=2).any(axis=1), (sides != 0).any(axis=2).all(axis=1)], axis=1)
+
+
+def reason_bounds(right: ArrayLike) -> NDArray[np.bool_]:
+    """Return whether each reason surely holds of 2x2 items, and whether it may: bool (reason, item, 2), as `Reason`.
+
+    Args:
+        right: as of `match_bounds`.
+
+    >>> sure, may = reason_bounds([[True, True, False, True], [True, False, False, True]]).transpose(2, 1, 0)
+    >>> [[reason.name for reason, holds in zip(Reason, item) if holds] for item in may]
+    [['PICTURE'], ['BOTH', 'NO_MATCH']]
+    """
+    sides, match = np.asarray(right, np.float64).reshape(-1, 2, 2), match_bounds(right)
+    text, image = np.stack([(sides == 1).all(axis=2), (sides != 0).all(axis=2)], axis=2).transpose(1, 0, 2)
+    no_text, no_image, no_match = (~bounds[:, ::-1] for bounds in (text, image, match))  # surely not: it may not be
+    return np.stack([text & image, image & no_text, text & no_image, no_text & no_image & match, no_match])
 
 
 def sums_of_squares(scores: ArrayLike) -> NDArray[np.float64]:

@@ -78,13 +78,11 @@ def place_items(row: Reasons, browsed: Collection[int]) -> tuple[str, list[tuple
 
 def reason_rows(rows: list[Reasons]) -> list[tuple[str, list[str]]]:
     """Return the rows of the table: heading, and a cell for each model."""
-    reasons = [(reason.label, [_cell(row.reasons.get(reason)) for row in rows]) for reason in Reason]
-    match = ("match score", [_cell(row.match_score) for row in rows])
-    shares = [
-        (f"squares of scores: {title}", [_cell(row.shares.get(name)) for row in rows])
-        for name, title in _SHARE_TITLES.items()
-    ]
-    return [*reasons, match, *shares]
+    cells = [{name: _cell(value, most) for name, value, most in row.bounds()} for row in rows]
+    heads = {reason: reason.label for reason in Reason} | {"match_score": "match score"}
+    if any(row.at_most is None for row in rows):
+        heads |= {name: f"squares of scores: {title}" for name, title in _SHARE_TITLES.items()}
+    return [(head, [each.get(name, "") for each in cells]) for name, head in heads.items()]
 
 
 def why_lines(rows: list[Reasons]) -> list[str]:
@@ -100,14 +98,22 @@ def why_lines(rows: list[Reasons]) -> list[str]:
             )
         if row.left_out:
             lines.append(f"{name}: {row.left_out:,} units left out, which are no square of pictures and captions")
-    lines.append("The pictures' share holds how much the two pictures of an item differ in themselves, too.")
+    if any(row.at_most for row in rows):
+        lines.append(
+            "x to y: answers and outcomes alone bound a number; intervals go from the low of x to the high of y."
+        )
+    if any(row.shares for row in rows):
+        lines.append("The pictures' share holds how much the two pictures of an item differ in themselves, too.")
     return lines
 
 
-def _cell(value: Value | None) -> str:
-    if value is None:
-        return ""
-    return percent(value.value) if value.low is None else f"{percent(value.value)} {interval(value)}"
+def _cell(value: Value, most: Value) -> str:
+    both = value.model_copy(update={"high": most.high})
+    return _range(value, most) if value.low is None else f"{_range(value, most)} {interval(both)}"
+
+
+def _range(value: Value, most: Value) -> str:
+    return percent(value.value) if value.value == most.value else f"{percent(value.value)} to {percent(most.value)}"
 
 
 def _print_tag(rows: list[Reasons], by: str) -> None:
@@ -115,7 +121,8 @@ def _print_tag(rows: list[Reasons], by: str) -> None:
         values: Mapping[str, Mapping[str, Value]] = row.by.get(by, {})
         lines = table(by, "items", *_SHORT.values(), numbers_from=1, title=f"{plain(row.model)}: percent of items")
         for value, metrics in values.items():
-            cells = (percent(metrics[reason].value) for reason in Reason)
+            most = (row.at_most or row).by[by][value]
+            cells = (_range(metrics[reason], most[reason]) for reason in Reason)
             lines.add_row(plain(value), f"{metrics[Reason.RIGHT].n:,}", *cells)
         console().print(lines)
         print_lines("")
