@@ -12,7 +12,15 @@ import pytest
 
 import tellapart as ta
 from facts import check_facts, raises
-from tellapart.errors import DataError, ModelError, RunError, ScoreError, UnknownNameError
+from tellapart.errors import (
+    DataError,
+    ModelError,
+    RunError,
+    ScoreError,
+    TellapartError,
+    TellapartWarning,
+    UnknownNameError,
+)
 from tellapart.evaluation.evaluate import chosen
 from tellapart.evaluation.measure import remeasure
 from tellapart.evaluation.run import Settings, run
@@ -220,6 +228,19 @@ def test_the_first_model_is_the_subject_and_the_others_lie_beside_it(
     ]  # fmt: skip
     assert [read_result(folder).model.name for folder in folders] == ["colours", "random", "oracle"]
     assert sole(folders[2]).metrics["group_score"].value == 1
+
+
+def test_a_model_that_breaks_is_named_and_the_others_numbers_stay(made_set: Make, tmp_path: Path) -> None:
+    def broken(image: Any, text: str) -> float:
+        raise ValueError("no weights")
+
+    broken.fingerprint = "broken-1"  # type: ignore[attr-defined]
+    with (
+        pytest.warns(TellapartWarning, match=r"broken stopped on folder:.*run.*leave it out"),
+        raises(TellapartError, "no weights"),
+    ):
+        ta.evaluate(["oracle", broken], f"folder:{made_set()}", out=tmp_path / "run", progress=False)
+    assert sole(tmp_path / "run").metrics["group_score"].value == 1
 
 
 def test_two_models_of_one_name_are_told_apart_by_what_was_asked_for(

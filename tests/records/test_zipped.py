@@ -50,6 +50,28 @@ def test_an_archive_is_read_as_its_folder_is(name: str, runs: Path) -> None:
     assert ta.open_run(packed).items()["id"] == ta.open_run(whole).items()["id"]
 
 
+def test_a_run_in_an_archive_is_named_by_its_path(runs: Path, tmp_path: Path, command: Callable[..., Any]) -> None:
+    both = tmp_path / "both.zip"
+    pack(both, {"sent/a": runs / "a", "sent/b": runs / "b"})
+    for name in ("a", "sent/a"):
+        assert ta.read_result(both / name) == ta.read_result(runs / "a")
+    assert json.loads(command("show", both / "b", "--json").out)["report"] == str(tmp_path / "both-b.html")
+    with raises(RunError, str(both), "nowhere", "is not there"):
+        ta.open_run(both / "nowhere")
+
+
+def test_folders_above_a_run_hide_no_model_of_it(runs: Path, tmp_path: Path) -> None:
+    pack(tmp_path / "a.zip", {"runs/a": runs / "a"})
+    assert ta.open_run(tmp_path / "a.zip").models == ["random", "oracle"]
+
+
+def test_samples_without_their_record_are_a_part_of_a_run(runs: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.write(runs / "b" / "samples" / "demo.jsonl", "b/samples/demo.jsonl")
+    with raises(RunError, "a.zip", "results.json", "in part"):
+        ta.open_run(tmp_path / "a.zip")
+
+
 @pytest.mark.slow
 def test_archives_are_compared_drawn_and_put_on_a_board(runs: Path, tmp_path: Path) -> None:
     compared = [ta.compare(one, two) for one, two in ((runs / "a.zip", runs / "b.zip"), (runs / "a", runs / "b"))]

@@ -24,7 +24,7 @@ from tellapart.evaluation.verified import read_result
 from tellapart.records.result import BenchmarkResult, Result, Sample, Value
 from tellapart.records.run_folder import find_runs, write_text_file
 from tellapart.records.samples import read_samples
-from tellapart.records.zipped import is_zipped, unpacked
+from tellapart.records.zipped import archive_of, unpacked
 from tellapart.report.followed import followed_rows
 from tellapart.report.image_sources import ImageSources
 from tellapart.report.items import true_pairs, true_texts
@@ -58,7 +58,7 @@ def open_run(folder: PathGiven) -> Run:
     with ExitStack() as stack:
         (inside,) = stack.enter_context(unpacked([path]))
         find_runs(inside)
-        run = Run(inside, archive=path if is_zipped(path) else None)
+        run = Run(inside, archive=path if archive_of(path) else None)
         weakref.finalize(run, stack.pop_all().close)
     return run
 
@@ -70,7 +70,7 @@ class Run:
         folder: the run folder.
         scratch: whether the folder around it is a temporary one, deleted when nothing refers to the run any more.
         leads: whether this process writes and shows the run; of several ranks the first does.
-        archive: the zip file that the folder was unpacked from; its report is written next to it.
+        archive: the zip file that the folder was unpacked from, or a path into it; its report is written next to it.
 
     Attributes:
         plan: of a dry run, which has no folder.
@@ -187,7 +187,8 @@ class Run:
         report = write_run_report(self.folder, outside=outside_images)
         if report.path is None:
             return report
-        beside = self.archive.with_suffix(".html")
+        zipped = archive_of(self.archive) or self.archive
+        beside = zipped.with_name("-".join([zipped.stem, *self.archive.relative_to(zipped).parts]) + ".html")
         write_text_file(beside, report.path.read_text(encoding="utf-8"))
         return replace(report, path=beside)
 

@@ -11,7 +11,7 @@ from tellapart.data.scores import join_names
 __all__ = ["describe_changes"]
 
 #: Characters of a value that a message shows.
-_SHOWN = 60
+_SHOWN = 24
 
 
 def describe_changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:

@@ -7,6 +7,7 @@ a run folder under `beside/`.
 from __future__ import annotations
 
 import platform
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -23,7 +24,7 @@ from tellapart.benchmarks.locations import Locations
 from tellapart.catalog import DEFAULT_MODEL, REFERENCES
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
-from tellapart.errors import RunError
+from tellapart.errors import RunError, TellapartError, TellapartWarning
 from tellapart.evaluation.evaluate import Prepared, chosen, evaluate, plan, prepare
 from tellapart.evaluation.precision import CHECKED, MOST_FLIPS, ChosenDtype, check_precision, choose_dtype, expect_pairs
 from tellapart.evaluation.resume import keep, take_up
@@ -169,7 +170,17 @@ def run(
             ready = prepare_for(settings, benchmark, store)
             for row, (choice, folder) in enumerate(zip(choices, folders, strict=True)):
                 report = progress(f"{records[row].name} on {benchmark.name}") if progress else None
-                results[row] = _measure_once(results[row], choice, exact[row], ready, folder, report)
+                try:
+                    results[row] = _measure_once(results[row], choice, exact[row], ready, folder, report)
+                except TellapartError:
+                    if len(choices) * len(benchmarks) > 1:
+                        warnings.warn(
+                            f"{records[row].name} stopped on {benchmark.name}; what is measured stays in {out}, and "
+                            "the same command measures the rest; to go on without this model, leave it out",
+                            TellapartWarning,
+                            stacklevel=2,
+                        )
+                    raise
     return folders
 
 

@@ -28,6 +28,7 @@ __all__ = [
     "BESIDE",
     "FOLLOWED",
     "RESULTS",
+    "SAMPLES",
     "UNREADABLE",
     "Stored",
     "beside",
@@ -46,7 +47,7 @@ __all__ = [
     "write_text_file",
 ]
 
-RESULTS = "results.json"
+RESULTS, SAMPLES = "results.json", "samples"
 
 #: The folder, inside a run folder, of the further models measured in the same run; it holds a run folder for each.
 BESIDE = "beside"
@@ -275,7 +276,10 @@ def find_runs(folder: Path) -> list[Path]:
         return [folder, *sorted((path.parent for path in folder.glob(f"{BESIDE}/*/{RESULTS}")), key=_sort_rank)]
     inside = sorted(path.parent for path in folder.glob(f"*/{RESULTS}"))
     if not inside:
-        raise RunError(f"no run in {folder}; name a run folder that `tellapart run --out` wrote")
+        fault = f"no run in {folder}" if folder.exists() else f"{folder} is not there"
+        if (folder / SAMPLES).is_dir():
+            fault = f"{folder} holds {SAMPLES}/ and no {RESULTS}: the run was cut off, or the folder was copied in part"
+        raise RunError(f"{fault}; name a run folder that `tellapart run --out` wrote, or a zip archive of it")
     return inside
 
 

@@ -15,7 +15,7 @@ from tellapart.data.strict_json import decode_text, first_repeated, parse_json, 
 from tellapart.data.validation import Problem
 from tellapart.errors import RunError, quote
 from tellapart.records.result import BenchmarkResult, Sample, SamplesFile
-from tellapart.records.run_folder import RESULTS, UNREADABLE, place_of, read_stored, write_blocks
+from tellapart.records.run_folder import RESULTS, SAMPLES, UNREADABLE, place_of, read_stored, write_blocks
 
 __all__ = ["read_samples", "samples_path", "write_samples"]
 
@@ -28,7 +28,7 @@ def samples_path(folder: Path, benchmark: str) -> Path:
     >>> samples_path(Path("runs/a"), "demo").as_posix()
     'runs/a/samples/demo.jsonl'
     """
-    return place_of(folder / "samples", benchmark, ".jsonl")
+    return place_of(folder / SAMPLES, benchmark, ".jsonl")
 
 
 def write_samples(folder: Path, benchmark: str, samples: Iterable[Sample]) -> SamplesFile:

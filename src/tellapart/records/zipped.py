@@ -12,8 +12,9 @@ from pathlib import Path, PurePosixPath
 
 from tellapart.data.strict_json import first_repeated
 from tellapart.errors import UNPACKED, RunError, quote
+from tellapart.records.run_folder import SAMPLES
 
-__all__ = ["MOST_BYTES", "MOST_FILES", "is_zipped", "unpack_run", "unpacked"]
+__all__ = ["MOST_BYTES", "MOST_FILES", "archive_of", "unpack_run", "unpacked"]
 
 #: Bounds of an archive's content. The items of a large run take 200 MB.
 MOST_BYTES, MOST_FILES = 2 << 30, 100_000
@@ -27,15 +28,6 @@ _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _PIECE = 1 << 20
 
 
-def is_zipped(path: Path) -> bool:
-    """Return whether a path is a file that ends in `.zip`.
-
-    >>> is_zipped(Path("runs/clip"))
-    False
-    """
-    return path.suffix.lower() == ".zip" and path.is_file()
-
-
 @contextmanager
 def unpacked(paths: Sequence[Path]) -> Iterator[list[Path]]:
     """Yield run folders, archives of them unpacked until the block ends.
@@ -44,14 +36,28 @@ def unpacked(paths: Sequence[Path]) -> Iterator[list[Path]]:
         RunError: an archive is damaged, too large, or holds a path that leaves it.
     """
     with ExitStack() as stack:
-        yield [_unpack_for(stack, path) if is_zipped(path) else path for path in paths]
+        yield [_open_path(stack, path) for path in paths]
 
 
-def _unpack_for(stack: ExitStack, path: Path) -> Path:
+def archive_of(path: Path) -> Path | None:
+    """Return the archive that a path is, or leads into, as `runs.zip/mine` does; None without one.
+
+    >>> archive_of(Path("runs/clip"))
+    """
+    places = (path, *path.parents)
+    return next((place for place in places if place.suffix.lower() == ".zip" and place.is_file()), None)
+
+
+def _open_path(stack: ExitStack, path: Path) -> Path:
+    """Return a run folder; `runs.zip/mine`, as messages name it, is the run `mine` of an archive."""
+    if (archive := archive_of(path)) is None:
+        return path
     into = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tellapart-")))
-    UNPACKED[str(into / path.name)] = str(path)
-    stack.callback(UNPACKED.pop, str(into / path.name))
-    return unpack_run(path, into)
+    place = into / archive.name
+    UNPACKED[str(place)] = str(archive)
+    stack.callback(UNPACKED.pop, str(place))
+    root, name = unpack_run(archive, into), path.relative_to(archive)
+    return place / name if name.parts and (place / name).is_dir() else root / name
 
 
 def unpack_run(path: Path, into: Path) -> Path:
@@ -72,9 +78,12 @@ def unpack_run(path: Path, into: Path) -> Path:
                 room -= _unpack_file(archive, entry, folder / entry.filename, room)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError, ValueError) as error:
         raise RunError(f"{path} cannot be unpacked ({' '.join(str(error).split()):.200}); copy it again") from error
-    inside = list(folder.iterdir()) if folder.is_dir() else []
-    # `zip -r clip.zip clip` puts the folder itself in.
-    return inside[0] if len(inside) == 1 and inside[0].is_dir() else folder
+    # `zip -r clip.zip runs/clip` puts the folders above its files in.
+    while len(inside := list(folder.iterdir()) if folder.is_dir() else []) == 1 and inside[0].is_dir():
+        if inside[0].name == SAMPLES:
+            break
+        folder = inside[0]
+    return folder
 
 
 def _check_entries(path: Path, entries: Sequence[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]:

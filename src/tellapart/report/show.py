@@ -179,7 +179,9 @@ class _Images:
                 raise DataError(ImageSources.of(self._folder, self._result, benchmark).lost())
             data: bytes = reader(reference)
         except DataError as error:
-            self.lost.setdefault(benchmark, f"pictures are missing from the report: {error}")
+            # Only the commands that measure take a folder of images; this report's may not.
+            fault = str(error).replace("name the folder that holds it with images=", "run and score take its --images")
+            self.lost.setdefault(benchmark, f"pictures are missing from the report: {fault}")
             raise
         return bundle_picture(self._folder, benchmark, reference, data) if self._bundle else data
 

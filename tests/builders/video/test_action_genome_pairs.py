@@ -213,7 +213,9 @@ def test_frames_come_from_the_video_or_from_its_dumped_frames_alike(film, number
     assert dumped[0].item.provenance["video_sha256"] is None
     (folder / "000010.png").unlink()
     builder = genome()
-    assert Rejected("video", "ends before the frame") in [builder.make(candidate) for candidate in builder.candidates()]
+    assert Rejected("video", "ends before the frame: A1.mp4 has no frame 000010") in [
+        builder.make(candidate) for candidate in builder.candidates()
+    ]
 
 
 @pytest.mark.parametrize(

@@ -174,6 +174,14 @@ def test_no_captions_are_refused(builder) -> None:
         builder([]).pairs  # noqa: B018
 
 
+def test_a_video_that_is_not_there_is_named_with_a_name_like_it(film, builder, tmp_path: Path, caplog) -> None:
+    film(tmp_path / "videos" / "kitchen.mp4", [0, 40])
+    rows = [{"video": name, "time": time, "caption": f"at {time}"} for name in ("kitchen", "kichen") for time in (0, 1)]
+    builder(rows).candidates()
+    (line,) = caplog.messages
+    assert all(fact in line for fact in ("1 of the 2", "kichen", "'kitchen"))
+
+
 def test_a_video_that_is_there_twice_is_not_guessed_at(builder, tmp_path: Path) -> None:
     for name in ("v.mp4", "v.webm"):
         (tmp_path / "videos" / name).write_bytes(b"")

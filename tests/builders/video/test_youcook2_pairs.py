@@ -93,7 +93,7 @@ def test_a_damaged_video_and_one_that_is_too_short_are_counted(
     (tmp_path / "videos" / "damaged.mp4").write_bytes(whole.read_bytes()[:700])
     builder = kitchen({"database": {name: annotated(STEPS[:3:2]) for name in ("short", "damaged", "missing")}})
     outcomes = {candidate.id: builder.make(candidate) for candidate in builder.candidates()}
-    assert outcomes["short-0-1"] == Rejected("video", "ends before the frame")
+    assert outcomes["short-0-1"] == Rejected("video", "ends before the frame: short.mp4 ends after 1.600 s")
     assert outcomes["missing-0-1"] == Rejected("video", "not in the folder of videos")
     damaged = outcomes["damaged-0-1"]
     assert isinstance(damaged, Rejected)

@@ -353,6 +353,8 @@ def test_files_that_cannot_be_read_or_written_are_named(tmp_path: Path) -> None:
         read_scores(tmp_path / "gone.csv", ids=["a"], shape=(1, 2))
     with raises(ScoreError, "'.json'"):
         read_scores(tmp_path / "a.json", ids=["a"], shape=(1, 2))
+    with raises(ScoreError, "sent.zip", "unpack it"):
+        read_scores(tmp_path / "sent.zip", ids=["a"], shape=(1, 2))
     with raises(ScoreError, "got ''", "files"):
         write_scores(scores, tmp_path / "a")
     with raises(ScoreError, "a.csv", "No such file or directory"):

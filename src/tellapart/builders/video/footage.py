@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -18,11 +19,14 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tellapart.builders.builder import Rejected
 from tellapart.builders.video.frames import EndOfVideoError, Frame, frame_at, frame_number, scaled_size
+from tellapart.catalog import nearest
 from tellapart.data.images import IMAGE_SUFFIXES, decode
 from tellapart.data.strict_json import read_whole
-from tellapart.errors import DataError, require
+from tellapart.errors import DataError, plain, require
 
 __all__ = ["Footage", "FootageOptions", "Still", "StillFile", "clip_files", "file_sha256"]
+
+_log = logging.getLogger(__name__)
 
 _SUFFIX = {"png": ".png", "jpeg": ".jpg", "webp": ".webp"}
 
@@ -166,6 +170,10 @@ class Footage:
             DataError: none is there, or one of them is several files.
         """
         names = sorted(set(videos))
+        gone = [name for name in names if name not in self.files]
+        if gone and len(gone) < len(names):
+            listed = ", ".join(plain(name) + nearest(name, self.files) for name in gone[:3])
+            _log.warning("%s lacks %d of the %d videos that are named: %s", self.folder, len(gone), len(names), listed)
         if not [self.files[name] for name in names if name in self.files]:
             raise DataError(
                 f"{self.folder} holds none of the {len(names)} videos that the annotations name "
@@ -192,8 +200,9 @@ class Footage:
             else:
                 name = f"{number:06d}"
                 frame = _read_dumped(path, number or 0) if path.is_dir() else frame_number(path, number or 0)
-        except EndOfVideoError:
-            return Rejected("video", "ends before the frame")
+        except EndOfVideoError as error:
+            end = str(error).replace(f"{path}: ", f"{path.name} ").partition(";")[0]
+            return Rejected("video", f"ends before the frame: {end}")
         except DataError as error:
             return Rejected("video", str(error).replace(f"{path}: ", f"{path.name} "))
         time = frame.time if path.is_file() else None

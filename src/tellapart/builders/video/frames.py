@@ -101,7 +101,7 @@ def _open_video(path: Path) -> Iterator[tuple[Any, Any]]:
         with av.open(str(path), metadata_errors="replace") as container:  # a title in an old encoding does no harm
             stream = container.streams.best("video")
             if stream is None:
-                raise DataError(f"{path}: holds no video")
+                raise DataError(f"{path}: holds no video; is it complete?")
             if stream.codec_context is None:
                 raise DataError(
                     f"{path}: is in a format that this FFmpeg does not decode; convert it, for instance to H.264"

@@ -131,7 +131,12 @@ def read_raw_scores(
     if path.is_dir():
         raise ScoreError(f"{path} is a folder; name a file of scores{_VECTORS_HINT}")
     if (suffix := plain_suffix(path)) not in (*_SUFFIXES, ".parquet"):
-        raise ScoreError(f"{path}: scores are read from .npz, .csv, .jsonl, .parquet or .npy; got {path.suffix!r}")
+        hint = (
+            "; unpack it, and name the file of scores in it" if path.suffix.lower() in (".zip", ".tar", ".tgz") else ""
+        )
+        raise ScoreError(
+            f"{path}: scores are read from .npz, .csv, .jsonl, .parquet or .npy; got {path.suffix!r}{hint}"
+        )
     state_field("scores" if suffix == ".npz" else "score")
     if suffix == ".npz":
         return _read_npz(path, ids, shape)
