@@ -375,7 +375,7 @@ def test_a_dual_encoder_finds_the_moment_in_a_folder_of_frames(frames: Path, bat
     # The turn lies between the frames at 1.0 and 1.2 s, and at 0.4 and 0.6 s.
     assert [sample.output for sample in found.samples] == pytest.approx([1.1, 1.1, 0.5])
     assert [sample.outcomes["boundary_accuracy@0.1"] for sample in found.samples] == [1.0, 0.0, 0.0]
-    assert told[-1] == ("moments", 3, 3)
+    assert [now for now in told if now[0] == "moments"][-1] == ("moments", 3, 3)
     # Each distinct frame and caption once, and never again; some frames of JPEG come out equal.
     assert 20 < model.images <= 40
     assert model.texts == 4

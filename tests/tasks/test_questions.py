@@ -241,7 +241,7 @@ def test_a_model_that_answers_is_asked_every_question_about_its_image(data: Path
     assert [sample.output for sample in found.samples if sample.unit == "question"] == [
         f"{sums[row['image']]} 1 {row['question']}{asked}" for row in ROWS
     ]
-    assert told[-1] == ("answers", 3, 3)
+    assert [now for now in told if now[0] == "answers"][-1] == ("answers", 3, 3)
 
 
 def test_empty_answers_are_counted_and_a_file_of_nothing_else_is_refused(tmp_path: Path) -> None:

@@ -89,8 +89,12 @@ class BoardAddress:
         host = Headers(raw=scope.get("headers", [])).get("host", "").partition(":")[0][:80]
         if "entered" not in scope and host not in self._logged and len(self._logged) < 20:  # anybody can send any
             self._logged.add(host)
-            way = f"--name {plain(host)} lets it in; a proxy must send the browser's (proxy_set_header Host $host)"
-            logging.getLogger(__name__).warning("refused a request for the host %s: %s", quote(host), way)
+            logging.getLogger(__name__).warning(
+                "refused a request for the host %s: --name %s lets it in; a proxy must send the browser's "
+                "(proxy_set_header Host $host)",
+                plain(quote(host)),
+                plain(host),
+            )
 
     async def _enter(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["entered"] = True

@@ -172,8 +172,9 @@ class Footage:
         names = sorted(set(videos))
         gone = [name for name in names if name not in self.files]
         if gone and len(gone) < len(names):
-            listed = ", ".join(plain(name) + nearest(name, self.files) for name in gone[:3])
-            _log.warning("%s lacks %d of the %d videos that are named: %s", self.folder, len(gone), len(names), listed)
+            listed = plain(", ".join(name + nearest(name, self.files) for name in gone[:3]))
+            lacking = plain(f"{self.folder} lacks {len(gone)} of the {len(names)} videos that are named")
+            _log.warning("%s: %s", lacking, listed)
         if not [self.files[name] for name in names if name in self.files]:
             raise DataError(
                 f"{self.folder} holds none of the {len(names)} videos that the annotations name "
