@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import io
+import os
 import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -71,7 +72,8 @@ def console(*, stderr: bool = False, width: int | None = None) -> Console:
     # Without a terminal rich assumes 80 columns, and would fold a table that someone pipes into a file.
     # In a notebook it would draw boxes in place of printing.
     own = PlainConsole(force_jupyter=False)
-    return own if sys.stdout.isatty() else PlainConsole(width=120, force_jupyter=False)
+    terminal = sys.stdout.isatty() or os.environ.get("TTY_COMPATIBLE") == "1"  # FORCE_COLOR asks for colours alone
+    return own if terminal else PlainConsole(width=120, force_jupyter=False)
 
 
 def print_text(text: object, *, end: str = "\n", error: bool = False) -> None:
