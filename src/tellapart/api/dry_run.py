@@ -102,8 +102,8 @@ def plan_run(settings: Settings, out: Path, path: Path | None, progress: Progres
         path: the store's file; None for one in memory.
         progress: called with "models on sets", how many are planned, and the total.
 
-    >>> done = plan_run(Settings(models=("oracle", "orcale")), Path("new"), None)
-    >>> done.sets["texts"], "did you mean oracle" in done.problems[0]
+    >>> done = plan_run(Settings(models=("oracle", "no-model")), Path("new"), None)
+    >>> done.sets["texts"], "no-model" in done.problems[0]
     ([775], True)
     """
     began, problems, parts = time.monotonic(), Problems(), list[dict[str, Any]]()
