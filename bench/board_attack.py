@@ -49,7 +49,7 @@ from tellapart.board.submissions.database import Database
 from tellapart.board.submissions.forms import pack
 from tellapart.board.submissions.hidden_items import HiddenPairs
 from tellapart.board.submissions.measuring import measure_sent
-from tellapart.board.submissions.process import MeasureResult, Process
+from tellapart.board.submissions.queue import MeasureResult, Process
 from tellapart.data.item import Item as Pair
 from tellapart.data.scores import Scores
 from tellapart.records.machine import this_machine

@@ -14,8 +14,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle, islice
 
-__all__ = ["read"]
-
 #: A page's address, or something that gives a new one at each call.
 Address = str | Callable[[], str]
 

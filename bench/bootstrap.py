@@ -10,7 +10,8 @@ import time
 
 import numpy as np
 
-from tellapart.stats.intervals import Column, cluster_bootstrap, intervals_for
+from tellapart.stats.bootstrap import cluster_bootstrap
+from tellapart.stats.intervals import Column, intervals_for
 
 
 def best_of(repeats: int, work: object) -> tuple[float, float]:

@@ -32,8 +32,6 @@ from tellapart.builders.captions.tagging import NOUNS, NltkTagger
 from tellapart.models.huggingface.files import import_transformers
 from tellapart.models.torch.backend import Runtime
 
-__all__ = ["main"]
-
 
 def seconds(work: Callable[[], Any]) -> float:
     """Return the processor's seconds that some work takes."""

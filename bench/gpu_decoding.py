@@ -10,8 +10,6 @@ import numpy as np
 
 from tellapart.models.torch.backend import import_torch
 
-__all__ = ["measure_gpu_decoding"]
-
 
 def measure_gpu_decoding(files: list[Path], pixels: list[np.ndarray]) -> dict[str, Any]:
     """Decode JPEG files on the GPU: files a second, and how far the pixels are from those that are promised."""

@@ -16,8 +16,6 @@ from tellapart.models.openclip.weights import Parts
 from tellapart.models.options import ModelOptions
 from tellapart.models.torch.backend import import_torch, runtime
 
-__all__ = ["CHATS", "TINY_DUAL", "make_dual", "make_itm", "make_writer"]
-
 _WORDS = "a the two red blue small man woman dog cat child table street cup stands sits holds opens near under on of"
 
 TINY_DUAL = "tiny"

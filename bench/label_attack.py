@@ -27,8 +27,6 @@ from numpy.typing import NDArray
 
 from tellapart.board.submissions.rounding import first_step, middle_place, rise_chances, round_to
 
-__all__ = ["HiddenLabels", "learn_sums", "main", "search"]
-
 #: Files that are drawn for the next one, and lists of labels on which they are compared.
 _DRAWN, _COMPARED = 200, 3000
 

@@ -33,8 +33,6 @@ from tellapart.training.losses.batch import Batch
 from tellapart.training.losses.equations import EqSim
 from tellapart.training.losses.matches import Matches, counterparts, hard_negatives
 
-__all__ = ["main"]
-
 #: Loss -> what it is compared with.
 DUAL = dict.fromkeys(
     (

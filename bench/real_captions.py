@@ -14,8 +14,6 @@ from pathlib import Path
 
 import numpy as np
 
-__all__ = ["read_real_sets"]
-
 Names = tuple[str, ...]
 
 #: An image's name, and its texts, the true one first.

@@ -17,22 +17,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-__all__ = [
-    "OWN",
-    "RIVALS",
-    "TOOLS",
-    "Job",
-    "Run",
-    "UnusableError",
-    "cache",
-    "environment",
-    "make_model",
-    "prepare",
-    "run_folder",
-    "run_forward",
-    "run_tool",
-]
-
 ROOT = Path(__file__).resolve().parents[1]
 DRIVERS = Path(__file__).resolve().parent / "drivers"
 

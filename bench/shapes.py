@@ -24,8 +24,6 @@ from pathlib import Path
 import numpy as np
 from real_captions import read_real_sets
 
-__all__ = ["GROUPS", "REAL_GROUPS", "SHAPES", "Pair", "distinct", "make_sets"]
-
 #: What one command of a tool evaluates.
 GROUPS = {"winoground": ("winoground",), "sugarcrepe+aro": ("sugarcrepe", "aro")}
 REAL_GROUPS = GROUPS | {"valse": ("valse",)}

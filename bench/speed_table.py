@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["markdown"]
-
 _HEAD = "| tool | cold, s | x | of it the model alone | processor, s | warm, s | x |"
 
 

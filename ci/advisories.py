@@ -23,8 +23,6 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-__all__ = ["Advisory", "audit_environment", "floors", "low_floors", "main", "read_advisories"]
-
 ROOT = Path(__file__).parents[1]
 
 #: The operators whose version is a floor.

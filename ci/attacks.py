@@ -25,15 +25,13 @@ from tellapart.data.plain_pickle import read_plain_pickle
 from tellapart.data.rows import read_json, read_jsonl
 from tellapart.data.strict_json import read_whole
 from tellapart.errors import TellapartError
-from tellapart.models.fusion.feature_files import read_regions
 from tellapart.models.fusion.region_file import RegionFile
+from tellapart.models.fusion.region_import import read_regions
 from tellapart.models.memory.external import read_scores
 from tellapart.models.onnx.folder import CONFIG, FILES, read_folder
 from tellapart.records.imported import read_imported
 from tellapart.report.interchange.foreign import read_foreign
 from tellapart.training.config import read_config
-
-__all__ = ["ATTACKS", "STEERS", "Attack", "encrypt", "try_attack"]
 
 #: Turns a terminal's title into another, and a line's end around.
 STEERS = "a\x1b]0;owned\x07\u202eb"

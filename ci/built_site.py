@@ -6,8 +6,6 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-__all__ = ["check_site"]
-
 
 def check_site(find: Callable[[Path], Iterable[str]]) -> int:
     """Print what is found in the site of the first argument; return 1 if anything is, or if there is no site."""

@@ -18,10 +18,8 @@ from tellapart.benchmarks.parquet import ParquetTable
 from tellapart.data.images import decode
 from tellapart.data.video import sample_frames
 from tellapart.errors import require
-from tellapart.models.fusion.feature_files import read_regions
+from tellapart.models.fusion.region_import import read_regions
 from tellapart.records.zipped import unpacked
-
-__all__ = ["encode_picture", "film", "open_container_doors", "write_entries", "zip_folder"]
 
 #: How Pillow saves each picture.
 _PICTURES: dict[str, dict[str, Any]] = {

@@ -10,8 +10,6 @@ import warnings
 import zipfile
 from collections.abc import Callable
 
-__all__ = ["damage"]
-
 #: Pieces that readers stumble over.
 _PIECES = [
     b"[" * 100_000,

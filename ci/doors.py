@@ -38,8 +38,6 @@ from tellapart.records.samples import read_samples, write_samples
 from tellapart.report.interchange.foreign import read_foreign
 from tellapart.training.data.released_rows import json_rows, table_rows
 
-__all__ = ["Door", "door_of", "open_doors"]
-
 IDS = ("a", "b", "c")
 
 #: A set that a file declares: questions with two options.

@@ -24,8 +24,6 @@ import venv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-__all__ = ["create", "find_uv", "install", "lock_of", "main", "pip_of", "uv_environment", "uv_settings"]
-
 ROOT = Path(__file__).resolve().parents[1]
 LOCK = ROOT / "ci" / "lock.txt"
 PINS = ROOT / "ci" / "pins.txt"

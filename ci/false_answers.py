@@ -20,8 +20,6 @@ from tellapart.tasks.registry import TASKS
 from tellapart.training.checkpoint import TrainingState, read_checkpoint, write_checkpoint
 from tellapart.training.config import read_config
 
-__all__ = ["FALSE_ANSWERS"]
-
 _STATED = StatementSet("asked", tuple(Statement(str(k), f"A dog {k}.", "a.png", "b.png", k == 0) for k in range(2)))
 
 #: Two classes that differ in nothing but their case.

@@ -33,7 +33,7 @@ from tellapart.data.video import sample_frames
 from tellapart.errors import require
 from tellapart.evaluation.verified import read_result
 from tellapart.models.control_tokens import refuse_known_marks
-from tellapart.models.fusion.feature_files import read_regions
+from tellapart.models.fusion.region_import import read_regions
 from tellapart.models.huggingface.files import refuse_other_shards
 from tellapart.models.memory.external import read_scores
 from tellapart.models.openclip.tokens import clip_tokens
@@ -41,8 +41,6 @@ from tellapart.models.torch.checkpoint import read_checkpoint, read_state_dict
 from tellapart.records.result import Result
 from tellapart.records.run_folder import write_result
 from tellapart.training.data.released_rows import table_rows
-
-__all__ = ["FALSE_INPUTS", "describe_outcome", "false_inputs_table", "split_name"]
 
 _FORGED, _SHOWN = 0.98765, ("98.77", "98765", "0.988", ">98.8<")
 

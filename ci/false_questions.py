@@ -11,8 +11,6 @@ from PIL import Image
 
 import tellapart as ta
 
-__all__ = ["FALSE_QUESTIONS"]
-
 
 def _ask(ask: Callable[[Path], object], *facts: str, limit: int = 2) -> Attack:
     """A question to a run on the demonstration set."""

@@ -29,8 +29,6 @@ sys.path.append(str(Path(__file__).parent))
 from forked import Ended, run_command, run_forked
 from kills import contents, write_inputs
 
-__all__ = ["FILES", "flip_file"]
-
 
 @dataclass(frozen=True, slots=True)
 class Flipped:

@@ -12,8 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Ended", "run_command", "run_forked"]
-
 #: What leaves a trace on the disk; SQLite's own writes raise none of these, and are met by moments of time.
 _WRITES = {
     "os.mkdir",

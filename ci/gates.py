@@ -50,8 +50,6 @@ from reshape import ALWAYS, can_reshape, reshape
 
 from tellapart.errors import TellapartError
 
-__all__ = ["BAD", "try_input"]
-
 #: What must not happen.
 BAD = ("traceback", "hang", "memory", "crash", "silent", "text")
 

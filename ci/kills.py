@@ -35,7 +35,7 @@ from PIL import Image
 
 from tellapart.board.submissions.hidden import read_hidden
 from tellapart.board.submissions.prepared import read_truth
-from tellapart.board.submissions.receiving import write_upload
+from tellapart.board.submissions.routes import write_upload
 from tellapart.board.submissions.service import Submissions
 from tellapart.data.folder import write_pair_set
 from tellapart.data.item import Item
@@ -45,8 +45,6 @@ from tellapart.models.torch.backend import import_torch
 from tellapart.training import training_run  # noqa: F401
 from tellapart.training.encoders import openclip_encoder  # noqa: F401
 from tellapart.training.report import page as report_page  # noqa: F401
-
-__all__ = ["JOBS", "kill_job"]
 
 #: Fields of records that tell of the process and not of what it computed.
 _OF_THE_PROCESS = {"started", "seconds", "resumed", "images_encoded", "texts_encoded", "pairs_scored", "command"}

@@ -35,10 +35,8 @@ from tellapart.tasks.registry import TASKS
 from tellapart.training.checkpoint import TrainingState, read_checkpoint, write_checkpoint
 from tellapart.training.config import read_config
 from tellapart.training.encoders.new_model import write_new_model
-from tellapart.training.report.curves import log_charts
+from tellapart.training.report.page import log_charts
 from tellapart.training.run_files import RunFiles
-
-__all__ = ["open_made_doors"]
 
 _OPEN_CLIP = {
     "model_cfg": {

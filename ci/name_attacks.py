@@ -20,7 +20,7 @@ from container_doors import encode_picture
 
 import tellapart as ta
 from tellapart import catalog
-from tellapart.board.submissions.receiving import check_model_name
+from tellapart.board.submissions.routes import check_model_name
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.evaluation.verified import read_result
@@ -28,8 +28,6 @@ from tellapart.models.find import declared_prefix, find_model
 from tellapart.models.options import MEANT_FOR, ModelOptions
 from tellapart.records.run_folder import write_result
 from tellapart.report.interchange.foreign import read_foreign
-
-__all__ = ["NAME_ATTACKS"]
 
 _MARKUP = "<img src=x onerror=alert(1)>"
 

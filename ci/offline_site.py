@@ -15,8 +15,6 @@ from pathlib import Path
 
 from built_site import check_site
 
-__all__ = ["loads_from_elsewhere"]
-
 #: Tag -> the attributes by which a page loads something.
 _LOADS = {"script": ("src",), "img": ("src", "srcset"), "source": ("src", "srcset"), "iframe": ("src",)}
 _LOADED_LINKS = {"stylesheet", "icon", "preload", "preconnect", "dns-prefetch", "modulepreload", "prefetch"}

@@ -22,8 +22,6 @@ import zipfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-__all__ = ["main", "strange_names", "version_mismatches"]
-
 ROOT = Path(__file__).resolve().parents[1]
 
 #: What an archive must not hold: caches, runs, and what only a checkout needs.

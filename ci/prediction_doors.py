@@ -32,8 +32,6 @@ from tellapart.data.task_records import (
 )
 from tellapart.tasks.registry import TASKS
 
-__all__ = ["open_prediction_doors", "read_outcomes"]
-
 _IMAGES = ("a.png", "b.png", "c.png", "d.png")
 
 #: Task -> records of four, of which the predictions below get some right and some wrong.

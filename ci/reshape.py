@@ -16,8 +16,6 @@ from copy import deepcopy
 from datetime import datetime
 from typing import Any
 
-__all__ = ["ALWAYS", "FIELDS", "ROWS", "can_reshape", "reshape"]
-
 
 class _Object(list[tuple[str, Any]]):
     """An object as its pairs, so that a key may stand twice."""

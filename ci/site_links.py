@@ -15,8 +15,6 @@ from urllib.parse import unquote, urlsplit
 
 from built_site import check_site
 
-__all__ = ["dead_links"]
-
 
 class _Page(HTMLParser):
     """The links of a page, and the names that links can lead to."""

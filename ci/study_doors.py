@@ -31,8 +31,6 @@ from tellapart.annotate.survey import Deal, Study, deal
 from tellapart.annotate.surveys import find_survey
 from tellapart.data.folder import read_pair_set
 
-__all__ = ["open_study_doors"]
-
 #: Survey -> what each annotator says of the first unit, the second, and so on, in turn.
 _SAID: dict[str, tuple[dict[str, Any], ...]] = {
     "i2t": ({"caption": "A"}, {"caption": "B"}),

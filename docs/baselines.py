@@ -39,8 +39,7 @@ from tellapart.models.protocols import Model, TextScorer
 from tellapart.models.reference import BagOfWords, Blind
 from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.models.text.llama2c import read_checkpoint
-from tellapart.models.text.tinystories import TinyStories
+from tellapart.models.text.tinystories import TinyStories, read_checkpoint
 from tellapart.records.result import Metrics, Value
 from tellapart.tasks.registry import headline, main_metric
 

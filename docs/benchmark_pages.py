@@ -23,8 +23,6 @@ from tellapart.metrics.metric import Metric
 from tellapart.tasks.authors import AUTHORS_METRICS
 from tellapart.tasks.registry import TASKS, headline
 
-__all__ = ["benchmark_page", "benchmark_pages"]
-
 ROOT = Path(__file__).resolve().parent.parent
 
 #: A model that can be asked, by what the task wants of it.

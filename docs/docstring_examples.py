@@ -6,8 +6,6 @@ from typing import Any
 
 from griffe import Extension, Object
 
-__all__ = ["ExamplesAsCode", "fence_examples"]
-
 
 class ExamplesAsCode(Extension):
     """Fences the examples of every docstring before it is read."""

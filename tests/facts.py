@@ -15,8 +15,6 @@ from typing import TypeVar
 
 import pytest
 
-__all__ = ["check_facts", "find_missing", "raises"]
-
 Raised = TypeVar("Raised", bound=BaseException)
 
 Fact = object | Iterable[object]

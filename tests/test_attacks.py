@@ -45,8 +45,8 @@ TRUSTED = set(
     """
     api/run.py annotate/page.py annotate/presentation.py api/plugins.py auditing/card.py auditing/croissant.py
     board/rendering.py board/submissions/backup.py board/submissions/prepared.py board/submissions/state.py
-    builders/captions/pairs_file.py builders/captions/tagging.py builders/captions/wordnet.py
-    builders/video/faces.py data/lock.py entry_points.py models/compact/onnx_export.py models/memory/function.py
+    builders/captions/pairs_file.py builders/captions/stages.py builders/captions/tagging.py catalog.py
+    builders/video/faces.py data/lock.py models/compact/onnx_export.py models/memory/function.py
     models/openclip/source.py records/machine.py records/run_folder.py report/image_sources.py
     report/interchange/push.py report/page.py report/show.py tasks/authors.py
     training/encoders/new_model.py training/report/page.py training/run_files.py training/trackers.py

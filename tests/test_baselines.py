@@ -13,8 +13,7 @@ import pytest
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import BENCHMARKS
-from tellapart.models.text.llama2c import Checkpoint, read_checkpoint
-from tellapart.models.text.tinystories import TinyStories
+from tellapart.models.text.tinystories import Checkpoint, TinyStories, read_checkpoint
 
 ROOT = Path(__file__).parent.parent
 DATA = ROOT.parent / "shared" / "data"

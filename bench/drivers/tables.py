@@ -14,8 +14,6 @@ from typing import Any
 
 from datasets import Dataset, Features, Image, List, Value
 
-__all__ = ["rows_of", "table"]
-
 
 def rows_of(sets: Path, name: str) -> list[dict[str, Any]]:
     """Read a set's items: `images` as paths, `texts`."""

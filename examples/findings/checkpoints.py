@@ -22,7 +22,8 @@ from tellapart.catalog import BENCHMARKS
 from tellapart.records.imported import read_imported
 from tellapart.report.plots.agreement import read_agreement
 from tellapart.stats.benchmark_agreement import items_to_tell_apart
-from tellapart.stats.intervals import Interval, cluster_bootstrap
+from tellapart.stats.bootstrap import cluster_bootstrap
+from tellapart.stats.intervals import Interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tellapart.data.scores import join_names
@@ -14,7 +15,6 @@ from tellapart.models.fusion.family import Contrast, Halves
 from tellapart.models.huggingface.images import ImageInputs
 from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.network import describe_misfit
-from tellapart_native.published import DEPTH_SETTINGS, DEPTHS
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -22,7 +22,117 @@ if TYPE_CHECKING:
 
     from tellapart.models.torch.network import Network
 
-__all__ = ["HEAD_WIDTH", "Layout", "NativeFamily", "NativeHalves", "Reading"]
+
+# How many layers, stages and rows the published files of each family have, so that a file that lost one is refused.
+#
+# Counted over the layouts of the official classes at every published size; of files for answers and for two images by
+# their authors' configurations.
+
+Depths = Mapping[str, Mapping[int, tuple[int, ...]]]
+"""Pattern of layers, or name of a table -> their width -> how many, or how many rows, published files have."""
+
+
+def _swin(prefix: str) -> Depths:
+    """Swin-B: four stages of 2, 2, 18 and 2 blocks."""
+    stages = enumerate(((128, 2), (256, 2), (512, 18), (1024, 2)))
+    blocks: Depths = {f"{prefix}.layers.{stage}.blocks.{{}}.": {width: (depth,)} for stage, (width, depth) in stages}
+    return {f"{prefix}.layers.{{}}.": {128: (4,)}, **blocks}
+
+
+def _text(prefix: str, words: int, positions: int = 512) -> Depths:
+    """The rows of BERT's tables, base and large."""
+    rows = {"word_embeddings": words, "position_embeddings": positions}
+    return {f"{prefix}.{table}.weight": dict.fromkeys((768, 1024), (count,)) for table, count in rows.items()}
+
+
+_BERT: dict[int, tuple[int, ...]] = {768: (12,), 1024: (24,)}
+_DECODER = "text_decoder.bert.encoder.layer.{}."
+_FUSED: Depths = {
+    **_text("text_encoder.embeddings", 30522),
+    **_text("text_decoder.bert.embeddings", 30522),
+    "text_encoder.encoder.layer.{}.": {768: (12, 18)},
+    "text_encoder.encoder.layer.{}.crossattention.": {768: (6, 12)},
+    _DECODER: {768: (6, 12)},
+    f"{_DECODER}crossattention.": {768: (6,)},
+}
+_ROBERTA: Depths = {
+    **_text("text_transformer.embeddings", 50265, 514),
+    "text_transformer.encoder.layer.{}.": {768: (12,)},
+}
+_OFA_WIDTHS = (256, 512, 768, 1024, 1280)
+
+DEPTHS: Mapping[str, Depths] = MappingProxyType(
+    {
+        "albef": {"visual_encoder.blocks.{}.": _BERT, **_FUSED},
+        "xvlm": {**_swin("vision_encoder"), **_FUSED},
+        "blip_original": {
+            "visual_encoder.blocks.{}.": _BERT,
+            **_text("text_encoder.embeddings", 30524),  # the marks [DEC] and [ENC] are the last two
+            "text_encoder.encoder.layer.{}.": {768: (12,)},
+            "text_encoder.encoder.layer.{}.crossattention.": {768: (12,)},
+        },
+        "vilt_original": {"transformer.blocks.{}.": {768: (12,)}, **_text("text_embeddings", 30522, 40)},
+        "meter": {
+            **_swin("vit_model"),
+            **_ROBERTA,
+            "vit_model.visual.transformer.resblocks.{}.": {768: (11,)},  # the file's twelfth is never read
+            "cross_modal_image_layers.{}.": {768: (6,)},
+            "cross_modal_text_layers.{}.": {768: (6,)},
+        },
+        "fiber": {
+            **_swin("vit_model"),
+            **_ROBERTA,
+            "vit_model.layers.2.blocks.{}.attn.qkv_i2t.": {512: (4,)},
+            "vit_model.layers.3.blocks.{}.attn.qkv_i2t.": {1024: (2,)},
+            "text_transformer.encoder.layer.{}.crossattention_t2i.": {768: (6,)},
+        },
+        "uniter": {"uniter.encoder.layer.{}.": _BERT, **_text("uniter.embeddings", 28996)},
+        "vilbert": {
+            **_text("bert.embeddings", 30522),
+            "bert.encoder.layer.{}.": {768: (12,)},
+            "bert.encoder.v_layer.{}.": {1024: (6,)},
+            "bert.encoder.c_layer.{}.": {768: (6,), 1024: (6,)},
+        },
+        "vlt5": {
+            "shared.weight": {768: (32200,)},
+            **{
+                f"{tower}.block.0.layer.0.SelfAttention.relative_attention_bias.weight": {12: (32,)}
+                for tower in ("encoder.stack", "decoder")
+            },
+            "encoder.stack.block.{}.": {768: (12,)},
+            "decoder.block.{}.": {768: (12,)},
+        },
+        "ofa": {
+            "encoder.embed_tokens.weight": dict.fromkeys(_OFA_WIDTHS, (59457,)),
+            "encoder.embed_positions.weight": dict.fromkeys(_OFA_WIDTHS, (1026,)),
+            "decoder.embed_positions.weight": dict.fromkeys(_OFA_WIDTHS, (1026,)),
+            "encoder.layers.{}.": {256: (4,), 512: (4,), 768: (6,), 1024: (12,), 1280: (24,)},
+            "decoder.layers.{}.": {256: (4,), 512: (4,), 768: (6,), 1024: (12,), 1280: (12,)},
+            # ResNets of 50, 101 and 152 layers
+            "encoder.embed_images.layer1.{}.": {64: (3,)},
+            "encoder.embed_images.layer2.{}.": {128: (4, 8)},
+            "encoder.embed_images.layer3.{}.": {256: (6, 23, 36)},
+        },
+        "cappa": {
+            "text.embedding.weight": {1024: (65536,)},
+            "vision.blocks.{}.": {1024: (24,)},
+            "text.blocks.{}.": {1024: (12,)},
+        },
+    }
+)
+"""Family, as `NativeFamily.name` -> its published depths and rows."""
+
+DEPTH_SETTINGS: Mapping[str, str] = MappingProxyType(
+    {
+        "encoder.layers.{}.": "encoder_layers",
+        "decoder.layers.{}.": "decoder_layers",
+        "cross_modal_image_layers.{}.": "num_top_layer",
+        "cross_modal_text_layers.{}.": "num_top_layer",
+        "text_embeddings.position_embeddings.weight": "max_text_len",
+    }
+)
+"""Pattern -> the authors' setting with the depth; used first if the file holds the settings."""
+
 
 #: Width of one attention head in every published file, unless a family names another.
 HEAD_WIDTH = 64
@@ -61,11 +171,7 @@ class Layout:
         return name in self.shapes
 
     def shape_of(self, name: str) -> tuple[int, ...]:
-        """Return a tensor's shape.
-
-        Raises:
-            ModelError: the file has no such tensor.
-        """
+        """Return a tensor's shape."""
         if name not in self.shapes:
             raise ModelError(f"{self.source} has no {name}; it is of another family, or incomplete")
         return tuple(self.shapes[name])
@@ -80,11 +186,7 @@ class Layout:
         return layers
 
     def count_parts(self, pattern: str) -> int:
-        """Return how many numbers stand in the place of `{}` in names that begin with the pattern: layers, blocks.
-
-        Raises:
-            ModelError: one of them, or all, are missing, or one lacks a part of the others.
-        """
+        """Return how many numbers stand in the place of `{}` in names that begin with the pattern: layers, blocks."""
         layers = self.find_layers(pattern)
         absent = [f"{pattern.format(number)}*" for number in range(max(layers, default=0) + 1) if number not in layers]
         if not any("blocks." in part for parts in layers.values() for part in parts):  # stages, whose parts differ
@@ -94,11 +196,7 @@ class Layout:
         return len(layers)
 
     def expect_published(self, family: str) -> None:
-        """Hold depths and rows against the settings, else the published sizes; note those of a size not published.
-
-        Raises:
-            ModelError: some layers, or rows of a table, are not as many.
-        """
+        """Hold depths and rows against the settings, else the published sizes; note those of a size not published."""
         depths = self.settings.get("depths")  # in the `config.json` of a converted model
         for pattern, sizes in DEPTHS[family].items():
             if not self.has_prefix(pattern.partition("{}")[0]):
@@ -139,11 +237,7 @@ class Layout:
         return any(name.startswith(prefix) for name in self.shapes)
 
     def count_heads(self, width: int, setting: str = "num_attention_heads", each: int = HEAD_WIDTH) -> int:
-        """Return the number of attention heads, which is in no shape: as configured, or of the published width each.
-
-        Raises:
-            ModelError: it is not configured, and the width is not one of published files.
-        """
+        """Return the number of attention heads, which is in no shape: as configured, or of the published width each."""
         heads = self.settings.get(setting)
         if heads is None and width % each == 0:
             heads = width // each
@@ -276,11 +370,7 @@ class NativeFamily:
         }
 
     def build_module(self, layout: Layout) -> Network:
-        """Build the module without numbers, whose tensors are the file's: each is there, in its shape, and no other.
-
-        Raises:
-            ModelError: a tensor is missing, unknown or of another shape; layers or rows are not as many as published.
-        """
+        """Build the module without numbers, whose tensors are the file's: each is there, in its shape, and no other."""
         layout.expect_published(self.name)
         with import_torch().device("meta"):
             module = self.build(layout).eval().requires_grad_(False)
@@ -290,11 +380,7 @@ class NativeFamily:
         return module
 
     def fit_module(self, source: str, module: Network, tensors: Mapping[str, Tensor]) -> None:
-        """Put a layout's tensors into the module that was built from it.
-
-        Raises:
-            ModelError: a tensor is not finite.
-        """
+        """Put a layout's tensors into the module that was built from it."""
         module.load_state_dict({name: _align_memory(tensor.float()) for name, tensor in tensors.items()}, assign=True)
         bad = next((name for name, tensor in tensors.items() if not tensor.isfinite().all()), None)
         if bad is not None:

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.data.scores import ScoreKind
 from tellapart.data.strict_json import load_json
 from tellapart.errors import ModelError
+from tellapart.models.fusion.family import Halves
 from tellapart.models.fusion.region_file import LEFT_OUT, RegionFile, find_regions
-from tellapart.models.fusion.torch_encoder import Preparation, TorchFusionEncoder
+from tellapart.models.fusion.scoring import FusionScorer
+from tellapart.models.fusion.torch_encoder import Preparation, TorchFusionEncoder, TorchState
 from tellapart.models.huggingface.files import load_tokenizer, tokenizer_facts
+from tellapart.models.huggingface.images import Prepared
 from tellapart.models.huggingface.tokens import TokenReader, check_tokenizer, leave_out_end
+from tellapart.models.protocols import Pixels, Vectors
 from tellapart.models.torch.backend import Runtime, runtime
 from tellapart.models.torch.checkpoint import Checkpoint, read_checkpoint, split_part
-from tellapart_native.family import Layout, NativeFamily, Reading
-from tellapart_native.heads.captioner import check_ends
+from tellapart.models.vectors import dot_products, normalise
+from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading
+from tellapart_native.heads.answers import ANSWERS_FILE, Answers, read_answer_list
+from tellapart_native.heads.captioner import NativeCaptioner, NativeWriter, check_ends
+from tellapart_native.heads.decoding import Writer
+from tellapart_native.heads.other_tasks import FusionAnswers, FusionBoxes, FusionHeat, FusionTwoImages
 from tellapart_native.prefix import TOKENIZER_FILES
-from tellapart_native.readings import NativeModel, make_model, take_words
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -27,7 +38,87 @@ if TYPE_CHECKING:
     from tellapart.models.options import ModelOptions
     from tellapart.models.torch.network import Network
 
-__all__ = ["WEIGHTS", "OpenedModel", "choose_reading", "load_native", "load_vocabulary", "open_model", "prepare_inputs"]
+
+class CosineScorer:
+    """A dual encoder whose vectors are the halves of a fusion encoder; a score is their cosine.
+
+    Attributes:
+        batch_size: samples that are best given at once.
+        truncated: how many of the texts encoded so far were longer than the context and lost their end.
+    """
+
+    kind: ScoreKind = "similarity"
+    ranks_by_cosine = True
+    provenance = ""
+
+    def __init__(self, encoder: TorchFusionEncoder) -> None:
+        self.name, self.fingerprint, self.parameters = encoder.name, encoder.fingerprint, encoder.parameters
+        self.batch_size = 4 * encoder.batch_size
+        self.truncated = 0
+        self._encoder = encoder
+
+    def take_notes(self) -> tuple[str, ...]:
+        """Return what a user should know of the model, a sentence each."""
+        return self._encoder.notes
+
+    def prepare_image(self, pixels: Pixels) -> Prepared:
+        """Preprocess one RGB image, uint8 `(height, width, 3)`, for `encode_images`."""
+        return self._encoder.prepare_image(pixels)
+
+    def encode_images(self, images: Sequence[Pixels | Prepared]) -> Vectors:
+        """Encode RGB images, raw or prepared, to float32 `(n, dimensions)`."""
+        return self._stack_vectors(self._encoder.encode_images(images))
+
+    def encode_texts(self, texts: Sequence[str]) -> Vectors:
+        """Encode texts to float32 `(n, dimensions)`; count the cut ones in `truncated`."""
+        states = self._encoder.encode_texts(texts)
+        self.truncated += sum(state.truncated for state in states)
+        return self._stack_vectors(states)
+
+    def similarity(self, images: Vectors, texts: Vectors) -> NDArray[np.float32]:
+        """Score every image vector against every text vector: float32 `(images, texts)`, cosines."""
+        return dot_products(images, texts)
+
+    similarities = similarity
+
+    def _stack_vectors(self, states: Sequence[TorchState]) -> Vectors:
+        if not states:
+            return np.zeros((0, 0), np.float32)
+        return normalise(np.stack([state.tensors[0].float().cpu().numpy() for state in states]), self.name)
+
+
+NativeModel = FusionScorer | CosineScorer | NativeCaptioner | FusionAnswers | FusionTwoImages | FusionHeat | FusionBoxes
+
+_MODELS: dict[str, Callable[[TorchFusionEncoder], NativeModel]] = {
+    "cosine": CosineScorer,
+    "likelihood": NativeCaptioner,
+    "two_images": FusionTwoImages,
+    "heat": FusionHeat,
+    "box": FusionBoxes,
+}
+
+
+def take_words(halves: Halves, folder: Path, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Give a head its words: the list in the file's folder if it chooses answers, the tokens of a captioner."""
+    if isinstance(halves, NativeHalves):
+        halves.take_words(tokenizer)
+    if isinstance(halves, Answers):
+        path = folder / ANSWERS_FILE
+        answers = read_answer_list(path)
+        try:
+            halves.take_answers(answers, tokenizer)
+        except ModelError as error:
+            raise ModelError(f"{path}: {error}") from error
+
+
+def make_model(encoder: TorchFusionEncoder, halves: Halves) -> NativeModel:
+    """Make the model of the encoder's reading."""
+    if isinstance(halves, Answers):
+        return FusionAnswers(encoder, halves.answers)
+    if isinstance(halves, Writer):
+        return NativeWriter(encoder, halves)
+    return _MODELS.get(encoder.reading, FusionScorer)(encoder)
+
 
 #: Weights of a converted model, in its folder.
 WEIGHTS = "model.safetensors"
@@ -50,29 +141,17 @@ class OpenedModel(SimpleNamespace):
 
 
 def load_native(family: NativeFamily, name: str, options: ModelOptions) -> NativeModel:
-    """Load a family's model for one of its readings, by default the first that the file has.
-
-    Args:
-        family: that the file is of.
-        name: the authors' file, or a folder with `model.safetensors` and `config.json`; `FILE#PART` takes an entry of
-            a file that holds several, `FILE#ema` the averaged weights.
-        options: device, dtype, reading, texts, image size, tokenizer.
-
-    Raises:
-        ModelError: the file is missing, damaged or of another family, its tensors do not fit, it has no such reading,
-            or the tokenizer or the list of answers that its head needs is missing.
-        MissingDependencyError: torch, timm or transformers is not installed.
-    """
+    """Load a family's model for one of its readings, by default the first that the file has."""
     _expect_options(family, name, options)
-    where = runtime(options)
-    opened = open_model(family, name, where, image_size=options.image_size)
+    place = runtime(options)
+    opened = open_model(family, name, place, image_size=options.image_size)
     reading = choose_reading(opened, options.reading)
     preparation, tokenizer = prepare_inputs(opened, options, reading)
     halves = reading.halves(opened.module)
     take_words(halves, opened.path.parent, tokenizer)
     if reading.read == "likelihood":
         check_ends(name, preparation.texts)
-    model = make_model(TorchFusionEncoder(name, halves, preparation, where, reading=reading.read), halves)
+    model = make_model(TorchFusionEncoder(name, halves, preparation, place, reading=reading.read), halves)
     model.provenance = opened.checkpoint.weights
     return model
 
@@ -87,12 +166,8 @@ def _expect_options(family: NativeFamily, name: str, options: ModelOptions) -> N
     options.expect_effect(name, taken | {"regions"} if family.images is None else taken)
 
 
-def open_model(family: NativeFamily, name: str, where: Runtime, *, image_size: int | None = None) -> OpenedModel:
-    """Build the module of a file and put its weights in, at its image size or another.
-
-    Raises:
-        ModelError: as `load_native`.
-    """
+def open_model(family: NativeFamily, name: str, place: Runtime, *, image_size: int | None = None) -> OpenedModel:
+    """Build the module of a file and put its weights in, at its image size or another."""
     file, part = split_part(name)
     path = Path(file).expanduser()
     checkpoint = read_checkpoint(path / WEIGHTS if path.is_dir() else path, part=part)
@@ -113,7 +188,7 @@ def open_model(family: NativeFamily, name: str, where: Runtime, *, image_size: i
             f"{module.config.image_size}: image_size={module.config.image_size}"
         )
     family.fit_module(name, module, tensors)
-    module, checkpoint = module.to(where.device, where.torch_dtype), replace(checkpoint, tensors={}, beside={})
+    module, checkpoint = module.to(place.device, place.torch_dtype), replace(checkpoint, tensors={}, beside={})
     return OpenedModel(family=family, module=module, path=checkpoint.path, checkpoint=checkpoint)
 
 
@@ -138,11 +213,7 @@ def _fairseq_parts(beside: Mapping[Any, Any]) -> list[Mapping[Any, Any]]:
 
 
 def choose_reading(opened: OpenedModel, name: str | None) -> Reading:
-    """Return a reading that the file has the head of, by default the first.
-
-    Raises:
-        ModelError: it has no such reading, or none.
-    """
+    """Return a reading that the file has the head of, by default the first."""
     held = opened.module.state_dict()
     readings = opened.family.readings.items()
     there = {key: reading for key, reading in readings if reading.needs in held and reading.lacks not in held}
@@ -157,11 +228,7 @@ def choose_reading(opened: OpenedModel, name: str | None) -> Reading:
 
 
 def load_vocabulary(opened: OpenedModel, folder: Path | None = None) -> PreTrainedTokenizerBase:
-    """Load the tokenizer of that folder, else of the file's folder, else the family's on the hub.
-
-    Raises:
-        ModelError: there is none, or it is not the model's.
-    """
+    """Load the tokenizer of that folder, else of the file's folder, else the family's on the hub."""
     vocabulary, beside = opened.family.vocabulary, opened.path.parent
     if folder is None and any((beside / name).is_file() for name in TOKENIZER_FILES):
         folder = beside
@@ -174,16 +241,7 @@ def load_vocabulary(opened: OpenedModel, folder: Path | None = None) -> PreTrain
 def prepare_inputs(
     opened: OpenedModel, options: ModelOptions, reading: Reading | None = None
 ) -> tuple[Preparation, PreTrainedTokenizerBase]:
-    """Return the authors' preparation of images and texts, and the tokenizer, of transformers.
-
-    Args:
-        opened: the model.
-        options: texts, tokenizer, regions.
-        reading: if it has a prompt, or predicts the end of texts.
-
-    Raises:
-        ModelError: the tokenizer is missing, it is another model's, or the authors clean no captions.
-    """
+    """Return the authors' preparation of images and texts, and the tokenizer, of transformers."""
     family, module = opened.family, opened.module
     if options.texts == "cleaned" and family.clean is None:
         raise ModelError(f"{opened.path}: no cleaner of {family.title}'s captions is known; leave out texts=cleaned")

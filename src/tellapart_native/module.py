@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from tellapart.models.torch.network import Network
 
-__all__ = ["NativeConfig", "build_head", "build_linear", "unit_vectors"]
-
 
 class NativeConfig:
     """The facts that a module is built from; the weights are in its file.

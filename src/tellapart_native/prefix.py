@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from tellapart.models.torch.backend import Runtime
     from tellapart_native.family import NativeFamily
 
-__all__ = ["TOKENIZER_FILES", "declare_prefix", "find_family"]
-
 #: A tokenizer in the folder of a model's file; the first is enough.
 TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "tokenizer_config.json", "vocab.json", "merges.txt", "spiece.model")
 
@@ -27,14 +25,7 @@ _CODE = Path(__file__).parent
 
 
 def declare_prefix(folder: str, meaning: str, model_type: str = "") -> FusionPrefix:
-    """Declare `FOLDER:FILE` for the family in `tellapart_native.FOLDER.model`.
-
-    Args:
-        folder: name of the family's folder here, and of the prefix.
-        meaning: for `tellapart ls models`.
-        model_type: in `config.json` of a converted model; the folder's name, unless that is a type of transformers,
-            whose folders have tensors of other names.
-    """
+    """Declare `FOLDER:FILE` for the family in `tellapart_native.FOLDER.model`."""
     return FusionPrefix(
         {f"{folder}:FILE": meaning},
         load=partial(_load_model, folder),
@@ -57,14 +48,14 @@ def _load_model(folder: str, name: str, options: ModelOptions) -> Model:
 
 
 def _convert_files(name: str, folder: Path, tokenizer: Path | None) -> int:
-    return cast("int", import_target("tellapart_native.save:convert_model")(name, folder, tokenizer=tokenizer))
+    return cast("int", import_target("tellapart_native.training:convert_model")(name, folder, tokenizer=tokenizer))
 
 
 def _open_trainable(
-    folder: str, name: str, where: Runtime, readings: Sequence[str], image_size: int | None
+    folder: str, name: str, place: Runtime, readings: Sequence[str], image_size: int | None
 ) -> TrainableParts:
     opener = import_target("tellapart_native.training:open_trainable")
-    return cast("TrainableParts", opener(find_family(folder), name, where, readings, image_size))
+    return cast("TrainableParts", opener(find_family(folder), name, place, readings, image_size))
 
 
 def _list_files(name: str) -> list[Path] | None:

@@ -11,16 +11,18 @@ import argparse
 import io
 import json
 import shutil
+import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tellapart.builders.executor import Lost, ProcessExecutor
 from tellapart.data.atomic import atomic_file
 from tellapart.data.folder import write_pair_set
 from tellapart.data.item import Item
@@ -33,9 +35,21 @@ from tellapart_render.renderers.renderer import Renderer
 from tellapart_render.scenes.levels import LEVELS, View, measure_level
 from tellapart_render.scenes.quadruple import Key, Quadruple
 from tellapart_render.verify import MIN_AREA, MIN_SHARE, draw_accepted
-from tellapart_render.workers import run_jobs
 
-__all__ = ["ABOUT", "LEFT_OUT", "build", "build_item", "encode", "main", "make_item", "pictures"]
+Job = TypeVar("Job")
+Result = TypeVar("Result")
+
+
+def run_jobs(task: Callable[[Job], Result], jobs: Sequence[Job], workers: int, title: str) -> Iterator[Result]:
+    """Yield `task(job)` for every job, in the order in which they finish; a counter runs if there is a terminal."""
+    for done, (job, result) in enumerate(ProcessExecutor(workers).perform(task, jobs), start=1):
+        if isinstance(result, Lost):
+            raise DataError(f"{title}: {job}: {result}; run it again, with fewer workers if memory is short")
+        if sys.stderr.isatty():
+            sys.stderr.write(f"\r{title}: {done}/{len(jobs)}" + ("\n" if done == len(jobs) else ""))
+            sys.stderr.flush()
+        yield result
+
 
 LEFT_OUT: tuple[str, ...] = (
     "categories Shoe and Storage",
@@ -57,11 +71,7 @@ ABOUT: dict[str, str] = {
 
 
 def pictures(quadruple: Quadruple, recipe: Recipe, renderer: Renderer = MITSUBA) -> list[NDArray[np.uint8]]:
-    """Render both pictures of a quadruple: sRGB uint8 `(size, size, 3)` each.
-
-    Raises:
-        MissingDependencyError: Mitsuba or pyoidn is not installed.
-    """
+    """Render both pictures of a quadruple: sRGB uint8 `(size, size, 3)` each."""
     return [renderer.render(scene, recipe.settings(quadruple.key)) for scene in quadruple.scenes]
 
 
@@ -87,12 +97,7 @@ def _item_provenance(quadruple: Quadruple, recipe: Recipe, renderer: Renderer) -
 
 
 def make_item(key: Key, recipe: Recipe, renderer: Renderer = MITSUBA) -> tuple[Item, dict[str, bytes], list[str]]:
-    """Draw, check and render one item; return it, its pictures by reference, and its rejected draws' reasons.
-
-    Raises:
-        DataError: no draw was accepted.
-        MissingDependencyError: Mitsuba or pyoidn is not installed.
-    """
+    """Draw, check and render one item; return it, its pictures by reference, and its rejected draws' reasons."""
     quadruple, rejected = draw_accepted(key, recipe.attempts, recipe.size, renderer.masks)
     names = [f"images/{key.name}_{side}.webp" for side in (0, 1)]
     rendered = pictures(quadruple, recipe, renderer)
@@ -115,12 +120,7 @@ def make_item(key: Key, recipe: Recipe, renderer: Renderer = MITSUBA) -> tuple[I
 
 
 def build_item(key: Key, recipe: Recipe, work: Path) -> list[str]:
-    """Draw, check and render one item into a work folder, unless it is there; return its rejected draws' reasons.
-
-    Raises:
-        DataError: no draw was accepted.
-        MissingDependencyError: Mitsuba or pyoidn is not installed.
-    """
+    """Draw, check and render one item into a work folder, unless it is there; return its rejected draws' reasons."""
     done = work / f"{key.name}.json"
     if done.exists():
         rejected: list[str] = json.loads(done.read_text())["rejected"]
@@ -136,16 +136,6 @@ def build_item(key: Key, recipe: Recipe, work: Path) -> list[str]:
 
 def build(recipe: Recipe, out: Path, *, workers: int = 1, notes: dict[str, str] | None = None) -> None:
     """Render all of a pair set into a new folder.
-
-    Args:
-        recipe: of the set.
-        out: the folder; must not exist, or be empty.
-        workers: processes; the result does not depend on it.
-        notes: more fields for `card.json`, such as the result of rendering the set twice.
-
-    Raises:
-        DataError: the folder holds something, or an item could not be drawn.
-        MissingDependencyError: Mitsuba or pyoidn is not installed.
 
     >>> import tempfile
     >>> recipe = Recipe(name="few", seed=3, size=40, samples=1, items={"counting": 1})
@@ -223,11 +213,7 @@ def _write_toml(recipe: Recipe) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Build a pair set from the command line; returns the exit status.
-
-    Raises:
-        DataError: the recipe is not valid, the folder holds something, or an item could not be drawn.
-    """
+    """Build a pair set from the command line; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tellapart_render.demo", description=__doc__)
     parser.add_argument("--recipe", type=Path, required=True, help="a TOML file")
     parser.add_argument("--out", type=Path, required=True, help="a new folder")

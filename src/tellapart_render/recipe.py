@@ -16,8 +16,6 @@ from tellapart_render.captions.grammar import ASPECTS, GRADED, Aspect
 from tellapart_render.renderers.renderer import Settings
 from tellapart_render.scenes.quadruple import Exchange, HeldOut, Key, Surroundings, Wording
 
-__all__ = ["Drawing", "Recipe", "read_recipe"]
-
 
 class Drawing(BaseModel):
     """The values that a recipe and the options of the builder `scenes` share.
@@ -51,9 +49,6 @@ class Drawing(BaseModel):
 
 class Recipe(Drawing):
     """Everything that determines a rendered pair set: a `Drawing`, the set's name, its seed and its vocabulary.
-
-    Raises:
-        pydantic.ValidationError: an unknown key, or a value out of range.
 
     >>> [key.held_out for key in Recipe(name="few", seed=1, items={"counting": 3}).item_keys()]
     ['no', 'yes', 'no']
@@ -105,11 +100,7 @@ class Recipe(Drawing):
 
 
 def read_recipe(path: Path) -> Recipe:
-    """Read a recipe from a TOML file.
-
-    Raises:
-        DataError: the file is missing, is not TOML, or holds an unknown key or a value out of range.
-    """
+    """Read a recipe from a TOML file."""
     if not path.exists():
         raise DataError(f"{path}: no such recipe; name a TOML file with the keys {', '.join(Recipe.model_fields)}")
     return validate_table(Recipe, read_toml(path), str(path))

@@ -31,8 +31,6 @@ from tellapart_render.renderers.mitsuba import MITSUBA
 from tellapart_render.renderers.renderer import Renderer, Settings
 from tellapart_render.scenes.scene import Camera, Ground, Light, Scene, Thing
 
-__all__ = ["RendererName", "SceneFile", "load_renderer", "main", "read_scene_file", "scene_of_item", "write_scene_file"]
-
 RendererName = Literal["mitsuba", "blender"]
 
 
@@ -120,11 +118,7 @@ def write_scene_file(path: Path, content: SceneFile) -> None:
 
 
 def read_scene_file(path: Path) -> SceneFile:
-    """Read a scene. Assets that it shows must be registered first.
-
-    Raises:
-        DataError: the file is missing or not JSON, or a field is missing, unknown, out of range or of an unknown name.
-    """
+    """Read a scene. Assets that it shows must be registered first."""
     if not path.exists():
         raise DataError(f"{path}: no such scene; write one with python -m tellapart_render.scene_file export")
     text = decode_text(read_whole(path), path)
@@ -156,11 +150,7 @@ def read_scene_file(path: Path) -> SceneFile:
 
 
 def scene_of_item(item: Item, side: int) -> SceneFile:
-    """Return the scene that an item of a rendered set shows on one side, from its provenance.
-
-    Raises:
-        DataError: the provenance is not that of a rendered item.
-    """
+    """Return the scene that an item of a rendered set shows on one side, from its provenance."""
     provenance: Mapping[str, Any] = item.provenance
     try:
         record = {name: provenance[name] for name in ("camera", "light", "ground")}
@@ -181,11 +171,7 @@ def load_renderer(name: RendererName, blender_python: str = "") -> Renderer:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Export or render a scene from the command line; returns the exit status.
-
-    Raises:
-        DataError: the set, the item or the scene cannot be read.
-    """
+    """Export or render a scene from the command line; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tellapart_render.scene_file", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     export = commands.add_parser("export", help="write the scene of an item's picture")

@@ -23,8 +23,6 @@ from tellapart_render.recipe import Drawing, Recipe
 from tellapart_render.scene_file import RendererName, load_renderer, scene_of_item
 from tellapart_render.scenes.quadruple import Key
 
-__all__ = ["MASKS", "Scenes"]
-
 #: The card's words about masks.
 MASKS = (
     "masks/ITEM_IMAGE_THING.png: white where the thing is seen; an item's provenance lists them under masks, in the "
@@ -37,11 +35,6 @@ class Scenes:
 
     A candidate is an aspect and an item number. If the rendered masks do not confirm a draw's captions, the builder
     draws again, up to `attempts` times.
-
-    Raises:
-        DataError: the assets cannot be read or do not suffice; `held_out_every` is set for a vocabulary that holds
-            nothing out; Blender's interpreter does not answer.
-        MissingDependencyError: Mitsuba or pyoidn is not installed.
 
     >>> from pathlib import Path
     >>> options = Scenes.Options(items={"counting": 2})

@@ -13,7 +13,9 @@ import argparse
 import io
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +26,222 @@ from tellapart.data.atomic import atomic_file
 from tellapart.data.folder import read_pair_set
 from tellapart.data.item import Item
 from tellapart.errors import DataError
+from tellapart_render.captions.grammar import (
+    COUNTS,
+    LOCATIONS,
+    PLACES,
+    SIZES,
+    VERBS,
+    Noun,
+    Relation,
+    count_caption,
+    group_caption,
+    relation_caption,
+)
+from tellapart_render.captions.vocabulary import vocabulary
 from tellapart_render.captions.wordings import draw_synonyms, meaning, mirror, reword
-from tellapart_render.scenes.phrases import foils, truths
-from tellapart_render.scenes.quadruple import Key, Quadruple, draw
-from tellapart_render.scenes.whereabouts import draw_whereabouts
+from tellapart_render.scenes.quadruple import Key, Quadruple, draw, rivals
+from tellapart_render.scenes.scene import corners, project
 
-__all__ = ["main", "write_training_rows"]
+_CONVERSE: dict[Relation, Relation] = {"left": "right", "right": "left", "front": "behind", "behind": "front"}
+
+
+@dataclass(frozen=True, slots=True)
+class Foil:
+    """A false caption and the kind of change that makes it false."""
+
+    text: str
+    kind: str
+
+
+def _with_size(size: str, each: Noun) -> str:
+    return f"{size} {each.phrase()}" if size else each.phrase()
+
+
+def truths(quadruple: Quadruple, side: int) -> list[str]:
+    """Return the captions that are true of one of the two scenes; the quadruple's caption comes first.
+
+    Synonyms of the location and of the verb, the converse relation, the relation without sizes, both counting
+    templates.
+
+    >>> from tellapart_render.scenes.quadruple import Key, draw
+    >>> quadruple = draw(Key("test", 0, "counting", 0))
+    >>> truths(quadruple, 0)[0] == quadruple.captions[0], len(truths(quadruple, 0))
+    (True, 4)
+    """
+    fact, nouns = quadruple.facts[side], quadruple.nouns[side]
+    captions = [quadruple.captions[side]]
+    if fact.relation is None and len(set(nouns)) > 1:
+        groups = _count_groups(nouns)
+        orders = (groups, groups[::-1])
+        captions += [group_caption(o, p, existential=e) for o in orders for p in PLACES for e in (True, False)]
+        return list(dict.fromkeys(captions))
+    if fact.relation is None:
+        captions += [count_caption(fact.count, nouns[0], p, existential=e) for p in PLACES for e in (True, False)]
+        return list(dict.fromkeys(captions))
+    first, second = nouns
+    pairs = [(_with_size(quadruple.sizes[0], first), _with_size(quadruple.sizes[1], second))]
+    if quadruple.sizes[0]:
+        pairs.append((first.phrase(), second.phrase()))
+    converse = _CONVERSE.get(fact.relation)
+    for a, b in pairs:
+        for verb in VERBS:
+            captions += [relation_caption(a, verb, words, b) for words in LOCATIONS[fact.relation]]
+            if converse is not None:
+                captions += [relation_caption(b, verb, words, a) for words in LOCATIONS[converse]]
+    return list(dict.fromkeys(captions))
+
+
+def foils(quadruple: Quadruple, side: int) -> list[Foil]:
+    """Return captions that are false of one of the two scenes, each one change away from its caption.
+
+    If the quadruple shows no held-out pair, no foil names one.
+
+    >>> from tellapart_render.scenes.quadruple import Key, draw
+    >>> quadruple = draw(Key("test", 0, "location", 0))
+    >>> {foil.kind for foil in foils(quadruple, 0)} >= {"location", "swap"}
+    True
+    """
+    words = vocabulary(quadruple.key.vocabulary)
+    pool = tuple(each for each in words.objects if quadruple.key.held_out == "yes" or not words.holds_out(each))
+    alone = _count_foils if len(set(quadruple.nouns[side])) == 1 else _group_foils
+    make = alone if quadruple.facts[side].relation is None else _pair_foils
+    candidates = [Foil(quadruple.captions[1 - side], "pair"), *make(quadruple, side, pool)]
+    true = set(truths(quadruple, side))
+    unique = {foil.text: foil for foil in reversed(candidates) if foil.text not in true}
+    return list(reversed(unique.values()))
+
+
+def _count_foils(quadruple: Quadruple, side: int, pool: tuple[Noun, ...]) -> list[Foil]:
+    """Return captions with another count, or another object of the category."""
+    (each,), count = quadruple.nouns[side], quadruple.facts[side].count
+
+    def say(number: int, noun: Noun) -> str:
+        existential = quadruple.captions[side].startswith("There")
+        return count_caption(number, noun, quadruple.place, existential=existential)
+
+    return [
+        *(Foil(say(n, each), "count") for n in COUNTS if n != count),
+        *(Foil(say(count, rival), "object") for rival in rivals(each, pool)),
+    ]
+
+
+def _count_groups(nouns: tuple[Noun, ...]) -> list[tuple[int, Noun]]:
+    return [(count, each) for each, count in Counter(nouns).items()]
+
+
+def _group_foils(quadruple: Quadruple, side: int, pool: tuple[Noun, ...]) -> list[Foil]:
+    """Return captions with another count or another object in one of the groups, or with their objects swapped."""
+    (first, one), (second, other) = _count_groups(quadruple.nouns[side])
+
+    def say(a: tuple[int, Noun], b: tuple[int, Noun]) -> str:
+        existential = quadruple.captions[side].startswith("There")
+        return group_caption((a, b), quadruple.place, existential=existential)
+
+    return [
+        *(Foil(say((n, one), (second, other)), "count") for n in COUNTS[1:] if n != first),
+        *(Foil(say((first, one), (n, other)), "count") for n in COUNTS[1:] if n != second),
+        *(Foil(say((first, rival), (second, other)), "object") for rival in rivals(one, pool)),
+        *(Foil(say((first, one), (second, rival)), "subject") for rival in rivals(other, pool)),
+        Foil(say((first, other), (second, one)), "swap"),
+    ]
+
+
+def _pair_foils(quadruple: Quadruple, side: int, pool: tuple[Noun, ...]) -> list[Foil]:
+    """Return captions with another object, subject, size or location; with both swapped, or only their colours."""
+    first, second = quadruple.nouns[side]
+    relation = quadruple.facts[side].relation
+    words = quadruple.place.split("/")[-1 if side else 0]
+    sizes, verb = quadruple.sizes, quadruple.verb
+
+    def say(a: Noun, b: Noun, place: str = words, size: tuple[str, str] = sizes) -> str:
+        return relation_caption(_with_size(size[0], a), verb, place, _with_size(size[1], b))
+
+    result = [Foil(say(rival, second), "object") for rival in rivals(first, pool)]
+    result += [Foil(say(first, rival), "subject") for rival in rivals(second, pool)]
+    result += [Foil(say(first, second, other[0]), "location") for r, other in LOCATIONS.items() if r != relation]
+    result.append(Foil(say(second, first, words, (sizes[1], sizes[0])), "swap"))
+    if sizes[0]:
+        opposite = {SIZES[0]: SIZES[1], SIZES[1]: SIZES[0]}
+        result.append(Foil(say(first, second, words, (opposite[sizes[0]], sizes[1])), "size"))
+        result.append(Foil(say(first, second, words, (sizes[0], opposite[sizes[1]])), "size"))
+    crossed = [
+        next((n for n in pool if n.shape == own.shape and n.colour == other.colour and n != own), None)
+        for own, other in ((first, second), (second, first))
+    ]
+    if crossed[0] is not None and crossed[1] is not None:
+        result.append(Foil(say(crossed[0], crossed[1]), "binding"))
+    return result
+
+
+# Captions that name an object's place in a picture, as cells of a grid: `red coffee mug 2 3.`
+#
+# Trained on the grammar's captions alone, an encoder learns colours at once, and neither places nor counts: nothing
+# shows it which of two objects is the "left" one before it knows them apart. These captions do.
+
+#: Columns and rows of the grid; the vocabulary's numbers go as far.
+GRID = 5
+
+#: A noun phrase, and the column and the row of the middle of the object's outline, from 1, rightwards and downwards.
+Whereabouts = tuple[str, int, int]
+
+_FALSE = 7
+
+
+def draw_whereabouts(quadruple: Quadruple, flip: bool, rng: np.random.Generator) -> Iterator[tuple[str, list[str]]]:
+    """Yield, for each side, a caption of one object's place, and captions that are false of both pictures.
+
+    The object is one that the other side does not show there, if there is such a one.
+
+    >>> from tellapart_render.scenes.quadruple import Key, draw
+    >>> drawn = list(draw_whereabouts(draw(Key("test", 0, "location", 0)), False, np.random.default_rng(0)))
+    >>> [caption in false for caption, false in drawn]
+    [False, False]
+    """
+    sides = [_list_places(quadruple, side, flip) for side in (0, 1)]
+    shown = set(sides[0]) | set(sides[1])
+    for side in (0, 1):
+        own = [place for place in sides[side] if place not in sides[1 - side]] or sides[side]
+        true = own[int(rng.integers(len(own)))]
+        false = [
+            false for false in _draw_neighbours(true, sorted({name for name, _, _ in shown}), rng) if false not in shown
+        ]
+        yield say_whereabouts(true), [say_whereabouts(place) for place in dict.fromkeys(false)][:_FALSE]
+
+
+def say_whereabouts(place: Whereabouts) -> str:
+    """Return the caption of an object's place.
+
+    >>> say_whereabouts(("red coffee mug", 2, 3))
+    'red coffee mug 2 3.'
+    """
+    return "{} {} {}.".format(*place)
+
+
+def _list_places(quadruple: Quadruple, side: int, flip: bool) -> list[Whereabouts]:
+    scene, nouns = quadruple.scenes[side], quadruple.nouns[side]
+    places = []
+    for number, thing in enumerate(scene.things):
+        outline = project(corners(thing), scene.camera)[:, :2]
+        right, up = (outline.min(axis=0) + outline.max(axis=0)) / 2  # from -1 to 1 within the picture
+        column, row = (int(np.clip((at + 1) / 2 * GRID, 0, GRID - 1)) + 1 for at in (-right if flip else right, -up))
+        places.append((nouns[number if len(nouns) > 1 else 0].phrase(), column, row))
+    return places
+
+
+def _draw_neighbours(true: Whereabouts, names: list[str], rng: np.random.Generator) -> Iterator[Whereabouts]:
+    """Yield drawn places of the same object, near and far, and other objects' names at its place."""
+    name, column, row = true
+    for _ in range(5 * _FALSE):
+        match int(rng.integers(3)):
+            case 0:
+                near = np.clip(np.array([column, row]) + rng.integers(-2, 3, 2), 1, GRID)
+                yield name, int(near[0]), int(near[1])
+            case 1 if len(names) > 1:
+                yield names[int(rng.integers(len(names)))], column, row
+            case _:
+                yield name, int(rng.integers(1, GRID + 1)), int(rng.integers(1, GRID + 1))
+
 
 #: Wordings of each picture, and of its mirror image.
 _WORDINGS = 3
@@ -42,11 +254,7 @@ _OF_A_KIND = 2
 
 
 def write_training_rows(folder: Path) -> int:
-    """Write `rows.jsonl`, `captions.jsonl` and `mirrored/` into the folder of a set of scenes; return how many rows.
-
-    Raises:
-        DataError: the folder is not a set that the builder `scenes` made with this version's grammar.
-    """
+    """Write `rows.jsonl`, `captions.jsonl` and `mirrored/` into the folder of a set of scenes; return how many rows."""
     pairs = read_pair_set(folder)
     recipe = pairs.card.get("recipe")
     options = recipe.get("options") if isinstance(recipe, Mapping) else None

@@ -19,8 +19,6 @@ from tellapart_render.scenes.scene import Scene, project
 
 Masks = Callable[[Scene, int], tuple[NDArray[np.int16], list[int]]]
 
-__all__ = ["MIN_AREA", "MIN_SHARE", "REASONS", "check", "draw_accepted", "find_fault"]
-
 MIN_AREA = 0.008
 """Smallest visible part of an object, as a share of the picture."""
 MIN_SHARE = 0.5
@@ -35,10 +33,6 @@ REASONS = ("too small", "occluded", "cut off", "wrong count", "wrong side", "wro
 
 def draw_accepted(key: Key, attempts: int, size: int, masks: Masks = mitsuba_masks) -> tuple[Quadruple, list[str]]:
     """Return a key's first draw that its masks confirm, and the reasons for which the earlier ones were rejected.
-
-    Raises:
-        DataError: every attempt failed; the message counts the reasons.
-        MissingDependencyError: the renderer is not installed.
 
     >>> quadruple, rejected = draw_accepted(Key("test", 0, "location", 1), 60, 48)
     >>> quadruple.key.attempt == len(rejected)
@@ -58,10 +52,8 @@ def draw_accepted(key: Key, attempts: int, size: int, masks: Masks = mitsuba_mas
 
 
 def check(quadruple: Quadruple, size: int, masks: Masks = mitsuba_masks) -> str | None:
-    """Render both scenes' masks at `size` pixels, by the renderer that draws them, and return the first fault, or None.
-
-    Raises:
-        MissingDependencyError: the renderer is not installed.
+    """Render both scenes' masks at `size` pixels, by the renderer that draws them, and return the first fault, or
+    None.
     """
     pairs = zip(quadruple.scenes, quadruple.facts, strict=True)
     faults = (find_fault(scene, fact, *masks(scene, size)) for scene, fact in pairs)
@@ -69,14 +61,7 @@ def check(quadruple: Quadruple, size: int, masks: Masks = mitsuba_masks) -> str 
 
 
 def find_fault(scene: Scene, fact: Fact, visible: NDArray[np.int16], alone: list[int]) -> str | None:
-    """Return the reason why a scene does not show a fact, or None.
-
-    Args:
-        scene: the rendered scene.
-        fact: the fact that the caption states.
-        visible: int16 `(size, size)`, the index of the thing at each pixel, -1 elsewhere.
-        alone: pixels of each thing without the others.
-    """
+    """Return the reason why a scene does not show a fact, or None."""
     area = [int((visible == k).sum()) for k in range(len(scene.things))]
     if min(area) < fact.slack * MIN_AREA * visible.size:
         return "too small"

@@ -16,7 +16,7 @@ from PIL import Image
 from tellapart.data.folder import read_pair_set, write_pair_set
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
-from tellapart.models.text.llama2c import Sizes
+from tellapart.models.text.tinystories import Sizes
 
 Pixels = NDArray[np.uint8]
 

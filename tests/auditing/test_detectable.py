@@ -15,21 +15,19 @@ from PIL import Image, ImageFilter
 from facts import raises
 from tellapart.auditing.audit import Options, audit
 from tellapart.auditing.detectable import (
+    FILE_STATISTICS,
     LARGEST_P,
     MOST_ITEMS,
+    PIXEL_STATISTICS,
     SWAPS,
     Evidence,
     detectability,
     detectable,
+    file_statistics,
+    pixel_statistics,
     word_counts,
 )
 from tellapart.auditing.finding import Finding
-from tellapart.auditing.picture_statistics import (
-    FILE_STATISTICS,
-    PIXEL_STATISTICS,
-    file_statistics,
-    pixel_statistics,
-)
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.errors import ModelError

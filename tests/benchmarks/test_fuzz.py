@@ -35,7 +35,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from facts import raises
-from tellapart.benchmarks import bivlc, coco_cf, eqben, set_file, sugarcrepe, valse, winoground
+from tellapart.benchmarks import bivlc, eqben, set_file, sugarcrepe, valse, winoground
+from tellapart.benchmarks import retrieval as captions_files
 from tellapart.benchmarks.bivlc_detector import detector_outcomes
 from tellapart.data.annotations import expect_count
 from tellapart.errors import DataError, ScoreError
@@ -56,7 +57,7 @@ def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(bivlc, "BLOCKS", tuple((*block[:2], 1) for block in bivlc.BLOCKS))
     monkeypatch.setattr(bivlc, "BIVLC", replace(bivlc.BIVLC, items=len(TABLE)))
     monkeypatch.setattr(
-        coco_cf, "COCO_COUNTERFACTUALS", replace(coco_cf.COCO_COUNTERFACTUALS, items=len(COUNTERFACTUALS))
+        captions_files, "COCO_COUNTERFACTUALS", replace(captions_files.COCO_COUNTERFACTUALS, items=len(COUNTERFACTUALS))
     )
     of_aro = {23_937, 28_748, 25_010, 5_000}
 

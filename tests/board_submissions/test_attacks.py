@@ -12,7 +12,7 @@ import pytest
 from fastapi.testclient import TestClient
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from tellapart.board.submissions import auth, receiving
+from tellapart.board.submissions import auth, routes
 from tellapart.board.submissions.queue_limits import UploadLimit
 
 MakeBoard = Callable[..., Any]
@@ -165,8 +165,8 @@ async def trickle() -> AsyncIterator[bytes]:
 
 
 def test_a_body_that_trickles_in_is_given_up(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(receiving, "_GRACE", 0.2)
-    monkeypatch.setattr(receiving, "_SLOWEST", 1 << 40)
+    monkeypatch.setattr(routes, "_GRACE", 0.2)
+    monkeypatch.setattr(routes, "_SLOWEST", 1 << 40)
     monkeypatch.setattr(auth, "_SOON", 0.2)
     where = "/hidden/clocks/submissions?model=m&file=s.npz"
     assert asked(made, where, made.of("ann"), trickle()) == 408
@@ -195,7 +195,7 @@ def test_one_user_sends_two_files_at_once_and_all_of_them_eight(made: Any) -> No
 def test_a_disk_must_have_room_for_all_that_are_being_sent(board: MakeBoard, monkeypatch: pytest.MonkeyPatch) -> None:
     made = board(4, settings={"upload_bytes": 1024})
     needed: list[int] = []
-    monkeypatch.setattr(receiving, "_check_room", lambda _, bytes_: needed.append(bytes_))
+    monkeypatch.setattr(routes, "_check_room", lambda _, bytes_: needed.append(bytes_))
     with made.service.uploads.hold("bob"), made.service.uploads.hold("rita"):
         made.send(b"x")
     assert needed == [3 * 1024]

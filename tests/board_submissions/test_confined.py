@@ -23,7 +23,7 @@ linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="these g
 TRIES = """
 import ctypes, json, os, signal, socket, sys, threading
 from pathlib import Path
-from tellapart.board.submissions.confined import confine
+from tellapart.board.submissions.worker import confine
 from tellapart.board.submissions.worker import may_open
 
 own, state, parent = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])

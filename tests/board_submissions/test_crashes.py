@@ -20,7 +20,7 @@ from tellapart.board.submissions import queue_limits
 from tellapart.board.submissions.hidden import read_hidden
 from tellapart.board.submissions.accounts import Account
 from tellapart.board.submissions.service import Submissions
-from tellapart.board.submissions.receiving import write_upload
+from tellapart.board.submissions.routes import write_upload
 
 queue_limits.REFUSED_A_DAY = 1000  # files that wait are of these
 board = Submissions(read_hidden(Path(sys.argv[1])))

@@ -13,11 +13,10 @@ import pytest
 
 from facts import check_facts, raises
 from tellapart.board.submissions.hidden import HiddenBenchmark, check_limits, read_hidden
-from tellapart.board.submissions.prepared import prepare, published_metrics, read_truth
+from tellapart.board.submissions.prepared import prepare, published_metrics, read_truth, write_task
 from tellapart.board.submissions.refused import RefusedError
 from tellapart.board.submissions.service import Submissions, open_submissions
-from tellapart.board.submissions.task_file import write_task
-from tellapart.cli.board_user import user_command
+from tellapart.cli.serve import user_command
 from tellapart.errors import DataError, StoreError
 
 GOOD = '[[hidden]]\nname = "clocks"\npairs = "clocks"\n'

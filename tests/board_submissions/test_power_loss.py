@@ -19,7 +19,7 @@ import asyncio, io, json, os, sys
 from pathlib import Path
 import numpy as np
 from tellapart.board.submissions.hidden import read_hidden
-from tellapart.board.submissions.receiving import write_upload
+from tellapart.board.submissions.routes import write_upload
 from tellapart.board.submissions.service import Submissions
 
 told = Path(sys.argv[2])

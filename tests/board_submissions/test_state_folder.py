@@ -16,7 +16,7 @@ from tellapart.board.submissions.hidden import HiddenSettings, SubmissionSetting
 from tellapart.board.submissions.refused import RefusedError
 from tellapart.board.submissions.service import Submissions
 from tellapart.board.submissions.state import find_losses
-from tellapart.cli.board_user import user_command
+from tellapart.cli.serve import user_command
 from tellapart.errors import DataError, StoreError
 
 MakeBoard = Callable[..., Any]

@@ -14,8 +14,8 @@ import typer
 import tellapart
 from facts import raises
 from tellapart.cli.main import app
+from tellapart.cli.once import options_of, restate
 from tellapart.cli.options import NEGATIONS
-from tellapart.cli.parameters import options_of, restate
 from tellapart.errors import RunError, TellapartError
 
 #: Commands whose name Python has for itself.

@@ -17,8 +17,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["Image", "images_of", "restore"]
-
 #: Path below the folder -> a file's bytes, or None for a folder.
 Image = Mapping[str, bytes | None]
 

@@ -10,8 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tellapart.metrics import retrieval
-from tellapart.metrics.retrieval import Retrieval, embeddings_both_ways, scores_both_ways
-from tellapart.metrics.topk import DEPTH, TopEntries, merge_top_entries, top_entries
+from tellapart.metrics.retrieval import (
+    DEPTH,
+    Retrieval,
+    TopEntries,
+    embeddings_both_ways,
+    merge_top_entries,
+    scores_both_ways,
+    top_entries,
+)
 
 
 def sorted_first(scores: np.ndarray) -> list[list[int]]:

@@ -26,9 +26,8 @@ from tellapart.models.protocols import Generator, PairScorer
 from tellapart.models.torch.backend import import_torch
 from tellapart.records.samples import read_samples
 from tellapart_native.heads.decoding import Past, Search, search_beams
-from tellapart_native.ofa.layers import cell_distances, token_buckets
-from tellapart_native.ofa.model import Ofa
-from tellapart_native.save import convert_model
+from tellapart_native.ofa.model import Ofa, cell_distances, token_buckets
+from tellapart_native.training import convert_model
 
 pytestmark = pytest.mark.slow
 

@@ -25,7 +25,7 @@ from tellapart.errors import DataError, ModelError
 from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
 from tellapart.models.torch.backend import import_torch
-from tellapart_native.save import convert_model
+from tellapart_native.training import convert_model
 
 pytestmark = pytest.mark.slow
 

@@ -23,9 +23,8 @@ from facts import raises
 from tellapart.errors import ModelError
 from tellapart.models.find import find_model
 from tellapart.models.torch.backend import import_torch
-from tellapart_native.family import Layout, NativeFamily
+from tellapart_native.family import DEPTHS, Layout, NativeFamily
 from tellapart_native.prefix import find_family
-from tellapart_native.published import DEPTHS
 
 torch = import_torch()
 

@@ -40,7 +40,7 @@ from tellapart.models.protocols import AnswerChooser, BoxFinder, PairScorer, Two
 from tellapart.models.torch.backend import import_torch
 from tellapart.records.samples import read_samples
 from tellapart_native.heads.other_tasks import FusionAnswers, FusionHeat
-from tellapart_native.save import convert_model
+from tellapart_native.training import convert_model
 
 pytestmark = pytest.mark.slow
 

@@ -14,10 +14,9 @@ from facts import raises
 from tellapart.errors import DataError, UnknownNameError
 from tellapart_render.captions.asset_vocabulary import asset_vocabulary, read_names
 from tellapart_render.captions.vocabulary import add_vocabulary, vocabulary
-from tellapart_render.meshes.assets import Asset, asset_texture, find_assets, read_asset, register
+from tellapart_render.meshes.assets import Asset, asset_texture, find_assets, read_asset, read_obj, register
 from tellapart_render.meshes.materials import surface
 from tellapart_render.meshes.objects import shape
-from tellapart_render.meshes.wavefront import read_obj
 
 
 @pytest.mark.parametrize("flat", [True, False])

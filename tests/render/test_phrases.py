@@ -8,9 +8,9 @@ from itertools import product
 import pytest
 
 from tellapart_render.captions.grammar import ASPECTS, HELD_OUT, LOCATIONS, PLACES, VERBS, WORDS, Noun
-from tellapart_render.scenes.phrases import foils, truths
 from tellapart_render.scenes.quadruple import Key, Quadruple, draw
 from tellapart_render.scenes.scene import Scene, Thing
+from tellapart_render.training_rows import foils, truths
 
 RELATION = {words: relation for relation, group in LOCATIONS.items() for words in group}
 SENTENCE = re.compile(

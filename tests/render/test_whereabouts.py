@@ -7,7 +7,7 @@ import pytest
 
 from tellapart_render.scenes.quadruple import Aspect, Key, Quadruple, draw
 from tellapart_render.scenes.scene import corners, project
-from tellapart_render.scenes.whereabouts import GRID, draw_whereabouts
+from tellapart_render.training_rows import GRID, draw_whereabouts
 
 
 def _drawn(aspect: Aspect, index: int) -> Quadruple:

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from tellapart_render.workers import run_jobs
+from tellapart_render.demo import run_jobs
 
 
 @pytest.mark.parametrize("workers", [1, 2])

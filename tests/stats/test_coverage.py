@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tellapart.stats.intervals import cluster_bootstrap, interval_for, wilson
+from tellapart.stats.bootstrap import cluster_bootstrap
+from tellapart.stats.intervals import interval_for, wilson
 from tellapart.stats.paired import paired_difference
 
 DATASETS = 500

@@ -11,9 +11,9 @@ from scipy.stats import binomtest
 
 from facts import raises
 from tellapart.errors import MetricError
-from tellapart.stats.bootstrap import _count_picks
+from tellapart.stats.bootstrap import _count_picks, cluster_bootstrap
 from tellapart.stats.combined import SmallestMean
-from tellapart.stats.intervals import Column, cluster_bootstrap, interval_for, intervals_for, wilson
+from tellapart.stats.intervals import Column, interval_for, intervals_for, wilson
 
 
 def lowest(means):

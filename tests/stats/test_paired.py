@@ -12,7 +12,7 @@ from scipy.stats import permutation_test
 
 from facts import raises
 from tellapart.errors import MetricError
-from tellapart.stats.intervals import cluster_bootstrap
+from tellapart.stats.bootstrap import cluster_bootstrap
 from tellapart.stats.paired import mcnemar, paired_difference, paired_permutation, sign_flip_p
 
 outcomes = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=1, max_size=60)

@@ -18,7 +18,8 @@ from training_sets import toml
 from facts import raises
 from tellapart.catalog import LOSSES, names
 from tellapart.errors import DataError, ModelError, UnknownNameError
-from tellapart.training.config import TrainConfig, config_tables, loss_options, read_config
+from tellapart.training.config import TrainConfig, config_tables, read_config
+from tellapart.training.losses.terms import loss_options
 from tellapart.training.presets import list_presets
 
 ROOT = Path(__file__).parents[2]

@@ -13,8 +13,8 @@ from facts import raises
 from tellapart.api.listing import ls
 from tellapart.catalog import LOSSES
 from tellapart.errors import DataError
-from tellapart.training.config import loss_options
 from tellapart.training.losses.loss import DualLoss, FusionLoss, find_loss
+from tellapart.training.losses.terms import loss_options
 from tellapart.training.training_run import run_training
 
 SOURCE = """

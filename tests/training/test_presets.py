@@ -12,7 +12,8 @@ from training_sets import toml
 
 from facts import raises
 from tellapart.errors import DataError
-from tellapart.training.config import DataConfig, TrainConfig, loss_options, read_config
+from tellapart.training.config import DataConfig, TrainConfig, read_config
+from tellapart.training.losses.terms import loss_options
 from tellapart.training.presets import find_preset, list_presets, merge_preset
 
 

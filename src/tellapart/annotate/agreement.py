@@ -10,9 +10,8 @@ from pydantic import BaseModel, ConfigDict
 
 from tellapart.annotate.survey import Study, Survey, SurveyAnswer
 from tellapart.stats.agreement import alpha_with_interval, kappa_with_interval, percent_agreement
-from tellapart.stats.intervals import Column, Interval, intervals_for
-
-__all__ = ["Estimate", "LabelAgreement", "LabelShare", "PairAgreement", "Record", "agreement", "shares", "usable"]
+from tellapart.stats.interval import Interval
+from tellapart.stats.intervals import Column, intervals_for
 
 
 class Record(BaseModel):
@@ -103,7 +102,7 @@ def agreement(survey: Survey, study: Study, answers: Sequence[SurveyAnswer]) -> 
     labels: dict[str, dict[str, str]] = {}
     for answer in usable(answers):
         labels.setdefault(answer.unit, {})[answer.annotator] = answer.values[ask.name]
-    if all(len(own) < 2 for own in labels.values()):
+    if all(len(label) < 2 for label in labels.values()):
         return []
     return [_view_agreement(study, ask.name, view, read, labels) for view, read in survey.views.items()]
 

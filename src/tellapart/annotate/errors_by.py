@@ -15,8 +15,6 @@ from tellapart.data.rows import read_object
 from tellapart.errors import DataError, MetricError, quote
 from tellapart.stats.intervals import interval_for
 
-__all__ = ["HUMAN", "ErrorRate", "Errors", "errors_by", "frequency_correlation", "read_groups"]
-
 #: The words by which COCO-Counterfactuals counts a caption as one about people (appendix A.3.2).
 HUMAN = (
     *("girl", "boy", "man", "men", "woman", "guy", "kid"),
@@ -58,12 +56,6 @@ def errors_by(
     seed: int = 0,
 ) -> Errors | None:
     """Count errors; None if the survey has no right answers, or nobody answered.
-
-    Args:
-        survey, study: of the answers.
-        answers: skipped ones do not count.
-        groups: words of each group, in lower case; the paper's words for people if it is not given.
-        seed: of the bootstrap.
 
     Source: COCO-Counterfactuals appendix A.3.2, Table 10.
     """
@@ -108,11 +100,7 @@ def _own_word(unit: SurveyUnit) -> str:
 
 
 def read_groups(path: Path) -> dict[str, list[str]]:
-    """Read groups of words in lower case: a JSON object of lists, such as `{"human": ["girl", "boy"]}`.
-
-    Raises:
-        DataError: the file is something else.
-    """
+    """Read groups of words in lower case: a JSON object of lists, such as `{"human": ["girl", "boy"]}`."""
     groups = read_object(path)
     for name, own in groups.items():
         if not isinstance(own, list) or not own or not all(isinstance(word, str) for word in own):
@@ -122,13 +110,6 @@ def read_groups(path: Path) -> dict[str, list[str]]:
 
 def frequency_correlation(frequencies: Sequence[float], changes: Sequence[Sequence[float]]) -> tuple[float, float]:
     """Return Pearson's r between datasets' label frequencies and their changes in performance, and its p-value.
-
-    Args:
-        frequencies: one a dataset.
-        changes: a row a dataset: its change after training, at each size of the training set.
-
-    Raises:
-        MetricError: not one row a dataset, fewer than three numbers, or one side does not vary.
 
     Source: COCO-Counterfactuals appendix A.2, Table 6.
 

@@ -16,8 +16,6 @@ from tellapart.report.terminal import console, print_lines
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["Findings", "StudyFindings", "findings", "print_findings"]
-
 #: Rows of altered word pairs that are printed; the JSON has them all.
 _MOST_ROWS = 20
 
@@ -49,11 +47,7 @@ class Findings(Record):
 def findings(
     answered: AnsweredStudies, groups: Mapping[str, Iterable[str]] | None = None, *, seed: int = 0
 ) -> Findings:
-    """Measure agreement, errors and the human row of studies of one pair set.
-
-    Raises:
-        ScoreError: they are of different pair sets.
-    """
+    """Measure agreement, errors and the human row of studies of one pair set."""
     by_study = []
     for study, answers in answered:
         survey = find_survey(study.survey)

@@ -31,8 +31,6 @@ from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_jsonl, read_object
 from tellapart.errors import DataError, TellapartError, quote
 
-__all__ = ["ImageAccess", "read_answers", "read_earlier", "read_study", "write_answers", "write_rows", "write_study"]
-
 _KEY, _ANSWERS = "study.json", "answers.jsonl"
 
 #: Characters that the pictures of a page may take together.
@@ -56,9 +54,6 @@ def write_study(folder: Path, survey: Survey, study: Study, pairs: PairSet, acce
     """Write a study's folder atomically; return the characters of the largest page, and 0 if it would be too large.
 
     No page is written if the pictures of one annotator's tasks take more than 100 million characters.
-
-    Raises:
-        DataError: the folder holds something already or cannot be written, or an image cannot be read.
 
     >>> import tempfile
     >>> from tellapart.annotate.survey import Deal, deal
@@ -130,11 +125,7 @@ def _image_parts(units: Iterable[SurveyUnit]) -> Iterator[TaskPart]:
 
 
 def read_study(folder: Path) -> Study:
-    """Read the key of a study.
-
-    Raises:
-        DataError: the folder has none, or it is malformed.
-    """
+    """Read the key of a study."""
     path = folder / _KEY
     if not path.is_file():
         raise DataError(f"{folder}: has no {_KEY}; name a folder that `tellapart annotate export` wrote")
@@ -193,22 +184,14 @@ def _check_unit(survey: Survey, study: Study, unit: SurveyUnit) -> None:
 
 
 def write_answers(folder: Path, answers: Sequence[SurveyAnswer]) -> Path:
-    """Write all of a study's answers atomically.
-
-    Raises:
-        DataError: it cannot be written.
-    """
+    """Write all of a study's answers atomically."""
     path = folder / _ANSWERS
     write_rows(path, [answer.model_dump(mode="json") for answer in answers])
     return path
 
 
 def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Write rows atomically: as JSONL, or as one JSON list if the file's name ends in `.json`.
-
-    Raises:
-        DataError: it cannot be written.
-    """
+    """Write rows atomically: as JSONL, or as one JSON list if the file's name ends in `.json`."""
     lines = [json.dumps(row, ensure_ascii=False) for row in rows]
     listed = ",\n".join(lines)
     text = f"[{listed}]\n" if path.suffix == ".json" else "".join(f"{line}\n" for line in lines)
@@ -220,11 +203,7 @@ def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def read_answers(folder: Path, study: Study, *, missing_ok: bool = False) -> list[SurveyAnswer]:
-    """Read a study's answers; with `missing_ok`, there may be none yet.
-
-    Raises:
-        DataError: there are none yet, or they are malformed.
-    """
+    """Read a study's answers; with `missing_ok`, there may be none yet."""
     path = folder / _ANSWERS
     if not path.is_file():
         if missing_ok:
@@ -249,10 +228,6 @@ def read_answers(folder: Path, study: Study, *, missing_ok: bool = False) -> lis
 
 
 def read_earlier(folder: Path) -> Earlier:
-    """Read a study that another one starts from.
-
-    Raises:
-        DataError: as `read_study` and `read_answers`.
-    """
+    """Read a study that another one starts from."""
     study = read_study(folder)
     return Earlier(study, tuple(read_answers(folder, study)))

@@ -17,8 +17,6 @@ from tellapart.data.scores import Scores, join_names
 from tellapart.errors import ScoreError
 from tellapart.stats.intervals import interval_for
 
-__all__ = ["HumanRow", "human_rows", "human_scores"]
-
 #: Which of the two directions a survey asks about.
 _TEXT, _IMAGE = ("coco-cf", "i2t"), ("t2i", "ambiguity")
 
@@ -47,13 +45,6 @@ def human_rows(answered: AnsweredStudies, *, seed: int = 0) -> list[HumanRow]:
     """Return people's scores: text score (captions for images), image score (images for captions), group score of both.
 
     Items of one image or one text are asked one way, and have a choice score, as a model's.
-
-    Args:
-        answered: studies of one pair set with their answers: coco-cf or i2t, t2i or ambiguity.
-        seed: of the bootstrap.
-
-    Raises:
-        ScoreError: the studies are of different pair sets, or two ask the same way.
 
     Source: BiVLC Table 2 and appendix H (two surveys, one a direction).
 
@@ -155,10 +146,6 @@ def human_scores(answered: AnsweredStudies) -> Scores:
     - match: the share of people who found the caption true of the image; a probability.
     - captions for one image, or images for one caption: the share of people who chose each; both count a half each.
     - two images and two captions, asked both ways (i2t and t2i): scores whose four comparisons are people's choices.
-
-    Raises:
-        ScoreError: studies do not go together; items were not fully answered; only one way was asked of 2x2 items; or
-            people's choices of an item go in a circle (all for one way, none for the other), which no scores do.
 
     Source: Winoground section 4.1 (the share of people is the score).
 

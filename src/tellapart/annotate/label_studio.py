@@ -22,8 +22,6 @@ from tellapart.annotate.replies import Reply
 from tellapart.annotate.survey import Ask, Study, Survey, letters
 from tellapart.errors import DataError, quote
 
-__all__ = ["configuration", "data_uri", "local_file", "read_export", "tasks_json"]
-
 _SIDE_BY_SIDE = "display: flex; gap: 1em; align-items: flex-start"
 
 
@@ -83,10 +81,6 @@ def data_uri(picture: ImageFile) -> str:
 def local_file(picture: ImageFile, prefix: str) -> str:
     """Return an image's address under Label Studio's local file serving.
 
-    Args:
-        picture: whose file lies in `PREFIX/images/`.
-        prefix: the study's folder, below LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT.
-
     >>> local_file(ImageFile("0.png", "image/png", b""), "my study")
     '/data/local-files/?d=my%20study/images/0.png'
     """
@@ -94,13 +88,7 @@ def local_file(picture: ImageFile, prefix: str) -> str:
 
 
 def tasks_json(study: Study, annotator: str, address: Callable[[TaskPart], str]) -> str:
-    """Return an annotator's tasks, to be imported into a separate project.
-
-    Args:
-        study: the key.
-        annotator: one of its annotators.
-        address: of an image.
-    """
+    """Return an annotator's tasks, to be imported into a separate project."""
     rows = []
     for task in tasks_of(study, annotator):
         things = task_parts(study.unit_of[task.unit], task.order)
@@ -114,14 +102,6 @@ def read_export(rows: object, path: str, fields: Collection[str]) -> Iterator[Re
 
     A skipped (cancelled) annotation is a reply that is skipped, unless the task has an answer beside it; JSON_MIN
     leaves it out. Drafts and predictions are not replies; nor is JSON_MIN's row of a task without annotation.
-
-    Args:
-        rows: the content of the export.
-        path: the export, for messages.
-        fields: names of the survey's fields, which JSON_MIN mixes with the task's other data.
-
-    Raises:
-        DataError: it is not an export of Label Studio.
     """
     if not isinstance(rows, list) or not rows:
         raise DataError(
@@ -129,55 +109,55 @@ def read_export(rows: object, path: str, fields: Collection[str]) -> Iterator[Re
             "an annotator's page saves"
         )
     for number, row in enumerate(rows):
-        where = f"{path}: task {number}"
+        place = f"{path}: task {number}"
         if not isinstance(row, Mapping):
-            raise DataError(f"{where}: expected an object, got {quote(row)}")
+            raise DataError(f"{place}: expected an object, got {quote(row)}")
         if "annotations" in row:
-            yield from _read_full(row, where)
-        elif reply := _read_minimal(row, where, fields):
+            yield from _read_full(row, place)
+        elif reply := _read_minimal(row, place, fields):
             yield reply
 
 
-def _read_full(row: Mapping[str, Any], where: str) -> Iterator[Reply]:
+def _read_full(row: Mapping[str, Any], place: str) -> Iterator[Reply]:
     data, annotations = row.get("data"), row["annotations"]
     if not isinstance(data, Mapping) or not isinstance(annotations, list):
         raise DataError(
-            f"{where}: expected an object `data` and a list `annotations`, as Label Studio's JSON export has"
+            f"{place}: expected an object `data` and a list `annotations`, as Label Studio's JSON export has"
         )
     replies = []
     for annotation in annotations:
         if not isinstance(annotation, Mapping) or not isinstance(annotation.get("result"), list):
-            raise DataError(f"{where}: expected annotations with a list `result`, got {quote(annotation)}")
+            raise DataError(f"{place}: expected annotations with a list `result`, got {quote(annotation)}")
         controls: dict[str, Any] = {}
         for part in annotation["result"]:
             name = part.get("from_name") if isinstance(part, Mapping) else None
             if not isinstance(name, str) or not isinstance(part.get("value"), Mapping):
-                raise DataError(f"{where}: expected results with `from_name` and `value`, got {quote(part)}")
+                raise DataError(f"{place}: expected results with `from_name` and `value`, got {quote(part)}")
             sizes = {key: part[key] for key in ("original_width", "original_height") if key in part}
             controls.setdefault(name, []).append({**part["value"], **sizes})
         cancelled = bool(annotation.get("was_cancelled") or annotation.get("skipped"))
         study, task = _text_field(data, "study"), _text_field(data, "task")
-        replies.append(Reply(where, study, task, _control_values(controls, where), cancelled))
+        replies.append(Reply(place, study, task, _control_values(controls, place), cancelled))
     yield from [reply for reply in replies if not reply.skipped] or replies
 
 
-def _read_minimal(row: Mapping[str, Any], where: str, fields: Collection[str]) -> Reply | None:
+def _read_minimal(row: Mapping[str, Any], place: str, fields: Collection[str]) -> Reply | None:
     """Read a row of JSON_MIN: the task's data and the answers side by side, each unpacked if it is single."""
     if "task" not in row:
         raise DataError(
-            f"{where}: has neither `annotations` (JSON) nor `task` (JSON_MIN); export in one of these formats"
+            f"{place}: has neither `annotations` (JSON) nor `task` (JSON_MIN); export in one of these formats"
         )
     if row.get("annotation_id") is None:
         return None
     controls = {name: value if isinstance(value, list) else [value] for name, value in row.items() if name in fields}
-    return Reply(where, _text_field(row, "study"), _text_field(row, "task"), _control_values(controls, where), False)
+    return Reply(place, _text_field(row, "study"), _text_field(row, "task"), _control_values(controls, place), False)
 
 
 def _text_field(data: Mapping[str, Any], name: str) -> str:
     return value if isinstance(value := data.get(name), str) else ""
 
 
-def _control_values(controls: Mapping[str, list[Any]], where: str) -> dict[str, Any]:
+def _control_values(controls: Mapping[str, list[Any]], place: str) -> dict[str, Any]:
     """Return each control's value as a text, or as a box; a control that was left empty is left out."""
     values: dict[str, Any] = {}
     for name, parts in controls.items():
@@ -186,7 +166,7 @@ def _control_values(controls: Mapping[str, list[Any]], where: str) -> dict[str, 
             own = part
             if isinstance(part, Mapping):
                 own = next((part[key] for key in ("choices", "text") if key in part), None)
-                own = _pixel_box(part, name, where) if own is None else own
+                own = _pixel_box(part, name, place) if own is None else own
             flat += own if isinstance(own, list) else [own]
         if len(flat) > 1:
             values[name] = flat
@@ -195,15 +175,15 @@ def _control_values(controls: Mapping[str, list[Any]], where: str) -> dict[str, 
     return values
 
 
-def _pixel_box(part: Mapping[str, Any], name: str, where: str) -> tuple[float, ...]:
+def _pixel_box(part: Mapping[str, Any], name: str, place: str) -> tuple[float, ...]:
     """Return a rectangle in pixels; Label Studio has per cent of the image's sides."""
     needed = ("x", "y", "width", "height", "original_width", "original_height")
     sides = [part.get(key) for key in needed]
     if any(isinstance(side, bool) or not isinstance(side, int | float) for side in sides):
         raise DataError(
-            f"{where}: field {name!r}: expected a choice, a text or a rectangle, got {quote(dict(part), 80)}"
+            f"{place}: field {name!r}: expected a choice, a text or a rectangle, got {quote(dict(part), 80)}"
         )
     if part.get("rotation"):
-        raise DataError(f"{where}: field {name!r}: the box is turned by {part['rotation']} degrees; draw it upright")
+        raise DataError(f"{place}: field {name!r}: the box is turned by {part['rotation']} degrees; draw it upright")
     x, y, width, height, wide, high = (float(side) for side in sides if side is not None)
     return tuple(round(value, 3) for value in (x * wide / 100, y * high / 100, width * wide / 100, height * high / 100))

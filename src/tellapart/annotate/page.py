@@ -22,8 +22,6 @@ from tellapart.data.images import decode
 from tellapart.errors import DataError, quote
 from tellapart.report.templates import make_environment
 
-__all__ = ["PagePicture", "page", "page_picture", "read_page_answers"]
-
 #: The version of the file of answers.
 _FORMAT = 1
 
@@ -48,11 +46,7 @@ class PagePicture:
 
 
 def page_picture(file: ImageFile) -> PagePicture:
-    """Return an image for a page: unchanged up to 200 kB, else as a JPEG of at most 1024 pixels a side.
-
-    Raises:
-        DataError: a large file cannot be decoded.
-    """
+    """Return an image for a page: unchanged up to 200 kB, else as a JPEG of at most 1024 pixels a side."""
     if len(file.data) <= _KEEP_BYTES:
         return PagePicture(data_uri(file))
     from PIL import Image
@@ -67,11 +61,6 @@ def page_picture(file: ImageFile) -> PagePicture:
 
 def page(survey: Survey, study: Study, annotator: str, picture: Callable[[TaskPart], PagePicture]) -> str:
     """Return an annotator's page. It holds neither the right answers nor the names of units and files.
-
-    Args:
-        survey, study: of the tasks.
-        annotator: one of the study's.
-        picture: of an image.
 
     >>> from tellapart.annotate.survey import AnnotatorTask, SurveyUnit
     >>> from tellapart.annotate.surveys import find_survey
@@ -142,13 +131,6 @@ def _ask_fields(ask: Ask, options: int) -> Iterator[dict[str, Any]]:
 
 def read_page_answers(content: Mapping[str, Any], where: str) -> Iterator[Reply]:
     """Yield the replies of a file that a page saved.
-
-    Args:
-        content: the file's object.
-        where: the file, for messages.
-
-    Raises:
-        DataError: it is not a file that a page saves.
 
     >>> answers = [{"task": "ann-00001", "values": {"caption": "A"}}]
     >>> (reply,) = read_page_answers({"tellapart_answers": 1, "study": "feed", "answers": answers}, "a.json")

@@ -12,8 +12,6 @@ from tellapart.annotate.survey import AnnotatorTask, Ask, Study, SurveyUnit, let
 from tellapart.data.pairset import PairSet
 from tellapart.data.video import as_picture
 
-__all__ = ["ImageFile", "TaskPart", "choice_names", "field_labels", "read_image_file", "task_parts", "tasks_of"]
-
 _TYPES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".webp": "image/webp"}
 
 
@@ -93,11 +91,7 @@ def field_labels(ask: Ask, options: int) -> dict[str, str]:
 
 
 def read_image_file(pairs: PairSet, each: TaskPart) -> ImageFile:
-    """Read an image of a pair set as annotators get it: its file, or a PNG of a frame or with the box drawn on it.
-
-    Raises:
-        DataError: the image is not there, or cannot be decoded although it must be.
-    """
+    """Read an image of a pair set as annotators get it: its file, or a PNG of a frame or with the box drawn on it."""
     suffix = PurePosixPath(each.value).suffix.lower()
     if each.box or suffix not in _TYPES:
         data, suffix = _draw_box(pairs, each), ".png"

@@ -20,8 +20,6 @@ from tellapart.data.strict_json import decode_text, read_whole
 from tellapart.errors import DataError, quote
 from tellapart.tasks.predictions import box
 
-__all__ = ["Reply", "check_answer", "decode_replies", "field_names", "read_allowed"]
-
 
 @dataclass(frozen=True, slots=True)
 class Reply:
@@ -52,11 +50,7 @@ def field_names(survey: Survey, study: Study) -> tuple[str, ...]:
 
 
 def read_allowed(path: Path) -> frozenset[str]:
-    """Read the answers that a question may have: a JSON list of texts (`.json`), or a line each.
-
-    Raises:
-        DataError: the file cannot be read, is empty, or is not a list of texts.
-    """
+    """Read the answers that a question may have: a JSON list of texts (`.json`), or a line each."""
     if plain_suffix(path) == ".json":
         allowed = read_json(path)
     else:
@@ -76,17 +70,6 @@ def decode_replies(
     earlier: Iterable[SurveyAnswer] = (),
 ) -> list[SurveyAnswer]:
     """Decode replies into answers, in the order of the study's tasks; workers take the annotators' places at a unit.
-
-    Args:
-        survey, study: the survey and the study that the replies belong to.
-        replies: the replies of all files.
-        allowed: the answers that a question may have; if empty, any answer is allowed.
-        partial: leave out tasks without a reply instead of raising an error.
-        earlier: answers that were decoded before; these and the new ones are returned.
-
-    Raises:
-        DataError: a reply belongs to another study or an unknown task, is a second and different reply to a task,
-            contradicts an earlier one, is partial or unreadable; tasks have no reply; a worker answered a unit twice.
 
     >>> from tellapart.annotate.survey import AnnotatorTask, Study, SurveyUnit
     >>> from tellapart.annotate.surveys import find_survey
@@ -166,29 +149,25 @@ def _explain_unknown(reply: Reply, study: Study) -> str:
     return f"{reply.where}: task {reply.task!r} is unknown to this study"
 
 
-def check_answer(survey: Survey, task: AnnotatorTask, answer: SurveyAnswer, where: str) -> None:
-    """Hold a stored answer to a task to the rules of replies; its options are indices of the unit, not letters.
-
-    Raises:
-        DataError: it is of another person or unit, or its values are not those that `decode_replies` returns.
-    """
-    where = f"{where}: task {task.id}"
+def check_answer(survey: Survey, task: AnnotatorTask, answer: SurveyAnswer, place: str) -> None:
+    """Hold a stored answer to a task to the rules of replies; its options are indices of the unit, not letters."""
+    place = f"{place}: task {task.id}"
     if (answer.annotator, answer.unit) != (task.annotator, task.unit):
         raise DataError(
-            f"{where} is {task.annotator} on {task.unit}, not {answer.annotator} on {answer.unit}; import it again"
+            f"{place} is {task.annotator} on {task.unit}, not {answer.annotator} on {answer.unit}; import it again"
         )
     shown = {str(index): str(index) for index in sorted(task.order)}
-    values = {} if answer.skipped else _decode_values(survey, shown, answer.values, where)
+    values = {} if answer.skipped else _decode_values(survey, shown, answer.values, place)
     if values != answer.values:
         raise DataError(
-            f"{where}: field 'values': expected {quote(values)}, got {quote(answer.values)}; import it again"
+            f"{place}: field 'values': expected {quote(values)}, got {quote(answer.values)}; import it again"
         )
     problems = set(survey.problems(values, frozenset()) if values else ())
     # A list of answers, which a question may have, is not kept: what it refused is beyond the survey's own rules.
     if problems - set(answer.problems) or (survey.name != "question" and problems != set(answer.problems)):
         expected = quote(sorted(problems))
         raise DataError(
-            f"{where}: field 'problems': expected {expected}, got {quote(answer.problems)}; import it again"
+            f"{place}: field 'problems': expected {expected}, got {quote(answer.problems)}; import it again"
         )
 
 
@@ -201,25 +180,25 @@ def _decode_answer(survey: Survey, task: AnnotatorTask, reply: Reply, allowed: f
     return SurveyAnswer(**identity, values=values, problems=survey.problems(values, allowed))
 
 
-def _decode_values(survey: Survey, shown: Mapping[str, str], raws: Mapping[str, Any], where: str) -> dict[str, Any]:
+def _decode_values(survey: Survey, shown: Mapping[str, str], raws: Mapping[str, Any], place: str) -> dict[str, Any]:
     """Return a reply's values by field; `shown` has each option's index by the name under which it is answered."""
     # One text per option: the key is the option's number, because its letter depends on the annotator's order.
     keys = {name: (key, ask) for ask in survey.asks for name, key in _keys(ask, shown).items()}
     if unknown := [name for name in raws if name not in keys]:
-        raise DataError(f"{where}: field {unknown[0]!r} is not asked; this survey asks for {', '.join(keys)}")
+        raise DataError(f"{place}: field {unknown[0]!r} is not asked; this survey asks for {', '.join(keys)}")
     values: dict[str, Any] = {}
     for name, (key, ask) in keys.items():
         raw = raws.get(name)
         if raw is None or (isinstance(raw, str) and not raw.strip()):
             if ask.required:
-                raise DataError(f"{where}: field {name!r} has no answer")
+                raise DataError(f"{place}: field {name!r} has no answer")
             continue
         if isinstance(raw, list) and ask.control != "box":
-            raise DataError(f"{where}: field {name!r}: {len(raw)} answers {quote(raw)}; give one")
+            raise DataError(f"{place}: field {name!r}: {len(raw)} answers {quote(raw)}; give one")
         try:
             values[key] = _read_value(raw, ask, shown)
         except ValueError as error:
-            raise DataError(f"{where}: field {name!r}: {error}") from error
+            raise DataError(f"{place}: field {name!r}: {error}") from error
     return values
 
 

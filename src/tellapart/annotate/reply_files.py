@@ -14,15 +14,9 @@ from tellapart.data.compressed import plain_suffix
 from tellapart.data.rows import read_json
 from tellapart.errors import DataError
 
-__all__ = ["read_replies"]
-
 
 def read_replies(path: Path, survey: Survey, study: Study, columns: Mapping[str, str] | None = None) -> Iterator[Reply]:
-    """Yield the replies of a file: `.json` that a page saved or Label Studio exported, or a `.csv` sheet or table.
-
-    Raises:
-        DataError: the file is of another kind, cannot be read, or is malformed.
-    """
+    """Yield the replies of a file: `.json` that a page saved or Label Studio exported, or a `.csv` sheet or table."""
     if plain_suffix(path) == ".csv":
         yield from read_sheet(path, survey, study, columns or {})
     elif plain_suffix(path) == ".json":

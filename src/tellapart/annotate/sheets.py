@@ -19,8 +19,6 @@ from tellapart.data.rows import read_csv
 from tellapart.data.spreadsheet import spreadsheet_cell
 from tellapart.errors import DataError, TellapartWarning
 
-__all__ = ["read_sheet", "sheet"]
-
 
 def sheet(survey: Survey, study: Study, annotator: str, address: Callable[[TaskPart], str]) -> str:
     """Return an annotator's sheet.
@@ -40,7 +38,7 @@ def sheet(survey: Survey, study: Study, annotator: str, address: Callable[[TaskP
     writer = csv.writer(stream)
     unit = study.units[0]
     fields = field_names(survey, study)
-    names = [each.name for each in task_parts(unit, range(len(unit.options)))]
+    names = [part.name for part in task_parts(unit, range(len(unit.options)))]
     writer.writerow(["study", "task", *names, "how_to_answer", *fields, "skip"])
     forms = {"text": "(a text)", "box": "([x, y, width, height] in pixels)"}
     how = "; ".join(
@@ -59,31 +57,28 @@ def read_sheet(path: Path, survey: Survey, study: Study, named: Mapping[str, str
     """Yield the replies of a sheet, of MTurk's results, or of a table whose columns are named; an empty row is none.
 
     MTurk's have a row for each assignment, with `Input.task`, `Answer.caption`, `WorkerId`, and `AssignmentStatus`.
-
-    Raises:
-        DataError: the file is not CSV, a column is missing, or a column of something else is named.
     """
     fields, rejected = field_names(survey, study), 0
     given = {fields[0] if (name, len(fields)) == ("answer", 1) else name: column for name, column in named.items()}
     if unknown := sorted({*given} - {*(parts := ("study", "task", "worker", "skip", *fields))}):
         raise DataError(f"columns={dict(named)}: {unknown[0]!r} is not read; name the columns of {', '.join(parts)}")
     for line, row in read_csv(path):
-        where, mturk = f"{path}:{line}", "AssignmentStatus" in row
+        place, mturk = f"{path}:{line}", "AssignmentStatus" in row
         columns = {name: f"Input.{name}" if mturk else name for name in ("study", "task")} | {"worker": "WorkerId"}
         columns |= {name: f"Answer.{name}" if mturk else name for name in ("skip", *fields)} | given
         if absent := [name for name in ("study", "task", *fields, *given) if columns[name] not in row]:
             way = f"keep the columns of the sheet, or name the table's: columns={{{absent[0]!r}: 'COLUMN'}}"
             if "Participant id" in row:
                 way = "Prolific's list of people has no answers; take the table of the tool that asked them"
-            raise DataError(f"{where}: column {columns[absent[0]]!r} is missing; {way}")
+            raise DataError(f"{place}: column {columns[absent[0]]!r} is missing; {way}")
         values = {name: row[columns[name]] for name in fields if row[columns[name]].strip()}
         skipped = bool(row.get(columns["skip"], "").strip())
         if skipped and values:
-            raise DataError(f"{where}: task {row[columns['task']]} is both skipped and answered; clear one of them")
+            raise DataError(f"{place}: task {row[columns['task']]} is both skipped and answered; clear one of them")
         if row.get("AssignmentStatus") == "Rejected":
             rejected += 1
         elif skipped or values:
             worker = row.get(columns["worker"], "")
-            yield Reply(where, row[columns["study"]], row[columns["task"]], values, skipped, worker)
+            yield Reply(place, row[columns["study"]], row[columns["task"]], values, skipped, worker)
     if rejected:
         warnings.warn(f"{path}: rows left out, as they were rejected: {rejected:,}", TellapartWarning, stacklevel=2)

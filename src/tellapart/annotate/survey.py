@@ -21,19 +21,6 @@ from tellapart.data.annotations import AnnotationRow
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError
 
-__all__ = [
-    "AnnotatorTask",
-    "Ask",
-    "Deal",
-    "Earlier",
-    "Study",
-    "Survey",
-    "SurveyAnswer",
-    "SurveyUnit",
-    "deal",
-    "letters",
-]
-
 Control = Literal["choice", "text", "box"]
 
 
@@ -225,9 +212,6 @@ class Deal:
         each: how many annotators see each unit; None for all of them.
         seed: of the orders, and of the sample.
         sample: how many items are drawn at random; None for all of them.
-
-    Raises:
-        DataError: no annotators, names that repeat or make no file name, or groups that do not come out even.
     """
 
     annotators: tuple[str, ...]
@@ -260,9 +244,6 @@ def deal(survey: Survey, pairs: PairSet, how: Deal, earlier: Earlier | None = No
 
     Units are shuffled once and dealt to groups of `each` annotators in turn; each annotator gets an order of units,
     and an order of options in each. All of it depends on the seed, the names and the ids alone.
-
-    Raises:
-        DataError: the survey does not fit the pair set's shape, or needs an earlier study.
 
     >>> from tellapart.annotate.surveys import find_survey
     >>> from tellapart.data.item import Item

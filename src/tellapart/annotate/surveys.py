@@ -13,8 +13,6 @@ from tellapart.catalog import nearest
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError, UnknownNameError
 
-__all__ = ["SURVEYS", "find_survey"]
-
 _MATCH = Survey(
     name="match",
     title="does the caption fit the image: yes or no, for every image with every caption",
@@ -199,9 +197,6 @@ SURVEYS = {
 
 def find_survey(name: str) -> Survey:
     """Return the survey of that name.
-
-    Raises:
-        UnknownNameError: no such name.
 
     >>> find_survey("i2t").source
     'BiVLC appendix H.1, human baseline'

@@ -11,8 +11,6 @@ from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet, describe
 from tellapart.errors import DataError
 
-__all__ = ["altered_words", "caption_units", "image_units", "match_units", "shape_error", "single_images"]
-
 _WORD = re.compile(r"\w+")
 
 
@@ -43,9 +41,6 @@ def shape_error(survey: str, pairs: PairSet, needed: str) -> DataError:
 def caption_units(survey: str, pairs: PairSet) -> list[SurveyUnit]:
     """Return a unit for each image: which of the captions fits it?
 
-    Raises:
-        DataError: items have one text, or several images whose texts are not as many.
-
     >>> from pathlib import Path
     >>> pairs = PairSet("s", (Item(id="a", images=("0.png", "1.png"), texts=("x", "y")),), Path("."))
     >>> [(unit.id, unit.truth) for unit in caption_units("i2t", pairs)]
@@ -64,11 +59,7 @@ def caption_units(survey: str, pairs: PairSet) -> list[SurveyUnit]:
 
 
 def image_units(survey: str, pairs: PairSet) -> list[SurveyUnit]:
-    """Return a unit for each caption: which of the images fits it?
-
-    Raises:
-        DataError: items have one image, or several texts whose images are not as many.
-    """
+    """Return a unit for each caption: which of the images fits it?"""
     images, texts = pairs.shape
     if images < 2 or texts not in (1, images):
         raise shape_error(survey, pairs, "two or more images, and one text or one for each image")
@@ -87,11 +78,7 @@ def image_units(survey: str, pairs: PairSet) -> list[SurveyUnit]:
 
 
 def match_units(survey: str, pairs: PairSet) -> list[SurveyUnit]:
-    """Return a unit for each image with each caption: do they fit?
-
-    Raises:
-        DataError: items have several images and several texts, and not as many.
-    """
+    """Return a unit for each image with each caption: do they fit?"""
     if 1 not in pairs.shape and pairs.shape[0] != pairs.shape[1]:
         raise shape_error(survey, pairs, "one image, one text, or as many images as texts")
     return [

@@ -14,8 +14,6 @@ from tellapart.data.video import as_picture
 from tellapart.errors import DataError, quote
 from tellapart.metrics.vqa import clean_punctuation, clean_words
 
-__all__ = ["BOX", "CAPTION", "EXPRESSION", "QUESTION", "STATEMENT"]
-
 _SOURCE = "VLUE section 3.2"
 
 #: Of a caption, as COCO's instructions have it.

@@ -214,7 +214,7 @@ def annotate_ls() -> list[Mapping[str, str]]:
     >>> {"name", "title", "source"} == set(annotate_ls()[0])
     True
     """
-    return [{"name": each.name, "title": each.title, "source": each.source} for each in SURVEYS.values()]
+    return [{"name": survey.name, "title": survey.title, "source": survey.source} for survey in SURVEYS.values()]
 
 
 def _annotator_names(annotators: str) -> tuple[str, ...]:

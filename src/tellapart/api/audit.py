@@ -79,7 +79,8 @@ class Audited(Frame):
         self.record, self.pairs, self.lines = record, pairs, lines
         keys = ("name", "value", "low", "high", "reason", "verdict", "threshold")
         super().__init__(
-            {key: [getattr(each, key, None) for each in record.findings] for key in keys}, f"audit of {record.name}"
+            {key: [getattr(finding, key, None) for finding in record.findings] for key in keys},
+            f"audit of {record.name}",
         )
 
     def card(self) -> str:

@@ -43,7 +43,7 @@ def cache_ls(cache: PathGiven | None = None) -> dict[str, Any]:
     if store.exists():
         with EmbeddingStore(store) as opened:
             models = [asdict(model) for model in opened.models()]
-    prepared = [asdict(each) for each in kept_preparations(prepared_path(store))]
+    prepared = [asdict(preparation) for preparation in kept_preparations(prepared_path(store))]
     return {"folder": str(store.parent), "bytes": _count_bytes(store), "models": models, "prepared": prepared}
 
 
@@ -84,7 +84,9 @@ def cache_prune(
         if (chosen or everything) and not (everything and not store.exists()):
             opened = held.enter_context(_require_store(store))
             opened.forget(
-                None if everything else [each for name in chosen for each in _find_fingerprints(opened, name)]
+                None
+                if everything
+                else [fingerprint for name in chosen for fingerprint in _find_fingerprints(opened, name)]
             )
         files = [prepared_path(store)] if prepared or everything else []
         files += _list_leftovers(store, everything=everything) if leftovers else []
@@ -122,12 +124,12 @@ def _require_store(store: Path) -> EmbeddingStore:
 def _find_fingerprints(store: EmbeddingStore, name: str) -> list[str]:
     models = store.models()
     found = [
-        each.fingerprint
-        for each in models
-        if name in {each.name, each.fingerprint} or (len(name) >= 8 and each.fingerprint.startswith(name))
+        model.fingerprint
+        for model in models
+        if name in {model.name, model.fingerprint} or (len(name) >= 8 and model.fingerprint.startswith(name))
     ]
     if not found:
-        known = ", ".join(each.name or each.fingerprint[:12] for each in models[:10])
+        known = ", ".join(model.name or model.fingerprint[:12] for model in models[:10])
         raise StoreError(f"{store.where} holds nothing of model {quote(name)}; there are {known or 'none'}")
     return found
 

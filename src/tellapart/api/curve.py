@@ -147,8 +147,8 @@ class CurvesFitted(Frame):
 
     def show(self) -> None:
         """Print it as `tellapart curve` does."""
-        for each in self.tables():
-            console().print(each)
+        for table in self.tables():
+            console().print(table)
             print_lines("")
         print_lines(*curve_lines(self.record))
 

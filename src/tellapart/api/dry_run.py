@@ -31,7 +31,7 @@ from tellapart.models.store.libraries import decoded_as, filed_as
 from tellapart.records.machine import device_peak, resident_memory
 from tellapart.report.terminal import console, print_lines
 from tellapart.training.dry_run.lenient import Problems, join_faults
-from tellapart.training.dry_run.trial import TRIED_ITEMS, fit_seconds
+from tellapart.training.dry_run.rehearse import TRIED_ITEMS, fit_seconds
 
 __all__ = ["RunPlan", "plan_run"]
 

@@ -110,7 +110,7 @@ def items(
         if page is None:
             expect_used("items", "without scores=FILES or page=FILE", data=(data, None), images=(images, None))
     place = locations(data, images, outside_images, columns)
-    with unpacked([as_path(each, "runs") for each in runs]) as folders:
+    with unpacked([as_path(run, "runs") for run in runs]) as folders:
         chosen = gather_models(folders)[0] if folders else ()
         outcomes = read_outcomes(
             chosen,
@@ -154,8 +154,8 @@ class ItemsAnalysed(Frame):
         for system, field in self.outcomes.fields.items():
             by_field.setdefault(field, []).append(system)
         print_lines(*(plain(f"{join_names(names)}: read from field {field}") for field, names in by_field.items()))
-        for each in self.tables():
-            console().print(each)
+        for table in self.tables():
+            console().print(table)
             print_lines("")
         print_lines(*analysis_lines(self.record))
 

@@ -44,5 +44,5 @@ def load_sets(pairs: PairsGiven, other: PairsGiven | None, place: Locations) -> 
     refuse_idle(sets, place)
     names = [each if isinstance(each, PairSet) else open_benchmark(str(as_path(each, "pairs"))) for each in sets]
     refuse_columns(dict(place.columns), names)
-    first, *more = (each if isinstance(each, PairSet) else load_pairs_or_folder(each, place) for each in names)
+    first, *more = (name if isinstance(name, PairSet) else load_pairs_or_folder(name, place) for name in names)
     return first, more[0] if more else None

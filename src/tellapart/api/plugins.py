@@ -162,13 +162,13 @@ def exit_error(ended: SystemExit) -> ExitError:
     >>> exit_error(SystemExit(0)).args[0].partition("(")[0]
     'SystemExit: 0 '
     """
-    where = blame(ended)
-    if where is None:
+    place = blame(ended)
+    if place is None:
         lines = [
             f"{_short_path(frame.filename)}:{frame.lineno}: " for frame in traceback.extract_tb(ended.__traceback__)
         ]
-        where = f"{''.join(lines[-1:])}SystemExit: {ended.code}"
-    return ExitError(f"{where} (the program would end without its results); raise an error there, or return")
+        place = f"{''.join(lines[-1:])}SystemExit: {ended.code}"
+    return ExitError(f"{place} (the program would end without its results); raise an error there, or return")
 
 
 def exit_is_error(call: Callable[Given, Result]) -> Callable[Given, Result]:
@@ -247,8 +247,8 @@ def _raise_mistake(error: BaseException, name: str) -> NoReturn:
     """Raise a plugin's error as a `PluginError` of one sentence; tellapart's errors and an interrupt pass unchanged."""
     if isinstance(error, TellapartError | KeyboardInterrupt):
         raise error
-    where = blame(error) or f"{name}: {type(error).__name__}: {first_line(error)}"
-    raise PluginError(f"{where} (in a plugin, which therefore cannot be loaded)") from error
+    place = blame(error) or f"{name}: {type(error).__name__}: {first_line(error)}"
+    raise PluginError(f"{place} (in a plugin, which therefore cannot be loaded)") from error
 
 
 def _add_table(module: ModuleType, table: str, kind: str) -> list[str]:

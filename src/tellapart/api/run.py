@@ -215,9 +215,10 @@ class Run:
         if self.plan is not None:
             return self.plan.to_json()
         report = report or self.write_report()
-        runs = [read_result(each).model_dump(mode="json", by_alias=True) for each in find_runs(self.folder)]
+        runs = [read_result(run).model_dump(mode="json", by_alias=True) for run in find_runs(self.folder)]
         answer = [
-            {"benchmark": each.name, "metric": each.metric, "sentences": each.sentences} for each in report.conclusions
+            {"benchmark": conclusion.name, "metric": conclusion.metric, "sentences": conclusion.sentences}
+            for conclusion in report.conclusions
         ]
         path = None if report.path is None else str(report.path)
         followed = followed_rows(self.folder)
@@ -407,11 +408,7 @@ def _value_numbers(value: Value) -> dict[str, Any]:
 
 
 def _one_of(name: Any, known: Any, what: str) -> str:
-    """Return a name if it is one of those known.
-
-    Raises:
-        UnknownNameError: it is not.
-    """
+    """Return a name if it is one of those known."""
     if not isinstance(name, str) or name not in known:
         hint = nearest(name, known) if isinstance(name, str) else ""
         listed = ", ".join(list(known)[:20]) + ", ..." * (len(known) > 20)

@@ -109,15 +109,15 @@ class Verified(Frame):
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON of `tellapart verify --json`."""
-        return {"passed": self.passed, "runs": [one.model_dump(mode="json") for one in self.runs]}
+        return {"passed": self.passed, "runs": [run.model_dump(mode="json") for run in self.runs]}
 
     def show(self) -> None:
         """Print it as `tellapart verify` does."""
-        for one in self.runs:
-            print_lines(*map(plain, _describe_run(one)))
+        for run in self.runs:
+            print_lines(*map(plain, _describe_run(run)))
 
     def __repr__(self) -> str:
-        return "\n".join(plain(line) for one in self.runs for line in _describe_run(one))
+        return "\n".join(plain(line) for run in self.runs for line in _describe_run(run))
 
 
 def _describe_run(run: Verification) -> list[str]:

@@ -23,8 +23,6 @@ from tellapart.data.progress import Progress
 from tellapart.models.text.find import find_text_scorer
 from tellapart.models.text.tinystories import TinyStories
 
-__all__ = ["Audit", "ItemChange", "Options", "audit", "tag_balance", "tag_counts", "title_of"]
-
 #: Items below which an interval leans on little.
 _FEWEST = 20
 
@@ -158,11 +156,6 @@ class Options:
 
 def audit(pairs: PairSet, options: Options | None = None) -> Audit:
     """Make every check that can be made.
-
-    Raises:
-        DataError: a picture is missing or cannot be decoded.
-        ModelError, UnknownNameError: a model is not available, the text model cannot read a caption, or the detector's
-            model is not a dual encoder.
 
     >>> from tellapart.benchmarks.find import load_pairs
     >>> record = audit(load_pairs("demo").select(range(4)))

@@ -16,8 +16,6 @@ from tellapart.errors import ModelError
 from tellapart.models.protocols import TextScorer
 from tellapart.models.text.tinystories import TinyStories
 
-__all__ = ["bag_of_words", "blind_accuracy", "grammar_gap", "length_gaps", "plausibility_gap", "text_scores"]
-
 #: How far apart mean log-likelihoods may lie, in nats per token: the perplexities then differ by a tenth.
 _NATS = 0.1
 
@@ -37,16 +35,7 @@ _TAG = "bag_of_words"
 
 
 def text_scores(model: TextScorer, pairs: PairSet, progress: Progress | None = None) -> NDArray[np.float32]:
-    """Score every caption, each distinct one once: float32 `(item, text)`.
-
-    Args:
-        model: a text's score must not depend on the other texts of the call.
-        pairs: the pair set.
-        progress: called after each block of captions.
-
-    Raises:
-        ModelError: the model's output is not one finite number for each text.
-    """
+    """Score every caption, each distinct one once: float32 `(item, text)`."""
     texts = [*dict.fromkeys(text for item in pairs.items for text in item.texts)]
     known: dict[str, float] = {}
     for start in range(0, len(texts), _BLOCK):
@@ -95,11 +84,7 @@ def blind_accuracy(model: TextScorer, pairs: PairSet, progress: Progress | None 
 
 
 def plausibility_gap(model: TinyStories, pairs: PairSet, progress: Progress | None = None) -> Finding:
-    """Return by how much caption 0 is more likely than the others, in nats per token, and both perplexities.
-
-    Raises:
-        ModelError: a caption is too long for the model, or empty.
-    """
+    """Return by how much caption 0 is more likely than the others, in nats per token, and both perplexities."""
     per_token = text_scores(TinyStories(model.checkpoint, per_token=True), pairs, progress).astype(np.float64)
     first, others = per_token[:, 0], per_token[:, 1:].mean(axis=1)
     perplexities = np.exp(-first.mean()), np.exp(-others.mean())
@@ -115,14 +100,6 @@ def plausibility_gap(model: TinyStories, pairs: PairSet, progress: Progress | No
 
 def grammar_gap(model: TextScorer, pairs: PairSet, progress: Progress | None = None) -> Finding:
     """Return by how much caption 0 is more grammatical than the others, in standard deviations of all captions' scores.
-
-    Args:
-        model: scores how grammatical a text is; the higher, the better (see `tellapart.models.text.find.SCORERS`).
-        pairs: items with several captions.
-        progress: called after each block of captions.
-
-    Raises:
-        ModelError: the model's output is not one finite number for each text.
 
     >>> from pathlib import Path
     >>> from tellapart.models.text.find import find_text_scorer

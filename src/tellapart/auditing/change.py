@@ -11,8 +11,6 @@ from pydantic import BaseModel, ConfigDict
 from tellapart.auditing.finding import MOST_EXAMPLES, Finding, at_most, mean_with_interval
 from tellapart.data.pairset import PairSet
 
-__all__ = ["LEVEL", "Change", "change_findings", "change_of", "changes_by_field"]
-
 #: A pixel has changed if one of its channels differs by more than this, of 255: above the noise of JPEG and of
 #: renderers.
 LEVEL = 24
@@ -49,9 +47,6 @@ class Change(BaseModel):
 
 def change_of(pictures: Sequence[NDArray[np.uint8]]) -> Change:
     """Compare an item's first picture with each other one, and return the largest change.
-
-    Args:
-        pictures: two or more, uint8 `(height, width, 3)`, or videos `(frames, height, width, 3)`, frame by frame.
 
     >>> a, b = np.zeros((2, 10, 10, 3), np.uint8)
     >>> b[2:4, 5:10] = 255

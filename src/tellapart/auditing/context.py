@@ -9,8 +9,6 @@ from tellapart.errors import ModelError
 from tellapart.models.find import find_model
 from tellapart.models.protocols import Bounded
 
-__all__ = ["find_context", "lost_captions"]
-
 #: The share of items that may lose the end of a caption.
 _CUT = 0.01
 
@@ -19,13 +17,7 @@ _BLOCK = 256
 
 
 def find_context(name: str) -> Bounded:
-    """Return a model that shows its tokens, or, for a number, CLIP's tokenizer with a context of so many tokens.
-
-    Raises:
-        UnknownNameError: no such model.
-        ModelError: it is not available, or shows no tokens; or the number is below 3.
-        MissingDependencyError: its library is not installed.
-    """
+    """Return a model that shows its tokens, or, for a number, CLIP's tokenizer with a context of so many tokens."""
     if name.isdecimal():
         from tellapart.models.openclip.tokens import clip_tokens
 
@@ -43,12 +35,6 @@ def find_context(name: str) -> Bounded:
 
 def lost_captions(model: Bounded, name: str, pairs: PairSet, progress: Progress | None = None) -> list[Finding]:
     """Return the share of items with a caption that a model cuts, and of those whose captions it reads as the same.
-
-    Args:
-        model: shows its tokens.
-        name: of the model, or its number of tokens.
-        pairs: the set.
-        progress: called after each block of captions.
 
     >>> from pathlib import Path
     >>> from tellapart.data.item import Item

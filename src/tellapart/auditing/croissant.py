@@ -19,8 +19,6 @@ from tellapart.data.pairset import PairSet, describe
 from tellapart.data.rows import read_jsonl
 from tellapart.errors import DataError, quote
 
-__all__ = ["LISTING", "croissant", "missing"]
-
 _CONFORMS_TO = "http://mlcommons.org/croissant/1.1"
 
 #: The file that lists the items.
@@ -97,9 +95,6 @@ def croissant(pairs: PairSet) -> dict[str, Any]:
     """Return the metadata as JSON-LD; its paths are relative to the set's folder, so the file belongs there.
 
     A card has more facts in `url`, `citation`, `version`, `date_published`, `licence` and `creators` (a list of names).
-
-    Raises:
-        DataError: the set is not a folder with `pairs.jsonl`, or its card's `datasheet` or `creators` are malformed.
 
     >>> from tellapart.benchmarks.find import load_pairs
     >>> metadata = croissant(load_pairs("demo"))

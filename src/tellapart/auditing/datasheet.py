@@ -15,16 +15,6 @@ from typing import Any
 from tellapart.catalog import nearest
 from tellapart.errors import DataError, quote
 
-__all__ = [
-    "CARD_FIELDS",
-    "QUESTIONS",
-    "DatasheetAnswer",
-    "DatasheetQuestion",
-    "answers",
-    "field_text",
-    "with_questions",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class DatasheetQuestion:
@@ -154,10 +144,6 @@ QUESTIONS: tuple[DatasheetQuestion, ...] = tuple(
 def answers(card: Mapping[str, Any], counted: Mapping[str, str] = MappingProxyType({})) -> list[DatasheetAnswer]:
     """Return every question with the card's answer, or else one that was counted in the set.
 
-    Raises:
-        DataError: the card's `datasheet` is not an object, asks an unknown question, or holds an answer that is not a
-            text.
-
     >>> [(a.question.key, a.text) for a in answers({"licence": "CC0", "datasheet": {"purpose": "a test"}}) if a.text]
     [('purpose', 'a test'), ('licence', 'CC0')]
     """
@@ -192,9 +178,6 @@ def field_text(card: Mapping[str, Any], name: str) -> str:
 
 def with_questions(card: Mapping[str, Any]) -> dict[str, Any]:
     """Return the card with the fields of `CARD_FIELDS` and every question in its `datasheet`; null for each open one.
-
-    Raises:
-        DataError: as `answers`.
 
     >>> full = with_questions({"title": "Clocks", "datasheet": {"purpose": "a test"}})
     >>> full["title"], full["datasheet"]["purpose"], full["datasheet"]["funding"]

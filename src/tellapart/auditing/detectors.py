@@ -32,8 +32,6 @@ from tellapart.stats.held_out import FOLDS, held_out
 from tellapart.stats.intervals import interval_for
 from tellapart.stats.sigmoid_head import PENALTY, fit_head
 
-__all__ = ["Detection", "DetectorScore", "DetectorSettings", "Origins", "detect", "origins"]
-
 #: The report of a detection, in addition to `detector_outcomes`.
 _ACCURACIES = ("image_accuracy", "text_accuracy")
 
@@ -73,11 +71,7 @@ class Origins:
     texts: NDArray[np.float64]
 
     def outcomes(self) -> dict[str, NDArray[np.float64]]:
-        """Return both accuracies and the detector's scores in the game: name -> float64 `(item,)`.
-
-        Raises:
-            ScoreError: not probabilities of the same items' two entries.
-        """
+        """Return both accuracies and the detector's scores in the game: name -> float64 `(item,)`."""
         game = detector_outcomes(self.texts, self.images)
         # Exactly one half is called natural, as in the game.
         sides = [((side > 0.5) == np.array([False, True])).mean(axis=1) for side in (self.images, self.texts)]
@@ -136,19 +130,6 @@ def detect(
     progress: Progress | None = None,
 ) -> Detection:
     """Fit heads on a frozen encoder's vectors, and measure them as detectors and as players.
-
-    Args:
-        pairs: items of two images and two texts: first natural, second synthetic.
-        model: a dual encoder.
-        store: of its vectors.
-        trained_on: a set of the same shape to fit the heads on; else each fold is tested by heads of the others.
-        settings: of the heads.
-        progress: called after each step.
-
-    Raises:
-        DataError: items of another shape, too few clusters, an image that cannot be read, or a training set that holds
-            nothing but what is measured.
-        ModelError: the model is not a dual encoder, or its output is malformed.
 
     >>> from tellapart.benchmarks.find import load_pairs
     >>> from tellapart.models.find import find_model

@@ -13,8 +13,6 @@ from tellapart.auditing.image_scan import ImageScan
 from tellapart.data.pairset import PairSet
 from tellapart.data.perceptual import BITS, near_duplicates
 
-__all__ = ["caption_duplicates", "caption_leak", "picture_duplicates", "picture_leak"]
-
 #: The share of items whose captions may all be those of an item of another cluster.
 _SHARED_CAPTIONS = 0.05
 

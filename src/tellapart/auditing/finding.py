@@ -13,18 +13,6 @@ from tellapart.data.pairset import PairSet
 from tellapart.stats.clusters import is_binary
 from tellapart.stats.intervals import interval_for
 
-__all__ = [
-    "MARGIN",
-    "MOST_EXAMPLES",
-    "Finding",
-    "NotDone",
-    "at_most",
-    "excludes",
-    "format_interval",
-    "format_value",
-    "mean_with_interval",
-]
-
 #: Ids of items that a finding names.
 MOST_EXAMPLES = 20
 
@@ -80,12 +68,6 @@ def mean_with_interval(
 ) -> dict[str, Any]:
     """Return the fields of a finding that the mean over items gives: `value`, `low`, `high`, `method` and `n`.
 
-    Args:
-        values: float64 `(item,)`, one for each item of the set.
-        pairs: whose clusters are resampled.
-        bounds: the least and greatest value of an item; None where they are not known.
-        seed: of the bootstrap.
-
     >>> from pathlib import Path
     >>> from tellapart.data.item import Item
     >>> items = tuple(Item(id=str(k), images=("0.png",), texts=("x", "y")) for k in range(40))
@@ -106,14 +88,6 @@ def excludes(mean: dict[str, Any], expected: float) -> bool:
 
 def at_most(limit: float, name: str, title: str, concerned: Iterable[bool], pairs: PairSet, says: str) -> Finding:
     """Return the share of items that something concerns, which passes up to a limit.
-
-    Args:
-        limit: the largest share that passes.
-        name: the finding's.
-        title: the fault that is counted.
-        concerned: one answer for each item.
-        pairs: the items.
-        says: its meaning for the items.
 
     >>> from pathlib import Path
     >>> from tellapart.data.item import Item

@@ -14,8 +14,6 @@ from tellapart.data.perceptual import ImageHashes, gather_hashes, perceptual_has
 from tellapart.data.progress import Progress
 from tellapart.data.video import as_picture
 
-__all__ = ["ImageScan", "scan_images"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ImageScan:
@@ -36,14 +34,6 @@ class ImageScan:
 
 def scan_images(pairs: PairSet, *, changes: bool = True, progress: Progress | None = None) -> ImageScan:
     """Decode a set's pictures, item by item.
-
-    Args:
-        pairs: the set.
-        changes: whether pictures of an item are compared.
-        progress: called after each item.
-
-    Raises:
-        DataError: a picture is missing or cannot be decoded.
 
     >>> from tellapart.benchmarks.find import load_pairs
     >>> scan = scan_images(load_pairs("demo").select(range(2)))

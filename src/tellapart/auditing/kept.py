@@ -16,16 +16,11 @@ from tellapart.models.store.location import audit_folder, default_store_path
 from tellapart.records.machine import versions
 from tellapart.records.run_folder import write_text_file
 
-__all__ = ["kept_audit"]
-
 
 def kept_audit(pairs: PairSet, options: Options) -> Audit:
     """Return the audit of a set: one that is kept of the same items and files, or else a new one, which is kept.
 
     Audits by models or against another set are not kept: they depend on more than the set's files.
-
-    Raises:
-        DataError, ModelError, UnknownNameError: as `audit`.
 
     >>> from tellapart.benchmarks.find import load_pairs
     >>> pairs = load_pairs("demo").select(range(4))

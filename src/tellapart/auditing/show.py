@@ -26,8 +26,6 @@ from tellapart.records.run_folder import write_text_file
 from tellapart.report.numbers import percent
 from tellapart.report.terminal import console, print_lines, table
 
-__all__ = ["audit_folder", "print_audit", "print_detection", "write_audit"]
-
 #: Items that a line names.
 _NAMED = 5
 
@@ -40,10 +38,6 @@ def write_audit(folder: Path, pairs: PairSet, record: Audit) -> list[str]:
 
     Returns:
         Lines to print on the files.
-
-    Raises:
-        DataError: the set's card is malformed.
-        RunError: a file cannot be written, or the folder's `card.json` has answers that the set's card lacks.
     """
     card = make_card(pairs, record)
     filled = with_questions(pairs.card)
@@ -94,12 +88,7 @@ def _keep_answers(path: Path, known: Mapping[str, Any]) -> None:
 
 
 def audit_folder(folder: Path, progress: Progress | None = None) -> tuple[Path, str]:
-    """Audit a pair set's folder, and write `card.html` and `card.md` into it; return the first, and the verdict.
-
-    Raises:
-        DataError: the folder is not a pair set, or an image cannot be read.
-        RunError: a file cannot be written.
-    """
+    """Audit a pair set's folder, and write `card.html` and `card.md` into it; return the first, and the verdict."""
     pairs = read_pair_set(folder)
     record = kept_audit(pairs, Options(progress=progress))
     card = make_card(pairs, record)
@@ -130,7 +119,7 @@ def print_audit(record: Audit) -> None:
         )
         rows.add_row(name, *numbers, f"[{colour}]{each.verdict}[/]", threshold)
     console().print(rows)
-    few = [each for each in record.findings if each.reason]
+    few = [finding for finding in record.findings if finding.reason]
     lines = [f"too few  {each.name}: {each.reason.removeprefix('too few for an interval: ')}" for each in few]
     for each in record.warnings:
         names = ", ".join(each.items[:_NAMED]) + (", ..." if len(each.items) > _NAMED else "")

@@ -15,8 +15,6 @@ from tellapart.auditing.finding import Finding, at_most, mean_with_interval
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 
-__all__ = ["list_scripts", "mixed_scripts", "torn_sides", "truth_first"]
-
 #: The share of items that may mix scripts: names of products and teams keep theirs (2 % of XVNLI in Russian).
 _MIXED = 0.05
 
@@ -75,9 +73,9 @@ def mixed_scripts(pairs: PairSet) -> Finding:
     ('1',)
     """
     scripts = [set[str]().union(*map(list_scripts, item.texts)) for item in pairs.items]
-    counts = Counter(name for found in scripts if len(found) > 1 for name in found)
+    counts = Counter(name for script in scripts if len(script) > 1 for name in script)
     says = f"a script gives texts away, or a translation is not finished: {', '.join(map(str.lower, sorted(counts)))}"
-    mixed = [len(found) > 1 for found in scripts]
+    mixed = [len(script) > 1 for script in scripts]
     return at_most(_MIXED, "captions: scripts", "items whose captions mix scripts", mixed, pairs, says)
 
 

@@ -19,8 +19,6 @@ from tellapart.data.scores import join_names
 from tellapart.errors import DataError
 from tellapart.metrics.ties import TieRule
 
-__all__ = ["ALL", "Benchmark", "Media", "PaperTable", "Records"]
-
 Media = Literal["images", "videos"]
 """What a benchmark's texts are about."""
 
@@ -216,9 +214,9 @@ class Benchmark(Generic[Records]):
     def needs(self) -> str:
         """Name the missing files, the folders that were searched, and the source to get them from."""
         missing, folder = self.missing(), self.place.folder(self.name)
-        where = "no data= was given" if folder is None else f"{folder} lacks {'them' if len(missing) > 1 else 'it'}"
+        place = "no data= was given" if folder is None else f"{folder} lacks {'them' if len(missing) > 1 else 'it'}"
         hub = "" if self.hub is None else f"; or fetch it once: tellapart run -b {self.name} (from {self.hub.page})"
         return (
-            f"{self.name} needs {join_names(missing, limit=3)}, and {where}: get the files from {self.source} and name "
+            f"{self.name} needs {join_names(missing, limit=3)}, and {place}: get the files from {self.source} and name "
             f"their folder with data={hub}"
         )

@@ -29,8 +29,6 @@ from tellapart.data.pairset import Outline, PairSet
 from tellapart.data.rows import read_csv
 from tellapart.errors import DataError
 
-__all__ = ["BIVLC"]
-
 #: Type, subtype and number of items, in the published order.
 BLOCKS = (
     ("add", "obj", 399),
@@ -57,9 +55,9 @@ def _load_pairs(place: Locations) -> PairSet:
 def _with_images(files: list[Path]) -> tuple[list[Item], Callable[[str], bytes]]:
     table = ParquetTable(files, images=("image", "negative_image"))
     items = []
-    for number, (where, row) in enumerate(table.rows()):
+    for number, (place, row) in enumerate(table.rows()):
         images = (f"{number}/image", f"{number}/negative_image")
-        items.append(_make_bivlc_item(row, where, number, images, hashlib.sha256(table(images[0])).hexdigest()[:16]))
+        items.append(_make_bivlc_item(row, place, number, images, hashlib.sha256(table(images[0])).hexdigest()[:16]))
     return items, table
 
 
@@ -69,26 +67,26 @@ def _read_captions(files: list[Path]) -> tuple[list[Item], Callable[[str], bytes
 
     items = []
     for number, (line, row) in enumerate(read_csv(files[0])):
-        where, images = f"{files[0]}:{line}", (f"{number}_0.png", f"{number}_1.png")
-        items.append(_make_bivlc_item(row, where, number, images, string(row, "caption", where)))
+        place, images = f"{files[0]}:{line}", (f"{number}_0.png", f"{number}_1.png")
+        items.append(_make_bivlc_item(row, place, number, images, string(row, "caption", place)))
     return items, refuse
 
 
-def _make_bivlc_item(row: Mapping[str, Any], where: str, number: int, images: tuple[str, str], cluster: str) -> Item:
-    texts = (string(row, "caption", where), string(row, "negative_caption", where))
-    tags = _make_tags(string(row, "type", where), string(row, "subtype", where))
-    return make_item(where, id=str(number), images=images, texts=texts, tags=tags, cluster=cluster)
+def _make_bivlc_item(row: Mapping[str, Any], place: str, number: int, images: tuple[str, str], cluster: str) -> Item:
+    texts = (string(row, "caption", place), string(row, "negative_caption", place))
+    tags = _make_tags(string(row, "type", place), string(row, "subtype", place))
+    return make_item(place, id=str(number), images=images, texts=texts, tags=tags, cluster=cluster)
 
 
 def _make_tags(kind: str, subtype: str) -> dict[str, str]:
     return {"type": kind, "subtype": f"{kind} {subtype}"}
 
 
-def _expect_order(items: list[Item], where: Path) -> None:
+def _expect_order(items: list[Item], place: Path) -> None:
     blocks = [(*label.split(), len(list(group))) for label, group in groupby(item.tags["subtype"] for item in items)]
     if blocks != list(BLOCKS):
         raise DataError(
-            f"{where}: its rows are not in the published order (add, replace, swap in {len(BLOCKS)} blocks; here "
+            f"{place}: its rows are not in the published order (add, replace, swap in {len(BLOCKS)} blocks; here "
             f"{len(blocks)}); items are numbered by it, so that scores would go to other items: take the published file"
         )
 

@@ -22,8 +22,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from tellapart.errors import ScoreError
 
-__all__ = ["detector_outcomes"]
-
 
 def detector_outcomes(text: ArrayLike, image: ArrayLike) -> dict[str, NDArray[np.float64]]:
     """Return the accuracies of a detector on each item: metric -> float64 `(item,)` of 0 and 1.

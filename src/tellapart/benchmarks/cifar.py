@@ -26,8 +26,6 @@ from tellapart.data.classification import ClassificationSet, ClassifiedImage
 from tellapart.data.strict_json import read_whole
 from tellapart.errors import DataError
 
-__all__ = ["CIFAR10", "CIFAR100", "CifarFile", "read_cifar"]
-
 _SIDE = 32
 _PIXELS = 3 * _SIDE * _SIDE
 _TEMPLATES = ("a photo of a {}.", "a small photo of a {}.", "a tiny, blurry picture of a {}.", "a {} seen from afar.")

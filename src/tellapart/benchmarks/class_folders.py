@@ -19,8 +19,6 @@ from tellapart.data.scores import join_names
 from tellapart.data.strict_json import decode_text, read_whole
 from tellapart.errors import DataError, quote
 
-__all__ = ["PREFIX", "class_folder_benchmark", "own_names", "own_templates", "read_class_folders"]
-
 PREFIX = "classes:"
 _TEMPLATES = ("a photo of a {}.",)
 

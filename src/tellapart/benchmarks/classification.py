@@ -19,8 +19,6 @@ from tellapart.data.strict_json import decode_text, read_whole
 from tellapart.errors import DataError, quote
 from tellapart.models.openclip.library import import_open_clip
 
-__all__ = ["CALTECH101", "DEMO_OBJECTS", "FOOD101", "IMAGENET", "read_demo_objects", "read_food101"]
-
 _PHOTO = ("a photo of a {}.", "a close-up photo of a {}.", "a picture of the {}.")
 _FOOD = ("a photo of {}.", "a plate of {}.", "{}, a dish that is served in a restaurant.")
 _SCENE = ("a photo of a {}.", "a rendering of a {}.", "a scene with a {} on the platform.")

@@ -20,8 +20,6 @@ from tellapart.data.fields import one_text
 from tellapart.data.task_records import CaptionSet
 from tellapart.errors import DataError
 
-__all__ = ["COCO_CAPTIONS", "read_coco_captions", "read_karpathy_captions"]
-
 _LISTED = "coco_karpathy_test.json"
 _GOLD = "coco_karpathy_test_gt.json"
 _NUMBER = re.compile(r"(?:^|[/_])0*(\d+)\.jpg$", re.ASCII)

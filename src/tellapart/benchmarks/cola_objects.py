@@ -16,8 +16,6 @@ from tellapart.data.labels import ImageLabel, LabelSet
 from tellapart.data.rows import read_json
 from tellapart.errors import DataError, quote
 
-__all__ = ["CLEVR", "GQA", "PACO", "read_image_labels"]
-
 
 def read_image_labels(path: Path, name: str) -> LabelSet:
     """Read one of the three files; images are named by the last part of their addresses.
@@ -46,17 +44,17 @@ def read_image_labels(path: Path, name: str) -> LabelSet:
 
 
 def _read_row(row: Any, size: int, path: Path, number: int) -> tuple[str, tuple[list[int], list[int]]]:
-    where = f"{path}: row {number}"
+    place = f"{path}: row {number}"
     if not isinstance(row, list) or len(row) != 4:
-        raise DataError(f"{where}: expected an image, its objects, labels and hard marks; got {quote(row)}", path=path)
+        raise DataError(f"{place}: expected an image, its objects, labels and hard marks; got {quote(row)}", path=path)
     image, _, label, hard = row
     file = PurePosixPath(image).name if isinstance(image, str) else ""
     if not file:
-        raise DataError(f"{where}: field 'image_file': expected a path; got {quote(image)}", path=path)
+        raise DataError(f"{place}: field 'image_file': expected a path; got {quote(image)}", path=path)
     for field, values in (("label", label), ("hard_list", hard)):
-        known = isinstance(values, list) and all(type(one) is int and one in (0, 1) for one in values)
+        known = isinstance(values, list) and all(type(value) is int and value in (0, 1) for value in values)
         if not known or len(values) != size:
-            raise DataError(f"{where}: field {field!r}: expected {size} marks, each 0 or 1", path=path, field=field)
+            raise DataError(f"{place}: field {field!r}: expected {size} marks, each 0 or 1", path=path, field=field)
     return file, (label, hard)
 
 

@@ -12,8 +12,6 @@ from pathlib import Path
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.data.folder import read_pair_set
 
-__all__ = ["DEMO", "DEMO_FOLDER"]
-
 DEMO_FOLDER = Path(__file__).parent / "demo_pairs"
 
 

@@ -38,8 +38,6 @@ from tellapart.data.rows import read_json
 from tellapart.errors import DataError, MetricError, quote
 from tellapart.metrics.per_item import mean
 
-__all__ = ["EQBEN", "SUBSETS", "paper_average", "paper_table"]
-
 #: Dataset, as annotations and paths name it -> the `subset` tag, and its number of quadruples.
 SUBSETS = {
     "eqbenyoucook2": ("youcook2", 45_849),
@@ -175,15 +173,15 @@ class _Corners:
         self.captions: list[Any] = [None] * len(_CORNERS)
 
 
-def _unknown_corner(value: object, where: str) -> str:
+def _unknown_corner(value: object, place: str) -> str:
     """Describe the problem of a row that names no corner of a quadruple."""
-    info = row_of(value, where).get("private_info")
+    info = row_of(value, place).get("private_info")
     if not isinstance(info, Mapping):
         return (
-            f"{where}: no 'private_info', which tells the four rows of a quadruple; get the version of 2023-09 or later"
+            f"{place}: no 'private_info', which tells the four rows of a quadruple; get the version of 2023-09 or later"
         )
     return (
-        f"{where}: field 'private_info': expected a dataset of {', '.join(SUBSETS)}, a name of {', '.join(_CORNERS)} "
+        f"{place}: field 'private_info': expected a dataset of {', '.join(SUBSETS)}, a name of {', '.join(_CORNERS)} "
         f"and a whole sample_cnt; got {quote(dict(info), 120)}"
     )
 
@@ -207,8 +205,8 @@ def _read_subset(path: Path) -> list[Item]:
     dataset = path.stem
     items = []
     for number, (keys, value) in enumerate(_rows_below(read_json(path), ())):
-        where = f"{path}: row {number}" + (f" ({'/'.join(keys)})" if keys else "")
-        items.append(_winoground_row(row_of(value, where), where, dataset, str(number), keys[0] if keys else None))
+        place = f"{path}: row {number}" + (f" ({'/'.join(keys)})" if keys else "")
+        items.append(_winoground_row(row_of(value, place), place, dataset, str(number), keys[0] if keys else None))
     expect_count(path, len(items), SUBSETS[dataset][1])
     return items
 
@@ -228,33 +226,33 @@ def _read_mixed(path: Path) -> list[Item]:
     """Read one list of rows from any subsets."""
     items = []
     for number, value in enumerate(read_list(path)):
-        where = f"{path}: row {number}"
-        row = row_of(value, where)
-        dataset = string(row, "image0", where).partition("/")[0]
+        place = f"{path}: row {number}"
+        row = row_of(value, place)
+        dataset = string(row, "image0", place).partition("/")[0]
         if dataset not in SUBSETS:
             raise DataError(
-                f"{where}: field 'image0': expected a path below {', '.join(SUBSETS)}; got {quote(row['image0'], 80)}"
+                f"{place}: field 'image0': expected a path below {', '.join(SUBSETS)}; got {quote(row['image0'], 80)}"
             )
-        items.append(_winoground_row(row, where, dataset, str(number), None))
+        items.append(_winoground_row(row, place, dataset, str(number), None))
     return items
 
 
-def _winoground_row(row: Mapping[str, Any], where: str, dataset: str, number: str, video: str | None) -> Item:
+def _winoground_row(row: Mapping[str, Any], place: str, dataset: str, number: str, video: str | None) -> Item:
     captions = []
     for field in ("caption0", "caption1"):
         value = row.get(field)
-        captions.append(string({field: value[0]} if isinstance(value, list) and value else row, field, where))
-    images = (string(row, "image0", where), string(row, "image1", where))
-    return _make_eqben_item(where, dataset, number, images, (captions[0], captions[1]), video)
+        captions.append(string({field: value[0]} if isinstance(value, list) and value else row, field, place))
+    images = (string(row, "image0", place), string(row, "image1", place))
+    return _make_eqben_item(place, dataset, number, images, (captions[0], captions[1]), video)
 
 
 def _make_eqben_item(
-    where: str, dataset: str, number: str, images: tuple[str, str], captions: tuple[str, str], video: str | None
+    place: str, dataset: str, number: str, images: tuple[str, str], captions: tuple[str, str], video: str | None
 ) -> Item:
     own = _own_folder(images[0].rpartition("/")[0]) if dataset in _VIDEOS else None
     cluster = f"{dataset}/{video}" if video else own or f"{dataset}/{number}"
     tags = {"subset": SUBSETS[dataset][0]}
-    return make_item(where, id=f"{dataset}/{number}", images=images, texts=captions, tags=tags, cluster=cluster)
+    return make_item(place, id=f"{dataset}/{number}", images=images, texts=captions, tags=tags, cluster=cluster)
 
 
 @lru_cache

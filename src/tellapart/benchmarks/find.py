@@ -30,21 +30,6 @@ from tellapart.data.rows import read_jsonl
 from tellapart.data.task_records import RetrievalSet, StatementSet
 from tellapart.errors import DataError, TellapartError, UnknownNameError, quote
 
-__all__ = [
-    "ASKED",
-    "FOLDER",
-    "SET",
-    "declared_benchmark",
-    "explain_path",
-    "find_again",
-    "find_benchmark",
-    "load_pairs",
-    "load_pairs_or_folder",
-    "set_name",
-    "takes_options",
-    "tell_apart",
-]
-
 
 def explain_path(name: str) -> str | None:
     """Describe the file or folder at a path and its name as a benchmark; None if nothing is there."""
@@ -246,10 +231,12 @@ def tell_apart(benchmarks: Sequence[Benchmark], fingerprint: Callable[[Benchmark
     Raises:
         DataError: a set was named twice, by two paths.
     """
-    names = [each.name for each in benchmarks]
+    names = [benchmark.name for benchmark in benchmarks]
     distinct = [
-        replace(each, name=f"{each.name}#{fingerprint(each)[:8]}") if names.count(each.name) > 1 else each
-        for each in benchmarks
+        replace(benchmark, name=f"{benchmark.name}#{fingerprint(benchmark)[:8]}")
+        if names.count(benchmark.name) > 1
+        else benchmark
+        for benchmark in benchmarks
     ]
     for number, each in enumerate(distinct):
         for other in distinct[:number]:
@@ -372,7 +359,7 @@ def _open_in_words(name: str, place: Locations | None) -> Benchmark:
     if pairs.shape is None:
         raise DataError(f"{typed} is a task ({pairs.task}), and no set of minimal pairs")
     if pairs.shape != shape:
-        other = next((f"; write {one}{typed}" for one in _IN_WORDS if _IN_WORDS[one][0] == pairs.shape), "")
+        other = next((f"; write {word}{typed}" for word in _IN_WORDS if _IN_WORDS[word][0] == pairs.shape), "")
         raise DataError(f"{name}: {question} is asked of {shape[0]}x{shape[1]} items; {typed} has {pairs.shape}{other}")
     return _ask_in_words(pairs, prefix)
 

@@ -13,8 +13,6 @@ from tellapart.data.annotations import AnnotationRow, check_row, read_mapping
 from tellapart.data.moments import Moment, MomentSet
 from tellapart.errors import DataError, quote
 
-__all__ = ["GEBC_TEST", "GEBC_VAL", "read_moments"]
-
 Filled = Annotated[str, Field(min_length=1, pattern=r"\S")]  # a blank is not a text
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -55,18 +53,18 @@ def read_moments(path: Path) -> MomentSet:
     return MomentSet(path.stem, tuple(moments.values()))
 
 
-def _make_moment(video: str, content: object, where: str) -> Moment:
-    row = check_row(_Boundary, content, where)
+def _make_moment(video: str, content: object, place: str) -> Moment:
+    row = check_row(_Boundary, content, place)
     if not row.boundary_id.startswith(f"{video}_"):
-        raise DataError(f"{where}: field 'boundary_id': {row.boundary_id!r} is not of this video")
+        raise DataError(f"{place}: field 'boundary_id': {row.boundary_id!r} is not of this video")
     if not row.prev_timestamp <= row.timestamp <= row.next_timestamp:
         raise DataError(
-            f"{where}: field 'timestamp': {row.timestamp} does not lie between the boundaries before and after it, "
+            f"{place}: field 'timestamp': {row.timestamp} does not lie between the boundaries before and after it, "
             f"{row.prev_timestamp} and {row.next_timestamp}"
         )
     parts = f"Subject: {row.subject} //Status_Before: {row.status_before} //Status_After: {row.status_after}"
     if row.caption != parts:
-        raise DataError(f"{where}: field 'caption': {quote(row.caption)} is not made of subject, before and after")
+        raise DataError(f"{place}: field 'caption': {quote(row.caption)} is not made of subject, before and after")
     texts = (row.subject, row.status_before, row.status_after)
     return Moment(row.boundary_id, video, float(row.timestamp), *texts, row.label, float(row.next_timestamp))
 

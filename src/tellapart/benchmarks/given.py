@@ -14,8 +14,6 @@ from tellapart.data.folder import LISTINGS
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError, quote
 
-__all__ = ["CODE", "BenchmarkGiven", "as_benchmark"]
-
 #: A benchmark as callers give it: its name or `folder:PATH`, a pair set, or a declaration.
 BenchmarkGiven: TypeAlias = str | Path | PairSet | Benchmark
 

@@ -11,8 +11,6 @@ from tellapart.benchmarks.locations import find_files
 from tellapart.errors import DataError, MissingDependencyError, first_line, require
 from tellapart.models.hub import reach_hub
 
-__all__ = ["Hub"]
-
 
 @dataclass(frozen=True, slots=True)
 class Hub:

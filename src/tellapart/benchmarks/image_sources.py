@@ -19,8 +19,6 @@ from tellapart.data.item import Item
 from tellapart.data.strict_json import read_whole
 from tellapart.errors import DataError, first_line, quote
 
-__all__ = ["FolderImages", "ZipImages", "crop_images", "crop_reference", "own_images"]
-
 #: More bytes than any image of a benchmark has; an archive may claim anything.
 _MAX_BYTES = 64_000_000
 

@@ -10,8 +10,6 @@ from typing import Any
 
 from tellapart.errors import DataError, first_line, quote
 
-__all__ = ["Locations", "find_files", "first_file", "one_file"]
-
 #: The folder of the annotations in a benchmark's repository, below the folder that the user names.
 _BELOW = ("", "data", "annotations")
 

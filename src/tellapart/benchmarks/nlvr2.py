@@ -23,8 +23,6 @@ from tellapart.data.annotations import AnnotationRow, check_row, expect_count
 from tellapart.data.rows import read_jsonl
 from tellapart.data.task_records import Statement, StatementSet
 
-__all__ = ["NLVR2", "NLVR2_DEV", "read_nlvr2"]
-
 #: The images are named after the identifier without its sentence: `test1-0-1-img0.png` is the left one.
 _IMAGE = re.compile(r"(?:.*/)?([^-/]+-\d+)-\d+-img[01]\.\w+")
 
@@ -57,7 +55,7 @@ right='test1/test1-0-1-img1.png', label=True, group='test1-0--0')
         listed = read_statements(path)
         return replace(listed, statements=tuple(map(_in_its_set, listed.statements)))
     rows = ((f"{path}:{number}", row) for number, row in read_jsonl(path))
-    return StatementSet(path.stem, tuple(_make_statement(check_row(_Example, row, where)) for where, row in rows))
+    return StatementSet(path.stem, tuple(_make_statement(check_row(_Example, row, place)) for place, row in rows))
 
 
 def _is_lines(path: Path) -> bool:

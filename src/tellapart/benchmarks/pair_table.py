@@ -23,8 +23,6 @@ from tellapart.data.prediction_field import PREDICTION
 from tellapart.data.rows import read_csv, read_jsonl
 from tellapart.errors import DataError, TellapartWarning, quote
 
-__all__ = ["TABLE", "open_pair_images", "pair_table_benchmark", "read_pair_table"]
-
 TABLE = "table:"
 
 #: What programs write for an empty cell.

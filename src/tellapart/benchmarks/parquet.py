@@ -15,8 +15,6 @@ from tellapart.data.columns import expect_distinct_columns
 from tellapart.data.strict_json import expect_content
 from tellapart.errors import DataError, first_line, require
 
-__all__ = ["ParquetTable", "image_columns"]
-
 #: A file of kilobytes may unpack to any number of rows, and all of them may hold one text.
 _MOST_ROWS, _MOST_BYTES, _BATCH = 5_000_000, 1 << 30, 256
 
@@ -63,11 +61,7 @@ def image_columns(path: Path) -> list[str]:
 
 
 def _read_batches(opened: Any, columns: list[str], groups: list[int] | None = None) -> Iterator[Any]:
-    """Yield columns of some row groups, or of all, in batches, while they are of a table's size.
-
-    Raises:
-        ValueError: they unpack to more than 5,000,000 rows or 1 GiB.
-    """
+    """Yield columns of some row groups, or of all, in batches, while they are of a table's size."""
     facts, size = opened.metadata, 0
     chosen = range(facts.num_row_groups) if groups is None else groups
     parts = [facts.row_group(k) for k in chosen]

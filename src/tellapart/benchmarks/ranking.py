@@ -18,8 +18,6 @@ from tellapart.data.choices import Ranking, RankingSet
 from tellapart.data.rows import read_jsonl
 from tellapart.errors import DataError
 
-__all__ = ["PREFIX", "ranking_benchmark", "read_rankings"]
-
 PREFIX = "ranking:"
 
 

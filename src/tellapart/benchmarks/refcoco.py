@@ -20,8 +20,6 @@ from tellapart.data.plain_pickle import read_plain_pickle
 from tellapart.data.task_records import Box, BoxSet
 from tellapart.errors import DataError
 
-__all__ = ["REFCOCO_TEST", "REFCOCO_TEST_A", "REFCOCO_TEST_B", "REFCOCO_VAL", "read_refcoco"]
-
 _REFS, _INSTANCES = "refs(unc).p", "instances.json"
 Side = Annotated[float, Field(allow_inf_nan=False)]
 
@@ -74,18 +72,19 @@ def read_refcoco(refs: Path, instances: Path, *splits: str) -> BoxSet:
     boxes = {row.id: row for row in rows_under(instances, content, "annotations", _Instance)}
     boxes_of_phrases: list[Box] = []
     for number, row in enumerate(rows):
-        where = f"{refs}: row {number}"
-        ref = check_row(_Ref, row, where)
+        place = f"{refs}: row {number}"
+        ref = check_row(_Ref, row, place)
         if ref.split not in splits:
             continue
         box = boxes.get(ref.ann_id)
         image = None if box is None else images.get(box.image_id)
         if box is None or image is None:
-            raise DataError(f"{where}: field 'ann_id': {instances} has no box {ref.ann_id}, or not its image")
+            raise DataError(f"{place}: field 'ann_id': {instances} has no box {ref.ann_id}, or not its image")
         x, y, width, height = map(float, box.bbox)
         size = (image.width, image.height)
         boxes_of_phrases += [
-            Box(str(one.sent_id), one.sent, image.file_name, (x, y, width, height), size) for one in ref.sentences
+            Box(str(sentence.sent_id), sentence.sent, image.file_name, (x, y, width, height), size)
+            for sentence in ref.sentences
         ]
     try:
         return BoxSet("refcoco+", tuple(boxes_of_phrases))

@@ -5,25 +5,74 @@ COCO's and Flickr30K's files are those that ALBEF and X-VLM ship: a list of `{"i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from tellapart.benchmarks.benchmark import Benchmark
-from tellapart.benchmarks.coco_cf import COCO_COUNTERFACTUALS
-from tellapart.benchmarks.locations import Locations, first_file, one_file
+from tellapart.benchmarks.hub import Hub
+from tellapart.benchmarks.image_sources import FolderImages, ZipImages
+from tellapart.benchmarks.locations import Locations, find_files, first_file, one_file
 from tellapart.benchmarks.vlue import read_retrieval
-from tellapart.data.annotations import string
-from tellapart.data.rows import read_csv
+from tellapart.data.annotations import expect_count, make_item, string
+from tellapart.data.pairset import PairSet
+from tellapart.data.rows import read_csv, read_jsonl
 from tellapart.data.task_records import RetrievalSet
 from tellapart.errors import DataError
 
-__all__ = [
-    "COCO_COUNTERFACTUALS_RETRIEVAL",
-    "COCO_COUNTERFACTUALS_TEST",
-    "COCO_RETRIEVAL",
-    "FLICKR30K_RETRIEVAL",
-]
+# COCO-Counterfactuals: 17,410 captions of COCO with one noun exchanged, and a generated image for each of both.
+#
+# From the hub (`data/examples.jsonl` with `data/images.zip`, 6.4 GB, read without unpacking), or from a folder with
+# `examples.jsonl` or the repository's `metadata.jsonl` (`{id, caption_0, caption_1, image_0, image_1}`) and the
+# images in `images/` or `images.zip`.
+#
+# Measured here as pairs. An id is `<COCO image>_<caption>`: captions of one COCO image are one cluster.
+
+_LINES, _ARCHIVE = "examples.jsonl|metadata.jsonl", "images.zip"
+
+
+def _load_pairs(place: Locations) -> PairSet:
+    folder = place.folder("coco-counterfactuals") or Path()
+    path = find_files(folder, _LINES)[0]
+    items, lines = [], {}
+    for line, row in read_jsonl(path):
+        where = f"{path}:{line}"
+        name = string(row, "id", where)
+        images = tuple(f"{string(row, side, where)}.jpg" for side in ("image_0", "image_1"))
+        texts = (string(row, "caption_0", where), string(row, "caption_1", where))
+        items.append(make_item(where, id=name, images=images, texts=texts, cluster=name.partition("_")[0]))
+        lines[name] = where
+    expect_count(path, len(items), COCO_COUNTERFACTUALS.items)
+    root, read = _open_images(place, folder)
+    return PairSet("coco-counterfactuals", tuple(items), root, lines=lines, read=read)
+
+
+def _open_images(place: Locations, folder: Path) -> tuple[Path, Callable[[str], bytes]]:
+    if place.images is None and (archive := find_files(folder, _ARCHIVE)):
+        return archive[0].parent, ZipImages(archive[0], prefix="images/")
+    root = place.pictures("coco-counterfactuals", "images")
+    return root, FolderImages(root, outside=place.outside)
+
+
+COCO_COUNTERFACTUALS = Benchmark(
+    name="coco-counterfactuals",
+    title="COCO-Counterfactuals: one noun of a COCO caption exchanged, both images generated",
+    items=17_410,
+    rows="c0546ed97097e1ff",
+    shape=(2, 2),
+    source="https://huggingface.co/datasets/Intel/COCO-Counterfactuals",
+    licence="CC BY 4.0",
+    citation="Le et al., COCO-Counterfactuals: Automatically Constructed Counterfactual Examples for Image-Text Pairs, "
+    "NeurIPS 2023",
+    files=(_LINES,),
+    images="its own 34,820, in images.zip or images/",
+    cluster="the COCO image whose captions were changed",
+    ties="retrieval over all images: the order of a set decides",
+    hub=Hub("Intel/COCO-Counterfactuals", "958a3e0b32421b9f07c4c3f78aecbf98019a3402", ("examples.jsonl", _ARCHIVE)),
+    load=_load_pairs,
+)
+
 
 _SPLIT = "test-coco-cfs.csv"
 _SIDES = {"synthetic-images-for-original-captions": 0, "synthetic-images-for-counterfactual-captions": 1}
@@ -45,11 +94,11 @@ def _load_split(place: Locations) -> RetrievalSet:
     return RetrievalSet.of("coco-counterfactuals-test", images, captions)
 
 
-def _image_name(path: str, where: str) -> str:
+def _image_name(path: str, place: str) -> str:
     """Return the released name of an image that the split names by its side's folder."""
     side = next((number for folder, number in _SIDES.items() if folder in PurePosixPath(path).parts), None)
     if side is None:
-        raise DataError(f"{where}: field 'image_path': {path!r} lies in none of {', '.join(_SIDES)}")
+        raise DataError(f"{place}: field 'image_path': {path!r} lies in none of {', '.join(_SIDES)}")
     return f"{PurePosixPath(path).stem}_img_{side}.jpg"
 
 

@@ -33,8 +33,6 @@ from tellapart.data.ratings import RatedImage, RatingSet
 from tellapart.data.task_records import RetrievalSet, Statement, StatementSet
 from tellapart.errors import DataError, quote
 
-__all__ = ["IMAGE_COLUMN", "images_of_set", "set_benchmark"]
-
 #: The first letter of an image that is a cell of a parquet table: `@image_0`.
 IMAGE_COLUMN = "@"
 
@@ -208,32 +206,32 @@ def _number_rows(rows: Sequence[Row]) -> Mapping[str, Any]:
     return numbered | {key: rows[0].fields[key] for key in ("file", "folder", "row", TABLE_ROW)}
 
 
-def _is_chosen(wanted: Mapping[str, str | list[str]], row: object, where: str) -> bool:
-    return all(fill(template, row, where) in _as_list(values) for template, values in wanted.items())
+def _is_chosen(wanted: Mapping[str, str | list[str]], row: object, place: str) -> bool:
+    return all(fill(template, row, place) in _as_list(values) for template, values in wanted.items())
 
 
 def _fill_table(
-    table: _Rows, row: Any, where: str, kinds: Kinds, renamed: Mapping[str, str]
+    table: _Rows, row: Any, place: str, kinds: Kinds, renamed: Mapping[str, str]
 ) -> Item | BinaryQuestion | Statement | RatedImage:
     if isinstance(table, ItemTable):
-        return _fill_item(table, row, where, kinds, renamed)
+        return _fill_item(table, row, place, kinds, renamed)
     if isinstance(table, QuestionTable):
-        return _make_question(table, row, where, kinds)
+        return _make_question(table, row, place, kinds)
     if isinstance(table, RatingTable):
-        return _rate_image(table, row, where, kinds, renamed)
-    return _make_statement(table, row, where, kinds)
+        return _rate_image(table, row, place, kinds, renamed)
+    return _make_statement(table, row, place, kinds)
 
 
-def _fill_item(table: ItemTable, row: Any, where: str, kinds: Kinds, renamed: Mapping[str, str]) -> Item:
-    cluster = "" if table.cluster in (None, LINKED) else fill(str(table.cluster), row, where, kinds)
-    tags = {tag: fill(template, row, where, kinds) for tag, template in table.tags.items()}
-    texts = fill_all(table.texts, row, where, kinds)
+def _fill_item(table: ItemTable, row: Any, place: str, kinds: Kinds, renamed: Mapping[str, str]) -> Item:
+    cluster = "" if table.cluster in (None, LINKED) else fill(str(table.cluster), row, place, kinds)
+    tags = {tag: fill(template, row, place, kinds) for tag, template in table.tags.items()}
+    texts = fill_all(table.texts, row, place, kinds)
     return make_item(
-        where,
-        id=fill(table.id, row, where, kinds),
-        images=tuple(_fill_reference(image, row, table.under) for image in fill_all(table.images, row, where, kinds)),
+        place,
+        id=fill(table.id, row, place, kinds),
+        images=tuple(_fill_reference(image, row, table.under) for image in fill_all(table.images, row, place, kinds)),
         texts=texts,
-        true=_true_places(table.true, texts, row, where, kinds),
+        true=_true_places(table.true, texts, row, place, kinds),
         cluster=cluster,
         tags={tag: renamed.get(value, value) for tag, value in tags.items()},
     )
@@ -247,7 +245,7 @@ def _fill_reference(image: str, row: Mapping[str, Any], under: str = "") -> str:
 
 
 def _true_places(
-    true: str | list[int] | int | None, texts: Sequence[str], row: object, where: str, kinds: Kinds
+    true: str | list[int] | int | None, texts: Sequence[str], row: object, place: str, kinds: Kinds
 ) -> tuple[int, ...]:
     if true is None:
         return ()
@@ -255,74 +253,74 @@ def _true_places(
         return (true,)
     if isinstance(true, list):
         return tuple(true)
-    value = fill(true, row, where, kinds)
+    value = fill(true, row, place, kinds)
     if value.isdigit():
         return (int(value),)
     if value not in texts:
         expected = "the place of the true entry, from 0, or one of the texts"
-        raise DataError(f"{where}: field {true!r}: expected {expected}; got {quote(value)}")
+        raise DataError(f"{place}: field {true!r}: expected {expected}; got {quote(value)}")
     return (texts.index(value),)
 
 
-def _answer_letter(answer: str, options: Sequence[str], where: str) -> str:
+def _answer_letter(answer: str, options: Sequence[str], place: str) -> str:
     """Return a, if the answer is the first of two different options, or b."""
     if len(options) != 2 or options.count(answer) != 1:
-        raise DataError(f"{where}: expected one of two different options, {quote(list(options))}; got {quote(answer)}")
+        raise DataError(f"{place}: expected one of two different options, {quote(list(options))}; got {quote(answer)}")
     return "ab"[options.index(answer)]
 
 
-def _make_question(table: QuestionTable, row: Any, where: str, kinds: Kinds) -> BinaryQuestion:
-    given = fill(table.answer, row, where, kinds)
+def _make_question(table: QuestionTable, row: Any, place: str, kinds: Kinds) -> BinaryQuestion:
+    given = fill(table.answer, row, place, kinds)
     if table.options is not None:
-        given = _answer_letter(given, fill_all(table.options, row, where, kinds), f"{where}: field {table.answer!r}")
+        given = _answer_letter(given, fill_all(table.options, row, place, kinds), f"{place}: field {table.answer!r}")
     try:
         answer = read_gold(given)
     except ValueError as error:
-        raise DataError(f"{where}: field {table.answer!r}: {error}") from error
+        raise DataError(f"{place}: field {table.answer!r}: {error}") from error
     return BinaryQuestion(
-        id=fill(table.id, row, where, kinds),
-        images=tuple(_fill_reference(image, row) for image in fill_all(table.images, row, where, kinds)),
-        question=fill(table.question, row, where, kinds),
+        id=fill(table.id, row, place, kinds),
+        images=tuple(_fill_reference(image, row) for image in fill_all(table.images, row, place, kinds)),
+        question=fill(table.question, row, place, kinds),
         answer=answer,
-        group=fill(table.group, row, where, kinds) if table.group else "",
-        cluster=fill(table.cluster, row, where, kinds) if table.cluster else "",
-        question_id=fill(table.question_id, row, where, kinds) if table.question_id else "",
-        tags={tag: fill(template, row, where, kinds) for tag, template in table.tags.items()},
+        group=fill(table.group, row, place, kinds) if table.group else "",
+        cluster=fill(table.cluster, row, place, kinds) if table.cluster else "",
+        question_id=fill(table.question_id, row, place, kinds) if table.question_id else "",
+        tags={tag: fill(template, row, place, kinds) for tag, template in table.tags.items()},
     )
 
 
-def _make_statement(table: StatementTable, row: Any, where: str, kinds: Kinds) -> Statement:
-    given = fill(table.label, row, where, kinds)
+def _make_statement(table: StatementTable, row: Any, place: str, kinds: Kinds) -> Statement:
+    given = fill(table.label, row, place, kinds)
     try:
         answer = read_gold(given)
     except ValueError:
         answer = ""
     if answer not in ("yes", "no"):
-        raise DataError(f"{where}: field {table.label!r}: expected true or false; got {quote(given)}")
-    left, right = (_fill_reference(image, row) for image in fill_all(table.images, row, where, kinds))
+        raise DataError(f"{place}: field {table.label!r}: expected true or false; got {quote(given)}")
+    left, right = (_fill_reference(image, row) for image in fill_all(table.images, row, place, kinds))
     return Statement(
-        id=fill(table.id, row, where, kinds),
-        sentence=fill(table.sentence, row, where, kinds),
+        id=fill(table.id, row, place, kinds),
+        sentence=fill(table.sentence, row, place, kinds),
         left=left,
         right=right,
         label=answer == "yes",
-        group=fill(table.group, row, where, kinds) if table.group else "",
+        group=fill(table.group, row, place, kinds) if table.group else "",
     )
 
 
-def _rate_image(table: RatingTable, row: Any, where: str, kinds: Kinds, renamed: Mapping[str, str]) -> RatedImage:
-    given = fill_all(table.ratings, row, where, kinds)
+def _rate_image(table: RatingTable, row: Any, place: str, kinds: Kinds, renamed: Mapping[str, str]) -> RatedImage:
+    given = fill_all(table.ratings, row, place, kinds)
     try:
         ratings = tuple(map(float, given))
     except ValueError as error:
-        raise DataError(f"{where}: field {table.ratings!r}: expected numbers; got {quote(list(given))}") from error
-    tags = {tag: fill(template, row, where, kinds) for tag, template in table.tags.items()}
+        raise DataError(f"{place}: field {table.ratings!r}: expected numbers; got {quote(list(given))}") from error
+    tags = {tag: fill(template, row, place, kinds) for tag, template in table.tags.items()}
     return RatedImage(
-        id=fill(table.id, row, where, kinds),
-        image=_fill_reference(fill(table.image, row, where, kinds), row),
-        text=fill(table.text, row, where, kinds),
+        id=fill(table.id, row, place, kinds),
+        image=_fill_reference(fill(table.image, row, place, kinds), row),
+        text=fill(table.text, row, place, kinds),
         ratings=ratings,
-        cluster=fill(table.cluster, row, where, kinds) if table.cluster else "",
+        cluster=fill(table.cluster, row, place, kinds) if table.cluster else "",
         tags={tag: renamed.get(value, value) for tag, value in tags.items()},
     )
 

@@ -14,8 +14,6 @@ from tellapart.data.compressed import plain_suffix
 from tellapart.data.rows import read_csv, read_json, read_jsonl
 from tellapart.errors import DataError, quote
 
-__all__ = ["TABLE_ROW", "Row", "files_of", "read_rows"]
-
 #: The field with a row's number among the rows of all files, by which a parquet table finds its images.
 TABLE_ROW = "@row"
 
@@ -62,7 +60,7 @@ def read_rows(path: Path, before: int = 0, suffix: str | None = None, each: str 
     Raises:
         DataError: the file cannot be read, or a row is neither an object nor a list.
     """
-    for number, (where, key, fields) in enumerate(_read_file(path, suffix or plain_suffix(path).removeprefix("."))):
+    for number, (place, key, fields) in enumerate(_read_file(path, suffix or plain_suffix(path).removeprefix("."))):
         own: dict[str, Any] = {"file": path.stem, "row": number, "key": key, "folder": path.parent.name}
         own[TABLE_ROW] = before + number
         if isinstance(fields, list):
@@ -70,15 +68,15 @@ def read_rows(path: Path, before: int = 0, suffix: str | None = None, each: str 
         elif isinstance(fields, dict):
             own |= {str(k): value for k, value in enumerate(fields.values())} | fields
         else:
-            raise DataError(f"{where}: expected an object {{...}} or a list, got {quote(fields)}")
+            raise DataError(f"{place}: expected an object {{...}} or a list, got {quote(fields)}")
         if each == "*":
-            groups = [(name, row) for name in fields for row in _nested_rows(own, name, where)]
-            yield from (Row(where, row | {"each": name, "place": row["each"]}) for name, row in groups)
+            groups = [(name, row) for name in fields for row in _nested_rows(own, name, place)]
+            yield from (Row(place, row | {"each": name, "place": row["each"]}) for name, row in groups)
         else:
-            yield from (Row(where, row) for row in _nested_rows(own, each, where))
+            yield from (Row(place, row) for row in _nested_rows(own, each, place))
 
 
-def _nested_rows(row: dict[str, Any], each: str | None, where: str) -> Iterator[dict[str, Any]]:
+def _nested_rows(row: dict[str, Any], each: str | None, place: str) -> Iterator[dict[str, Any]]:
     if each is None:
         yield row
         return
@@ -87,7 +85,7 @@ def _nested_rows(row: dict[str, Any], each: str | None, where: str) -> Iterator[
         yield from (row | {"each": key, "value": value} for key, value in inner.items())
         return
     if not isinstance(inner, list) or not all(isinstance(one, dict) for one in inner):
-        raise DataError(f"{where}: field {each!r}: expected a list of objects or an object, got {quote(inner)}")
+        raise DataError(f"{place}: field {each!r}: expected a list of objects or an object, got {quote(inner)}")
     yield from (row | one | {"each": number} for number, one in enumerate(inner))
 
 
@@ -97,7 +95,7 @@ def _read_file(path: Path, suffix: str) -> Iterator[tuple[str, str, Any]]:
     elif suffix in ("csv", "tsv"):
         yield from ((f"{path}:{line}", "", row) for line, row in read_csv(path))
     elif suffix == "parquet":
-        yield from ((where, "", row) for where, row in ParquetTable([path], images=image_columns(path)).rows())
+        yield from ((place, "", row) for place, row in ParquetTable([path], images=image_columns(path)).rows())
     elif suffix == "json":
         if isinstance(read_json(path), dict):
             yield from ((f"{path}: {quote(key, 40)}", key, row) for key, row in read_mapping(path).items())

@@ -19,17 +19,6 @@ from tellapart.data.validation import validate_table
 from tellapart.errors import DataError, quote
 from tellapart.metrics.ties import TieRule
 
-__all__ = [
-    "LINKED",
-    "GalleryTable",
-    "ItemTable",
-    "QuestionTable",
-    "RatingTable",
-    "SetFile",
-    "StatementTable",
-    "read_set_file",
-]
-
 #: The value of `cluster` instead of a template.
 LINKED = "linked images"
 
@@ -197,18 +186,18 @@ def read_set_file(path: Path, variant: str = "") -> SetFile:
     """
     content = read_toml(path)
     variants = content.pop("variants", [])
-    where = str(path)
+    place = str(path)
     if variants:
         own = next((one for one in variants if isinstance(one, dict) and one.get("name") == variant), None)
         if own is None:
             named = ", ".join(str(one.get("name")) for one in variants if isinstance(one, dict))
             raise DataError(f"{path} declares {named}; {quote(variant)} is none of them")
-        content, where = content | own, f"{path}: {variant}"
-    declared = validate_table(SetFile, content, where)
+        content, place = content | own, f"{path}: {variant}"
+    declared = validate_table(SetFile, content, place)
     kinds = (declared.item, declared.question, declared.statement, declared.rating, declared.gallery)
     if sum(map(bool, kinds)) != 1:
         raise DataError(
-            f"{where}: declare [[item]], [[question]], [[statement]] or [[rating]] tables or a [gallery], one kind of "
+            f"{place}: declare [[item]], [[question]], [[statement]] or [[rating]] tables or a [gallery], one kind of "
             "them"
         )
     return declared

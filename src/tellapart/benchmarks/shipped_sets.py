@@ -9,8 +9,6 @@ from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.set_file import set_benchmark
 from tellapart.benchmarks.set_tables import read_set_file
 
-__all__ = ["SETS"]
-
 SETS = Path(__file__).parent / "sets"
 
 

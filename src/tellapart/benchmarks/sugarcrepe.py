@@ -28,8 +28,6 @@ from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.errors import quote
 
-__all__ = ["SUBSETS", "SUGARCREPE", "SUGARCREPE_CHOICE", "same_words"]
-
 #: File -> its numbers of items: now and, if it differs, in older copies.
 SUBSETS = {
     "add_att": (692,),
@@ -71,12 +69,12 @@ def _load_pairs(place: Locations) -> PairSet:
     return PairSet("sugarcrepe", tuple(items), images, read=FolderImages(images, outside=place.outside))
 
 
-def _make_sugarcrepe_item(subset: str, key: str, value: object, where: str) -> Item:
-    row = row_of(value, where)
-    image = string(row, "filename", where)
-    captions = string(row, "caption", where), string(row, "negative_caption", where)
+def _make_sugarcrepe_item(subset: str, key: str, value: object, place: str) -> Item:
+    row = row_of(value, place)
+    image = string(row, "filename", place)
+    captions = string(row, "caption", place), string(row, "negative_caption", place)
     return make_item(
-        where,
+        place,
         id=f"{subset}/{key}",
         images=(image,),
         texts=captions,

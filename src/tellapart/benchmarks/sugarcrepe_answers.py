@@ -10,8 +10,6 @@ from pydantic import Field
 from tellapart.data.annotations import AnnotationRow, check_row, read_mapping
 from tellapart.errors import DataError, quote
 
-__all__ = ["CaptionChoice", "read_answers", "read_both_orders"]
-
 Filled = Annotated[str, Field(min_length=1, pattern=r"\S")]  # a blank is not a text
 _STATED = "accuracy"  # one of the fourteen files holds its result among the items
 
@@ -81,11 +79,11 @@ def read_both_orders(true_first: Path, true_second: Path) -> dict[str, tuple[int
     return {key: (answer.choice, second[key].choice) for key, answer in first.items()}
 
 
-def _make_answer(value: object, where: str) -> CaptionChoice:
+def _make_answer(value: object, place: str) -> CaptionChoice:
     """Check an item of a file, and return its answer; `where` begins the messages of errors."""
-    item = check_row(_Item, value, where)
+    item = check_row(_Item, value, place)
     chosen = item.answer.multiple_choice_answer
     if item.correct != (chosen == item.caption):
-        raise DataError(f"{where}: field 'correct': {item.correct} contradicts the answer {quote(chosen)}")
+        raise DataError(f"{place}: field 'correct': {item.correct} contradicts the answer {quote(chosen)}")
     choice = 1 if item.correct else -1 if chosen == item.negative_caption else 0
     return CaptionChoice(item.filename, (item.caption, item.negative_caption), choice)

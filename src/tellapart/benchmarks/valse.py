@@ -22,8 +22,6 @@ from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError, quote
 from tellapart.metrics.per_item import mean
 
-__all__ = ["INSTRUMENTS", "VALSE"]
-
 #: Instrument -> items in its file, and those that pass the annotators.
 INSTRUMENTS = {
     "existence": (534, 505),
@@ -55,34 +53,34 @@ def _load_pairs(place: Locations) -> PairSet:
     return PairSet("valse", tuple(items), images, read=FolderImages(images, outside=place.outside))
 
 
-def _make_valse_item(instrument: str, key: str, value: object, where: str) -> Item | None:
+def _make_valse_item(instrument: str, key: str, value: object, place: str) -> Item | None:
     """Make an item of a row, or nothing if the annotators did not agree."""
-    row = row_of(value, where)
+    row = row_of(value, place)
     votes = row.get("mturk")
     if not isinstance(votes, Mapping) or not isinstance(votes.get("caption"), int):
-        raise DataError(f"{where}: field 'mturk.caption': expected a number of annotators, got {quote(votes)}")
+        raise DataError(f"{place}: field 'mturk.caption': expected a number of annotators, got {quote(votes)}")
     if votes["caption"] < 2:
         return None
-    image, dataset = string(row, "image_file", where), string(row, "dataset", where)
+    image, dataset = string(row, "image_file", place), string(row, "dataset", place)
     return make_item(
-        where,
+        place,
         id=f"{instrument}/{key}",
         images=(image,),
-        texts=(string(row, "caption", where), _first_foil(row, where)),
+        texts=(string(row, "caption", place), _first_foil(row, place)),
         tags={
             "instrument": instrument,
-            "phenomenon": string(row, "linguistic_phenomena", where),
+            "phenomenon": string(row, "linguistic_phenomena", place),
             "pool": "foil-it" if instrument == "foil-it" else "without foil-it",
         },
         cluster=f"{dataset}/{image}",
     )
 
 
-def _first_foil(row: Mapping[str, Any], where: str) -> str:
+def _first_foil(row: Mapping[str, Any], place: str) -> str:
     foils = row.get("foils")
     if "foil" in row or not isinstance(foils, list) or not foils:
-        return string(row, "foil", where)
-    return string({"foils[0]": foils[0]}, "foils[0]", where)
+        return string(row, "foil", place)
+    return string({"foils[0]": foils[0]}, "foils[0]", place)
 
 
 def _paper_table(by_instrument: Mapping[str, Mapping[str, float]]) -> dict[str, float]:

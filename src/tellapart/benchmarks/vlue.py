@@ -27,16 +27,6 @@ from tellapart.data.task_records import (
 )
 from tellapart.errors import DataError
 
-__all__ = [
-    "read_boxes",
-    "read_captions",
-    "read_questions",
-    "read_retrieval",
-    "read_statements",
-    "read_vqa2",
-    "rows_under",
-]
-
 Filled = Annotated[str, Field(min_length=1, pattern=r"\S")]  # a blank is not a text
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Sides = Annotated[list[Number], Field(min_length=4, max_length=4)]
@@ -215,8 +205,8 @@ def _check_captions(path: Path) -> list[_Captions]:
     if not isinstance(images, list):
         return _check_rows(path, _Captions)
     rows = [
-        check_row(_Captions, {"image": image, "caption": [one.get("raw") for one in sentences]}, where)
-        for where, image, sentences in karpathy_images(path, images, {"test"})
+        check_row(_Captions, {"image": image, "caption": [sentence.get("raw") for sentence in sentences]}, place)
+        for place, image, sentences in karpathy_images(path, images, {"test"})
     ]
     if not rows:
         raise DataError(f"{path}: images: none is of the split 'test'", path=path)

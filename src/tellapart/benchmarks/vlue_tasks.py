@@ -13,8 +13,6 @@ from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.locations import Locations, find_files, first_file, one_file
 from tellapart.data.task_records import QuestionSet
 
-__all__ = ["VLUE_CAPTIONS", "VLUE_GROUNDING", "VLUE_NLVR2", "VLUE_RETRIEVAL", "VLUE_VQA", "VQA2"]
-
 _VLUE: dict[str, Any] = {
     "source": "https://github.com/MichaelZhouwang/VLUE",
     "licence": "not stated; images as MaRVL has them",

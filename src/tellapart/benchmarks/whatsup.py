@@ -23,8 +23,6 @@ from tellapart.data.annotations import expect_count, make_item, read_list, row_o
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError, quote
 
-__all__ = ["WHATSUP_A", "WHATSUP_B"]
-
 _PLACES = (("left",), ("right",), ("on", "in-front"), ("under", "behind"))
 
 

@@ -25,8 +25,6 @@ from tellapart.data.pairset import Outline, PairSet
 from tellapart.data.rows import read_jsonl
 from tellapart.errors import DataError, quote
 
-__all__ = ["WINOGROUND"]
-
 _ITEMS = 400
 _IDS = tuple(str(number) for number in range(_ITEMS))
 _TAGS = ("collapsed_tag", "tag", "secondary_tag", "num_main_preds")
@@ -54,22 +52,22 @@ def _load_pairs(place: Locations) -> PairSet:
     return PairSet("winoground", tuple(items), folder, lines=lines, read=read)
 
 
-def _make_winoground_item(row: Mapping[str, Any], where: str, *images: str) -> Item:
+def _make_winoground_item(row: Mapping[str, Any], place: str, *images: str) -> Item:
     number = str(row.get("id", ""))
     if number not in _IDS:
-        raise DataError(f"{where}: field 'id': expected a number from 0 to {_ITEMS - 1}, got {quote(row.get('id'))}")
+        raise DataError(f"{place}: field 'id': expected a number from 0 to {_ITEMS - 1}, got {quote(row.get('id'))}")
     return make_item(
-        where,
+        place,
         id=number,
         images=images,
-        texts=(string(row, "caption_0", where), string(row, "caption_1", where)),
-        tags={tag: _check_tag(row[tag], tag, where) for tag in _TAGS if row.get(tag) not in (None, "")},
+        texts=(string(row, "caption_0", place), string(row, "caption_1", place)),
+        tags={tag: _check_tag(row[tag], tag, place) for tag in _TAGS if row.get(tag) not in (None, "")},
     )
 
 
-def _check_tag(value: object, tag: str, where: str) -> str:
+def _check_tag(value: object, tag: str, place: str) -> str:
     if not isinstance(value, str | int) or isinstance(value, bool):
-        raise DataError(f"{where}: field {tag!r}: expected text or a number, got {quote(value)}")
+        raise DataError(f"{place}: field {tag!r}: expected text or a number, got {quote(value)}")
     return str(value)
 
 

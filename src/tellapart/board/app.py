@@ -28,8 +28,6 @@ from tellapart.board.submissions.service import Submissions
 from tellapart.board.views.view import View
 from tellapart.errors import UnknownNameError
 
-__all__ = ["create_app"]
-
 Format = Literal["html", "json", "csv", "latex"]
 
 _MEDIA = {
@@ -76,14 +74,7 @@ def create_app(
     submissions: Submissions | None = None,
     age: Callable[[], float] | None = None,
 ) -> FastAPI:
-    """Make the application.
-
-    Args:
-        settings: the board's.
-        store: its database, with the records read in (`records.read_in`).
-        submissions: its hidden benchmarks, if it has any; the caller starts and stops their measuring.
-        age: seconds since its folders were last read in without an error, for `/healthz`; None if nothing watches them.
-    """
+    """Make the application."""
     # No documentation page: the usual ones load scripts from elsewhere.
     app = FastAPI(
         title=settings.title,
@@ -217,7 +208,7 @@ def _add_files(app: FastAPI, store: Store) -> None:
 def _add_errors(app: FastAPI, settings: BoardSettings) -> None:
     def respond(request: Request, status: int, title: str, text: str) -> Response:
         view = View(title=title)
-        # A browser names HTML, and its script says what it is; anything else is a program.
+        # A browser names HTML, and its script names itself; anything else is a program.
         accept, script = request.headers.get("accept", ""), request.headers.get("hx-request")
         if request.query_params.get("format") == "json" or not ("text/html" in accept or script):
             return JSONResponse(view.model_dump() | {"detail": text}, status)

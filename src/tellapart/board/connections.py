@@ -12,8 +12,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from tellapart.board.submissions.rate import network
 
-__all__ = ["BACKLOG", "EACH", "MOST", "SECONDS", "Connection"]
-
 #: Connections at once; and of one address, unless it is a proxy's.
 MOST, EACH = 500, 200
 
@@ -39,7 +37,11 @@ class Connection(H11Protocol):
             transport.abort()
             return
         self._set_deadline()
-        active = [one for one in self.connections if isinstance(one, Connection) and not one.transport.is_closing()]
+        active = [
+            connection
+            for connection in self.connections
+            if isinstance(connection, Connection) and not connection.transport.is_closing()
+        ]
         if len(active) > MOST:
             idle = [one for one in active if one._owed == "request"]  # this one is among them
             min(idle, key=lambda one: one._since).transport.abort()
@@ -49,7 +51,10 @@ class Connection(H11Protocol):
         if host in ("", "127.0.0.1", "::1", *str(self.config.forwarded_allow_ips or "").replace(" ", "").split(",")):
             return 0  # a socket file, this machine, or a proxy: all readers may come from there
         own = network(host)
-        return sum(isinstance(one, Connection) and network((one.client or ("",))[0]) == own for one in self.connections)
+        return sum(
+            isinstance(connection, Connection) and network((connection.client or ("",))[0]) == own
+            for connection in self.connections
+        )
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop waiting."""

@@ -10,8 +10,6 @@ from tellapart.board.views.view import Table
 from tellapart.data.spreadsheet import spreadsheet_cell
 from tellapart.report.paper_tables.latex_text import fit_width, latex_packages, latex_text
 
-__all__ = ["as_csv", "as_latex"]
-
 #: Texts with more letters are wrapped.
 _LONG = 40
 

@@ -17,8 +17,6 @@ from tellapart.errors import RunError
 from tellapart.records.result import IDS_ONLY, BenchmarkResult, Sample, Value
 from tellapart.records.run_folder import file_name
 
-__all__ = ["HIDDEN", "HIDDEN_NUMBERS", "add_benchmark", "add_entry", "add_model", "is_hidden", "remove"]
-
 #: The prefix of a hidden benchmark's fingerprint. Its labels stay on the server, and its record has no samples.
 HIDDEN = "hidden-"
 
@@ -95,15 +93,6 @@ def add_entry(session: Session, entry: Entry, record: BenchmarkResult, samples: 
     """Add an entry with its scores and vectors, unless a later entry of the same model and benchmark is stored.
 
     An earlier one is replaced.
-
-    Args:
-        session: a session of the board's database.
-        entry: the entry, with the ids of its model, benchmark and source.
-        record: the benchmark's part of `results.json`.
-        samples: the samples of the run folder; empty for imported numbers.
-
-    Raises:
-        RunError: the samples are not those of the benchmark's items.
     """
     known = session.exec(
         select(Entry).where(Entry.benchmark_id == entry.benchmark_id, Entry.model_id == entry.model_id)

@@ -28,8 +28,6 @@ from tellapart.board.views.view import View
 from tellapart.errors import RunError, UnknownNameError
 from tellapart.records.run_folder import write_text_file
 
-__all__ = ["export_site"]
-
 #: A site has thousands of files; after a power cut, the same command makes them again.
 _write_text = partial(write_text_file, synced=False)
 
@@ -55,19 +53,6 @@ def export_site(
     """Write the board to a folder, and return the number of pages.
 
     The links are followed from the first page on, so a page is written exactly if a link leads to it.
-
-    Args:
-        store: the records, read in already.
-        settings: the board's.
-        out: the folder.
-        submissions: the hidden benchmarks, whose leaderboards are written as the server shows them.
-        most_items: so many of each benchmark's items, those that most models fail, have a page; and so many queries
-            of a gallery, each way.
-        most_compared: so many models, the best by the first page, are compared each with each.
-        small: without data files, pages of a benchmark's parts, and bars.
-
-    Raises:
-        RunError: a file cannot be written.
     """
     with store.reading() as session:
         return _Crawl(session, settings, out, submissions, (most_items, most_compared), small=small).run()

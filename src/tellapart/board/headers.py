@@ -12,8 +12,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tellapart.errors import plain, quote
 
-__all__ = ["HEADERS", "LOOPBACK", "BoardAddress", "HeadRequests", "SecurityHeaders"]
-
 #: Names of this machine, for itself.
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 

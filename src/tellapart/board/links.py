@@ -6,8 +6,6 @@ from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import Protocol
 
-__all__ = ["PATTERNS", "Links", "ServerLinks", "StaticLinks", "path_of"]
-
 #: Page -> its address. Every value is a number or a slug of letters, digits, `.`, `_` and `-`.
 PATTERNS = {
     "home": "/",
@@ -85,11 +83,6 @@ class ServerLinks:
 
 class StaticLinks:
     """Links from one page of a static site to others, which work from `file://`.
-
-    Args:
-        here: the page's address on a server.
-        add: called with every page that is linked to; returns whether the site has it.
-        with_data: the site has the data of its pages.
 
     >>> links = StaticLinks("/models/clip", lambda page, args: page != "item")
     >>> links.to("benchmark", slug="demo"), links.to("static", name="board.css"), links.to("home"), links.data("csv")

@@ -19,8 +19,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tellapart.board.store import Store
 
-__all__ = ["CachedPage", "PageCache", "PageCacheMiddleware", "preferred_format"]
-
 #: Pages up to so many bytes are not compressed: they fit a few packets anyway.
 _SMALL = 4096
 
@@ -70,10 +68,6 @@ class CachedPage:
 
     def answer(self, known: str, encodings: str) -> tuple[int, dict[str, str], bytes]:
         """Return the status, headers and bytes that answer one request.
-
-        Args:
-            known: its `If-None-Match`, empty if it has none.
-            encodings: its `Accept-Encoding`, likewise.
 
         >>> page = CachedPage("text/plain", b"abc")
         >>> status, headers, content = page.answer("", "gzip")

@@ -14,16 +14,11 @@ from tellapart.records.result import Located, RunRecord
 from tellapart.report.image_sources import ImageSources
 from tellapart.report.pictures import small_picture
 
-__all__ = ["picture"]
-
 
 def picture(session: Session, slug: str, position: int, number: int) -> tuple[str, bytes]:
     """Return the media type and the bytes of an item's picture: small, as PNG, JPEG or WebP.
 
     The reference comes from the records, never from the address.
-
-    Raises:
-        UnknownNameError: unknown benchmark, item or picture, or its file is missing.
     """
     benchmark = session.exec(select(Benchmark).where(Benchmark.slug == slug)).first()
     if benchmark is None:

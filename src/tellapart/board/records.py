@@ -31,8 +31,6 @@ from tellapart.records.timing_record import read_timings
 from tellapart.stats.tiers import tiers
 from tellapart.tasks.registry import headline
 
-__all__ = ["MOST_TESTED", "TIMING", "ReportProblem", "rank", "read_in", "signature"]
-
 #: The number of models, the best ones, that are tested if sign flips are needed; the others have no tier. Flips over
 #: every pair cost the cube of that number: 1.6 s a metric for 40 models (8,000 items, 4,000 clusters, one core), 27 s
 #: for 100.
@@ -259,12 +257,12 @@ def _model_row(result: Result) -> Model:
 
 def _count_flips(result: Result) -> str:
     """Write how many outcomes a lower precision flips; empty if that was not checked."""
-    checks = (each.precision for each in result.benchmarks.values() if each.precision is not None)
-    checked = [each for each in checks if each.dtype == result.model.dtype]  # else `auto` refused it
+    checks = (benchmark.precision for benchmark in result.benchmarks.values() if benchmark.precision is not None)
+    checked = [check for check in checks if check.dtype == result.model.dtype]  # else `auto` refused it
     flips = [flips for precision in checked for flips in precision.flips.values()]
     if not flips:
         return ""
-    return f"{sum(each.flipped for each in flips):,} of {sum(each.n for each in flips):,} outcomes flip against float32"
+    return f"{sum(flip.flipped for flip in flips):,} of {sum(flip.n for flip in flips):,} outcomes flip against float32"
 
 
 def _read_imported(session: Session, path: Path, source: Source) -> set[int]:

@@ -29,8 +29,6 @@ from tellapart.tasks.registry import METRICS
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["Legend", "asset", "environment", "make_legend", "render", "score", "scores"]
-
 
 @dataclass(frozen=True, slots=True)
 class Legend:
@@ -50,10 +48,6 @@ class Legend:
 
 def make_legend(columns: Iterable[Sequence[Cell | None]], kinds: Iterable[str] = ()) -> Legend:
     """Collect the signs of a table.
-
-    Args:
-        columns: its cells, one sequence a column.
-        kinds: of the models in it.
 
     >>> legend = make_legend([[Cell(value=0.5, low=0.4, high=0.6, n=9), None]], ["model", "reference"])
     >>> sorted(legend.marks), legend.rooms
@@ -92,19 +86,10 @@ _GAP, _GAP_BY = Markup('<td class="score none">–</td>'), Markup('<td class="sc
 def render(
     template: str, view: View, links: Links, settings: BoardSettings, *, hidden: bool = False, **more: object
 ) -> str:
-    """Return a page.
-
-    Args:
-        template: its file in `pages/`, without the ending.
-        view: its content.
-        links: the addresses of other pages.
-        settings: the board's title.
-        hidden: the board has hidden benchmarks, to which its pages link.
-        more: other variables of the template.
-    """
+    """Return a page."""
     page = environment().get_template(f"{template}.html.j2")
-    where = {"link": links.to, "data": links.data, "static": links.is_static, "here": template}
-    return page.render(view=view, board=settings, hidden=hidden, **where, **more)
+    place = {"link": links.to, "data": links.data, "static": links.is_static, "here": template}
+    return page.render(view=view, board=settings, hidden=hidden, **place, **more)
 
 
 class Look(NamedTuple):
@@ -126,14 +111,6 @@ def score(
     cell: Cell | None, unit: str = "percent", room: Sequence[str] = (), *, by: bool = False, look: Look = _WHOLE
 ) -> Markup:
     """Write a cell of a table; a dash for None.
-
-    Args:
-        cell: the number and the facts about it.
-        unit: `percent`, or `points` for a difference, which is not drawn.
-        room: the parts that other cells of the column have after their value; it keeps its room, so that values are
-            aligned.
-        by: the table is sorted by this column.
-        look: of the table.
 
     >>> score(Cell(value=0.5, n=9, mark="imported"), "points")
     Markup('<td class="score"><span class="value">+50.00</span><span class="mark-trust">imported</span></td>')
@@ -182,11 +159,7 @@ def scores(
 
 
 def asset(name: str) -> bytes:
-    """Return a file of `static/`. The style sheet begins with that of a run's report.
-
-    Raises:
-        FileNotFoundError: unknown file.
-    """
+    """Return a file of `static/`. The style sheet begins with that of a run's report."""
     for path in files("tellapart.board").joinpath("static").iterdir():
         if path.name == name:
             base = files("tellapart.report").joinpath("page.css").read_bytes() if name == "board.css" else b""

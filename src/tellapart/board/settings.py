@@ -23,8 +23,6 @@ from tellapart.data.rows import read_toml
 from tellapart.data.validation import validate_table
 from tellapart.errors import DataError
 
-__all__ = ["BoardSettings", "read_settings"]
-
 _TABLES = {"board", "submissions", "hidden"}
 
 
@@ -53,11 +51,7 @@ class BoardSettings(BaseModel):
 
 
 def read_settings(path: Path) -> BoardSettings:
-    """Read a board file; its paths are relative to it.
-
-    Raises:
-        DataError: it cannot be read, is not TOML, or has an unknown table or key.
-    """
+    """Read a board file; its paths are relative to it."""
     content = read_toml(path)
     if unknown := sorted(set(content) - _TABLES):
         raise DataError(f"{path}: there is no table {unknown[0]!r}; a board file has {', '.join(sorted(_TABLES))}")

@@ -20,8 +20,6 @@ from tellapart.board.views.ranks import RanksPage, benchmark_ranks, ranks_page
 from tellapart.board.views.rows import Leaderboard
 from tellapart.board.views.view import View
 
-__all__ = ["PAGES", "Page"]
-
 
 @dataclass(frozen=True, slots=True)
 class Page:

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from sqlalchemy.engine.interfaces import DBAPIConnection
     from sqlalchemy.pool import ConnectionPoolEntry
 
-__all__ = ["IN_MEMORY", "LATEST_SECONDS", "Store", "database_url"]
-
 #: For so long `Store.latest` answers without a query.
 LATEST_SECONDS = 0.25
 
@@ -45,11 +43,6 @@ def database_url(url: str | None, folder: Path, more: Iterable[Path] = ()) -> st
 
     A board that shows more than that folder has a separate database there, named by its sources: boards that
     show different things do not show each other's. `postgresql://` selects the driver of `tellapart[postgres]`.
-
-    Args:
-        url: given by the user; used as it is.
-        folder: of runs.
-        more: other folders and files that the board shows.
 
     >>> database_url(None, Path("/srv/runs")), database_url("postgresql://localhost/board", Path("runs"))
     ('sqlite:////srv/runs/board.sqlite', 'postgresql+psycopg://localhost/board')
@@ -68,12 +61,6 @@ class Store:
     """An open database with the tables of this version; close it, or use it in a `with` block.
 
     Tables of another version are dropped, and the next `read_in` reads all records again.
-
-    Args:
-        url: SQLAlchemy's address; `sqlite://` for a database that ends with the store.
-
-    Raises:
-        StoreError: the database cannot be opened, or holds tables that are not the board's.
     """
 
     def __init__(self, url: str) -> None:
@@ -198,11 +185,7 @@ def _prepare_tables(engine: Engine) -> None:
 
 
 def _read_schema(connection: Connection) -> tuple[int, list[str]]:
-    """Return the version of the board's tables, 0 if unknown, and the names of those that the board made.
-
-    Raises:
-        StoreError: there are tables, and nothing shows that they are the board's.
-    """
+    """Return the version of the board's tables, 0 if unknown, and the names of those that the board made."""
     present, own = set(inspect(connection).get_table_names()), set(BoardTable.metadata.tables)
     if Schema.__tablename__ in present:
         row = connection.execute(select(Schema.version, Schema.tables)).first()  # type: ignore[call-overload]

@@ -12,22 +12,6 @@ from typing import Any, ClassVar
 from sqlalchemy import JSON, BigInteger, Index, MetaData
 from sqlmodel import Field, SQLModel
 
-__all__ = [
-    "RAW",
-    "SCHEMA",
-    "Benchmark",
-    "BoardTable",
-    "Entry",
-    "Item",
-    "Model",
-    "Schema",
-    "Score",
-    "Source",
-    "State",
-    "TaskOutput",
-    "Vector",
-]
-
 #: The version of these tables. Raise it with every change to a column, an index or the meaning of a value.
 SCHEMA = 6
 

@@ -8,18 +8,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from threading import Event, Thread
 
-__all__ = ["TirelessThread"]
-
 
 class TirelessThread(Thread):
-    """A thread that takes turn after turn; if it ends all the same, so does the process, and a supervisor sees that.
-
-    Args:
-        name: of the thread.
-        turn: returns the seconds until the next one; after an error the same time passes as before this one.
-        over: set, it ends the thread.
-        wait: seconds until the first turn.
-    """
+    """A thread that takes turn after turn; if it ends all the same, so does the process, and a supervisor sees that."""
 
     def __init__(self, name: str, turn: Callable[[], float], over: Event, *, wait: float = 0.0) -> None:
         super().__init__(name=name, daemon=True)

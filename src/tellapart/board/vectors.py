@@ -11,8 +11,6 @@ from sqlmodel import Session
 from tellapart.board.tables import Entry, Vector
 from tellapart.records.result import Sample
 
-__all__ = ["outcome_vectors", "pack", "read_vector", "score_vector", "unpack"]
-
 
 def pack(values: NDArray[np.float32]) -> bytes:
     """Return an array's bytes.

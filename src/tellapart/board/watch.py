@@ -12,8 +12,6 @@ from tellapart.board.store import Store
 from tellapart.board.tireless import TirelessThread
 from tellapart.errors import TellapartError, first_line
 
-__all__ = ["SECONDS", "Watch"]
-
 #: Between two looks at the folders; after a failure twice as long each time, up to the last.
 SECONDS, _MOST_SECONDS = 5.0, 30.0
 
@@ -48,11 +46,7 @@ class Watch:
         return time.monotonic() - self._good
 
     def look(self) -> bool:
-        """Read in the changes since the last look that went well, and return whether there were any.
-
-        Raises:
-            TellapartError: it cannot be read in; other errors if the database fails.
-        """
+        """Read in the changes since the last look that went well, and return whether there were any."""
         now, version = signature(self._settings), self._store.latest()
         changed = now != self._seen or version < self._version  # it only grows, unless somebody emptied the tables
         if changed:

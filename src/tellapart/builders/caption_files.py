@@ -103,7 +103,7 @@ def read_captions(path: Path, *, with_images: bool = False) -> list[SourceCaptio
     required = ("image", "caption") if with_images else ("caption",)
     rows = enumerate(_read_rows(path, ("id", "caption"), "id and caption"), start=1)
     return list(
-        _by_id(path, ((where, _to_caption(row, number, where, required)) for number, (where, row) in rows)).values()
+        _by_id(path, ((place, _to_caption(row, number, place, required)) for number, (place, row) in rows)).values()
     )
 
 
@@ -125,7 +125,7 @@ def read_caption_pairs(path: Path) -> dict[str, CaptionPair]:
     {'7_0': CaptionPair(id='7_0', captions=('a cat', 'a dog'), cluster='7', tags={}, image='')}
     """
     rows = _read_rows(path, _PAIR_COLUMNS, "id and two captions")
-    return _by_id(path, ((where, _to_pair(row, where)) for where, row in rows), "caption pair")
+    return _by_id(path, ((place, _to_pair(row, place)) for place, row in rows), "caption pair")
 
 
 class ImageFolder:
@@ -208,10 +208,10 @@ def read_json_captions(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         return
     images, captions = (content.get(key) if isinstance(content, dict) else None for key in ("images", "annotations"))
     if isinstance(images, list) and any(isinstance(image, dict) and "sentences" in image for image in images):
-        for where, image, sentences in karpathy_images(path, images, {"train", "restval"}):
-            for one in sentences:
-                caption = {"caption": one.get("raw"), "image": image}
-                yield where, caption | ({"id": one["sentid"]} if "sentid" in one else {})
+        for place, image, sentences in karpathy_images(path, images, {"train", "restval"}):
+            for sentence in sentences:
+                caption = {"caption": sentence.get("raw"), "image": image}
+                yield place, caption | ({"id": sentence["sentid"]} if "sentid" in sentence else {})
         return
     if not isinstance(images, list) or not isinstance(captions, list):
         raise DataError(
@@ -222,84 +222,84 @@ def read_json_captions(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     known = (image for image in images if isinstance(image, dict) and isinstance(image.get("id"), int | str))
     names = {image["id"]: image.get("file_name") for image in known}
     for number, row in enumerate(captions):
-        where = f"{path}: annotations[{number}]"
+        place = f"{path}: annotations[{number}]"
         named = row.get("image_id") if isinstance(row, dict) else None
         if not isinstance(named, int | str) or named not in names:
-            raise DataError(f"{where}: field 'image_id' must be the id of one of 'images', got {quote(row)}")
-        yield where, {"id": row.get("id", number), "caption": row.get("caption"), "image": names[named]}
+            raise DataError(f"{place}: field 'image_id' must be the id of one of 'images', got {quote(row)}")
+        yield place, {"id": row.get("id", number), "caption": row.get("caption"), "image": names[named]}
 
 
 def _listed_captions(path: Path, rows: Iterable[Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     for number, row in enumerate(rows):
-        where = f"{path}: [{number}]"
+        place = f"{path}: [{number}]"
         if not isinstance(row, dict) or "image" not in row or "caption" not in row:
-            raise DataError(f"{where}: expected an object with 'image' and 'caption', got {quote(row)}")
+            raise DataError(f"{place}: expected an object with 'image' and 'caption', got {quote(row)}")
         captions = row["caption"] if isinstance(row["caption"], list) else [row["caption"]]
-        yield from ((where, {"caption": caption, "image": row["image"]}) for caption in captions)
+        yield from ((place, {"caption": caption, "image": row["image"]}) for caption in captions)
 
 
 def _by_id(path: Path, entries: Iterable[tuple[str, Entry]], kind: str = "caption") -> dict[str, Entry]:
     by_id: dict[str, Entry] = {}
-    for where, entry in entries:
+    for place, entry in entries:
         if entry.id in by_id:
-            raise DataError(f"{where}: id {entry.id!r} appears twice; give every {kind} a different one")
+            raise DataError(f"{place}: id {entry.id!r} appears twice; give every {kind} a different one")
         by_id[entry.id] = entry
     if not by_id:
         raise DataError(f"{path} lists no {kind}s")
     return by_id
 
 
-def _to_caption(row: Mapping[str, Any], number: int, where: str, required: tuple[str, ...]) -> SourceCaption:
+def _to_caption(row: Mapping[str, Any], number: int, place: str, required: tuple[str, ...]) -> SourceCaption:
     for column in required:
         if not isinstance(row.get(column), str) or not row[column].strip():
             near = next((name for name in row if name not in _CAPTION_COLUMNS and nearest(name, [column])), None)
-            raise DataError(f"{where}: column {column!r} is missing or empty{f'; is it {near!r}?' if near else ''}")
-    _expect_texts(row, ("caption",), where)
+            raise DataError(f"{place}: column {column!r} is missing or empty{f'; is it {near!r}?' if near else ''}")
+    _expect_texts(row, ("caption",), place)
     image = row.get("image")
     if image is not None:
-        _check_image(image, "image", where)
+        _check_image(image, "image", place)
         image = normpath(image)
     name, text = str(row.get("id", number)), row["caption"]
     return SourceCaption(name, " ".join(text.split()), image, str(row.get("cluster") or image or name), text)
 
 
-def _to_pair(row: Mapping[str, Any], where: str) -> CaptionPair:
+def _to_pair(row: Mapping[str, Any], place: str) -> CaptionPair:
     try:
         refuse_near(row)
     except DataError as error:
-        raise DataError(f"{where}: {error}", path=where, field=error.field) from error
+        raise DataError(f"{place}: {error}", path=place, field=error.field) from error
     columns = _COCO_CF_COLUMNS if _COCO_CF_COLUMNS[1] in row and "caption_0" not in row else _PAIR_COLUMNS
     for column in columns:
         if not isinstance(row.get(column), str) or not row[column].strip():
-            raise DataError(f"{where}: column {column!r} is missing or empty; got {', '.join(row)}")
-    _expect_texts(row, columns, where)
+            raise DataError(f"{place}: column {column!r} is missing or empty; got {', '.join(row)}")
+    _expect_texts(row, columns, place)
     name, first, second = (" ".join(row[column].split()) for column in columns)
     try:
         check_reference(f"{name}.png")
     except DataError as error:
-        raise DataError(f"{where}: column {columns[0]!r} cannot name a file: {error}") from error
+        raise DataError(f"{place}: column {columns[0]!r} cannot name a file: {error}") from error
     tags = row.get("tags") or {column.removeprefix("tag:"): row[column] for column in row if column.startswith("tag:")}
     if not isinstance(tags, dict) or not all(isinstance(value, str) for value in tags.values()):
-        raise DataError(f"{where}: column 'tags': expected an object of strings, got {quote(tags)}")
+        raise DataError(f"{place}: column 'tags': expected an object of strings, got {quote(tags)}")
     image = row.get("image_0", "") if columns is _PAIR_COLUMNS else ""
     cluster = row.get("cluster") or _coco_image(name)
     if not isinstance(image, str) or not isinstance(cluster, str):
         raise DataError(
-            f"{where}: columns 'image_0' and 'cluster': expected strings, got {quote(image)} and {quote(cluster)}"
+            f"{place}: columns 'image_0' and 'cluster': expected strings, got {quote(image)} and {quote(cluster)}"
         )
     if "." not in image:  # COCO-Counterfactuals names the picture it made, not one that was given
         image = ""
     if image:
-        _check_image(image, "image_0", where)
+        _check_image(image, "image_0", place)
     return CaptionPair(name, (first, second), cluster, tags, image)
 
 
-def _expect_texts(row: Mapping[str, Any], columns: Iterable[str], where: str) -> None:
+def _expect_texts(row: Mapping[str, Any], columns: Iterable[str], place: str) -> None:
     for column in columns:
         try:
             one_text(row[column])
         except ValueError as error:
-            raise DataError(f"{where}: column {column!r}: {error}") from error
+            raise DataError(f"{place}: column {column!r}: {error}") from error
 
 
 def _coco_image(name: str) -> str:
@@ -308,10 +308,10 @@ def _coco_image(name: str) -> str:
     return image if image.isdigit() and number.isdigit() else name
 
 
-def _check_image(reference: object, column: str, where: str) -> None:
+def _check_image(reference: object, column: str, place: str) -> None:
     if not isinstance(reference, str):
-        raise DataError(f"{where}: column {column!r}: expected a path, got {quote(reference)}")
+        raise DataError(f"{place}: column {column!r}: expected a path, got {quote(reference)}")
     try:
         check_reference(reference)
     except DataError as error:
-        raise DataError(f"{where}: column {column!r}: {error}") from error
+        raise DataError(f"{place}: column {column!r}: {error}") from error

@@ -11,18 +11,12 @@ from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError, require
 
-__all__ = ["write_imagefolder", "write_parquet"]
-
 #: Rows of one parquet row group: with images inside, few, so that a viewer reads little.
 _GROUP = 100
 
 
 def write_imagefolder(pairs: PairSet, folder: Path) -> None:
-    """Write `metadata.jsonl` and the images; `load_dataset("imagefolder", data_dir=...)` and tellapart read it.
-
-    Raises:
-        DataError: the folder holds something already, or cannot be written, or an image cannot be read.
-    """
+    """Write `metadata.jsonl` and the images; `load_dataset("imagefolder", data_dir=...)` and tellapart read it."""
     with atomic_folder(folder) as draft:
         with (draft / "metadata.jsonl").open("w", encoding="utf-8", newline="\n") as lines:
             for item in pairs.items:
@@ -41,11 +35,8 @@ def _make_row(item: Item) -> dict[str, Any]:
 
 
 def write_parquet(pairs: PairSet, path: Path) -> None:
-    """Write one parquet file: `id`, `image_k` with its bytes, `caption_k`, `cluster`, and tags and provenance as JSON.
-
-    Raises:
-        DataError: an image cannot be read, or the file cannot be written.
-        MissingDependencyError: pyarrow is not installed.
+    """Write one parquet file: `id`, `image_k` with its bytes, `caption_k`, `cluster`, and tags and provenance as
+    JSON.
     """
     if not path.parent.is_dir():
         raise DataError(f"{path} cannot be written: there is no folder {path.parent}")

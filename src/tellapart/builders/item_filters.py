@@ -10,8 +10,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from tellapart.builders.builder import Made
 from tellapart.data.images import decode, pixel_hash
 
-__all__ = ["ItemFilter", "SamePixels", "WordGap", "Words"]
-
 
 class ItemFilter(BaseModel):
     """A filter and its options, the keys of its table in the recipe."""

@@ -22,8 +22,6 @@ from tellapart.data.item import Item
 from tellapart.data.strict_json import parse_json
 from tellapart.errors import DataError, RunError, first_line
 
-__all__ = ["Journal", "JournalImages", "count_decided"]
-
 #: Seconds of work that may be lost when the process is killed: outcomes are committed, and synced, this often.
 _PERIOD = 0.5
 
@@ -43,15 +41,6 @@ _SHOWN = 500
 
 class Journal:
     """The outcomes of one recipe's candidates, on disk.
-
-    Args:
-        path: the file; made if it does not exist.
-        fingerprint: of the recipe; a journal in which another recipe decided candidates is refused.
-        facts: that the fingerprint is of, by key; a refusal names those that differ.
-
-    Raises:
-        RunError: the file belongs to another recipe, is open in another process, cannot be written, or is not a
-            journal.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -107,22 +96,13 @@ class Journal:
             self._file.close()
 
     def commit(self) -> None:
-        """Write the recorded outcomes to the disk.
-
-        Raises:
-            RunError: the disk does not take them.
-        """
+        """Write the recorded outcomes to the disk."""
         if self._file.in_transaction:
             self._write_rows("COMMIT")
         self._committed = time.monotonic()
 
     def record(self, name: str, outcome: Outcome) -> None:
-        """Record a candidate's outcome, in place of an earlier one.
-
-        Raises:
-            DataError: one of its images has a reference under which another item left another image.
-            RunError: the disk does not take it.
-        """
+        """Record a candidate's outcome, in place of an earlier one."""
         if not self._file.in_transaction:
             self._write_rows("BEGIN")
         if isinstance(outcome, Made):
@@ -155,11 +135,7 @@ class Journal:
             raise _room_error(self._path, error) from error
 
     def drop_damaged(self) -> list[str]:
-        """Delete outcomes that differ from their digests, or whose images do; return the ids.
-
-        Raises:
-            RunError: the file is damaged so that it cannot be read.
-        """
+        """Delete outcomes that differ from their digests, or whose images do; return the ids."""
         with _explain_errors(self._path):
             whole = set()
             changed = []
@@ -186,11 +162,7 @@ class Journal:
             return {name for (name,) in self._file.execute("SELECT id FROM outcome WHERE kind != 'failed'")}
 
     def outcome(self, name: str) -> Outcome:
-        """Return a candidate's outcome; an item comes without its images' bytes.
-
-        Raises:
-            RunError: none was recorded, or it is damaged.
-        """
+        """Return a candidate's outcome; an item comes without its images' bytes."""
         with _explain_errors(self._path):
             row = self._file.execute("SELECT kind, told, sha256 FROM outcome WHERE id = ?", (name,)).fetchone()
         if row is None or _digest_outcome(name, *row[:2]) != row[2]:

@@ -10,28 +10,105 @@ import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Self
 
 from pydantic import JsonValue
 
-from tellapart.builders.attempt import WorkerPlan, attempt, sources_of
 from tellapart.builders.builder import Builder, Candidate, Failed, Made, Outcome, Rejected
 from tellapart.builders.executor import Executor, Lost, ProcessExecutor
+from tellapart.builders.item_filters import ItemFilter
 from tellapart.builders.journal import Journal
-from tellapart.builders.recipe_file import RecipeFile, open_builder, open_selections, read_recipe_file
+from tellapart.builders.recipe_file import RecipeFile, open_builder, open_filters, open_selections, read_recipe_file
 from tellapart.builders.selections import Selection
 from tellapart.data.changes import describe_changes
 from tellapart.data.folder import write_pair_set
 from tellapart.data.item import Item
 from tellapart.data.progress import Progress
 from tellapart.data.rows import read_object
-from tellapart.errors import DataError, RunError, plain, quote
+from tellapart.errors import DataError, MissingDependencyError, RunError, plain, quote
 
-__all__ = ["BuildResult", "Funnel", "build", "journal_of"]
+# The work of one worker process: make and filter one candidate.
+#
+# A worker gets a `WorkerPlan` and opens the recipe's builder and filters itself. It refuses to work if it reads other
+# inputs, models or another tellapart than the process that started the build.
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerPlan:
+    """The recipe of a build, as workers get it.
+
+    Attributes:
+        recipe: the recipe as JSON.
+        home: the folder that its paths are relative to.
+        fingerprint: of the recipe and all it reads; items name it.
+        sources: `sources_of` the builder in the process that started the build.
+        insecure: whether a server of another machine may be asked over plain http.
+    """
+
+    recipe: str
+    home: Path
+    fingerprint: str
+    sources: tuple[tuple[str, str], ...]
+    insecure: bool = False
+
+
+def sources_of(builder: Builder) -> tuple[tuple[str, str], ...]:
+    """Return the files that a builder reads with their SHA-256, and the revisions of its models and of tellapart."""
+    sources = {f"file {name}": digest for name, digest in builder.inputs.items()}
+    sources |= {f"model {name}": revision for name, revision in builder.models.items()}
+    return (*sorted(sources.items()), ("tellapart", metadata.version("tellapart")))
+
+
+def attempt(candidate: Candidate, plan: WorkerPlan) -> Outcome:
+    """Make and filter one candidate, in whichever process this is.
+
+    An error becomes a `Failed`, which is tried again later; an error that no other try can change is raised.
+    """
+    recipe, builder, filters = _open_plan(plan)
+    try:
+        outcome = builder.make(candidate)
+        if isinstance(outcome, Made):
+            for name, item_filter in filters:
+                if (reason := item_filter.fault(outcome)) is not None:
+                    return Rejected(name, reason)
+    except MissingDependencyError:
+        raise
+    except Exception as error:
+        return Failed(f"{type(error).__name__}: {error}")
+    if isinstance(outcome, Rejected):
+        return outcome
+    if outcome.item.id != candidate.id:
+        raise DataError(f"builder {recipe.builder!r} made item {outcome.item.id!r} of candidate {candidate.id!r}")
+    origin: dict[str, Any] = {
+        "builder": recipe.builder,
+        "recipe": plan.fingerprint,
+        "seed": [recipe.seed, candidate.id],
+    }
+    origin |= {"inputs": dict(builder.inputs), "models": dict(builder.models)}
+    return replace(outcome, item=outcome.item.model_copy(update={"provenance": origin | outcome.item.provenance}))
+
+
+@lru_cache(maxsize=1)
+def _open_plan(plan: WorkerPlan) -> tuple[RecipeFile, Builder, list[tuple[str, ItemFilter]]]:
+    """Open a plan's builder and filters once a process: a builder may hold a model."""
+    recipe = RecipeFile.model_validate_json(plan.recipe)
+    builder = open_builder(recipe, plan.home, insecure=plan.insecure)
+    here, there = dict(sources_of(builder)), dict(plan.sources)
+    for name in sorted({*here, *there}):
+        if here.get(name) != there.get(name):
+            raise RunError(
+                f"{name} is {_shorten_value(here.get(name))} here and {_shorten_value(there.get(name))} at the build's "
+                "start; it must be the same"
+            )
+    return recipe, builder, open_filters(recipe, recipe.name)
+
+
+def _shorten_value(value: str | None) -> str:
+    return "none" if value is None else value if len(value) <= 16 else f"{value[:12]}..."
 
 
 @dataclass
@@ -131,27 +208,7 @@ def build(
     insecure: bool = False,
     paths: Path | None = None,
 ) -> BuildResult:
-    """Build the pair set of a recipe; outcomes that an earlier build of it journalled are reused.
-
-    Args:
-        recipe: a TOML file.
-        out: the set's folder: new, empty, or this very set, which is then left unchanged.
-        workers: processes; the set does not depend on it.
-        executor: does the work in place of processes, such as a `RayExecutor`.
-        limit: try only the first so many candidates.
-        progress: called after each candidate.
-        insecure: let a server of another machine that the recipe names be asked over plain http.
-        paths: the folder that paths in the recipe's options are relative to; the recipe's folder if None.
-
-    Raises:
-        DataError: the recipe is not valid or names a program or a secret, an input cannot be read, every candidate was
-            rejected, or the folder holds something else.
-        ModelError: a model cannot be loaded, or a server of another machine would be asked over plain http.
-        UnknownNameError: no such builder, filter or selection.
-        RunError: the journal is of another recipe or in use; more candidates failed than the recipe allows; the
-            executor cannot be reached, or has other inputs.
-        MissingDependencyError: the builder needs a package that is not installed.
-    """
+    """Build the pair set of a recipe; outcomes that an earlier build of it journalled are reused."""
     opened, report = _open_recipe(recipe, paths or recipe.parent, insecure), progress or _ignore_progress
     candidates = _list_candidates(opened.builder, opened.recipe.builder)[:limit]
     if (out / "card.json").is_file():
@@ -161,8 +218,8 @@ def build(
     path = journal_of(out)
     with Journal(path, opened.fingerprint, opened.facts) as journal:
         if damaged := journal.drop_damaged():
-            where, first = plain(str(path)), plain(damaged[0])
-            _log.warning("%s is damaged: %d outcomes, first %s's, are made again", where, len(damaged), first)
+            place, first = plain(str(path)), plain(damaged[0])
+            _log.warning("%s is damaged: %d outcomes, first %s's, are made again", place, len(damaged), first)
         resumed = _decide_candidates(opened, journal, candidates, executor or ProcessExecutor(workers), report)
         outcomes = {candidate.id: journal.outcome(candidate.id) for candidate in candidates}
         _refuse_failures(outcomes, opened.recipe.max_failed, path)

@@ -14,8 +14,6 @@ from typing import Any, TypeVar
 from tellapart.builders.executor import Lost, Results
 from tellapart.errors import RunError, TellapartError, first_line, require
 
-__all__ = ["RayExecutor"]
-
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
@@ -47,12 +45,7 @@ class RayExecutor:
     version: str = ""
 
     def perform(self, task: Callable[[Job], Result], jobs: Sequence[Job]) -> Results[Job, Result]:
-        """Yield each job with its result, as an `Executor` does.
-
-        Raises:
-            RunError: no cluster answers, it has no room for a worker, or a node has another version of tellapart.
-            MissingDependencyError: ray is not installed.
-        """
+        """Yield each job with its result, as an `Executor` does."""
         if not jobs:
             return
         with _join_cluster(self.address, self.workers) as ray:

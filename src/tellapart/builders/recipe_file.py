@@ -41,8 +41,6 @@ from tellapart.data.rows import read_toml
 from tellapart.data.validation import validate_table
 from tellapart.errors import DataError, UnknownNameError
 
-__all__ = ["RecipeFile", "open_builder", "open_filters", "open_selections", "read_recipe_file"]
-
 #: Options that recipes had, or that one may think they have, and the user's settings in their place.
 _OF_THE_USER: Mapping[str, str] = MappingProxyType(
     {
@@ -57,11 +55,7 @@ _OF_THE_USER: Mapping[str, str] = MappingProxyType(
 
 
 class RecipeFile(BaseModel):
-    """The content of a recipe, as the module's docstring shows it.
-
-    Raises:
-        pydantic.ValidationError: an unknown key, or a value out of range.
-    """
+    """The content of a recipe, as the module's docstring shows it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -75,13 +69,7 @@ class RecipeFile(BaseModel):
     selections: list[dict[str, JsonValue]] = Field(default_factory=list)
 
     def fingerprint(self, inputs: Mapping[str, str], models: Mapping[str, str], version: str) -> str:
-        """Return the first 16 hexadecimal digits of the SHA-256 of all that decides the set's content.
-
-        Args:
-            inputs: the files that the builder and the selections read, with their SHA-256.
-            models: the models and programs that they use, with their revision or version.
-            version: tellapart's.
-        """
+        """Return the first 16 hexadecimal digits of the SHA-256 of all that decides the set's content."""
         facts = self.facts(inputs, models, version)
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -92,13 +80,7 @@ class RecipeFile(BaseModel):
 
 
 def read_recipe_file(path: Path) -> RecipeFile:
-    """Read a recipe from a TOML file, and check its builder's options, its filters and its selections.
-
-    Raises:
-        DataError: the file cannot be read or is not TOML, holds an unknown key or a value out of range, or names a
-            program or a secret.
-        UnknownNameError: no such builder, filter or selection.
-    """
+    """Read a recipe from a TOML file, and check its builder's options, its filters and its selections."""
     recipe = validate_table(RecipeFile, read_toml(path), str(path))
     _refuse_keys_of_the_user(recipe.options, f"{path}: [options]")
     try:
@@ -112,54 +94,35 @@ def read_recipe_file(path: Path) -> RecipeFile:
 
 
 def open_builder(recipe: RecipeFile, home: Path, *, insecure: bool = False) -> Builder:
-    """Make the builder that a recipe names.
-
-    Args:
-        recipe: as read.
-        home: the folder that paths in its options are relative to.
-        insecure: let a server of another machine be asked over plain http.
-
-    Raises:
-        DataError: an option is unknown or out of range, or an input cannot be read.
-        UnknownNameError: no such builder.
-    """
+    """Make the builder that a recipe names."""
     builder_type = _builder_type(recipe)
     options = validate_table(builder_type.Options, recipe.options, f"{recipe.name}: [options]")
     return builder_type(Start(options, recipe.seed, home, insecure))
 
 
-def open_filters(recipe: RecipeFile, where: str) -> list[tuple[str, ItemFilter]]:
-    """Make the filters that a recipe names, in its order, each with its name.
-
-    Raises:
-        DataError: a filter has no name, an unknown key, or a value out of range.
-        UnknownNameError: no such filter.
-    """
-    return _open_each("filter", recipe.filters, where)
+def open_filters(recipe: RecipeFile, place: str) -> list[tuple[str, ItemFilter]]:
+    """Make the filters that a recipe names, in its order, each with its name."""
+    return _open_each("filter", recipe.filters, place)
 
 
-def open_selections(recipe: RecipeFile, where: str) -> list[tuple[str, Selection]]:
+def open_selections(recipe: RecipeFile, place: str) -> list[tuple[str, Selection]]:
     """Make the selections that a recipe names, in its order, each with its name.
-
-    Raises:
-        DataError: a selection has no name, an unknown key, or a value out of range.
-        UnknownNameError: no such selection.
 
     >>> recipe = RecipeFile(name="few", builder="scenes", selections=[{"name": "per_cluster", "maximum": 2}])
     >>> open_selections(recipe, "recipe.toml")
     [('per_cluster', PerCluster(maximum=2))]
     """
-    return _open_each("selection", recipe.selections, where)
+    return _open_each("selection", recipe.selections, place)
 
 
-def _open_each(kind: str, tables: Sequence[Mapping[str, JsonValue]], where: str) -> list[tuple[str, Any]]:
+def _open_each(kind: str, tables: Sequence[Mapping[str, JsonValue]], place: str) -> list[tuple[str, Any]]:
     if not tables:
         return []  # without a search of the installed packages for more of the kind
     known = names(kind)
     listed = f"the {kind}s are {', '.join(known)}"
     opened = []
     for index, table in enumerate(tables):
-        at = f"{where}: {kind}s[{index}]"
+        at = f"{place}: {kind}s[{index}]"
         name = table.get("name")
         if not isinstance(name, str):
             raise DataError(f"{at}: key 'name' is missing; {listed}")
@@ -170,13 +133,13 @@ def _open_each(kind: str, tables: Sequence[Mapping[str, JsonValue]], where: str)
     return opened
 
 
-def _refuse_keys_of_the_user(table: Mapping[str, JsonValue], where: str, inside: str = "") -> None:
+def _refuse_keys_of_the_user(table: Mapping[str, JsonValue], place: str, inside: str = "") -> None:
     """Name the place of a program or a secret, at any depth of the options."""
     for key, value in table.items():
         if key in _OF_THE_USER:
-            raise DataError(f"{where}: key {inside + key!r} {_OF_THE_USER[key]}")
+            raise DataError(f"{place}: key {inside + key!r} {_OF_THE_USER[key]}")
         if isinstance(value, Mapping):
-            _refuse_keys_of_the_user(value, where, f"{inside}{key}.")
+            _refuse_keys_of_the_user(value, place, f"{inside}{key}.")
 
 
 def _builder_type(recipe: RecipeFile) -> BuilderType:

@@ -21,8 +21,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from tellapart.data.item import Item
 from tellapart.errors import DataError, plain, quote
 
-__all__ = ["Distinct", "PerCluster", "Sample", "Selection"]
-
 _log = logging.getLogger(__name__)
 
 
@@ -35,9 +33,6 @@ class Selection(BaseModel):
         """Return the files it reads, by name, with their SHA-256; paths in its options are relative to `home`.
 
         They are part of the recipe's fingerprint and of the set's card.
-
-        Raises:
-            DataError: a file cannot be read.
         """
         return {}
 
@@ -50,14 +45,6 @@ class Selection(BaseModel):
 
         The answer depends on the arguments and the options alone: a stopped build that goes on asks again. A reason is
         short and one of few, as all items with the same one are counted together.
-
-        Args:
-            items: those that are left, in the order of the set, without their images.
-            seed: the recipe's.
-            home: the folder that paths in the options are relative to.
-
-        Raises:
-            DataError: the selection is not for an item of this kind; the message names it.
         """
         return {}
 
@@ -115,11 +102,7 @@ class Sample(Selection):
     balance: str = Field(default="", min_length=1)
 
     def left_out(self, items: Sequence[Item], *, seed: int, home: Path) -> dict[str, str]:  # noqa: ARG002
-        """Return the items that are not drawn, with the reason; the log has a number or balance out of reach.
-
-        Raises:
-            DataError: an item lacks the tag.
-        """
+        """Return the items that are not drawn, with the reason; the log has a number or balance out of reach."""
         if lacking := [item for item in items if self.balance and self.balance not in item.tags]:
             tags = ", ".join(map(quote, sorted(lacking[0].tags))) or "none"
             raise DataError(

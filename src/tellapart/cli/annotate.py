@@ -11,8 +11,6 @@ from tellapart.cli.once import OnceCommand
 from tellapart.cli.options import BenchmarkName, Columns, Data, Images, Json, Outside, columns_of, print_json
 from tellapart.report.terminal import print_text
 
-__all__ = ["app"]
-
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
 
 
@@ -175,7 +173,7 @@ def ls_command(as_json: Json = False) -> None:
     surveys = annotate_ls()
     if as_json:
         return print_json(surveys)
-    wide = max(len(each["name"]) for each in surveys)
+    wide = max(len(survey["name"]) for survey in surveys)
     for each in surveys:
         print_text(f"{each['name']:<{wide}}  {each['title']} ({each['source']})")
     return None

@@ -10,8 +10,6 @@ import typer
 from tellapart.cli.invocation import interruptible
 from tellapart.cli.options import Columns, Data, Images, Json, Outside, Quiet, columns_of, print_json
 
-__all__ = ["audit_command"]
-
 
 def audit_command(
     pairs: Annotated[

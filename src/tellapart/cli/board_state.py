@@ -11,7 +11,6 @@ from tellapart.cli.options import Json, print_json
 from tellapart.report.terminal import print_text
 
 # `tellapart board` registers these commands; their docstrings are the help texts.
-__all__: list[str] = []
 
 BoardFile = Annotated[Path, typer.Option("--board", help="The board file (TOML), with hidden benchmarks.")]
 

@@ -11,8 +11,6 @@ import typer
 from tellapart.cli.invocation import interruptible
 from tellapart.cli.options import Json, Quiet, print_json
 
-__all__ = ["build_command"]
-
 
 def build_command(
     recipe: Annotated[Path, typer.Argument(help="A TOML file that names a builder (`tellapart ls builders`).")],

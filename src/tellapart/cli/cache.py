@@ -11,8 +11,6 @@ from tellapart.cli.once import OnceCommand
 from tellapart.cli.options import Cache, Json, print_json
 from tellapart.report.terminal import print_text
 
-__all__ = ["cache_app"]
-
 cache_app = typer.Typer(
     help="What runs keep: vectors and scores of models, prepared pictures; and how to delete it.", no_args_is_help=True
 )

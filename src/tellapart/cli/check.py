@@ -10,8 +10,6 @@ import typer
 from tellapart.cli.invocation import interruptible
 from tellapart.cli.options import Device, Json, Quiet, Seed, print_json
 
-__all__ = ["check_command"]
-
 
 def check_command(
     model: Annotated[str | None, typer.Argument(help="Also test a model of your own.")] = None,

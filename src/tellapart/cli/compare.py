@@ -14,8 +14,6 @@ from tellapart.report.terminal import print_text
 if TYPE_CHECKING:
     from tellapart.evaluation.regression_gate import GateResult
 
-__all__ = ["compare_command"]
-
 
 def compare_command(
     runs: Annotated[

@@ -11,8 +11,6 @@ from tellapart.cli.options import Json, print_json
 from tellapart.report.interchange.formats import FORMATS
 from tellapart.report.terminal import print_text
 
-__all__ = ["convert_command"]
-
 
 def convert_command(
     source: Annotated[

@@ -12,8 +12,6 @@ from tellapart.cli.invocation import interruptible
 from tellapart.cli.options import Cache, Columns, Data, Device, Json, Quiet, Seed, columns_of, print_json
 from tellapart.report.terminal import print_text
 
-__all__ = ["curve_command"]
-
 
 def curve_command(
     over: Annotated[

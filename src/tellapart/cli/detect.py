@@ -12,8 +12,6 @@ from tellapart.cli.invocation import interruptible
 from tellapart.cli.options import Cache, Data, Device, Images, Json, Outside, Quiet
 from tellapart.report.terminal import print_text
 
-__all__ = ["detect_command"]
-
 
 def detect_command(
     pairs: Annotated[

@@ -11,8 +11,6 @@ import typer
 from tellapart.cli.options import BenchmarkName, Columns, Data, Images, Json, Outside, columns_of, print_json
 from tellapart.report.terminal import print_text
 
-__all__ = ["export_command"]
-
 
 def export_command(
     benchmark: BenchmarkName,
@@ -38,6 +36,6 @@ def export_command(
         location = ["--data", str(data)] if data else []
         location += ["--images", str(images)] if images else []
         location += ["--outside-images"] if outside_images else []
-        location += [f"--columns={each}" for each in columns or ()]
+        location += [f"--columns={column}" for column in columns or ()]
         next_command = shlex.join(["tellapart", "score", benchmark, "--scores", written.scores, *location])
         print_text(f"{written.rows:,} {written.noun} in {to}; {written.todo}, then: {next_command}")

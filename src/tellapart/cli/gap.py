@@ -9,8 +9,6 @@ import typer
 
 from tellapart.cli.options import Json, print_json
 
-__all__ = ["gap_command"]
-
 
 def gap_command(
     runs: Annotated[list[Path], typer.Argument(help="Run folders, of one model or of several.")],

@@ -11,8 +11,6 @@ from tellapart.cli.invocation import command_line
 from tellapart.cli.options import Json, print_json
 from tellapart.report.terminal import print_text
 
-__all__ = ["import_command"]
-
 
 def import_command(
     files: Annotated[

@@ -16,8 +16,6 @@ from tellapart.report.terminal import print_text
 if TYPE_CHECKING:
     from tellapart.api.progress import CommandProgress
 
-__all__ = ["command_line", "interruptible", "new_run_folder"]
-
 
 def command_line() -> str:
     """Return the command as it was typed, quoted for a shell."""
@@ -38,13 +36,7 @@ def interruptible(
     again: str | Callable[[], str] | None = None,
     quiet: bool = False,
 ) -> Iterator[CommandProgress]:
-    """Show progress; on Ctrl-C print which results are kept and how to go on, and exit with 130.
-
-    Args:
-        kept: returns the sentence on the results of an interrupted command; None without any.
-        again: the command that goes on, or begins again, or a function that returns it; the same one if not given.
-        quiet: show no progress.
-    """
+    """Show progress; on Ctrl-C print which results are kept and how to go on, and exit with 130."""
     from tellapart.api.progress import show_progress
 
     with show_progress(quiet=quiet) as progress:

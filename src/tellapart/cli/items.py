@@ -14,8 +14,6 @@ from tellapart.report.terminal import print_text
 if TYPE_CHECKING:
     from tellapart.data.scores import ScoreKind
 
-__all__ = ["items_command"]
-
 
 def items_command(
     runs: Annotated[

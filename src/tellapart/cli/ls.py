@@ -8,8 +8,6 @@ import typer
 
 from tellapart.cli.options import Data, Json, print_json
 
-__all__ = ["ls_command"]
-
 
 def ls_command(
     what: Annotated[str, typer.Argument(help="benchmarks, models, losses or builders")],

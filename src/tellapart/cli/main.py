@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import sys
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Annotated, Any, NoReturn
 
@@ -26,7 +28,6 @@ from tellapart.cli.gap import gap_command
 from tellapart.cli.import_results import import_command
 from tellapart.cli.items import items_command
 from tellapart.cli.ls import ls_command
-from tellapart.cli.memory import describe_lack, refuse_little_memory
 from tellapart.cli.mine import mine_command
 from tellapart.cli.once import OnceCommand, load_plugins, name_options
 from tellapart.cli.parity import parity_command
@@ -42,10 +43,62 @@ from tellapart.cli.time import time_command
 from tellapart.cli.train import train_command
 from tellapart.cli.verify import verify_command
 from tellapart.cli.why import why_command
-from tellapart.errors import ExitError, TellapartError, TellapartWarning
+from tellapart.errors import ExitError, RunError, TellapartError, TellapartWarning, first_line
 from tellapart.report.terminal import print_text, spell_out
 
-__all__ = ["app", "main"]
+#: Address space below which a command is refused: OpenBLAS (numpy) ends the process without memory, or tries for ever.
+_LEAST_BYTES = 1 << 30
+
+#: Words of libraries for it; MemoryError and ENOMEM need none.
+_LACKS = re.compile(
+    r"can't allocate memory|cannot allocate memory|not enough memory|out of memory|failed to allocate|bad_alloc"
+    r"|bad allocation|unable to allocate|can't start new thread|failed to map segment|resource temporarily unavailable"
+    r"|insufficient memory",
+    re.IGNORECASE,
+)
+
+
+def describe_lack(error: BaseException) -> str | None:
+    """Return one line for an error whose cause is too little memory; None for any other.
+
+    >>> describe_lack(MemoryError("Unable to allocate 34 MiB"))[:33], describe_lack(ValueError("x"))
+    ('too little memory (Unable to allo', None)
+    """
+    for cause in _walk_causes(error):
+        system = isinstance(cause, OSError) and cause.errno == errno.ENOMEM
+        library = isinstance(cause, RuntimeError | ImportError | SystemError) or type(cause) is Exception
+        if isinstance(cause, MemoryError) or system or (library and _LACKS.search(first_line(cause))):
+            what = first_line(cause)
+            return (
+                f"too little memory ({what}); what was done is kept: run the same command again with more, or with a "
+                "smaller --batch-size or fewer --workers where the command has them"
+            )
+    return None
+
+
+def _walk_causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and the errors that it was raised from or while, each once."""
+    seen: set[int] = set()
+    here: BaseException | None = error
+    while here is not None and id(here) not in seen:
+        seen.add(id(here))
+        yield here
+        here = here.__cause__ or here.__context__
+
+
+def refuse_little_memory() -> None:
+    """Refuse to begin if the process may not have the memory that every command needs."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY and limit < _LEAST_BYTES:
+        raise RunError(
+            f"this process may have {limit >> 20:,} MiB of address space, and every command needs "
+            f"{_LEAST_BYTES >> 20:,}; raise the limit (ulimit -v, or the service's)"
+        )
+
 
 app = typer.Typer(
     name="tellapart",
@@ -132,7 +185,7 @@ def main() -> NoReturn:
     except SystemExit as ended:
         from tellapart.api.plugins import blame, exit_error
 
-        if ended.code and blame(ended) is None:  # a library's, which has said why
+        if ended.code and blame(ended) is None:  # a library's, which has printed why
             raise
         _exit_failed(str(exit_error(ended)), ended, status=1)
     except TellapartError as error:  # it names the file, which may also promise more than any memory holds
@@ -166,8 +219,8 @@ def _exit_failed(message: str, error: BaseException, status: int = 2) -> NoRetur
 def _blame_plugin(error: BaseException) -> str | None:
     from tellapart.api.plugins import blame
 
-    where = blame(error)
-    return None if where is None else f"{where} (in a plugin; --debug shows the traceback)"
+    place = blame(error)
+    return None if place is None else f"{place} (in a plugin; --debug shows the traceback)"
 
 
 def _print_warning(other: Callable[..., None], message: Warning | str, category: type[Warning], *args: Any) -> None:

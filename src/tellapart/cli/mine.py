@@ -12,8 +12,6 @@ from tellapart.cli.invocation import interruptible
 from tellapart.cli.options import Cache, Device, Json, Outside, Quiet, print_json
 from tellapart.report.terminal import print_text
 
-__all__ = ["mine_command"]
-
 
 def mine_command(
     rows: Annotated[

@@ -11,34 +11,6 @@ import typer
 
 from tellapart.report.terminal import print_text
 
-__all__ = [
-    "NEGATIONS",
-    "BenchmarkName",
-    "Bundle",
-    "Cache",
-    "Columns",
-    "Data",
-    "Device",
-    "Dtype",
-    "Images",
-    "Json",
-    "Labels",
-    "ModelName",
-    "ModelNames",
-    "NoCache",
-    "Out",
-    "Outside",
-    "Quiet",
-    "Reading",
-    "Seed",
-    "Sort",
-    "Strict",
-    "cache_of",
-    "columns_of",
-    "labels_of",
-    "print_json",
-]
-
 #: Negative options, and the parameters of the Python interface that they are the opposite of.
 NEGATIONS = {"no_cache": "cache", "no_images": "read_images", "no_tiers": "with_tiers"}
 
@@ -116,11 +88,7 @@ Strict = Annotated[
 
 
 def cache_of(folder: Path | None, *, no_cache: bool) -> Path | Literal[False] | None:
-    """Return the store of `--cache` and `--no-cache` as the Python interface takes it.
-
-    Raises:
-        StoreError: both are given.
-    """
+    """Return the store of `--cache` and `--no-cache` as the Python interface takes it."""
     from tellapart.errors import StoreError
 
     if folder is not None and no_cache:
@@ -130,9 +98,6 @@ def cache_of(folder: Path | None, *, no_cache: bool) -> Path | Literal[False] | 
 
 def columns_of(given: list[str] | None) -> dict[str, str]:
     """Read `--columns FIELD=COLUMN,...`; a comma in a column's name parts nothing unless a field and `=` follow.
-
-    Raises:
-        RunError: a part has no `=`, or names a field again.
 
     >>> columns_of(["image_0=left,image_1=right", "caption_0=first, shown"])
     {'image_0': 'left', 'image_1': 'right', 'caption_0': 'first, shown'}
@@ -150,9 +115,6 @@ def columns_of(given: list[str] | None) -> dict[str, str]:
 
 def labels_of(given: list[str] | None) -> dict[str, str]:
     """Read `--label NAME=TEXT`.
-
-    Raises:
-        RunError: one has no `=`, or names a model again.
 
     >>> labels_of(["ViT-B-32/openai=CLIP B/32"])
     {'ViT-B-32/openai': 'CLIP B/32'}

@@ -10,8 +10,6 @@ import typer
 from tellapart.cli.invocation import interruptible
 from tellapart.cli.options import Data, Device, Dtype, Images, Json, Outside, Quiet, Reading, print_json
 
-__all__ = ["parity_command"]
-
 
 def parity_command(
     a: Annotated[str, typer.Argument(metavar="A", help="A model.")],

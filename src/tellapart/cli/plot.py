@@ -12,8 +12,6 @@ from tellapart.cli.options import Json, Labels, Sort, labels_of, print_json
 from tellapart.report.plots.prepare import KINDS, check_kind
 from tellapart.report.terminal import print_text
 
-__all__ = ["plot_command"]
-
 
 def plot_command(
     kind: Annotated[

@@ -9,8 +9,6 @@ import typer
 from tellapart.cli.options import Json, print_json
 from tellapart.report.terminal import print_text
 
-__all__ = ["push_command"]
-
 
 def push_command(
     source: Annotated[str, typer.Argument(metavar="RUN", help="A run folder; with --benchmark a benchmark's name.")],

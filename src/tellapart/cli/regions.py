@@ -12,8 +12,6 @@ from tellapart.cli.invocation import interruptible
 from tellapart.cli.options import Json, Quiet, print_json
 from tellapart.report.terminal import print_text
 
-__all__ = ["regions_command"]
-
 
 def regions_command(
     files: Annotated[

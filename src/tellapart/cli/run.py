@@ -35,8 +35,6 @@ from tellapart.cli.options import (
 from tellapart.cli.show import show_run
 from tellapart.report.terminal import print_text
 
-__all__ = ["run_command"]
-
 
 def run_command(
     models: ModelNames = None,

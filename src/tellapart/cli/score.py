@@ -14,8 +14,6 @@ from tellapart.cli.show import show_run
 if TYPE_CHECKING:
     from tellapart.data.scores import ScoreKind
 
-__all__ = ["score_command"]
-
 
 def score_command(
     scores: Annotated[
@@ -89,10 +87,10 @@ def _files_of(benchmark: str | None, scores: list[str]) -> dict[str, Path]:
             raise RunError(f"{benchmark} is measured from one file; got {len(scores)} --scores: write BENCHMARK=FILE")
         return {benchmark: Path(scores[0])}
     files: dict[str, Path] = {}
-    for given in scores:
-        name, separator, path = given.partition("=")
+    for score in scores:
+        name, separator, path = score.partition("=")
         if not (name and separator and path):
-            raise RunError(f"--scores {given}: of which benchmark? write --scores BENCHMARK={given or 'FILE'}")
+            raise RunError(f"--scores {score}: of which benchmark? write --scores BENCHMARK={score or 'FILE'}")
         if name in files:
             raise RunError(f"--scores {name}= is given twice; name each benchmark once")
         files[name] = Path(path)

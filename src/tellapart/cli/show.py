@@ -15,8 +15,6 @@ from tellapart.report.terminal import print_text
 if TYPE_CHECKING:
     from tellapart.api.run import Run
 
-__all__ = ["show_command", "show_run"]
-
 
 def show_command(
     run: Annotated[Path, typer.Argument(help="A run folder, or the folder of a training run or of its seeds.")],

@@ -12,8 +12,6 @@ from tellapart.errors import RunError
 from tellapart.report.paper_tables.layouts import AVERAGES, LAYOUTS
 from tellapart.report.terminal import print_text
 
-__all__ = ["table_command"]
-
 
 def table_command(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.")],

@@ -10,8 +10,6 @@ import typer
 from tellapart.cli.invocation import command_line, interruptible
 from tellapart.cli.options import Data, Device, Dtype, Images, Json, ModelName, Outside, Quiet, Reading, print_json
 
-__all__ = ["time_command"]
-
 
 def time_command(
     models: ModelName,

@@ -15,8 +15,6 @@ from tellapart.cli.invocation import interruptible
 from tellapart.cli.once import name_options
 from tellapart.cli.options import Data, Json, Quiet, print_json
 
-__all__ = ["train_command"]
-
 
 def train_command(
     config: Annotated[Path, typer.Argument(help="A TOML file: start, data, loss, optimiser (docs/training.md).")],

@@ -9,8 +9,6 @@ import typer
 
 from tellapart.cli.options import Json, print_json
 
-__all__ = ["verify_command"]
-
 
 def verify_command(
     runs: Annotated[

@@ -11,8 +11,6 @@ import typer
 from tellapart.cli.invocation import interruptible
 from tellapart.cli.options import Cache, Json, Quiet, Seed, print_json
 
-__all__ = ["why_command"]
-
 
 def why_command(
     runs: Annotated[list[Path], typer.Argument(help="Run folders, or CSV files of outcomes.")],

@@ -13,18 +13,6 @@ from tellapart.data.rows import read_json
 from tellapart.data.validation import Problem
 from tellapart.errors import DataError, quote
 
-__all__ = [
-    "AnnotationRow",
-    "check_row",
-    "expect_count",
-    "karpathy_images",
-    "make_item",
-    "read_list",
-    "read_mapping",
-    "row_of",
-    "string",
-]
-
 
 class AnnotationRow(BaseModel):
     """A row of an annotation file: a subclass lists its fields; none may be missing, unknown or of another type.
@@ -75,13 +63,13 @@ def read_mapping(path: Path) -> dict[str, Any]:
     return content
 
 
-def check_row(row: type[R], content: object, where: str) -> R:
+def check_row(row: type[R], content: object, place: str) -> R:
     """Return a row of a file as its model.
 
     Args:
         row: the fields that are expected.
         content: the parsed row.
-        where: file and row, for the message.
+        place: file and row, for the message.
 
     Raises:
         DataError: it is not an object, or a field is missing, unknown or of the wrong type.
@@ -96,13 +84,13 @@ def check_row(row: type[R], content: object, where: str) -> R:
     """
     if not isinstance(content, Mapping):
         raise DataError(
-            f"{where}: expected an object with {', '.join(row.model_fields)}; got {_content_kind(content)}", path=where
+            f"{place}: expected an object with {', '.join(row.model_fields)}; got {_content_kind(content)}", path=place
         )
     try:
         return row.model_validate(content)
     except ValidationError as error:
         problem = Problem.first(error)
-        raise DataError(f"{where}: {problem}", path=where, field=problem.field or None) from error
+        raise DataError(f"{place}: {problem}", path=place, field=problem.field or None) from error
 
 
 def karpathy_images(
@@ -118,15 +106,15 @@ def karpathy_images(
     [('a.json: images[0]', 'val2014/7.jpg', [{'raw': 'a cat'}])]
     """
     for number, image in enumerate(images):
-        where = f"{path}: images[{number}]"
+        place = f"{path}: images[{number}]"
         sentences = image.get("sentences") if isinstance(image, dict) else None
         if not isinstance(sentences, list) or not all(isinstance(sentence, dict) for sentence in sentences):
-            raise DataError(f"{where}: field 'sentences' must be a list of objects, got {quote(image)}")
+            raise DataError(f"{place}: field 'sentences' must be a list of objects, got {quote(image)}")
         if image.get("split") in splits:
-            yield where, "/".join(str(image[key]) for key in ("filepath", "filename") if image.get(key)), sentences
+            yield place, "/".join(str(image[key]) for key in ("filepath", "filename") if image.get(key)), sentences
 
 
-def row_of(value: object, where: str) -> Mapping[str, Any]:
+def row_of(value: object, place: str) -> Mapping[str, Any]:
     """Return a row that is an object.
 
     Raises:
@@ -136,11 +124,11 @@ def row_of(value: object, where: str) -> Mapping[str, Any]:
     {'caption': 'a cat'}
     """
     if not isinstance(value, Mapping):
-        raise DataError(f"{where}: expected an object {{...}}, got {quote(value)}", path=where, got=value)
+        raise DataError(f"{place}: expected an object {{...}}, got {quote(value)}", path=place, got=value)
     return value
 
 
-def string(row: Mapping[str, Any], field: str, where: str) -> str:
+def string(row: Mapping[str, Any], field: str, place: str) -> str:
     """Return a row's field that is a string and not blank.
 
     Raises:
@@ -152,11 +140,11 @@ def string(row: Mapping[str, Any], field: str, where: str) -> str:
     value = row.get(field)
     if not isinstance(value, str) or not value.strip():
         problem = f"expected text, got {quote(value)}" if field in row else "is missing"
-        raise DataError(f"{where}: field {field!r}: {problem}", path=where, field=field)
+        raise DataError(f"{place}: field {field!r}: {problem}", path=place, field=field)
     return value
 
 
-def make_item(where: str, **fields: Any) -> Item:
+def make_item(place: str, **fields: Any) -> Item:
     """Return an item of these fields.
 
     Raises:
@@ -169,10 +157,10 @@ def make_item(where: str, **fields: Any) -> Item:
         return Item(**fields)
     except ValidationError as error:
         problem = Problem.first(error)
-        raise DataError(f"{where}: {problem}", path=where, field=problem.field or None) from error
+        raise DataError(f"{place}: {problem}", path=place, field=problem.field or None) from error
 
 
-def expect_count(where: object, count: int, *published: int, what: str = "items") -> None:
+def expect_count(place: object, count: int, *published: int, what: str = "items") -> None:
     """Compare a number of rows with the published ones: nothing else shows that a file was cut between two rows.
 
     Raises:
@@ -184,7 +172,7 @@ def expect_count(where: object, count: int, *published: int, what: str = "items"
     if count not in published:
         expected = " or ".join(f"{number:,}" for number in published)
         raise DataError(
-            f"{where} holds {count:,} {what} where the published benchmark has {expected}; the file is incomplete or "
+            f"{place} holds {count:,} {what} where the published benchmark has {expected}; the file is incomplete or "
             "of another version: get it again, or measure a part of it as a set of yours (ten lines of TOML, "
             "docs/benchmarks.md)"
         )

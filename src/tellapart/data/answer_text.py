@@ -16,8 +16,6 @@ from dataclasses import dataclass
 from tellapart.data.strict_json import parse_json
 from tellapart.errors import DataError
 
-__all__ = ["Thoughts", "count_thoughts", "plain_answer", "read_label", "strip_thought"]
-
 _TAGS = r"(?:seed:)?(?:think|thinking|thoughts?|reason|reasoning)"
 _MARK = re.compile(
     rf"""(?P<opens> <{_TAGS}> | \[THINK\] | ◁think▷ | <\|begin_of_thought\|> | <\|START_THINKING\|> | <\|channel>thought

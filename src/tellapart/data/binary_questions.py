@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from tellapart.data.task_records import check_ids
 from tellapart.errors import DataError, quote
 
-__all__ = ["BinaryQuestion", "BinaryQuestionSet", "read_gold"]
-
 _GOLD = {
     **dict.fromkeys(("yes", "true", "1"), "yes"),
     **dict.fromkeys(("no", "false", "0"), "no"),

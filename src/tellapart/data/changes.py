@@ -8,8 +8,6 @@ from typing import Any
 
 from tellapart.data.scores import join_names
 
-__all__ = ["describe_changes"]
-
 #: Characters of a value that a message shows.
 _SHOWN = 24
 

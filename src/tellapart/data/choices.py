@@ -10,8 +10,6 @@ from tellapart.data.pairset import PairSet
 from tellapart.data.task_records import check_ids
 from tellapart.errors import DataError
 
-__all__ = ["Choice", "ChoiceSet", "Ranking", "RankingSet"]
-
 
 @dataclass(frozen=True, slots=True)
 class Choice:

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from tellapart.data.task_records import check_ids
 from tellapart.errors import DataError
 
-__all__ = ["ClassificationSet", "ClassifiedImage", "check_templates"]
-
 
 @dataclass(frozen=True, slots=True)
 class ClassifiedImage:
@@ -24,7 +22,7 @@ class ClassifiedImage:
     cluster: str = ""
 
 
-def check_templates(templates: tuple[str, ...], where: str) -> tuple[str, ...]:
+def check_templates(templates: tuple[str, ...], place: str) -> tuple[str, ...]:
     """Return the templates, each of which must hold `{}` once, the place of the class's name.
 
     Raises:
@@ -34,12 +32,12 @@ def check_templates(templates: tuple[str, ...], where: str) -> tuple[str, ...]:
     ('a photo of a {}.',)
     """
     if not templates:
-        raise DataError(f"{where}: no template; give one a line, such as: a photo of a {{}}.")
+        raise DataError(f"{place}: no template; give one a line, such as: a photo of a {{}}.")
     for number, template in enumerate(templates, start=1):
         if template.count("{}") != 1:
-            raise DataError(f"{where}: template {number} must hold {{}} once, for the class's name; got {template!r}")
+            raise DataError(f"{place}: template {number} must hold {{}} once, for the class's name; got {template!r}")
     if len(set(templates)) < len(templates):
-        raise DataError(f"{where}: a template is repeated, and would count twice")
+        raise DataError(f"{place}: a template is repeated, and would count twice")
     return templates
 
 

@@ -18,8 +18,6 @@ from tellapart.data.scores import join_names
 from tellapart.data.strict_json import expect_distinct
 from tellapart.errors import DataError, TellapartError, quote
 
-__all__ = ["TAG", "describe_columns", "expect_distinct_columns", "fields_of", "refuse_near"]
-
 #: The start of a column of tags; the tag's name follows.
 TAG = "tag:"
 
@@ -159,11 +157,7 @@ def _read_cells(row: Mapping[str, Any], columns: tuple[str, ...]) -> list[tuple[
 
 @lru_cache(maxsize=512)
 def _sort_columns(row: tuple[str, ...]) -> _Sorted:
-    """Sort the columns of a row; many rows have the same, so each combination is checked once.
-
-    Raises:
-        DataError: as `fields_of`, of the columns.
-    """
+    """Sort the columns of a row; many rows have the same, so each combination is checked once."""
     refuse_near(row)
     numbers = {noun: _numbered_columns(row, noun) for noun in _LISTED}
     listed = {noun: [name] if name in row else [] for noun, name in _LISTED.items()}

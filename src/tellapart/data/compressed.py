@@ -9,8 +9,6 @@ from pathlib import Path
 
 from tellapart.errors import DataError, TellapartError
 
-__all__ = ["is_gzip", "plain_suffix", "unpack_gzip"]
-
 _GZIP = ".gz"
 
 

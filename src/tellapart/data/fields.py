@@ -10,8 +10,6 @@ from typing import Any
 
 from tellapart.errors import DataError, quote
 
-__all__ = ["Kinds", "check_several", "check_template", "fill", "fill_all", "one_text", "read_list", "split_list"]
-
 Kinds = dict[str, type]
 """Path of a field -> the type that its value had in the first row: the same place of a set holds one type."""
 
@@ -91,7 +89,7 @@ def check_several(templates: str | list[str]) -> str | list[str]:
     return templates
 
 
-def fill(template: str, row: object, where: str, kinds: Kinds | None = None) -> str:
+def fill(template: str, row: object, place: str, kinds: Kinds | None = None) -> str:
     """Return a template with every field of a row filled in: a text, or a number as it is written.
 
     `{caption}` is a key, `{options.2}` the third of a list, `{image_id:012}` a number of 12 digits, `{url|name}` the
@@ -102,7 +100,7 @@ def fill(template: str, row: object, where: str, kinds: Kinds | None = None) -> 
     Args:
         template: with `{fields}`.
         row: an object or a list.
-        where: file and row, for the message.
+        place: file and row, for the message.
         kinds: the types in earlier rows; filled in.
 
     Raises:
@@ -114,10 +112,10 @@ def fill(template: str, row: object, where: str, kinds: Kinds | None = None) -> 
     >>> fill("{0:06}.jpg|{1|name}", [42, "https://host/a/7.jpg"], "a.json: row 0")
     '000042.jpg|7.jpg'
     """
-    return _FIELD.sub(lambda field: _text_value(field, row, where, kinds), template)
+    return _FIELD.sub(lambda field: _text_value(field, row, place, kinds), template)
 
 
-def fill_all(templates: str | list[str], row: object, where: str, kinds: Kinds | None = None) -> tuple[str, ...]:
+def fill_all(templates: str | list[str], row: object, place: str, kinds: Kinds | None = None) -> tuple[str, ...]:
     """Return one text for each template; a template that is a field alone may stand for a list.
 
     Alone, `{keys}` is a list if the row has one, or writes one as a text. `{negatives|list}`, alone or among others, is
@@ -134,43 +132,43 @@ def fill_all(templates: str | list[str], row: object, where: str, kinds: Kinds |
     ('a cup', 'a cat', 'no cat')
     """
     if isinstance(templates, list):
-        return tuple(text for template in templates for text in _fill_one(template, row, where, kinds))
+        return tuple(text for template in templates for text in _fill_one(template, row, place, kinds))
     if _LISTED.fullmatch(templates):
-        return _fill_one(templates, row, where, kinds)
+        return _fill_one(templates, row, place, kinds)
     if _ALONE.fullmatch(templates):
         path = templates[1:-1]
-        value = _look_up(row, path, where)
+        value = _look_up(row, path, place)
         written = isinstance(value, str) and _WRITTEN.fullmatch(value) is not None
         is_list = isinstance(value, list) or written
         if kinds is not None and kinds.setdefault(f"{path} as a whole", list if is_list else str) is not (
             list if is_list else str
         ):
             raise DataError(
-                f"{where}: field {path!r}: lists and single values are mixed; got {quote(value)}",
-                path=where,
+                f"{place}: field {path!r}: lists and single values are mixed; got {quote(value)}",
+                path=place,
                 field=path,
                 got=value,
             )
         if written:
-            return _fill_one(f"{{{path}|{LIST}}}", row, where, kinds)
+            return _fill_one(f"{{{path}|{LIST}}}", row, place, kinds)
         if is_list and not value:
-            raise DataError(f"{where}: field {path!r}: is an empty list", path=where, field=path)
+            raise DataError(f"{place}: field {path!r}: is an empty list", path=place, field=path)
         if is_list:
-            return tuple(fill(f"{{{path}.{k}}}", row, where, kinds) for k in range(len(value)))
-    return (fill(templates, row, where, kinds),)
+            return tuple(fill(f"{{{path}.{k}}}", row, place, kinds) for k in range(len(value)))
+    return (fill(templates, row, place, kinds),)
 
 
-def _fill_one(template: str, row: object, where: str, kinds: Kinds | None) -> tuple[str, ...]:
+def _fill_one(template: str, row: object, place: str, kinds: Kinds | None) -> tuple[str, ...]:
     listed = _LISTED.fullmatch(template)
     if listed is None:
-        return (fill(template, row, where, kinds),)
+        return (fill(template, row, place, kinds),)
     path = listed["path"]
-    texts = read_list(_look_up(row, path, where), path, where)
+    texts = read_list(_look_up(row, path, place), path, place)
     own = {str(k): text for k, text in enumerate(texts)}
-    return tuple(fill(f"{{{k}}}", own, f"{where}: field {path!r}") for k in own)
+    return tuple(fill(f"{{{k}}}", own, f"{place}: field {path!r}") for k in own)
 
 
-def read_list(value: object, path: str, where: str) -> list[str]:
+def read_list(value: object, path: str, place: str) -> list[str]:
     """Read a list of quoted texts, as Python writes it; nothing else reaches the parser, so nothing can nest or add up.
 
     Raises:
@@ -183,10 +181,10 @@ def read_list(value: object, path: str, where: str) -> list[str]:
         texts = _parse_list(value)
     except (SyntaxError, ValueError) as error:  # also an escape that names no character, or half of one
         raise DataError(
-            f"{where}: field {path!r}: {error}, got {quote(value)}", path=where, field=path, got=value
+            f"{place}: field {path!r}: {error}, got {quote(value)}", path=place, field=path, got=value
         ) from error
     if not texts:
-        raise DataError(f"{where}: field {path!r}: is an empty list", path=where, field=path)
+        raise DataError(f"{place}: field {path!r}: is an empty list", path=place, field=path)
     return texts
 
 
@@ -224,24 +222,24 @@ def _parse_list(value: object) -> list[str]:
     return texts
 
 
-def _text_value(field: re.Match[str], row: object, where: str, kinds: Kinds | None) -> str:
-    value = _look_up(row, field["path"], where)
+def _text_value(field: re.Match[str], row: object, place: str, kinds: Kinds | None) -> str:
+    value = _look_up(row, field["path"], place)
     if isinstance(value, bool) and field["change"] == _TRUTH:
         value = str(value).lower()
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, str | int) or (isinstance(value, str) and not value.strip()):
         raise DataError(
-            f"{where}: field {field['path']!r}: expected text or a whole number, got {quote(value)}",
-            path=where,
+            f"{place}: field {field['path']!r}: expected text or a whole number, got {quote(value)}",
+            path=place,
             field=field["path"],
             got=value,
         )
     before = str if kinds is None else kinds.setdefault(field["path"], type(value))
     if kinds is not None and before is not type(value):
         raise DataError(
-            f"{where}: field {field['path']!r}: rows before it hold {_NAMES[before]}; got {quote(value)}",
-            path=where,
+            f"{place}: field {field['path']!r}: rows before it hold {_NAMES[before]}; got {quote(value)}",
+            path=place,
             field=field["path"],
             got=value,
         )
@@ -250,12 +248,12 @@ def _text_value(field: re.Match[str], row: object, where: str, kinds: Kinds | No
         text.encode()
     except UnicodeEncodeError as error:
         half = f"half a character ({text[error.start]!a}), which no UTF-8 file can hold"
-        raise DataError(f"{where}: field {field['path']!r}: {half}", path=where, field=field["path"]) from error
+        raise DataError(f"{place}: field {field['path']!r}: {half}", path=place, field=field["path"]) from error
     if field["width"]:
         if not text.isdigit():
             raise DataError(
-                f"{where}: field {field['path']!r}: expected digits, got {quote(value)}",
-                path=where,
+                f"{place}: field {field['path']!r}: expected digits, got {quote(value)}",
+                path=place,
                 field=field["path"],
                 got=value,
             )
@@ -263,20 +261,20 @@ def _text_value(field: re.Match[str], row: object, where: str, kinds: Kinds | No
     return _CHANGES[field["change"]](text) if field["change"] else text
 
 
-def _look_up(row: object, path: str, where: str) -> Any:
+def _look_up(row: object, path: str, place: str) -> Any:
     value = row
     for part in path.split("."):
         if isinstance(value, list):
             inside = part.isdigit() and int(part) < len(value)
-            value = value[int(part)] if inside else _missing_field(path, where, f"it has {len(value)} entries there")
+            value = value[int(part)] if inside else _missing_field(path, place, f"it has {len(value)} entries there")
         elif isinstance(value, Mapping):
             value = (
-                value[part] if part in value else _missing_field(path, where, f"it has {', '.join(map(str, value))}")
+                value[part] if part in value else _missing_field(path, place, f"it has {', '.join(map(str, value))}")
             )
         else:
-            _missing_field(path, where, f"there is {quote(value)}")
+            _missing_field(path, place, f"there is {quote(value)}")
     return value
 
 
-def _missing_field(path: str, where: str, instead: str) -> Any:
-    raise DataError(f"{where}: field {path!r}: is missing; {instead:.200}", path=where, field=path)
+def _missing_field(path: str, place: str, instead: str) -> Any:
+    raise DataError(f"{place}: field {path!r}: is missing; {instead:.200}", path=place, field=path)

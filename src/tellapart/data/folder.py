@@ -66,20 +66,20 @@ def read_pair_set(folder: Path | str, name: str | None = None, find: Callable[[s
     first: dict[str, Any] = {}
     faults: list[DataError] = []
     for line, row in read_csv(listing) if listing.suffix == ".csv" else read_jsonl(listing):
-        where = f"{listing}:{line}"
+        place = f"{listing}:{line}"
         try:
             item = _own_item(look, row) if listing.name == LISTINGS[0] else _foreign_item(look, row, line)
         except DataError as error:
-            faults.append(DataError(f"{where}: {error}", path=where, field=error.field, got=error.got))
+            faults.append(DataError(f"{place}: {error}", path=place, field=error.field, got=error.got))
             if len(faults) == _FAULTS:
                 break
             continue
         if item.id in lines:
             raise DataError(
-                f"{where}: field 'id': {quote(item.id, 200)} is in {lines[item.id]} already", path=where, field="id"
+                f"{place}: field 'id': {quote(item.id, 200)} is in {lines[item.id]} already", path=place, field="id"
             )
         items.append(item)
-        lines[item.id] = where
+        lines[item.id] = place
         first = first or row
     if faults:
         first_fault, *others = faults

@@ -231,7 +231,7 @@ def find_inside(root: Path) -> Callable[[str], Path]:
     return find
 
 
-def decode(data: bytes, where: str) -> NDArray[np.uint8]:
+def decode(data: bytes, place: str) -> NDArray[np.uint8]:
     """Decode an image file's bytes to RGB, uint8 `(height, width, 3)`; the bytes, not the name, give the format.
 
     A PNG, JPEG or WebP is turned upright by its EXIF orientation; transparency is laid on white; grey, palette and
@@ -246,8 +246,8 @@ def decode(data: bytes, where: str) -> NDArray[np.uint8]:
     (96, 96, 3)
     """
     if not data:
-        raise DataError(f"{where}: is an empty file; copy it again")
-    return _decode_npy(data, where) if data.startswith(b"\x93NUMPY") else _decode_picture(data, where)
+        raise DataError(f"{place}: is an empty file; copy it again")
+    return _decode_npy(data, place) if data.startswith(b"\x93NUMPY") else _decode_picture(data, place)
 
 
 def pixel_hash(pixels: NDArray[np.uint8]) -> str:
@@ -261,38 +261,38 @@ def pixel_hash(pixels: NDArray[np.uint8]) -> str:
     return digest.hexdigest()
 
 
-def _decode_picture(data: bytes, where: str) -> NDArray[np.uint8]:
+def _decode_picture(data: bytes, place: str) -> NDArray[np.uint8]:
     from PIL import Image, ImageFile
 
     if ImageFile.LOAD_TRUNCATED_IMAGES:
         raise DataError(
-            f"{where}: is not decoded, because PIL.ImageFile.LOAD_TRUNCATED_IMAGES is set: it would fill the missing "
+            f"{place}: is not decoded, because PIL.ImageFile.LOAD_TRUNCATED_IMAGES is set: it would fill the missing "
             "part of a truncated image with grey; set it to False"
         )
     # A PNG is marked as animated before its first pixels; Pillow warns of some that are marked so wrongly.
     if data.startswith(b"\x89PNG") and b"acTL" in data.partition(b"IDAT")[0]:
-        raise DataError(f"{where}: {_ANIMATED}")
+        raise DataError(f"{place}: {_ANIMATED}")
     # Pillow raises errors of a dozen types on damaged files, some undocumented: each means that this is not an image.
     try:
         tail = find_tail(data)
-        picture = _open_picture(without_end(data) if tail is None else data, where)
-        _check_size(picture.width, picture.height, where)
+        picture = _open_picture(without_end(data) if tail is None else data, place)
+        _check_size(picture.width, picture.height, place)
         if getattr(picture, "n_frames", 1) > 1:
-            raise DataError(f"{where}: {_ANIMATED}")
+            raise DataError(f"{place}: {_ANIMATED}")
         marked = mark_rows(picture, data)
         if tail is not None:
             picture.tail = tail  # type: ignore[attr-defined]
-        pixels = _rgb_pixels(picture, where)
+        pixels = _rgb_pixels(picture, place)
         if tail is not None and not picture.asked:  # type: ignore[attr-defined]
-            pixels = _rgb_pixels(_open_picture(without_end(data), where), where)
+            pixels = _rgb_pixels(_open_picture(without_end(data), place), place)
         expect_rows(picture, data, marked)
         return turn_upright(pixels, orientation(picture.info.get("exif", b"")))  # a PNG may hold it after the pixels
     except DataError:
         raise
     except Image.DecompressionBombError as error:  # of WebP, before Pillow knows the size
-        raise DataError(f"{where}: refused, {error}") from error
+        raise DataError(f"{place}: refused, {error}") from error
     except Exception as error:
-        raise DataError(f"{where}: cannot be decoded as an image ({error}); is it complete?") from error
+        raise DataError(f"{place}: cannot be decoded as an image ({error}); is it complete?") from error
 
 
 @cache
@@ -334,7 +334,7 @@ def file_format(data: bytes) -> str:
     return str(next((kind.format for start, kind in _known_formats().items() if data.startswith(start)), "other"))
 
 
-def _open_picture(data: bytes, where: str) -> ImageFile.ImageFile:
+def _open_picture(data: bytes, place: str) -> ImageFile.ImageFile:
     """Open the three formats of a pair set by their classes.
 
     `Image.open` would depend on limits that other code sets, warn of sizes below ours, and reach plug-ins that run
@@ -348,11 +348,11 @@ def _open_picture(data: bytes, where: str) -> ImageFile.ImageFile:
     if b"ftyp" in start[4:8]:
         kind = "AVIF, HEIC or a film"
     if kind:
-        raise DataError(f"{where}: is {kind}, whatever its name says; save it as PNG, JPEG or WebP")
+        raise DataError(f"{place}: is {kind}, whatever its name says; save it as PNG, JPEG or WebP")
     raise ValueError("cannot identify image file")
 
 
-def _rgb_pixels(picture: Image.Image, where: str) -> NDArray[np.uint8]:
+def _rgb_pixels(picture: Image.Image, place: str) -> NDArray[np.uint8]:
     from PIL import Image
 
     transparent = picture.info.get("transparency")
@@ -361,7 +361,7 @@ def _rgb_pixels(picture: Image.Image, where: str) -> NDArray[np.uint8]:
         if transparent is not None:
             grey[grey == transparent] = 0xFFFF
         if 0xFF < (most := int(grey.max())) < 0x1000:
-            _warn_of_dark(where, most.bit_length())
+            _warn_of_dark(place, most.bit_length())
         return np.repeat((grey >> 8).astype(np.uint8)[:, :, None], 3, axis=2)
     if picture.mode in {"RGBA", "LA", "PA"} or transparent is not None:
         ground = Image.new("RGBA", picture.size, "white")
@@ -369,46 +369,46 @@ def _rgb_pixels(picture: Image.Image, where: str) -> NDArray[np.uint8]:
     return np.array(picture.convert("RGB"))
 
 
-def _warn_of_dark(where: str, bits: int) -> None:
+def _warn_of_dark(place: str, bits: int) -> None:
     """Warn of a picture of fewer bits than it has room for, once for each folder."""
-    folder = posixpath.dirname(where)
+    folder = posixpath.dirname(place)
     if folder in _DARK_FOLDERS:
         return
     _DARK_FOLDERS.add(folder)
     warnings.warn(
-        f"{where}: its numbers fill {bits} of 16 bits, and the upper 8 are read: it is nearly black; multiply them by "
+        f"{place}: its numbers fill {bits} of 16 bits, and the upper 8 are read: it is nearly black; multiply them by "
         f"{1 << 16 - bits}",
         TellapartWarning,
         stacklevel=2,
     )
 
 
-def _decode_npy(data: bytes, where: str) -> NDArray[np.uint8]:
+def _decode_npy(data: bytes, place: str) -> NDArray[np.uint8]:
     stream = io.BytesIO(data)
     try:
         version = np.lib.format.read_magic(stream)
         header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, fortran, dtype = header(stream)
     except Exception as error:  # as for pictures: numpy parses the header as Python, with that parser's errors
-        raise DataError(f"{where}: cannot be read as a numpy array ({error}); is it complete?") from error
+        raise DataError(f"{place}: cannot be read as a numpy array ({error}); is it complete?") from error
     if dtype != np.uint8 or len(shape) != 3 or shape[2] != 3:
-        raise DataError(f"{where}: expected a uint8 BGR array (height, width, 3); got {dtype} {shape}")
-    _check_size(shape[1], shape[0], where)
+        raise DataError(f"{place}: expected a uint8 BGR array (height, width, 3); got {dtype} {shape}")
+    _check_size(shape[1], shape[0], place)
     size = len(data) - stream.tell()
     if size != math.prod(shape):
         raise DataError(
-            f"{where}: holds {size:,} bytes of pixels where its header {shape} says {math.prod(shape):,}; is it "
+            f"{place}: holds {size:,} bytes of pixels where its header {shape} says {math.prod(shape):,}; is it "
             "complete?"
         )
     flat = np.frombuffer(data, np.uint8, offset=stream.tell())
     return np.ascontiguousarray(flat.reshape(shape, order="F" if fortran else "C")[:, :, ::-1])
 
 
-def _check_size(width: int, height: int, where: str) -> None:
+def _check_size(width: int, height: int, place: str) -> None:
     if width < 1 or height < 1:
-        raise DataError(f"{where}: is empty, {width} by {height} pixels")
+        raise DataError(f"{place}: is empty, {width} by {height} pixels")
     if width * height > MAX_PIXELS:
         raise DataError(
-            f"{where}: refused, it unpacks to {width} by {height} pixels, more than {MAX_PIXELS:,}; "
+            f"{place}: refused, it unpacks to {width} by {height} pixels, more than {MAX_PIXELS:,}; "
             "a decompression bomb, or an image to be scaled down first"
         )

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from tellapart.data.task_records import check_ids
 from tellapart.errors import DataError
 
-__all__ = ["ImageLabel", "LabelSet"]
-
 
 @dataclass(frozen=True, slots=True)
 class ImageLabel:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["linked_images"]
-
 
 def linked_images(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
     """Return a name for the group of each image: images that a pair joins, also by way of others, are of one group.

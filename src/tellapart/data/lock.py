@@ -8,8 +8,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-__all__ = ["drop_lock", "holder_of", "take_lock"]
-
 
 def take_lock(path: Path) -> IO[bytes] | None:
     """Lock a file, made if it does not exist, until it is closed or this process ends; None if it is held already.

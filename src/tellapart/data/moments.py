@@ -10,8 +10,6 @@ from functools import cached_property
 from tellapart.data.task_records import check_ids
 from tellapart.errors import DataError
 
-__all__ = ["Moment", "MomentSet"]
-
 
 @dataclass(frozen=True, slots=True)
 class Moment:

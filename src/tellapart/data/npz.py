@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from tellapart.data.strict_json import first_repeated, read_whole
 from tellapart.errors import ScoreError, first_line, quote
 
-__all__ = ["open_arrays", "read_array", "read_arrays"]
-
 #: The largest array that a file may hold, unpacked: 250,000 items of 2x2 doubles are 8 MB, 5,000 images by 25,000
 #: captions in float32 half a gigabyte.
 _MAX_ARRAY_BYTES = 1 << 30

@@ -17,8 +17,6 @@ from tellapart.data.strict_json import read_whole
 from tellapart.data.video import DEFAULT_FRAMES, decode_slot, is_video
 from tellapart.errors import DataError
 
-__all__ = ["Outline", "PairSet", "describe"]
-
 
 def describe(shape: tuple[int, int]) -> str:
     """Name a shape for a message.

@@ -9,8 +9,6 @@ from pathlib import Path
 from tellapart.catalog import nearest
 from tellapart.errors import DataError, TellapartError, quote
 
-__all__ = ["as_path", "home_folder", "suggest_beside"]
-
 
 def home_folder() -> Path | None:
     """Return the user's home folder; None without one: `HOME` is empty or the root, or not set for an unknown user.

@@ -13,8 +13,6 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BITS", "LEVELS", "ImageHashes", "gather_hashes", "near_duplicates", "perceptual_hash", "thumbnail"]
-
 #: Bits that may differ between the hashes of near-duplicates, of 64.
 BITS = 4
 

@@ -11,8 +11,6 @@ from typing import Any, NoReturn
 from tellapart.data.strict_json import read_whole
 from tellapart.errors import DataError, first_line
 
-__all__ = ["parse_plain_pickle", "read_plain_pickle"]
-
 #: The instructions that put plain data together; none of them imports a name or calls anything.
 _PLAIN = frozenset(
     """
@@ -115,11 +113,7 @@ def _pop_to_mark(depths: list[int | None]) -> list[int]:
 
 
 def _check_size(content: object, most: int) -> None:
-    """Refuse lists that hold themselves, or one another so often that to walk through them takes days.
-
-    Raises:
-        ValueError: written out without sharing, the content has more than `most` parts or 100 levels, or no end.
-    """
+    """Refuse lists that hold themselves, or one another so often that to walk through them takes days."""
     sizes: dict[int, int] = {}
     levels: dict[int, int] = {}
     waiting = [(content, False)]

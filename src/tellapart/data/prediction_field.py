@@ -10,8 +10,6 @@ from pathlib import Path
 
 from tellapart.errors import ScoreError, quote
 
-__all__ = ["PREDICTION", "PredictionField", "named_field", "state_field", "watch_field"]
-
 #: The name of the field in a file that is filled in, and among the names of columns.
 PREDICTION = "prediction"
 

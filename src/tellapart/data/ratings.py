@@ -14,8 +14,6 @@ from tellapart.data.scores import join_names
 from tellapart.data.task_records import check_ids
 from tellapart.errors import DataError
 
-__all__ = ["RatedImage", "RatingSet"]
-
 
 @dataclass(frozen=True, slots=True)
 class RatedImage:

@@ -157,10 +157,10 @@ def _read_text(path: Path, most: int = _MOST_BYTES) -> str:
     return decode_text(read_whole(path, most=most), path)
 
 
-def _parse_object(text: str, where: str) -> dict[str, Any]:
-    content = parse_json(text, where)
+def _parse_object(text: str, place: str) -> dict[str, Any]:
+    content = parse_json(text, place)
     if not isinstance(content, dict):
-        raise DataError(f"{where}: expected an object {{...}}, got {quote(text.strip())}", path=where, got=content)
+        raise DataError(f"{place}: expected an object {{...}}, got {quote(text.strip())}", path=place, got=content)
     return content
 
 

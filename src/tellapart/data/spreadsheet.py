@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["spreadsheet_cell"]
-
 #: The start of a cell that a program would run, if it splits the file at semicolons, tabs or line ends.
 #: Full-width signs count as plain ones in East Asian versions.
 _FORMULA = re.compile(r"""(?:^|(?<=[;\t\r\n]))(?=[\s"]*[=+\-@＝＋－＠]|[\t\r\n\0])""")

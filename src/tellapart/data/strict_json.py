@@ -105,7 +105,7 @@ def expect_content(data: bytes | None, path: Path, error: type[TellapartError]) 
         raise error(f"{path}: is git-LFS's pointer to the file; run `git lfs pull` in its repository", path=path)
 
 
-def decode_text(data: bytes, where: object, *, error: type[TellapartError] = DataError) -> str:
+def decode_text(data: bytes, place: object, *, error: type[TellapartError] = DataError) -> str:
     """Return UTF-8 bytes as text, without the mark that spreadsheets put before it.
 
     Raises:
@@ -121,16 +121,16 @@ def decode_text(data: bytes, where: object, *, error: type[TellapartError] = Dat
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as failure:
         if is_gzip(data):
-            raise error(f"{where}: is gzip; end its name in .gz, or unpack it", path=where) from failure
+            raise error(f"{place}: is gzip; end its name in .gz, or unpack it", path=place) from failure
         # A mark at the start is cut off before decoding, and positions count from behind it.
         start = failure.start + len(data) - len(failure.object)
         line = data.count(b"\n", 0, start) + 1
         raise error(
-            f"{where}:{line}: is not UTF-8 (byte 0x{data[start]:02x}); save the file as UTF-8", path=where, line=line
+            f"{place}:{line}: is not UTF-8 (byte 0x{data[start]:02x}); save the file as UTF-8", path=place, line=line
         ) from failure
 
 
-def parse_json(text: str, where: object, *, error: type[TellapartError] = DataError, nan: bool = False) -> Any:
+def parse_json(text: str, place: object, *, error: type[TellapartError] = DataError, nan: bool = False) -> Any:
     """Return the content of a JSON text, if it can be read in one way only.
 
     With `nan`, NaN and the infinities are numbers: other tools write them.
@@ -158,11 +158,11 @@ def parse_json(text: str, where: object, *, error: type[TellapartError] = DataEr
             check_characters(content)
     except json.JSONDecodeError as failure:
         column = f"line {failure.lineno}, column {failure.colno}" if failure.lineno > 1 else f"column {failure.colno}"
-        raise error(f"{where}: is not valid JSON ({failure.msg} at {column})", path=where) from failure
+        raise error(f"{place}: is not valid JSON ({failure.msg} at {column})", path=place) from failure
     except RecursionError as failure:
-        raise error(f"{where}: is not valid JSON ({_TOO_DEEP})", path=where) from failure
+        raise error(f"{place}: is not valid JSON ({_TOO_DEEP})", path=place) from failure
     except ValueError as failure:
-        raise error(f"{where}: is not valid JSON ({failure})", path=where) from failure
+        raise error(f"{place}: is not valid JSON ({failure})", path=place) from failure
     return content
 
 

@@ -15,19 +15,6 @@ from tellapart.data.scores import join_names
 from tellapart.data.strict_json import first_repeated
 from tellapart.errors import DataError
 
-__all__ = [
-    "Box",
-    "BoxSet",
-    "CaptionSet",
-    "Question",
-    "QuestionSet",
-    "RetrievalSet",
-    "Statement",
-    "StatementSet",
-    "align",
-    "check_ids",
-]
-
 T = TypeVar("T")
 
 

@@ -86,7 +86,7 @@ def first_problem(error: Exception) -> str:
     return str(Problem.first(error)) if isinstance(error, ValidationError) else first_line(error)
 
 
-def validate_table(model: type[Model], values: object, where: str) -> Model:
+def validate_table(model: type[Model], values: object, place: str) -> Model:
     """Return a table of a TOML file as its model; an unknown key is answered with the nearest known one.
 
     Raises:
@@ -102,14 +102,14 @@ def validate_table(model: type[Model], values: object, where: str) -> Model:
     """
     for key in values if isinstance(values, Mapping) else ():
         if key not in model.model_fields:
-            raise _unknown_key(model, key, where)
+            raise _unknown_key(model, key, place)
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        raise _wrong_value(Problem.first(error), where) from error
+        raise _wrong_value(Problem.first(error), place) from error
 
 
-def find_problems(model: type[BaseModel], values: Mapping[str, object], where: str) -> list[DataError]:
+def find_problems(model: type[BaseModel], values: Mapping[str, object], place: str) -> list[DataError]:
     """Return an error for every problem of a table, of which `validate_table` raises the first.
 
     A misspelt key is one problem, not a missing key as well.
@@ -121,12 +121,12 @@ def find_problems(model: type[BaseModel], values: Mapping[str, object], where: s
     ['bilder', 'seed']
     """
     unknown = [key for key in values if key not in model.model_fields]
-    found = [_unknown_key(model, key, where) for key in unknown]
+    found = [_unknown_key(model, key, place) for key in unknown]
     meant = " ".join(nearest(key, model.model_fields) for key in unknown)
     try:
         model.model_validate({key: value for key, value in values.items() if key in model.model_fields})
     except ValidationError as error:
-        found += [_wrong_value(each, where) for each in Problem.every(error) if not _lacks_key(each, meant)]
+        found += [_wrong_value(each, place) for each in Problem.every(error) if not _lacks_key(each, meant)]
     return found
 
 
@@ -136,14 +136,14 @@ def _lacks_key(problem: Problem, meant: str) -> bool:
     return any(repr(word) in meant for word in lacking.split())
 
 
-def _unknown_key(model: type[BaseModel], key: str, where: str) -> DataError:
+def _unknown_key(model: type[BaseModel], key: str, place: str) -> DataError:
     hint = nearest(key, model.model_fields) or ";"
     known = ", ".join(model.model_fields)
-    return DataError(f"{where}: unknown key {quote(key)}{hint} the keys are {known}", path=where, field=key)
+    return DataError(f"{place}: unknown key {quote(key)}{hint} the keys are {known}", path=place, field=key)
 
 
-def _wrong_value(problem: Problem, where: str) -> DataError:
+def _wrong_value(problem: Problem, place: str) -> DataError:
     key, _, message, value = problem
     # A problem without a key is one of the table itself.
     text = f"key {key!r}: {message}{value}" if key else message
-    return DataError(f"{where}: {text}", path=where, field=key or None)
+    return DataError(f"{place}: {text}", path=place, field=key or None)

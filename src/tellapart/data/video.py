@@ -17,8 +17,6 @@ from tellapart.errors import DataError, require
 if TYPE_CHECKING:
     from av import VideoFrame
 
-__all__ = ["DEFAULT_FRAMES", "as_picture", "decode_slot", "is_video", "sample_frames", "upright"]
-
 #: Frames of a video, if a set does not give a number.
 DEFAULT_FRAMES = 8
 
@@ -62,7 +60,7 @@ def decode_slot(data: bytes, reference: str, frames: int = DEFAULT_FRAMES) -> ND
     return sample_frames(data, reference, frames) if is_video(reference) else decode(data, reference)
 
 
-def sample_frames(data: bytes, where: str, count: int) -> NDArray[np.uint8]:
+def sample_frames(data: bytes, place: str, count: int) -> NDArray[np.uint8]:
     """Return frames of a video, evenly spread from its first to its last: RGB, uint8 `(count, height, width, 3)`.
 
     They are those on the screen at evenly spread times from the first frame's to the last's, in the order in which they
@@ -71,7 +69,7 @@ def sample_frames(data: bytes, where: str, count: int) -> NDArray[np.uint8]:
 
     Args:
         data: the file's bytes.
-        where: names the file in messages.
+        place: names the file in messages.
         count: of frames.
 
     Raises:
@@ -92,19 +90,19 @@ def sample_frames(data: bytes, where: str, count: int) -> NDArray[np.uint8]:
     ((2, 32, 32, 3), True)
     """
     if count < 1:
-        raise DataError(f"{where}: a video is read as 1 frame or more; got {count}")
+        raise DataError(f"{place}: a video is read as 1 frame or more; got {count}")
     av = require("av", extra="video")
     try:
-        times = [frame.time for frame in _decoded_frames(av, data, where)]
+        times = [frame.time for frame in _decoded_frames(av, data, place)]
         if not times:
-            raise DataError(f"{where}: holds no frame")
+            raise DataError(f"{place}: holds no frame")
         numbers = _spread_evenly(np.array(times, np.float64), count)
         wanted = set(numbers)
-        pictures = {k: upright(frame) for k, frame in enumerate(_decoded_frames(av, data, where)) if k in wanted}
+        pictures = {k: upright(frame) for k, frame in enumerate(_decoded_frames(av, data, place)) if k in wanted}
     except av.FFmpegError as error:
-        raise DataError(f"{where}: cannot be decoded ({error.strerror}); is it a complete video?") from error
+        raise DataError(f"{place}: cannot be decoded ({error.strerror}); is it a complete video?") from error
     if len({picture.shape for picture in pictures.values()}) > 1:
-        raise DataError(f"{where}: its frames differ in size; convert it to one size")
+        raise DataError(f"{place}: its frames differ in size; convert it to one size")
     return np.stack([pictures[number] for number in numbers])
 
 
@@ -134,16 +132,16 @@ def as_picture(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return np.concatenate(list(pixels[shown]), axis=1)
 
 
-def _decoded_frames(av: ModuleType, data: bytes, where: str) -> Any:
+def _decoded_frames(av: ModuleType, data: bytes, place: str) -> Any:
     with av.open(io.BytesIO(data), metadata_errors="replace") as container:  # a title in an old encoding does no harm
         stream = container.streams.best("video")
         if stream is None or stream.codec_context is None:
-            raise DataError(f"{where}: holds no video that this FFmpeg decodes; convert it, for instance to H.264")
+            raise DataError(f"{place}: holds no video that this FFmpeg decodes; convert it, for instance to H.264")
         if stream.width * stream.height > MAX_PIXELS:
-            raise DataError(f"{where}: refused, its frames have {stream.width} by {stream.height} pixels")
+            raise DataError(f"{place}: refused, its frames have {stream.width} by {stream.height} pixels")
         stream.codec_context.thread_count = 1  # several files are read at once
         empty = _count_empty(data, stream.index) if "avi" in container.format.name else 0
-        yield from _whole_frames(container, stream, where, empty)
+        yield from _whole_frames(container, stream, place, empty)
 
 
 def _count_empty(data: bytes, stream: int) -> int:
@@ -156,7 +154,7 @@ def _count_empty(data: bytes, stream: int) -> int:
     return int(((entries["f0"] == b"%02dd" % stream) & (entries["f4"] == 0)).sum())
 
 
-def _whole_frames(container: Any, stream: Any, where: str, empty: int) -> Iterator[Any]:
+def _whole_frames(container: Any, stream: Any, place: str, empty: int) -> Iterator[Any]:
     """Yield a film's frames; FFmpeg itself conceals frames that are damaged, and stops at an early end."""
     packets, end = empty, 0.0
     for packet in container.demux():
@@ -166,7 +164,7 @@ def _whole_frames(container: Any, stream: Any, where: str, empty: int) -> Iterat
             end = max(end, float((packet.pts + (packet.duration or 0)) * packet.time_base))
         for frame in packet.decode() if own else ():
             if frame.is_corrupt or packet.is_corrupt:
-                raise DataError(f"{where}: its frame at {frame.time or 0:.3f} s is damaged; get the video again")
+                raise DataError(f"{place}: its frame at {frame.time or 0:.3f} s is damaged; get the video again")
             yield frame
     # MP4 lists its frames, without those that an edit leaves out; AVI counts them and empty chunks; Matroska has a
     # length, rounded.
@@ -175,7 +173,7 @@ def _whole_frames(container: Any, stream: Any, where: str, empty: int) -> Iterat
     matroska = "matroska" in container.format.name
     if packets < len(listed) or (matroska and end < stated - _ROUNDED):
         counted = f"{packets} of {len(listed)} frames" if packets < len(listed) else f"{end:.2f} of {stated:.2f} s"
-        raise DataError(f"{where}: ends early, it holds {counted}; get the video again")
+        raise DataError(f"{place}: ends early, it holds {counted}; get the video again")
 
 
 def upright(frame: VideoFrame) -> NDArray[np.uint8]:

@@ -1,8 +1,8 @@
 """Pictures that end early: Pillow takes them without a word, and fills the missing part with black or grey.
 
-A PNG may hold fewer rows than its header says, a JPEG may lack scans or the end of its only one, under valid checksums
-and a proper end. WebP's library refuses such files by itself. A JPEG of several scans (progressive) whose last one is
-cut loses detail, not a part, and is not seen here.
+A PNG may hold fewer rows than its header promises, a JPEG may lack scans or the end of its only one, under valid
+checksums and a proper end. WebP's library refuses such files by itself. A JPEG of several scans (progressive) whose
+last one is cut loses detail, not a part, and is not seen here.
 """
 
 from __future__ import annotations

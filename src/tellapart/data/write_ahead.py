@@ -5,8 +5,6 @@ from __future__ import annotations
 import sqlite3
 import time
 
-__all__ = ["use_write_ahead_log"]
-
 
 def use_write_ahead_log(connection: sqlite3.Connection, *, patience: float = 60.0) -> None:
     """Switch a database to its write-ahead log, in which readers go on while one process writes.

@@ -28,8 +28,6 @@ from tellapart.stats.psychometric import LEAST_LEVELS, ThresholdSearch
 from tellapart.tasks.pairs import measure_pairs
 from tellapart.tasks.registry import headline, main_metric
 
-__all__ = ["LEAST_ALIKE", "search_threshold"]
-
 #: Items of a value, below which none is drawn of it.
 LEAST_ALIKE = 5
 

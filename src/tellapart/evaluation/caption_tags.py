@@ -9,8 +9,6 @@ from types import MappingProxyType
 from tellapart.builders.negatives.wording import words
 from tellapart.records.result import Sample
 
-__all__ = ["CAPTION_TAGS", "count_edits", "find_difference", "tag_captions"]
-
 
 def count_edits(first: str, second: str) -> int:
     """Return how many words must be put in, left out or replaced to make one caption of the other.

@@ -28,8 +28,6 @@ from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.result import Value
 
-__all__ = ["Gate", "check_model", "check_references"]
-
 ITEMS = 200
 IMAGES = 8
 SHAPES = ((2, 2), (1, 2), (1, 5), (2, 1), (5, 1), (4, 4))

@@ -26,8 +26,6 @@ from tellapart.stats.paired import enough_flips, mcnemar, paired_difference, pai
 from tellapart.stats.power import detectable_difference
 from tellapart.tasks.registry import METRICS
 
-__all__ = ["Comparison", "MetricComparison", "compare", "compare_pairs", "correct", "match_benchmarks"]
-
 
 class _HasP(Protocol):
     """A row with a p that `correct` can adjust."""

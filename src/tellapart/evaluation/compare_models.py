@@ -16,8 +16,6 @@ from tellapart.evaluation.systems import System
 from tellapart.evaluation.verdict import Verdict, judge_leaders, judge_tiers
 from tellapart.stats.tiers import tiers
 
-__all__ = ["MetricTiers", "ModelsComparison", "compare_models"]
-
 
 class ModelsComparison(BaseModel, frozen=True):
     """The comparison of several models.

@@ -25,11 +25,6 @@ from tellapart.stats.intervals import share_in_clusters
 from tellapart.stats.multiple import holm
 from tellapart.stats.psychometric import LEAST_ITEMS, LEAST_LEVELS, Psychometric, fit_psychometric
 
-__all__ = [
-    "Curve", "Curves", "Level", "ThresholdDifference", "list_numeric_tags", "measure_curves", "read_chance",
-    "read_values",
-]  # fmt: skip
-
 #: Levels of a curve that are kept and drawn; more values are put together.
 _MOST_LEVELS = 12
 

@@ -33,8 +33,6 @@ from tellapart.records.samples import read_samples
 from tellapart.stats.held_out import FOLDS, fold_of
 from tellapart.stats.paired import Difference, paired_difference
 
-__all__ = ["Debiased", "debias"]
-
 #: Weights of a prior that are tried. A mean over few unrelated captions is noisy: less than all of it may be best.
 _WEIGHTS = np.arange(21) / 10
 

@@ -32,8 +32,6 @@ from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.store.shard import Shard, list_shards, shard_folder
 from tellapart.models.torch.backend import import_torch
 
-__all__ = ["Rank", "merge_shards", "read_ranks", "run_in_ranks"]
-
 #: The environment variables that torchrun sets, those of `Rank` first, and what to write for each under srun.
 _VARIABLES = {
     "RANK": "$SLURM_PROCID",
@@ -254,9 +252,6 @@ def _join_ranks(rank: Rank) -> Iterator[_Group]:
     They talk in a separate group. The default one may outlive `destroy_process_group`: a module that is imported
     while it is there (`torch.distributed.nn`, by transformers) keeps it as the default of an argument. Its threads may
     then free a tensor while Python ends, which aborts the process ("terminate called without an active exception").
-
-    Raises:
-        RunError: the ranks do not reach each other.
     """
     import torch.distributed as dist
 

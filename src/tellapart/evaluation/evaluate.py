@@ -12,16 +12,16 @@ from typing import Any, Generic
 
 import numpy as np
 
-from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.benchmarks.benchmark import Benchmark, Records
 from tellapart.catalog import REFERENCES
 from tellapart.data.answer_text import Thoughts, count_thoughts
 from tellapart.data.many_objects import collector_paused
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
-from tellapart.data.scores import note_spread
+from tellapart.data.scores import join_names, note_spread
+from tellapart.data.strict_json import decode_text, read_whole
 from tellapart.data.video import DEFAULT_FRAMES
 from tellapart.errors import DataError, MetricError, RunError
-from tellapart.evaluation.named_items import find_positions
 from tellapart.evaluation.tabulate_units import tabulate_units
 from tellapart.models.memory.function import is_stored
 from tellapart.models.protocols import Model, NoteTaker
@@ -31,19 +31,56 @@ from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.result import BenchmarkResult, Sample
 from tellapart.tasks.authors import add_authors_numbers
 from tellapart.tasks.registry import find_task
-from tellapart.tasks.task import Predictions, Records, Runner, Session, Task, Units
+from tellapart.tasks.task import Predictions, Runner, Session, Task, Units
 
-__all__ = [
-    "Evaluation",
-    "Prepared",
-    "chosen",
-    "evaluate",
-    "evaluate_predictions",
-    "plan",
-    "prepare",
-    "prepare_listed",
-    "yield_samples",
-]
+
+def read_ids(path: Path) -> list[str]:
+    """Read ids, one a line; empty lines are left out.
+
+    Raises:
+        RunError: the file cannot be read, holds none, or names one twice.
+
+    >>> path = getfixture("tmp_path") / "short.txt"
+    >>> _ = path.write_text("17\\n3\\n")
+    >>> read_ids(path)
+    ['17', '3']
+    """
+    try:
+        lines = decode_text(read_whole(path), path).splitlines()
+    except DataError as error:
+        raise RunError(f"items={error}; give a file with an id in each line") from error
+    ids = [line.strip() for line in lines if line.strip()]
+    if not ids:
+        raise RunError(f"items={path}: the file is empty; write an id in each line")
+    if twice := [id_ for id_ in dict.fromkeys(ids) if ids.count(id_) > 1]:
+        raise RunError(f"items={path}: named twice: {join_names(twice)}; name each item once")
+    return ids
+
+
+def find_positions(task: Task, name: str, records: Any, path: Path) -> Sequence[int]:
+    """Return the positions of the items that a file names, in the benchmark's order.
+
+    Args:
+        task: the benchmark's.
+        name: of the benchmark, for errors.
+        records: all of its records.
+        path: the file of ids.
+
+    Raises:
+        RunError: as `read_ids`; an id that the benchmark lacks, or records without ids.
+    """
+    wanted = read_ids(path)
+    rows = [item.id for item in records.items] if isinstance(records, PairSet) else _list_ids(task, records)
+    if len(rows) != task.size(records):
+        raise RunError(f"items={path}: {name} has no id for each {task.noun}; use limit=")
+    position = {id_: number for number, id_ in enumerate(rows)}
+    if missing := [id_ for id_ in wanted if id_ not in position]:
+        raise RunError(f"items={path}: {name} has no {join_names(missing)}; its ids are like {join_names(rows, 3)}")
+    return sorted(position[id_] for id_ in wanted)
+
+
+def _list_ids(task: Task, records: Any) -> list[str]:
+    return [str(row["id"]) for row in task.template(records) if "id" in row]
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +327,7 @@ def evaluate_predictions(
     table = tabulate_units(
         add_authors_numbers(benchmark, measured, task.kind_of(predictions)), seed=seed, progress=progress
     )
-    tied = [one.ties for units in measured for one in units.values]
+    tied = [value.ties for units in measured for value in units.values]
     fields: dict[str, Any] = {
         "tied_items": max((int(each.sum()) for each in tied), default=0),
         "kind": task.kind_of(predictions),
@@ -353,7 +390,7 @@ def yield_samples(units: Units) -> Iterator[Sample]:
     >>> [sample.outcomes for sample in yield_samples(Units("statement", (Unit(id="0", cluster="0"),), (right,)))]
     [{'accuracy': 1.0}]
     """
-    outcomes = {one.name: one.strict.tolist() for one in units.values if one.reduce is None}
+    outcomes = {value.name: value.strict.tolist() for value in units.values if value.reduce is None}
     rows = zip(*outcomes.values(), strict=True) if outcomes else repeat(())
     tied: dict[int, list[str]] = {}
     for one in units.values:

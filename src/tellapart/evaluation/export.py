@@ -15,8 +15,6 @@ from tellapart.data.atomic import atomic_file
 from tellapart.errors import DataError
 from tellapart.tasks.registry import find_task
 
-__all__ = ["Exported", "export"]
-
 Rows = Iterable[Mapping[str, Any]]
 
 

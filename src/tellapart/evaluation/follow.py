@@ -26,8 +26,6 @@ from tellapart.evaluation.verified import read_result
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.run_folder import FOLLOWED, RESULTS, beside, find_runs, natural_key, write_text_file
 
-__all__ = ["Follower", "follow_checkpoints", "parse_seconds"]
-
 #: The checkpoints in a folder: open_clip's, and those of transformers' Trainer.
 _FORMS = ("epoch_[0-9]*.pt", "checkpoint-[0-9]*")
 
@@ -183,11 +181,7 @@ def follow_checkpoints(
 
 
 def _take_up_folder(follower: Follower, settings: Settings, names: Sequence[str], out: Path, command: str) -> set[str]:
-    """Mark the run folder as that of these checkpoints; return those that it holds already.
-
-    Raises:
-        RunError: it holds another run.
-    """
+    """Mark the run folder as that of these checkpoints; return those that it holds already."""
     marker, runs = out / FOLLOWED, find_runs(out) if (out / RESULTS).is_file() else []
     of = read_object(marker).get("checkpoints") if marker.is_file() else None
     if (runs or of) and of != follower.absolute:

@@ -18,8 +18,6 @@ from tellapart.metrics.generalisation import generalisation_gap, pearson
 from tellapart.records.result import BenchmarkResult, Result, Value
 from tellapart.records.run_folder import find_runs
 
-__all__ = ["FEWEST_CORRELATED", "Gap", "Gaps", "difference_bounds", "gaps"]
-
 #: Fewer models give no correlation: that of two is 1 or -1 whatever was measured.
 FEWEST_CORRELATED = 4
 
@@ -87,7 +85,7 @@ def gaps(folders: Sequence[Path]) -> Gaps:
     Source: VLUE section 5.2 (Table 2 and the correlation over models).
     """
     models: dict[str, dict[str, BenchmarkResult]] = {}
-    results = [read_result(each) for folder in folders for each in find_runs(folder)]
+    results = [read_result(run) for folder in folders for run in find_runs(folder)]
     # The reference models of several runs are no models of their own: they lie beside each.
     for result in [one for one in results if one.model.name not in REFERENCES] or results:
         _add_results(models, result)

@@ -26,8 +26,6 @@ from tellapart.stats.multiple import holm
 from tellapart.stats.rasch import LEAST_SYSTEMS, fit_rasch
 from tellapart.stats.short_forms import ShortForm, order_items, try_short_forms
 
-__all__ = ["ALPHA", "DIFFERENCES", "LEAST", "SIZES", "ItemAnalysis", "ItemRow", "TagRow", "analyse_items"]
-
 #: The error of tests, after correction.
 ALPHA = 0.05
 
@@ -230,7 +228,7 @@ def analyse_items(
         pairs=len(p_pairs),
         differing=int((p_pairs <= ALPHA).sum()),
         differing_holm=int((holm(p_pairs) <= ALPHA).sum()),
-        needed={f"{each:g}": items_needed(values, each) for each in DIFFERENCES} if binary else {},
+        needed={f"{difference:g}": items_needed(values, difference) for difference in DIFFERENCES} if binary else {},
         tags=tuple(_describe_tags(outcomes, found.discrimination)),
         groups=tuple(tuple(ids[k] for k in group) for group in groups),
         unmeasured=outcomes.unmeasured,

@@ -27,8 +27,6 @@ from tellapart.records.samples import read_samples
 from tellapart.tasks.registry import headline, main_metric
 from tellapart.tasks.task import Units
 
-__all__ = ["ItemOutcomes", "list_score_files", "name_family", "read_families", "read_outcomes"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ItemOutcomes:
@@ -259,7 +257,9 @@ def _without_scores(units: Units) -> Units:
 
 def _choose_metric(systems: Sequence[_System], benchmark: str, metric: str | None) -> str:
     """Return the metric by which items are right or wrong: one that each system has of some item."""
-    of_all = [dict.fromkeys(name for each in system.samples.values() for name in each.outcomes) for system in systems]
+    of_all = [
+        dict.fromkeys(name for sample in system.samples.values() for name in sample.outcomes) for system in systems
+    ]
     names = [name for name in of_all[0] if is_testable(name) and all(name in other for other in of_all)]
     chosen = metric or main_metric(headline(names)) or next(iter(names), None)
     if chosen is None:

@@ -27,8 +27,6 @@ from tellapart.tasks.pairs import ListedPairs, measure_pairs
 from tellapart.tasks.registry import METRICS, TASKS
 from tellapart.tasks.task import Unit, Units
 
-__all__ = ["Remeasured", "measure", "remeasure", "remeasure_samples"]
-
 
 def measure(scores: Scores, outline: Outline, *, seed: int = 0) -> Tabulated:
     """Measure scores by every metric that is defined for their shape and kind.
@@ -94,7 +92,9 @@ def remeasure_samples(benchmark: str, record: BenchmarkResult, samples: Sequence
     truths = (tuple(range(record.true)),) * len(ids) if record.true > 1 else ()
     listed = ListedPairs(Outline(ids, record.shape, clusters, tags, truths))
     measured = TASKS[record.task].measure(listed, Scored(scores))
-    outcomes = {one.name: one.strict.tolist() for units in measured for one in units.values if one.reduce is None}
+    outcomes = {
+        value.name: value.strict.tolist() for units in measured for value in units.values if value.reduce is None
+    }
     declared = declared_benchmark(benchmark)
     if declared is not None:
         (of_items,) = measured

@@ -7,8 +7,6 @@ from pydantic import BaseModel
 from tellapart.stats.paired import at_floor, write_p
 from tellapart.stats.tiers import Tier
 
-__all__ = ["MetricComparison", "MetricTiers"]
-
 
 class MetricComparison(BaseModel, frozen=True):
     """One metric of one benchmark in both runs.

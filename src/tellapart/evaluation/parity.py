@@ -29,8 +29,6 @@ from tellapart.stats.paired import paired_difference
 from tellapart.tasks.pairs import ListedPairs, measure_pairs
 from tellapart.tasks.registry import headline
 
-__all__ = ["Parity", "ParityOutcome", "ParityStep", "compare_doors"]
-
 #: Differences up to these are rounding: of a pixel's float, of an angle in radians, of a score. An image's angle and a
 #: text's change their cosine by their sum at most: vectors within rounding have cosines within it.
 _ROUNDING = {"pixels": 1e-6, "vectors": 5e-6, "scores": 1e-5}
@@ -110,7 +108,7 @@ class Parity(BaseModel, frozen=True):
     @property
     def flipped(self) -> float:
         """The largest share of items whose outcome differs, of all headline metrics."""
-        return max(one.share for one in self.outcomes)
+        return max(outcome.share for outcome in self.outcomes)
 
 
 def compare_doors(

@@ -20,16 +20,6 @@ if TYPE_CHECKING:
     from tellapart.models.protocols import Model
     from tellapart.models.scoring.deferred import Deferred
 
-__all__ = [
-    "CHECKED",
-    "MOST_FLIPS",
-    "ChosenDtype",
-    "check_precision",
-    "choose_dtype",
-    "compare_precisions",
-    "expect_pairs",
-]
-
 #: The precision that others are compared with.
 _EXACT = "float32"
 

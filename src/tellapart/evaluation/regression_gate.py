@@ -16,7 +16,8 @@ import numpy as np
 from pydantic import BaseModel
 
 from tellapart.errors import RunError
-from tellapart.evaluation.compare import MetricComparison, compare_pairs, match_benchmarks
+from tellapart.evaluation.compare import compare_pairs, match_benchmarks
+from tellapart.evaluation.metric_comparison import MetricComparison
 from tellapart.evaluation.shared_benchmarks import SharedBenchmark, read_shared
 from tellapart.evaluation.systems import System, gather, leave_references
 from tellapart.records.result import BenchmarkResult
@@ -24,8 +25,6 @@ from tellapart.records.run_folder import RESULTS
 from tellapart.stats.clusters import ClusterTotals
 from tellapart.stats.effective import detectable_fall
 from tellapart.tasks.registry import headline
-
-__all__ = ["ALPHA", "GateResult", "GateRow", "judge", "regression_gate"]
 
 #: The family-wise error over all headlines of the gate.
 ALPHA = 0.05

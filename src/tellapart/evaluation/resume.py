@@ -20,9 +20,6 @@ from tellapart.records.result import Located, ModelRecord, Result, RunRecord
 from tellapart.records.run_folder import RESULTS, locate, write_result
 from tellapart.records.samples import write_samples
 
-__all__ = ["expect_same_run", "keep", "take_up"]
-
-
 #: The lock of a run folder, there while a process writes into the folder.
 _LOCK = ".lock"
 

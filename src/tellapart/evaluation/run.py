@@ -41,18 +41,6 @@ from tellapart.models.transductive import MARK, read_mark
 from tellapart.records.result import ModelRecord, Result, RunRecord
 from tellapart.records.run_folder import beside, locate
 
-__all__ = [
-    "Settings",
-    "distinct_names",
-    "expect_distinct",
-    "prepare_for",
-    "resolve",
-    "run",
-    "run_record",
-    "settle_dtype",
-]
-
-
 T = TypeVar("T")
 
 
@@ -290,11 +278,7 @@ def resolve(settings: Settings, store: EmbeddingStore) -> tuple[list[Benchmark],
 
 
 def _hold_object(given: Model | Callable[..., Any], options: ModelOptions) -> Model:
-    """Return a model in memory; the options of models that are named do nothing for it.
-
-    Raises:
-        ModelError: one of them is given.
-    """
+    """Return a model in memory; the options of models that are named do nothing for it."""
     model = as_model(given)
     # A held model has compared its device, dtype and reading with them.
     options.expect_effect(model.name, {"device", "dtype", "reading"} if isinstance(model, HeldModel) else ())

@@ -23,8 +23,6 @@ from tellapart.models.scoring.score import Scored
 from tellapart.records.result import BenchmarkResult, Located, ModelRecord
 from tellapart.records.run_folder import locate
 
-__all__ = ["run_scores"]
-
 
 @dataclass(frozen=True, slots=True)
 class _ScoreFile:
@@ -73,7 +71,7 @@ def run_scores(
             folder holds another run.
     """
     if name is None and len(files) != 1:
-        named = ", ".join(each if isinstance(each, str) else each.name for each in files)
+        named = ", ".join(file if isinstance(file, str) else file.name for file in files)
         raise RunError(f"scores= of {named or 'no benchmark'}: name their model with name=")
     model = ModelRecord(name=name or next(iter(files.values())).stem)
     found = ((find_benchmark(each, place) if isinstance(each, str) else each, path) for each, path in files.items())

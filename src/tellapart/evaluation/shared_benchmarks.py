@@ -18,17 +18,6 @@ from tellapart.records.result import IDS_ONLY, BenchmarkResult, Sample, is_impor
 from tellapart.records.samples import read_samples
 from tellapart.tasks.registry import headline
 
-__all__ = [
-    "SharedBenchmark",
-    "check_items",
-    "check_same",
-    "is_testable",
-    "lay_out_outcomes",
-    "name_source",
-    "read_shared",
-    "refuse_imported",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class SharedBenchmark:

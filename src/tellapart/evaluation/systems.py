@@ -13,8 +13,6 @@ from tellapart.models.transductive import MARK
 from tellapart.records.result import BenchmarkResult, Result
 from tellapart.records.run_folder import find_runs
 
-__all__ = ["System", "gather", "label_runs", "leave_references"]
-
 
 @dataclass(frozen=True, slots=True)
 class System:
@@ -96,7 +94,7 @@ def gather(folders: Sequence[Path], labels: Mapping[str, str] | None = None) -> 
 
 def leave_references(systems: Sequence[System]) -> list[System]:
     """Return systems without the reference models, which bound numbers and rank nothing; all if there are no others."""
-    return [one for one in systems if one.result.model.name not in REFERENCES] or list(systems)
+    return [system for system in systems if system.result.model.name not in REFERENCES] or list(systems)
 
 
 def _join_run(systems: list[System], new: System) -> None:

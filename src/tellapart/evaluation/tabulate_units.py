@@ -13,8 +13,6 @@ from tellapart.metrics.tabulate import Tabulated, tabulate
 from tellapart.records.result import Curve, Metrics, Value
 from tellapart.tasks.task import Units
 
-__all__ = ["tabulate_units"]
-
 
 def tabulate_units(measured: Sequence[Units], *, seed: int = 0, progress: Progress | None = None) -> Tabulated:
     """Average the metrics of all units of a task, each noun over its units.
@@ -29,8 +27,8 @@ def tabulate_units(measured: Sequence[Units], *, seed: int = 0, progress: Progre
     tables = [
         tabulate(
             units.values,
-            [one.cluster for one in units.units],
-            [one.tags for one in units.units],
+            [unit.cluster for unit in units.units],
+            [unit.tags for unit in units.units],
             seed=seed,
             progress=progress,
         )

@@ -46,12 +46,40 @@ from tellapart.models.protocols import (
     Weighed,
 )
 from tellapart.models.torch.backend import exact_batches
-from tellapart.models.torch.flops import count_flops
 from tellapart.records.machine import device_peak, forget_device_peak, resident_memory, this_machine, versions
 from tellapart.records.result import ModelRecord
 from tellapart.records.timing_record import PARTS, Duration, Throughput, Timing, Timings
 
-__all__ = ["BATCHES", "TimingSettings", "time_model", "time_models"]
+
+def count_flops(compute: Callable[[], object]) -> int | None:
+    """Count the operations of matrix products and convolutions in a call; a multiplication and an addition are two.
+
+    Attention is computed by plain products meanwhile: torch's counter knows only some of its fused kernels, and none of
+    those for CPUs.
+
+    Returns:
+        The count; None if torch did none of these, or is not loaded.
+
+    >>> import torch
+    >>> count_flops(lambda: torch.ones(2, 3) @ torch.ones(3, 5))
+    60
+    """
+    torch = sys.modules.get("torch")  # a model that computes with torch has imported it
+    if torch is None:
+        compute()
+        return None
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from torch.utils.flop_counter import FlopCounterMode
+
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
+            compute()
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
+    return int(counter.get_total_flops()) or None
+
 
 #: Batches whose median gives the throughput; one more goes before them and is not counted.
 BATCHES = 3
@@ -282,8 +310,8 @@ def time_model(name: str, settings: TimingSettings | None = None) -> Timing:
         repeats=settings.repeats,
         warm_up=settings.warm_up,
         batches=BATCHES,
-        latency=_summarise_duration([sum(each.values()) for each in laps]),
-        parts={part: _summarise_duration([each[part] for each in laps]) for part in PARTS if part in laps[0]},
+        latency=_summarise_duration([sum(lap.values()) for lap in laps]),
+        parts={part: _summarise_duration([lap[part] for lap in laps]) for part in PARTS if part in laps[0]},
         throughput=throughput,
         parameters=_count_parameters(model),
         flops=flops,
@@ -355,7 +383,7 @@ def _measure_throughput(bench: _Bench, size: int) -> Throughput:
     def rate(*parts: str) -> float | None:
         if not all(part in laps[0] for part in parts):
             return None
-        return float(size / np.median([sum(each[part] for part in parts) for each in laps]))
+        return float(size / np.median([sum(lap[part] for part in parts) for lap in laps]))
 
     pairs = rate(*laps[0]) if bench.stages.cross is not None else None
     return Throughput(batch_size=size, images=rate("image"), texts=rate("text"), pairs=pairs)

@@ -11,8 +11,6 @@ from tellapart.evaluation.metric_comparison import MetricComparison, MetricTiers
 from tellapart.stats.power import power_of_difference
 from tellapart.tasks.registry import main_metric
 
-__all__ = ["ALPHA", "Verdict", "count_items", "count_needed", "judge_leaders", "judge_pair", "judge_tiers"]
-
 #: The error over all tests of a comparison (Holm).
 ALPHA = 0.05
 

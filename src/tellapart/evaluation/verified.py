@@ -17,8 +17,6 @@ from tellapart.records.run_folder import read_stored
 from tellapart.records.samples import read_samples, samples_path
 from tellapart.records.zipped import unpacked
 
-__all__ = ["count_moved", "differing_fields", "list_numbers", "read_result"]
-
 #: The fields of a number that the samples give; those of its interval follow the method.
 _FIELDS = ("value", "n", "clusters", "ties", "tie_neutral", "official", "chance", "effective", "sd", "mean_absolute")
 _BOUNDS = ("low", "high", "level")
@@ -84,7 +82,7 @@ def _measure_record(folder: Path, result: Result, name: str) -> BenchmarkResult:
 
 def _count_ties(record: BenchmarkResult, table: Tabulated, samples: Sequence[Sample]) -> dict[str, int]:
     if record.shape is None:
-        return {"tied_items": max((each.ties for each in table.metrics.values()), default=0), "tied_comparisons": 0}
+        return {"tied_items": max((metric.ties for metric in table.metrics.values()), default=0), "tied_comparisons": 0}
     tied = tied_comparisons(np.array([sample.scores for sample in samples], np.float32), record.true)
     return {"tied_items": int((tied > 0).sum()), "tied_comparisons": int(tied.sum())}
 

@@ -33,8 +33,6 @@ from tellapart.tasks.pairs import ListedPairs
 from tellapart.tasks.registry import TASKS, find_task
 from tellapart.tasks.task import Session
 
-__all__ = ["Check", "Verification", "find_set", "verify_run"]
-
 State = Literal["equal", "different", "cannot be checked"]
 
 #: Facts of the record and of a set.
@@ -256,8 +254,8 @@ def _check_file(
         rows = _read_file(folder, result, name, path, samples)
     except TellapartError as error:
         return conclude("cannot be checked", str(error))
-    given = {(one.unit, one.id): (one.scores, one.outcomes) for one in rows}
-    moved = sum(given.get((one.unit, one.id)) != (one.scores, one.outcomes) for one in samples)
+    given = {(row.unit, row.id): (row.scores, row.outcomes) for row in rows}
+    moved = sum(given.get((sample.unit, sample.id)) != (sample.scores, sample.outcomes) for sample in samples)
     if moved or len(given) != len(samples):
         return conclude("different", f"{moved} of {len(samples)} items are not as {path} has them")
     return conclude("equal")
@@ -345,11 +343,7 @@ def _check_set(
 
 
 def _find_places(ready: Prepared, result: Result, name: str, samples: Sequence[Sample]) -> Sequence[int]:
-    """Return the places of a run's records among those of the set.
-
-    Raises:
-        RunError: the set lacks one, or the record does not show which they are.
-    """
+    """Return the places of a run's records among those of the set."""
     if isinstance(ready.records, PairSet):
         places = {item.id: place for place, item in enumerate(ready.records.items)}
         if lost := [sample.id for sample in samples if sample.id not in places]:

@@ -36,8 +36,6 @@ from tellapart.records.samples import read_samples
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import enough_flips, mcnemar, paired_difference, paired_permutation
 
-__all__ = ["SHARES", "MatchDifference", "Reasons", "Why", "explain", "measure_reasons"]
-
 #: The parts of the squares of scores, in the order of `sums_of_squares`.
 SHARES = ("match_share", "caption_share", "picture_share")
 

@@ -13,8 +13,6 @@ from tellapart.errors import RunError, quote
 from tellapart.metrics.yes_no import OPTIONS
 from tellapart.records.result import Sample
 
-__all__ = ["read_comparisons", "read_outcome_file", "read_squares"]
-
 _SIZES = range(2, 7)
 
 #: Names of the two comparisons of a side, and of both together: the images', the texts'.

@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from tellapart.data.scores import join_names
 from tellapart.errors import MetricError, quote
 
-__all__ = ["exact_match", "group_accuracy", "label_accuracy"]
-
 _LABELS = {"True": True, "False": False}
 
 

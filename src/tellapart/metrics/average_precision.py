@@ -13,8 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from tellapart.errors import MetricError
 
-__all__ = ["AveragePrecision", "average_precision", "label_average_precision"]
-
 
 class AveragePrecision(NamedTuple):
     """The average precision of one label, by three rules for equal scores.

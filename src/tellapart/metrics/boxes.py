@@ -15,8 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 from tellapart.data.scores import join_names
 from tellapart.errors import MetricError, ScoreError
 
-__all__ = ["Rule", "box_accuracy", "from_centres", "intersection_over_union"]
-
 Rule = Literal["inclusive", "plain"]
 
 

@@ -23,18 +23,6 @@ from tellapart.errors import MetricError
 from tellapart.metrics.per_item import mean
 from tellapart.metrics.ptb import tokenize
 
-__all__ = [
-    "BLEU_STATISTICS",
-    "CaptionScores",
-    "Hypotheses",
-    "References",
-    "bleu",
-    "bleu_statistics",
-    "caption_scores",
-    "cider",
-    "rouge_l",
-]
-
 Hypotheses = Mapping[str, str]
 """The caption of each image id."""
 

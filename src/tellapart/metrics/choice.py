@@ -15,8 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 from tellapart.errors import ScoreError
 from tellapart.metrics.metric import ANY_KIND, PROBABILITY, Metric, PerItemFunction, Shape, read_scores
 
-__all__ = ["CHOICE_METRICS", "acc", "choice_score", "min_pc_pf", "p_c", "p_f", "pairwise"]
-
 _CHOICE = ("1xm", "nx1")
 _FOIL = ("1x2",)
 _HALF = np.float32(0.5)

@@ -10,8 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 from tellapart.errors import ScoreError
 from tellapart.metrics.retrieval import Ranks
 
-__all__ = ["LabelRanks", "class_recall_table", "rank_labels"]
-
 _BLOCK = 1 << 22  # scores compared at once
 
 

@@ -8,8 +8,6 @@ from numpy.typing import ArrayLike, NDArray
 from tellapart.data.scores import join_names
 from tellapart.errors import ScoreError
 
-__all__ = ["cosines", "grid_vectors"]
-
 _GRID = 2.0**26
 _BLOCK = 1 << 22  # numbers in memory at once in float64, without the result
 

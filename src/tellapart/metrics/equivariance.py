@@ -20,17 +20,6 @@ from numpy.typing import ArrayLike, NDArray
 from tellapart.errors import MetricError
 from tellapart.metrics.metric import Metric, PerItemFunction, read_scores
 
-__all__ = [
-    "EQUIVARIANCE_METRICS",
-    "Histogram",
-    "Summary",
-    "histogram",
-    "summary",
-    "v1",
-    "v2_image",
-    "v2_text",
-]
-
 _SHAPES = ("2x2",)
 _LEAST_LIMIT = 1e-300  # float32 scores differ by far more; below it a density overflows
 

@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike
 from tellapart.data.scores import join_names
 from tellapart.errors import MetricError
 
-__all__ = ["generalisation_gap", "pearson"]
-
 
 def generalisation_gap(in_domain: Mapping[str, float], out_of_domain: Mapping[str, float]) -> dict[str, float]:
     """Return, for each task, the in-domain score less the out-of-domain score; positive if the model loses.

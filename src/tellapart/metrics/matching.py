@@ -22,20 +22,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from tellapart.metrics.metric import PROBABILITY, Metric, Shape, read_scores
 
-__all__ = [
-    "MATCHING_METRICS",
-    "Reason",
-    "best_assignments",
-    "contrasts",
-    "match_bounds",
-    "match_score",
-    "reason_bounds",
-    "reasons",
-    "right_sides",
-    "share_of_squares",
-    "sums_of_squares",
-]
-
 #: Up to six captions all 720 assignments are compared.
 _SHAPES = ("2x2", "3x3", "4x4", "5x5", "6x6")
 

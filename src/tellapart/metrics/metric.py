@@ -18,8 +18,6 @@ from tellapart.data.scores import ScoreKind, join_names
 from tellapart.errors import MetricError, ScoreError
 from tellapart.metrics.ties import tie_neutral_by_enumeration
 
-__all__ = ["ANY_KIND", "PROBABILITY", "Metric", "PerItemFunction", "Shape", "fits", "read_scores"]
-
 Shape = tuple[int, int]
 """Images and texts of one item."""
 
@@ -203,7 +201,7 @@ class Metric:
         return self.scaled(read_scores(scores, self.name, self.shapes, ids), kind)
 
     def scaled(self, scores: NDArray[np.float32], kind: ScoreKind) -> NDArray[np.float32]:
-        """Return the scores as the metric takes them: probabilities as their logits if it says so.
+        """Return the scores as the metric takes them: probabilities as their logits if it takes those.
 
         A probability of 0 or 1 is taken as the nearest float32 between them.
 

@@ -16,18 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from tellapart.errors import MetricError, ScoreError
 
-__all__ = [
-    "PREDICTION_COUNTS",
-    "TOLERANCES",
-    "boundary_accuracy",
-    "boundary_f1",
-    "boundary_scores",
-    "boundary_times",
-    "draw_prediction_count",
-    "frame_times",
-    "random_accuracy",
-]
-
 TOLERANCES = (0.1, 0.2, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
 """Seconds. EqBen's Avg is the mean over all eight; GEB+'s readme misprints the third as 0.3."""
 

@@ -14,8 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from tellapart.errors import MetricError
 
-__all__ = ["OrderBias", "order_bias"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OrderBias:

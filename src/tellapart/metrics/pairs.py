@@ -12,19 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from tellapart.metrics.metric import Metric, PerItemFunction, read_scores
 
-__all__ = [
-    "PAIR_METRICS",
-    "group_score",
-    "i2t",
-    "image_score",
-    "ineg_2t",
-    "ipos_2t",
-    "t2i",
-    "text_score",
-    "tneg_2i",
-    "tpos_2i",
-]
-
 _SHAPES = ("2x2",)
 
 # A true pair, and the image and text of another pair that it must outscore.

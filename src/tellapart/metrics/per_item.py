@@ -10,9 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tellapart.errors import MetricError
-from tellapart.stats.intervals import Reduce
-
-__all__ = ["PerItem", "Reduce", "by_tag", "mean"]
+from tellapart.stats.interval import Reduce
 
 
 def mean(values: ArrayLike) -> NDArray[np.float64]:

@@ -14,8 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from tellapart.errors import MetricError
 
-__all__ = ["Agreement", "Movement", "agreement_with_people", "movement", "places"]
-
 
 @dataclass(frozen=True, slots=True)
 class Agreement:

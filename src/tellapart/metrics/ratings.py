@@ -15,8 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from tellapart.errors import MetricError
 
-__all__ = ["Separation", "TieCalibrated", "kendall_tau_b", "pairwise_accuracy", "pearson_r", "roc_auc", "spearman_rho"]
-
 Floats = NDArray[np.float64]
 
 #: Images that are compared with all others at once.

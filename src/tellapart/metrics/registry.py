@@ -13,8 +13,6 @@ from tellapart.data.scores import ScoreKind
 from tellapart.errors import MetricError
 from tellapart.metrics.metric import Metric, Shape
 
-__all__ = ["METRICS", "defined_for", "one_name_each"]
-
 
 def _read_metrics(entry: str, declared: object) -> tuple[Metric, ...]:
     """Return the metrics of a catalogue's entry, which is a metric or a tuple of metrics."""

@@ -12,8 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 from tellapart.data.scores import join_names
 from tellapart.errors import MetricError, ScoreError
 
-__all__ = ["candidates", "rerank"]
-
 _LARGEST = 2.0**22  # integers up to four times this are exact in float32
 
 
@@ -63,26 +61,26 @@ def rerank(first: ArrayLike, pairs: ArrayLike, second: ArrayLike) -> NDArray[np.
     [[1.0, 0.10000000149011612, 2.0]]
     """
     result = _check_finite(first).copy()
-    where, scores = np.asarray(pairs), np.asarray(second, dtype=np.float32)  # where: (candidate, 2)
-    if where.ndim != 2 or where.shape[1] != 2 or where.dtype.kind not in "iu" or scores.shape != (len(where),):
+    place, scores = np.asarray(pairs), np.asarray(second, dtype=np.float32)  # where: (candidate, 2)
+    if place.ndim != 2 or place.shape[1] != 2 or place.dtype.kind not in "iu" or scores.shape != (len(place),):
         raise ScoreError(
-            f"rerank needs integer pairs (candidate, 2) and one second score for each; got {where.dtype} {where.shape} "
+            f"rerank needs integer pairs (candidate, 2) and one second score for each; got {place.dtype} {place.shape} "
             f"and {scores.shape}"
         )
     if len(bad := np.flatnonzero(~np.isfinite(scores))):
         raise ScoreError(f"{len(bad)} second scores are not finite: candidates {join_names([str(row) for row in bad])}")
-    if len(where) and ((where < 0) | (where >= result.shape)).any():
+    if len(place) and ((place < 0) | (place >= result.shape)).any():
         raise MetricError(f"a pair lies outside the scores, which are {result.shape[0]} queries by {result.shape[1]}")
-    if len(np.unique(where, axis=0)) < len(where):
+    if len(np.unique(place, axis=0)) < len(place):
         raise MetricError("a pair of query and entry is given twice; give each candidate one second score")
-    query = where[:, 0]
+    query = place[:, 0]
     order = np.lexsort((scores, query))
     new_query = np.diff(query[order], prepend=-1) != 0
     step = np.diff(scores[order], prepend=np.float32(0)) != 0
     rises = np.cumsum(step | new_query)
     rank = rises - np.maximum.accumulate(np.where(new_query, rises, 0))  # from 0 within the query
     floor = np.floor(result.max(axis=1)) + 1
-    result[query[order], where[order, 1]] = floor[query[order]] + rank
+    result[query[order], place[order, 1]] = floor[query[order]] + rank
     return result
 
 

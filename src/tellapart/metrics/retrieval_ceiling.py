@@ -11,8 +11,6 @@ from collections.abc import Sequence
 
 from tellapart.errors import MetricError
 
-__all__ = ["unavoidable_misses"]
-
 
 def unavoidable_misses(
     images: Sequence[str], captions: Sequence[str], pairs: Sequence[tuple[int, int]], k: int = 1

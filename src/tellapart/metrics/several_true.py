@@ -10,8 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from tellapart.metrics.metric import Metric, Shape, read_scores
 
-__all__ = ["SEVERAL_TRUE_METRICS", "itt"]
-
 _SHAPES = ("1xm",)
 
 

@@ -14,8 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from tellapart.metrics.metric import Metric, PerItemFunction, Shape, read_scores
 
-__all__ = ["SQUARE_METRICS", "individual_score", "pair_score", "set_score"]
-
 _SQUARE, _FOUR = ("nxn",), ("4x4",)
 
 

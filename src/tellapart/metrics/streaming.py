@@ -25,8 +25,6 @@ from tellapart.stats.combined import SmallestMean
 if TYPE_CHECKING:
     import torchmetrics
 
-__all__ = ["StreamingMetric", "class_name", "metric_class"]
-
 
 class StreamingMetric:
     """A metric of minimal pairs that takes scores batch by batch: `update`, then `compute`.

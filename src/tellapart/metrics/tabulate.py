@@ -18,9 +18,8 @@ from tellapart.metrics.per_item import PerItem, by_tag, mean
 from tellapart.records.result import Curve, Metrics, Value
 from tellapart.stats.combined import MeanOfGroups
 from tellapart.stats.effective import effective_items
-from tellapart.stats.intervals import Column, Interval, intervals_for
-
-__all__ = ["MOST_VALUES", "Tabulated", "tabulate"]
+from tellapart.stats.interval import Interval
+from tellapart.stats.intervals import Column, intervals_for
 
 #: A tag with more values than this is an identifier, not a breakdown.
 MOST_VALUES = 64
@@ -131,7 +130,7 @@ def _over_values(
     member = np.stack(masks, axis=1)  # (item, value of the tag)
     tagged: NDArray[np.bool_] = np.logical_or.reduce(masks)
     parts = [[own for mask in masks if (own := metric.within(mask)) is not None] for metric in metrics]
-    defined = [each for each in parts if len(each) == len(masks)]
+    defined = [part for part in parts if len(part) == len(masks)]
     columns = [_macro_column(each, member[tagged], tuple(groups)) for each in defined]
     intervals = zip(defined, intervals_for(columns, clusters[tagged], seed=seed), strict=True)
     average = f"macro: {len(groups)} values of {tag}"
@@ -184,11 +183,6 @@ def _macro_column(parts: Sequence[PerItem], member: NDArray[np.bool_], names: tu
     For each value of the tag, one column holds an item's result if the item carries the value, and 0 if not; a second
     column holds 1 or 0 alike. In a resample, the mean of the first divided by the mean of the second is the mean over
     the items that carry the value, however many of them were drawn.
-
-    Args:
-        parts: the metric of the items that carry each value.
-        member: which items carry which value, bool `(item, value)`.
-        names: of the values.
     """
     width = parts[0].strict[:1].size  # one number, or a number a component
     masked = np.zeros((*member.shape, width))  # (item, value, component)

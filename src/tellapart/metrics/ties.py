@@ -16,8 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from tellapart.errors import MetricError
 
-__all__ = ["TieRule", "break_ties", "tie_neutral_by_enumeration", "tied_comparisons"]
-
 TieRule = Literal["wrong", "right", "first", "last"]
 """How a benchmark's own code breaks a tie: a tie is `wrong`, it is `right` (the true entry comes first), or the `first`
 or the `last` of the tied in the order of the file comes first (`argmax` takes the first)."""

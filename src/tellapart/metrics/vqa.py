@@ -22,8 +22,6 @@ from numpy.typing import NDArray
 
 from tellapart.errors import MetricError, quote
 
-__all__ = ["Variant", "clean_punctuation", "clean_words", "soft_accuracy"]
-
 Variant = Literal["official", "xvlm"]
 
 _MARKS = ';/[]"{}()=+\\_-><@`,?!'

@@ -12,19 +12,6 @@ from numpy.typing import NDArray
 from tellapart.data.answer_text import plain_answer, read_label
 from tellapart.stats.combined import RatioOfCounts
 
-__all__ = [
-    "OPTIONS",
-    "READERS",
-    "YES_SHARES",
-    "read_answer",
-    "read_as_mvp",
-    "read_as_pope",
-    "read_as_tempcompass",
-    "read_no",
-    "read_strictly",
-    "yes_table",
-]
-
 _YES_NO = ("yes", "no")
 OPTIONS = {gold: both for both in (_YES_NO, ("a", "b"), ("first", "second")) for gold in both}
 """Gold answer -> the two answers that are possible."""

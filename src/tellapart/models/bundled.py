@@ -8,8 +8,6 @@ from tellapart.models.onnx.dual_encoder import OnnxDualEncoder
 from tellapart.models.options import ModelOptions
 from tellapart.models.reference import BagOfWords, Blind, Constant, Oracle, Random
 
-__all__ = ["DEMO_ENCODER_FOLDER", "bag_of_words", "blind", "constant", "demo_encoder", "oracle", "random"]
-
 DEMO_ENCODER_FOLDER = Path(__file__).parent / "demo_encoder"
 
 

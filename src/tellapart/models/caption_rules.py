@@ -12,8 +12,6 @@ from typing import Any
 
 from tellapart.errors import ModelError
 
-__all__ = ["AS_AUTHORS", "AS_LIBRARY", "caption_rule", "lower_case", "read_lower_case"]
-
 #: The names of the two rules, for records.
 AS_AUTHORS = "lower case, punctuation kept, as the authors of SigLIP"
 AS_LIBRARY = "as the library's tokenizer has them"

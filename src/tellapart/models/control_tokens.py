@@ -14,8 +14,6 @@ from typing import Any
 
 from tellapart.errors import ModelError, quote
 
-__all__ = ["ControlTokens", "list_control_tokens", "refusal", "refuse_known_marks"]
-
 #: Names of control tokens in chat models' and CLIP's vocabularies, for tokenizers that nobody here can ask.
 _KNOWN = re.compile(
     r"<\|[^\s|<>]{1,40}\|>|</?(s|bos|eos|pad|mask|think|image|video)>|<(start|end)_of_\w{1,20}>|\[/?(INST|IMG)\]"

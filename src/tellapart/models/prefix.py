@@ -9,8 +9,6 @@ from pathlib import Path
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Model
 
-__all__ = ["ModelPrefix", "files_below"]
-
 
 def _unknown_files(_name: str) -> None:
     """Return None: some of the model's files may not lie on this machine."""

@@ -14,8 +14,6 @@ from typing import Any
 from tellapart.errors import ModelError
 from tellapart.models.hub import fetch_file
 
-__all__ = ["MODULES", "expect_chat", "find_library_file", "match_name", "reads_instruction"]
-
 #: The list of a model's parts, as sentence-transformers saves it; with one of the others it is that library's, too.
 MODULES = "modules.json"
 _LIBRARY_FILES = (MODULES, "config_sentence_transformers.json", "sentence_bert_config.json", "1_Pooling/config.json")

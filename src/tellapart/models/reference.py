@@ -15,8 +15,6 @@ from tellapart.data.item import Item
 from tellapart.data.scores import ScoreKind
 from tellapart.models.protocols import Pixels
 
-__all__ = ["BagOfWords", "Blind", "Constant", "Oracle", "Random"]
-
 
 class Random:
     """Draws a number for each image and text: chance, within its error, on every metric.

@@ -8,8 +8,6 @@ from pathlib import Path
 from tellapart.data.rows import read_object
 from tellapart.records.run_folder import write_text_file
 
-__all__ = ["MARK", "read_mark", "write_mark"]
-
 #: What follows the name of such a model in records, and so in tables, comparisons and pictures.
 MARK, _FILE = " (transductive)", "transductive.json"
 

@@ -25,8 +25,6 @@ from tellapart.data.rows import read_toml
 from tellapart.data.validation import Problem
 from tellapart.errors import DataError
 
-__all__ = ["Imported", "ImportedModel", "read_imported"]
-
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Cost = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 

@@ -11,8 +11,6 @@ from pathlib import Path
 
 from tellapart.records.timing_record import Machine
 
-__all__ = ["device_peak", "forget_device_peak", "resident_memory", "this_machine", "versions"]
-
 #: The libraries of which a version may change a number that a model puts out.
 _LIBRARIES = (
     *("numpy", "pillow", "onnxruntime", "tokenizers", "torch", "transformers", "open_clip_torch"),

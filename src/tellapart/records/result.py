@@ -13,24 +13,6 @@ from pydantic.dataclasses import dataclass
 
 from tellapart.data.scores import ScoreKind
 
-__all__ = [
-    "IDS_ONLY",
-    "IMPORTED",
-    "SCHEMA",
-    "BenchmarkResult",
-    "Curve",
-    "Located",
-    "Metrics",
-    "ModelRecord",
-    "Record",
-    "Result",
-    "RunRecord",
-    "Sample",
-    "SamplesFile",
-    "Value",
-    "is_imported",
-]
-
 #: Raised when a reader of an older record would misread a newer one.
 SCHEMA = 1
 
@@ -189,7 +171,7 @@ class Precision(Record):
     @property
     def share(self) -> float:
         """The largest share of a metric's outcomes that flip; 0 if no metric is of right and wrong."""
-        return max((each.flipped / each.n for each in self.flips.values()), default=0.0)
+        return max((flip.flipped / flip.n for flip in self.flips.values()), default=0.0)
 
 
 class BenchmarkResult(Record):

@@ -24,29 +24,6 @@ from tellapart.data.validation import Problem
 from tellapart.errors import RunError, quote
 from tellapart.records.result import SCHEMA, Located, Record, Result
 
-__all__ = [
-    "BESIDE",
-    "FOLLOWED",
-    "RESULTS",
-    "SAMPLES",
-    "UNREADABLE",
-    "Stored",
-    "beside",
-    "file_name",
-    "find_located",
-    "find_runs",
-    "locate",
-    "natural_key",
-    "place_of",
-    "places_of",
-    "read_record",
-    "read_stored",
-    "write_blocks",
-    "write_record",
-    "write_result",
-    "write_text_file",
-]
-
 RESULTS, SAMPLES = "results.json", "samples"
 
 #: The folder, inside a run folder, of the further models measured in the same run; it holds a run folder for each.

@@ -17,8 +17,6 @@ from tellapart.errors import RunError, quote
 from tellapart.records.result import BenchmarkResult, Sample, SamplesFile
 from tellapart.records.run_folder import RESULTS, SAMPLES, UNREADABLE, place_of, read_stored, write_blocks
 
-__all__ = ["read_samples", "samples_path", "write_samples"]
-
 _SAMPLE = TypeAdapter(Sample)
 
 

@@ -9,17 +9,6 @@ from pydantic import Field
 from tellapart.records.result import SCHEMA, ModelRecord, Record
 from tellapart.records.run_folder import read_record, write_text_file
 
-__all__ = [
-    "PARTS",
-    "Duration",
-    "Machine",
-    "Throughput",
-    "Timing",
-    "Timings",
-    "read_timings",
-    "write_timings",
-]
-
 #: The parts of one pair's latency, in the order of time.
 PARTS = ("decode", "prepare", "image", "text", "cross")
 

@@ -14,12 +14,10 @@ from tellapart.data.strict_json import first_repeated
 from tellapart.errors import UNPACKED, RunError, quote
 from tellapart.records.run_folder import SAMPLES
 
-__all__ = ["MOST_BYTES", "MOST_FILES", "archive_of", "unpack_run", "unpacked"]
-
 #: Bounds of an archive's content. The items of a large run take 200 MB.
 MOST_BYTES, MOST_FILES = 2 << 30, 100_000
 
-#: JSON packs 50 to 1; an archive beyond this and 64 MiB is a bomb, whatever it says it holds.
+#: JSON packs 50 to 1; an archive beyond this and 64 MiB is a bomb, whatever its index lists.
 _MOST_RATIO, _FREE = 200, 64 << 20
 
 #: Others reserve the memory that the file asks for.

@@ -10,8 +10,6 @@ import numpy as np
 from tellapart.errors import RunError
 from tellapart.stats.benchmark_agreement import BenchmarkAgreement, agree, items_to_tell_apart
 
-__all__ = ["Agreeing", "AgreeingBenchmark", "Measured", "find_agreement"]
-
 #: Fewer models give no correlation worth a number.
 FEWEST_MODELS = 5
 
@@ -78,12 +76,6 @@ def find_agreement(table: Mapping[str, Mapping[str, Measured]]) -> Agreeing:
     """Compare benchmarks over the models that all of them were measured on.
 
     Of benchmarks that lack models, as many are left out as keeps the most numbers.
-
-    Args:
-        table: model -> benchmark -> its number.
-
-    Raises:
-        RunError: no two benchmarks share five models.
 
     >>> table = {f"m{k}": {"a": Measured(k / 9), "b": Measured(k / 5), "c": Measured(1 - k / 9)} for k in range(5)}
     >>> found = find_agreement(table)

@@ -7,8 +7,6 @@ import sys
 import webbrowser
 from pathlib import Path
 
-__all__ = ["open_in_browser"]
-
 
 def open_in_browser(page: Path) -> bool:
     """Open a local page in the user's browser, and return whether one took it.

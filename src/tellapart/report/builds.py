@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from tellapart.builders.captions.pairs_file import PairsWritten
     from tellapart.builders.pipeline import BuildResult
 
-__all__ = ["build_json", "caption_pairs_json", "print_build", "print_caption_pairs"]
-
 
 def build_json(built: BuildResult, page: Path | None, verdict: str | None = None) -> dict[str, Any]:
     """Return a build as one object: its folder, its cards and its funnel."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-__all__ = ["score_bar"]
-
 # Score bars
 
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from tellapart.catalog import REFERENCES
 from tellapart.errors import RunError, plain
-from tellapart.evaluation.compare import Comparison, MetricComparison
+from tellapart.evaluation.compare import Comparison
 from tellapart.evaluation.compare_models import ModelsComparison
-from tellapart.evaluation.metric_comparison import MetricTiers
+from tellapart.evaluation.metric_comparison import MetricComparison, MetricTiers
 from tellapart.evaluation.systems import System
 from tellapart.evaluation.verdict import ALPHA, Verdict, count_items, count_needed
 from tellapart.report.measured import gather
@@ -22,8 +22,6 @@ from tellapart.tasks.registry import main_metric
 
 if TYPE_CHECKING:
     from rich.table import Table
-
-__all__ = ["ChosenModels", "add_row", "choose_models", "gather_models", "print_comparison", "print_models"]
 
 #: Names of the columns of every comparison, after those that name a row's subject.
 _COLUMNS = ("a", "b", "b - a", "only a", "only b", "p", "p (Holm)", "detectable")
@@ -52,10 +50,6 @@ def choose_models(folders: Sequence[Path], baseline: str | None = None) -> Chose
 
     A reference model is compared if its folder is named, or if it is the baseline: it bounds the values that numbers
     can mean, and its pairs would cost the others power (Holm).
-
-    Raises:
-        RunError: a folder is not a run, the baseline is not there or is several runs, or fewer than two models are
-            left.
     """
     label = None if baseline is None else _find_label(gather(folders), plain(baseline))
     chosen, left_out = gather_models(folders, label)
@@ -71,12 +65,7 @@ def choose_models(folders: Sequence[Path], baseline: str | None = None) -> Chose
 
 
 def gather_models(folders: Sequence[Path], label: str | None = None) -> tuple[tuple[System, ...], tuple[str, ...]]:
-    """Return the models of some run folders, and the reference models that were left out: those not named.
-
-    Args:
-        folders: run folders.
-        label: of a reference model that is taken though its folder is not named.
-    """
+    """Return the models of some run folders, and the reference models that were left out: those not named."""
     runs, named = gather(folders), {folder.resolve() for folder in folders}
 
     def is_chosen(run: System) -> bool:
@@ -101,12 +90,7 @@ def _find_label(runs: Sequence[System], name: str) -> str:
 
 
 def print_comparison(comparison: Comparison, left_out: Sequence[str] = ()) -> None:
-    """Print two models side by side.
-
-    Args:
-        comparison: of them.
-        left_out: reference models that lie next to them.
-    """
+    """Print two models side by side."""
     print_lines(f"a = {plain(comparison.a)}, b = {plain(comparison.b)}: percent, 95% intervals")
     for benchmark in _list_benchmarks([comparison]):
         rows = [row for row in comparison.rows if row.benchmark == benchmark]
@@ -133,12 +117,7 @@ def print_comparison(comparison: Comparison, left_out: Sequence[str] = ()) -> No
 
 
 def print_models(comparison: ModelsComparison, left_out: Sequence[str] = ()) -> None:
-    """Print many models side by side: their tiers, and a row a pair.
-
-    Args:
-        comparison: of them.
-        left_out: reference models that lie next to them.
-    """
+    """Print many models side by side: their tiers, and a row a pair."""
     pairs, baseline = comparison.pairs, comparison.baseline
     number_of = {label: str(number) for number, label in enumerate(comparison.models, start=1)}
     against = "" if baseline is None else f", each (b) with {plain(baseline)} (a)"

@@ -19,20 +19,9 @@ from tellapart.report.heatmap import first_breakdown
 from tellapart.report.numbers import percent, thousands
 from tellapart.report.rivals import ALPHA, MOST_TESTED, Rivals
 from tellapart.report.sections import ModelEntry, Section
-from tellapart.stats.intervals import Interval, interval_for, share_in_clusters
+from tellapart.stats.interval import Interval
+from tellapart.stats.intervals import interval_for, share_in_clusters
 from tellapart.tasks.registry import METRICS
-
-__all__ = [
-    "MOST_SINGLE",
-    "WEAK_LEVEL",
-    "WORDS_ALONE",
-    "Conclusion",
-    "WeakSubset",
-    "answer_lines",
-    "conclude",
-    "conclude_all",
-    "weak_subsets",
-]
 
 #: Of the intervals, together over all values that are looked at.
 WEAK_LEVEL = 0.95
@@ -60,11 +49,6 @@ def weak_subsets(entry: ModelEntry, metric: str, *, seed: int = 0) -> tuple[Weak
     Clearly: the value's interval lies below that of the items of the tag's other values, both at a level that holds
     for all values of all tags together (Bonferroni), so that the lowest of many is not an accident. The tag is that
     of the lowest such value. Empty if there is none, or if the metric has no value of an item.
-
-    Args:
-        entry: the model.
-        metric: by which.
-        seed: of the bootstrap, if values are not right or wrong.
     """
     groups_of = {tag: groups for tag, groups in entry.record.by.items() if len(groups) > 1}
     looked_at = sum(map(len, groups_of.values()))
@@ -176,18 +160,22 @@ def conclude(section: Section, rivals: Rivals) -> Conclusion:
 
 
 def conclude_all(conclusions: Sequence[Conclusion]) -> tuple[str, ...]:
-    """Count many benchmarks up: on how many a model is above chance, and first or not told apart from the first.
+    """Count many benchmarks up: on how many a model is above chance, and first or not distinguishable from the first.
 
     >>> each = [Conclusion(f"b{k}", "", "accuracy", (), {"m": ABOVE if k else LEVEL}, ()) for k in range(4)]
     >>> conclude_all(each)
     ('m is above chance on 3 of 4 benchmarks, not distinguishable from it on b0.',)
     """
-    models = list(dict.fromkeys(name for each in conclusions for name in each.standing))
+    models = list(dict.fromkeys(name for conclusion in conclusions for name in conclusion.standing))
     sentences = []
     for model in models[:_MOST_NAMED]:
-        on = {each.name: each.standing[model] for each in conclusions if model in each.standing}
+        on = {conclusion.name: conclusion.standing[model] for conclusion in conclusions if model in conclusion.standing}
         above = sum(said == ABOVE for said in on.values())
-        on |= {each.name: "" for each in conclusions if model in each.measured and model not in each.standing}
+        on |= {
+            conclusion.name: ""
+            for conclusion in conclusions
+            if model in conclusion.measured and model not in conclusion.standing
+        }
         parts = [f"{model} is above chance on {above} of {_write_count(len(on), 'benchmark')}"]
         for said, words in (
             (LEVEL, "not distinguishable from it on"),
@@ -199,7 +187,7 @@ def conclude_all(conclusions: Sequence[Conclusion]) -> tuple[str, ...]:
         sentences.append(f"{', '.join(parts)}.")
     if len(models) > _MOST_NAMED:
         sentences.append(f"The other {len(models) - _MOST_NAMED} models are told of with each benchmark.")
-    ranked = [each for each in conclusions if each.first]
+    ranked = [conclusion for conclusion in conclusions if conclusion.first]
     firsts = {model: sum(model in each.first for each in ranked) for each in ranked for model in each.first}
     if firsts:
         best = sorted(firsts, key=lambda model: -firsts[model])
@@ -219,7 +207,9 @@ def answer_lines(conclusions: Sequence[Conclusion]) -> tuple[str, ...]:
     """
     if len(conclusions) > MOST_SINGLE:
         return conclude_all(conclusions)
-    return tuple(f"{each.name}: {' '.join(each.sentences)}" for each in conclusions if each.sentences)
+    return tuple(
+        f"{conclusion.name}: {' '.join(conclusion.sentences)}" for conclusion in conclusions if conclusion.sentences
+    )
 
 
 def _get_value(entry: ModelEntry, metric: str) -> Value:
@@ -323,7 +313,7 @@ def _describe_failures(metric: str, entry: ModelEntry) -> list[str]:
 def _describe_words_alone(section: Section, metric: str) -> list[str]:
     """Describe what the best model without word order gets, if that differs clearly between two values of a tag.
 
-    Two texts that it cannot tell apart are an example: the shortest.
+    Two texts with the same score are an example: the shortest.
     """
     entry = next((each for each in section.entries if each.run.result.model.name == "bag-of-words"), None)
     tag = None if entry is None else first_breakdown({entry.label: entry.record}, section.name)

@@ -23,8 +23,6 @@ from tellapart.stats.psychometric import INTERVAL_ITEMS, LEAST_LEVELS
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["TagCurves", "curve_lines", "curve_tables", "curves_title", "tag_curves", "write_threshold"]
-
 #: Numeric tags of a benchmark that are shown, at most.
 _MOST_TAGS = 2
 
@@ -120,10 +118,6 @@ def tag_curves(benchmark: str, metric: str, entries: Sequence[ModelEntry]) -> tu
     """Fit curves over a benchmark's numeric tags; tags on which no model shows a threshold are left out.
 
     A tag of whole numbers that no two items share is an identifier, and is left out, too.
-
-    Args:
-        benchmark, metric: names; items are right or wrong by the metric.
-        entries: of the models.
     """
     chance = entries[0].record.metrics[metric].chance if metric in entries[0].record.metrics else None
     rows = [row for row, sample in enumerate(entries[0].samples)

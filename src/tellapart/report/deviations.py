@@ -14,8 +14,6 @@ from tellapart.records.result import BenchmarkResult, Sample
 from tellapart.report.items import shared_outcomes
 from tellapart.report.numbers import is_deviation
 
-__all__ = ["FEW", "RADIUS", "Line", "Plot", "Trace", "deviations", "plot", "share_a_scale"]
-
 #: A model joins those on an axis whose deviations are at least a third of its deviations (the largest) and a tenth (the
 #: smallest): wider apart, the narrower would be a spike.
 _TO_NEXT, _TO_FIRST = 3.0, 10.0
@@ -160,14 +158,14 @@ def plot(metric: str, traces: Sequence[Trace], width: float = 340.0, height: flo
         tuple((frame.across(x), f"{x:.3g}") for x in ticks),
         frame.across(0.0),
         # One value for all is a spike, wherever it lies.
-        sum(int((np.abs(own) > reach).sum()) for own in values if np.ptp(own) > 0),
+        sum(int((np.abs(value) > reach).sum()) for value in values if np.ptp(value) > 0),
     )
 
 
 def _draw_curves(traces: Sequence[Trace], values: Sequence[NDArray[np.float64]], frame: _Frame) -> Iterator[Line]:
     # An odd number of bins that the items fill: more items show finer structure.
     bins = 2 * min(20, max(4, round(0.6 * math.sqrt(min(map(len, values)))))) + 1
-    histograms = [histogram(own, bins=bins, limit=frame.reach) if np.ptp(own) > 0 else None for own in values]
+    histograms = [histogram(value, bins=bins, limit=frame.reach) if np.ptp(value) > 0 else None for value in values]
     peak = max((float(one.density.max()) for one in histograms if one is not None), default=0.0) or 1.0
     for trace, own, density in zip(traces, values, histograms, strict=True):
         if density is None:

@@ -27,8 +27,6 @@ from tellapart.tasks.registry import main_metric
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["first_table", "first_tables", "overview_table", "tag_table"]
-
 #: Values of a tag that may be columns.
 _MOST_VALUES = 8
 
@@ -42,11 +40,7 @@ Groups = Sequence[tuple[str, Sequence[Result]]]
 
 
 def first_tables(groups: Groups) -> list[Table]:
-    """Return one table for each benchmark; of more than three benchmarks one table, a line for each model.
-
-    Args:
-        groups: benchmarks, each with the results on the same items.
-    """
+    """Return one table for each benchmark; of more than three benchmarks one table, a line for each model."""
     if len(groups) > MOST_SINGLE:
         return [overview_table(groups)]
     return [first_table(results, benchmark) for benchmark, results in groups]
@@ -56,14 +50,6 @@ def first_table(results: Sequence[Result], benchmark: str, *, width: int | None 
     """Return models by the main metric with its interval, and by the values of a tag in columns.
 
     The headline metrics are the columns if no tag has few values, or if the table is too wide.
-
-    Args:
-        results: the models' records.
-        benchmark: which benchmark.
-        width: in characters; the console's if not given.
-
-    Raises:
-        RunError: no result has this benchmark.
     """
     records = find_records(results, benchmark)
     names = shared_headline([record for _, record in records])
@@ -94,7 +80,7 @@ def _make_columns(records: Sequence[tuple[str, BenchmarkResult]], benchmark: str
     of_first = [_find_group(first, tag, column, main) for column in columns]
     add_row(rows, ["chance", chance_cell(first.metrics.get(main)), *_write_chances(of_first)], style="dim")
     counts = (first.metrics.get(main), *of_first)
-    cells = ("–" if each is None or not each.n else thousands(each.n) for each in counts)
+    cells = ("–" if count is None or not count.n else thousands(count.n) for count in counts)
     add_row(rows, ["n" if counts_differ(first, [main]) else "items", *cells], style="dim")
     if ties := describe_ties({main: [(plain(model), record.metrics.get(main)) for model, record in records]}):
         rows.caption = Text(ties, style="not italic")
@@ -108,7 +94,7 @@ def _find_group(record: BenchmarkResult, tag: str, value: str, metric: str) -> V
 
 
 def _write_chances(values: Sequence[Value | None]) -> list[str]:
-    return ["–" if each is None or each.chance is None else percent(each.chance, 1) for each in values]
+    return ["–" if value is None or value.chance is None else percent(value.chance, 1) for value in values]
 
 
 def overview_table(groups: Groups) -> Table:
@@ -139,11 +125,7 @@ def overview_table(groups: Groups) -> Table:
 
 
 def tag_table(results: Sequence[Result], benchmark: str, tag: str) -> Table:
-    """Return the main metric by a tag: its values down, models across, with intervals if they fit the console.
-
-    Raises:
-        RunError: no result has this benchmark, or it has no such tag.
-    """
+    """Return the main metric by a tag: its values down, models across, with intervals if they fit the console."""
     records = find_records(results, benchmark)
     labels = label_runs([model for model, _ in records])
     heat = heat_map(dict(zip(labels, (record for _, record in records), strict=True)), benchmark, tag=tag)

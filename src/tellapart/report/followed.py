@@ -33,19 +33,6 @@ from tellapart.tasks.registry import main_metric
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = [
-    "Checkpoint",
-    "FollowedPoint",
-    "choose_shown",
-    "draw_points",
-    "find_training",
-    "followed_charts",
-    "followed_rows",
-    "followed_tables",
-    "read_checkpoints",
-    "sort_points",
-]
-
 #: The file of the points, in the run folder.
 CURVE = "curve.json"
 
@@ -106,9 +93,6 @@ def read_checkpoints(folder: Path, *, keep: bool = False) -> list[Checkpoint]:
 
     The best of several checkpoints is also the luckiest, so a small loss against it is expected without forgetting.
     Points that are kept are taken from there if their records are unchanged; `keep` keeps those that were not.
-
-    Raises:
-        RunError: a record or its samples are damaged, or points cannot be kept.
     """
     if not (folder / FOLLOWED).is_file():
         return []
@@ -147,13 +131,13 @@ def _measure_points(
     best = {name: each for each in before for name, point in each.points.items() if point.best == each.name}
     read: dict[tuple[str, str], Sequence[Sample]] = {}
 
-    def find_samples(where: str, benchmark: str) -> Sequence[Sample]:
-        if (where, benchmark) not in read:
-            result = results.get(where) or read_result(folder / where)
-            read[where, benchmark] = read_samples(folder / where, benchmark, result.benchmarks[benchmark])
-        return read[where, benchmark]
+    def find_samples(place: str, benchmark: str) -> Sequence[Sample]:
+        if (place, benchmark) not in read:
+            result = results.get(place) or read_result(folder / place)
+            read[place, benchmark] = read_samples(folder / place, benchmark, result.benchmarks[benchmark])
+        return read[place, benchmark]
 
-    for where, result in sorted(results.items(), key=lambda entry: natural_key(entry[1].model.name)):
+    for place, result in sorted(results.items(), key=lambda entry: natural_key(entry[1].model.name)):
         name, found = result.model.name, {}
         for benchmark, record in result.benchmarks.items():
             leader = best[benchmark].points[benchmark] if benchmark in best else None
@@ -162,10 +146,10 @@ def _measure_points(
             if leader is None or value.value > leader.value.value:
                 found[benchmark] = FollowedPoint(name, 0, metric, value, name, None)
                 continue
-            sides = (find_samples(best[benchmark].folder, benchmark), find_samples(where, benchmark))
+            sides = (find_samples(best[benchmark].folder, benchmark), find_samples(place, benchmark))
             forgotten = _measure_loss(*sides, metric, result.run.seed)
             found[benchmark] = FollowedPoint(name, 0, metric, value, leader.checkpoint, forgotten)
-        checkpoint = Checkpoint(name=name, folder=where, sha256=digests[where], points=found)
+        checkpoint = Checkpoint(name=name, folder=place, sha256=digests[place], points=found)
         checkpoints.append(checkpoint)
         best |= {benchmark: checkpoint for benchmark, point in found.items() if point.best == name}
     return checkpoints
@@ -183,8 +167,8 @@ def _measure_loss(best: Sequence[Sample], now: Sequence[Sample], metric: str, se
 
 def sort_points(checkpoints: Sequence[Checkpoint]) -> dict[str, list[FollowedPoint]]:
     """Return the points of each benchmark, numbered."""
-    steps = _number_steps([each.name for each in checkpoints])
-    names = dict.fromkeys(name for each in checkpoints for name in each.points)
+    steps = _number_steps([checkpoint.name for checkpoint in checkpoints])
+    names = dict.fromkeys(name for checkpoint in checkpoints for name in checkpoint.points)
     return {
         name: [
             replace(each.points[name], step=step)
@@ -207,8 +191,8 @@ def choose_shown(checkpoints: list[Checkpoint]) -> list[str]:
     []
     """
     shown = {each.name for each in checkpoints[:1] + checkpoints[-1:]}
-    shown |= {found[-1].best for found in sort_points(checkpoints).values()}
-    return [each.folder for each in checkpoints if each.name in shown]
+    shown |= {point[-1].best for point in sort_points(checkpoints).values()}
+    return [checkpoint.folder for checkpoint in checkpoints if checkpoint.name in shown]
 
 
 def followed_charts(checkpoints: Sequence[Checkpoint]) -> list[LineChart]:

@@ -9,8 +9,6 @@ from tellapart.evaluation.regression_gate import GateResult, GateRow
 from tellapart.report.numbers import count_text, percent, points, thousands
 from tellapart.report.terminal import console, print_lines, table
 
-__all__ = ["gate_markdown", "headline_of", "print_gate"]
-
 _COLUMNS = ("base", "new", "new - base", "p (Holm)")
 
 #: Reasons that stop a gate, as they are counted.

@@ -16,8 +16,6 @@ from tellapart.report.numbers import interval, is_deviation, percent, thousands
 from tellapart.report.sections import shared_headline
 from tellapart.tasks.registry import main_metric
 
-__all__ = ["HeatMap", "HeatRow", "breakdown_tag", "first_breakdown", "heat_map", "heat_table", "is_above_chance"]
-
 
 @dataclass(frozen=True, slots=True)
 class HeatRow:
@@ -52,24 +50,15 @@ class HeatMap:
     @property
     def chance(self) -> float | None:
         """The value of a model without information, over all items."""
-        return next((one.chance for one in self.rows[-1].values if one is not None and one.chance is not None), None)
+        return next(
+            (value.chance for value in self.rows[-1].values if value is not None and value.chance is not None), None
+        )
 
 
 def heat_map(
     records: Mapping[str, BenchmarkResult], benchmark: str, metric: str | None = None, tag: str | None = None
 ) -> HeatMap:
-    """Arrange models' records of one benchmark by the values of a tag.
-
-    Args:
-        records: model, as it is called -> its record; all on the same items.
-        benchmark: whose records these are.
-        metric: which; the one that ranks the benchmark if not given.
-        tag: which; the one of the benchmark's paper, or the only one, if not given.
-
-    Raises:
-        RunError: the records have no tags, not this one, or no such metric, or the metric is a deviation; or several
-            tags could be meant.
-    """
+    """Arrange models' records of one benchmark by the values of a tag."""
     first = next(iter(records.values()))
     metric = metric or main_metric(shared_headline(list(records.values())))
     if not any(metric in record.metrics for record in records.values()):
@@ -98,13 +87,7 @@ def breakdown_tag(records: Mapping[str, BenchmarkResult], benchmark: str) -> str
 
 
 def first_breakdown(records: Mapping[str, BenchmarkResult], benchmark: str, *, most: int | None = None) -> str | None:
-    """Return the tag of a first look: the one that `breakdown_tag` names, else the first; None without one.
-
-    Args:
-        records: model -> its record; all on the same items.
-        benchmark: whose records these are.
-        most: values that it may have; it has two at least.
-    """
+    """Return the tag of a first look: the one that `breakdown_tag` names, else the first; None without one."""
     sizes: dict[str, int] = {}
     for record in records.values():
         for tag, groups in record.by.items():

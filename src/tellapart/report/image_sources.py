@@ -16,8 +16,6 @@ from tellapart.records.result import Located, Result
 from tellapart.records.run_folder import find_located, place_of, places_of
 from tellapart.report.pictures import small_picture
 
-__all__ = ["ImageSources", "bundle_picture"]
-
 #: The folder of pictures inside a run folder that was bundled.
 PICTURES = "pictures"
 
@@ -48,11 +46,7 @@ class ImageSources:
         return cls(folder, benchmark, result.benchmarks[benchmark].own, result.run.data, result.run.images)
 
     def reader(self, *, outside: bool = False) -> Callable[[str], bytes] | None:
-        """Return a reader that takes an image's reference to its file's bytes; None if no image is available.
-
-        Args:
-            outside: as of `Locations`; never taken from the record, which a stranger may have written.
-        """
+        """Return a reader that takes an image's reference to its file's bytes; None if no image is available."""
         bundled, live = place_of(self.folder / PICTURES, self.benchmark), self._live_reader(outside)
         if not bundled.is_dir():
             return live
@@ -70,14 +64,14 @@ class ImageSources:
 
     def lost(self) -> str:
         """List the places at which the images were looked for."""
-        where = self.own or self.images or self.data
-        if where is None:
+        place = self.own or self.images or self.data
+        if place is None:
             return f"the images of {self.benchmark} are not on this machine"
         try:
             self._live_benchmark(outside=False)
         except TellapartError as error:
             return f"the images of {self.benchmark} cannot be read: {error}"
-        return f"the images of {self.benchmark} are not at {' nor at '.join(map(str, places_of(where, self.folder)))}"
+        return f"the images of {self.benchmark} are not at {' nor at '.join(map(str, places_of(place, self.folder)))}"
 
     def _live_reader(self, outside: bool) -> Callable[[str], bytes] | None:
         own = self._found(self.own)
@@ -104,12 +98,7 @@ class ImageSources:
 
 
 def bundle_picture(folder: Path, benchmark: str, reference: str, data: bytes) -> bytes:
-    """Write an image, small, into a run folder, and return the bytes that were written.
-
-    Raises:
-        DataError: the bytes are not an image.
-        RunError: it cannot be written.
-    """
+    """Write an image, small, into a run folder, and return the bytes that were written."""
     kind, small = small_picture(data, reference)
     path = _bundled_path(place_of(folder / PICTURES, benchmark), reference, kind)
     try:

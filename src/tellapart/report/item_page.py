@@ -14,8 +14,6 @@ from tellapart.report.item_tables import analysis_lines, first_to_check
 from tellapart.report.page import IMAGE_BUDGET, page_environment
 from tellapart.report.pictures import Album, album
 
-__all__ = ["make_item_page"]
-
 #: Systems that a card names, and rows of the table.
 _MOST_NAMES = 12
 _MOST_ROWS = 25
@@ -60,14 +58,7 @@ def make_item_page(
     *,
     budget: int = IMAGE_BUDGET,
 ) -> str:
-    """Return the page of a benchmark's items as one HTML file.
-
-    Args:
-        analysis: of the outcomes.
-        outcomes: their items have images and texts, if the benchmark's files were there.
-        read_image: takes an image's reference to its file's bytes; None without images.
-        budget: characters that pictures may take; the items to check first have theirs.
-    """
+    """Return the page of a benchmark's items as one HTML file."""
     order = sorted(
         range(len(analysis.items)), key=lambda k: (analysis.items[k].p is None, analysis.items[k].p or 0.0, k)
     )
@@ -101,7 +92,7 @@ def _make_card(analysis: ItemAnalysis, outcomes: ItemOutcomes, number: int, pict
     right: Sequence[str] = [
         name for name, value in zip(outcomes.systems, outcomes.values[number], strict=True) if value == 1
     ]
-    known = [pictures.uris[pictures.index[each]] for each in item.images if each in pictures.index]
+    known = [pictures.uris[pictures.index[image]] for image in item.images if image in pictures.index]
     shown = tuple(right[:_MOST_NAMES])
     return _Card(analysis.items[number], tuple(known), item.texts, shown, len(right) - len(shown))
 

@@ -13,18 +13,12 @@ from tellapart.report.terminal import table
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["analysis_lines", "analysis_tables", "first_to_check"]
-
 #: Rows of a table, at most.
 _MOST = 10
 
 
 def analysis_tables(analysis: ItemAnalysis) -> list[Table]:
-    """Return the tables of a first look: the set, items to look at, and its tags.
-
-    Args:
-        analysis: of a benchmark's items.
-    """
+    """Return the tables of a first look: the set, items to look at, and its tags."""
     lowest = first_to_check(analysis, _MOST)
     tables = [_set_table(analysis), _item_table("items that better systems rather get wrong: labels to check", lowest)]
     if analysis.tags:

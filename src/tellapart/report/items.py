@@ -10,20 +10,6 @@ from numpy.typing import NDArray
 
 from tellapart.records.result import Sample
 
-__all__ = [
-    "MOST_ITEMS",
-    "TIED",
-    "ends",
-    "item_table",
-    "margins",
-    "model_table",
-    "outcome_codes",
-    "shared_outcomes",
-    "true_pairs",
-    "true_texts",
-    "worst_first",
-]
-
 #: Items that the browser of one benchmark holds: each takes 200 to 500 bytes of the page, and a browser must read all
 #: of them before it shows one.
 MOST_ITEMS = 10_000
@@ -47,10 +33,6 @@ def true_texts(measured: Container[str], texts: int) -> int:
 def true_pairs(shape: tuple[int, int], true: int = 1) -> tuple[tuple[int, int], ...]:
     """Return the true (image, text) pairs of an item: equal indices, or the first if one side is single.
 
-    Args:
-        shape: images and texts.
-        true: how many texts of one image are true, the first ones.
-
     >>> true_pairs((2, 2)), true_pairs((1, 5)), true_pairs((1, 3), 2)
     (((0, 0), (1, 1)), ((0, 0),), ((0, 0), (0, 1)))
     """
@@ -65,10 +47,6 @@ def margins(scores: NDArray[np.float32], true: int = 1) -> NDArray[np.float32]:
 
     Positive exactly if the group score (2x2) or the choice (1xm, nx1) is right, for float32 subtraction of
     different numbers is never zero.
-
-    Args:
-        scores: float32 (item, image, text), with at least one false pair.
-        true: how many texts of one image are true.
 
     >>> margins(np.float32([[[0.75, 0.5], [0.25, 1.0]], [[0.5, 0.5], [0.5, 0.5]]]))
     array([0.25, 0.  ], dtype=float32)
@@ -134,10 +112,6 @@ def outcome_codes(samples: Sequence[Sample], metric: str) -> str:
 
 def item_table(samples: Sequence[Sample], pictures: Mapping[str, int]) -> dict[str, Any]:
     """Return ids, texts, pictures and tags of a benchmark's items, as columns for JSON.
-
-    Args:
-        samples: one an item.
-        pictures: image reference -> the picture's number; an image that is not there has the number -1.
 
     >>> one = Sample(id="a", cluster="a", tags={"type": "swap"}, images=("0.png",), scores=((0.5,),), outcomes={})
     >>> item_table([one], {"0.png": 3})

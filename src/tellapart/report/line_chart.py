@@ -10,8 +10,6 @@ from html import escape
 
 from markupsafe import Markup
 
-__all__ = ["LineChart", "inline_svg", "svg"]
-
 _WIDTH, _HEIGHT = 640.0, 280.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62.0, 18.0, 40.0, 44.0
 _LETTER, _SWATCH, _ROW = 6.7, 30.0, 18

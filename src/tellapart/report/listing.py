@@ -12,8 +12,6 @@ from tellapart.report.numbers import thousands
 from tellapart.report.terminal import console, print_lines, table
 from tellapart.tasks.registry import headline
 
-__all__ = ["print_listing"]
-
 
 def print_listing(what: str, rows: Sequence[dict[str, Any]]) -> None:
     """Print the rows that `tellapart.ls` returns.
@@ -59,9 +57,9 @@ def _write_notes(what: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
     for row in rows:
         if row["files"] and row["missing"]:
-            where = f"; {row['files']}" if row["hub"] else ""
+            place = f"; {row['files']}" if row["hub"] else ""
             notes.append(
-                f"{row['name']} needs {_join_few(row['needs'])} (images: {row['images']}){where}: {row['source']}"
+                f"{row['name']} needs {_join_few(row['needs'])} (images: {row['images']}){place}: {row['source']}"
             )
     return notes
 

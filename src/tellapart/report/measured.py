@@ -19,37 +19,14 @@ from tellapart.report.numbers import items_text
 from tellapart.report.sections import shared_headline
 from tellapart.tasks.registry import main_metric
 
-__all__ = [
-    "Outcomes",
-    "first_metrics",
-    "gather",
-    "mark_imported",
-    "outcomes_of",
-    "pick_benchmark",
-    "ranking_metrics",
-    "samples_of",
-    "sort_runs",
-    "title_of_set",
-    "value_of",
-]
-
 
 def gather(folders: Sequence[Path], labels: Mapping[str, str] | None = None) -> list[System]:
-    """Read runs as `evaluation.systems.gather` does, with labels that are safe to print.
-
-    Raises:
-        RunError: none is named, a folder is not a run, or no model has the name of a label.
-    """
+    """Read runs as `evaluation.systems.gather` does, with labels that are safe to print."""
     return [replace(system, label=plain(system.label)) for system in systems.gather(folders, labels)]
 
 
 def mark_imported(runs: Sequence[System], benchmarks: Sequence[str] = ()) -> list[System]:
-    """Mark the label of each system that another tool measured; if on some of these benchmarks only, by their names.
-
-    Args:
-        runs: the systems.
-        benchmarks: those of a table or picture; all that a system has if not given.
-    """
+    """Mark the label of each system that another tool measured; if on some of these benchmarks only, by their names."""
     return [replace(run, label=_mark_label(run, [*map(set_name, benchmarks)])) for run in runs]
 
 
@@ -74,15 +51,7 @@ def title_of_set(runs: Sequence[System], benchmark: str) -> str:
 
 
 def pick_benchmark(runs: Sequence[System], name: str | None) -> tuple[str, list[System]]:
-    """Return a benchmark's name and the runs that measured it, all on the same items.
-
-    Args:
-        runs: the runs to choose from.
-        name: the benchmark; may be None if all runs measured the same single benchmark.
-
-    Raises:
-        RunError: no run measured it, `name` is None and there are several, or the runs' items differ.
-    """
+    """Return a benchmark's name and the runs that measured it, all on the same items."""
     known = list(dict.fromkeys(benchmark for run in runs for benchmark in run.result.benchmarks))
     if name is None and len(known) > 1:
         raise RunError(
@@ -105,11 +74,7 @@ def pick_benchmark(runs: Sequence[System], name: str | None) -> tuple[str, list[
 
 
 def sort_runs(runs: Sequence[System], benchmark: str | None, metric: str) -> list[System]:
-    """Order models by a metric of one benchmark, the highest first; those that did not measure it are last.
-
-    Raises:
-        RunError: as `pick_benchmark`, or a run of that benchmark does not have the metric.
-    """
+    """Order models by a metric of one benchmark, the highest first; those that did not measure it are last."""
     chosen, measured = pick_benchmark(runs, benchmark)
     measured.sort(key=lambda run: -value_of(run, chosen, metric).value)
     return [*measured, *(run for run in runs if chosen not in run.result.benchmarks)]
@@ -121,11 +86,7 @@ def _has_unknown_items(record: BenchmarkResult) -> bool:
 
 
 def first_metrics(records: Sequence[BenchmarkResult]) -> tuple[str, ...]:
-    """Return the headline metrics that all the records have; if there are none, all metrics that they share.
-
-    Raises:
-        RunError: the records share no metric.
-    """
+    """Return the headline metrics that all the records have; if there are none, all metrics that they share."""
     shared = shared_headline(records)
     if not shared:
         raise RunError("these runs share no metric")
@@ -133,15 +94,7 @@ def first_metrics(records: Sequence[BenchmarkResult]) -> tuple[str, ...]:
 
 
 def ranking_metrics(measured: Mapping[str, Sequence[System]], asked: Sequence[str] = ()) -> dict[str, str]:
-    """Return the metric by which models are ranked on each benchmark, as in a first look and in a report.
-
-    Args:
-        measured: benchmark -> its models.
-        asked: names: each benchmark takes the one that its models have.
-
-    Raises:
-        RunError: models share no metric, have several of those asked for, or none has one of them.
-    """
+    """Return the metric by which models are ranked on each benchmark, as in a first look and in a report."""
     metrics = {}
     for benchmark, runs in measured.items():
         records = [run.record(benchmark) for run in runs]
@@ -155,11 +108,7 @@ def ranking_metrics(measured: Mapping[str, Sequence[System]], asked: Sequence[st
 
 
 def value_of(run: System, benchmark: str, metric: str) -> Value:
-    """Return one number of a run.
-
-    Raises:
-        RunError: the run has no such metric of that benchmark.
-    """
+    """Return one number of a run."""
     metrics = run.record(benchmark).metrics
     if metric not in metrics:
         raise RunError(
@@ -169,11 +118,7 @@ def value_of(run: System, benchmark: str, metric: str) -> Value:
 
 
 def samples_of(run: System, benchmark: str) -> list[Sample]:
-    """Read the items of a run with their outcomes.
-
-    Raises:
-        RunError: another tool measured the benchmark, or the files are missing.
-    """
+    """Read the items of a run with their outcomes."""
     if is_imported(run.record(benchmark)):
         raise RunError(
             f"{run.folders[benchmark]} holds numbers of {benchmark} that another tool measured, without outcomes of "
@@ -198,11 +143,7 @@ class Outcomes:
 
 
 def outcomes_of(runs: Sequence[System], benchmark: str, metric: str) -> Outcomes:
-    """Read one metric's value of every item, for models on the same items.
-
-    Raises:
-        RunError: another tool measured one of them, the items differ, or the metric is not defined per item.
-    """
+    """Read one metric's value of every item, for models on the same items."""
     if not runs:
         raise RunError("no run was named; name one or more run folders")
     samples = {run.label: samples_of(run, benchmark) for run in runs}

@@ -7,23 +7,6 @@ from collections.abc import Iterable, Mapping
 from tellapart.metrics.ties import TieRule
 from tellapart.records.result import BenchmarkResult, Value
 
-__all__ = [
-    "count_text",
-    "describe_ties",
-    "deviation",
-    "interval",
-    "is_deviation",
-    "is_even",
-    "items_text",
-    "official_number",
-    "percent",
-    "points",
-    "score",
-    "thousands",
-    "tie_text",
-    "worth_text",
-]
-
 #: Share of its items below which the worth of items in clusters is written.
 _MATTERS = 0.9
 
@@ -130,9 +113,6 @@ def tie_text(value: Value | None) -> str:
 
 def describe_ties(metrics: Mapping[str, Iterable[tuple[str, Value | None]]]) -> str:
     """Describe the ties of metrics, by model; nothing without ties. A tied item is one of a metric: each is named.
-
-    Args:
-        metrics: a metric's name -> the models, each with its number.
 
     >>> flat = Value(value=0.0, ties=3, tie_neutral=0.25, method="wilson", n=9, clusters=9, average="micro: items")
     >>> describe_ties({"text_score": [("clip", flat.model_copy(update={"ties": 0})), ("flat", flat)]})

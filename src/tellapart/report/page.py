@@ -36,19 +36,6 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
-__all__ = [
-    "IMAGE_BUDGET",
-    "ModelAnswer",
-    "ReportPage",
-    "ReportRun",
-    "TaskExample",
-    "TaskExamples",
-    "examples",
-    "make_page",
-    "page_environment",
-    "render",
-]
-
 #: Units of one noun that the page shows; the run's samples hold all of them.
 MOST_EXAMPLES = 40
 
@@ -163,16 +150,7 @@ class ReportPage:
 
 
 def render(runs: Sequence[ReportRun], *, image_budget_bytes: int = IMAGE_BUDGET) -> str:
-    """Return the report of one or several models as one HTML file.
-
-    Args:
-        runs: the models, the one to show first at the head.
-        image_budget_bytes: room for pictures in the file; the worst items of every model come first, and the
-            page counts the items without any.
-
-    Raises:
-        RunError: no run, or samples that do not match their record.
-    """
+    """Return the report of one or several models as one HTML file."""
     return make_page(runs, image_budget_bytes=image_budget_bytes).html
 
 
@@ -183,11 +161,7 @@ def make_page(
     checkpoints: Sequence[Checkpoint] = (),
     reload: float | None = None,
 ) -> ReportPage:
-    """Return the report's HTML, and the sentences with which it begins; the curves of checkpoints follow them.
-
-    Raises:
-        RunError: no run, or samples that do not match their record.
-    """
+    """Return the report's HTML, and the sentences with which it begins; the curves of checkpoints follow them."""
     all_sections = sections(runs)
     views = []
     for position, section in enumerate(all_sections):

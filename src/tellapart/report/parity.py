@@ -6,8 +6,6 @@ from tellapart.errors import plain
 from tellapart.evaluation.parity import Parity, ParityOutcome
 from tellapart.report.terminal import console, print_lines, table
 
-__all__ = ["print_parity"]
-
 
 def print_parity(parity: Parity) -> None:
     """Print each step with its differences and their likely cause, then the outcomes, then the answer."""

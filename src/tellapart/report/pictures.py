@@ -13,8 +13,6 @@ from itertools import chain, islice
 from tellapart.data.video import as_picture, decode_slot
 from tellapart.errors import DataError
 
-__all__ = ["Album", "album", "data_uri", "small_picture"]
-
 #: Items whose pictures are made together.
 _AHEAD = 32
 
@@ -50,14 +48,8 @@ class Album:
 
 
 def small_picture(data: bytes, name: str) -> tuple[str, bytes]:
-    """Return an image's format and bytes for a page: unchanged if it is small, else 320 pixels wide or high, as JPEG.
-
-    Args:
-        data: a PNG, JPEG, WebP or `.npy` file.
-        name: for the error message.
-
-    Raises:
-        DataError: the bytes are not an image.
+    """Return an image's format and bytes for a page: unchanged if it is small, else 320 pixels wide or high, as
+    JPEG.
     """
     kind = _web_format(data)
     if kind is None or len(data) > KEEP_BYTES:
@@ -66,22 +58,13 @@ def small_picture(data: bytes, name: str) -> tuple[str, bytes]:
 
 
 def data_uri(data: bytes, name: str) -> str:
-    """Return an image file as a data URI, made small as `small_picture` does.
-
-    Raises:
-        DataError: the bytes are not an image.
-    """
+    """Return an image file as a data URI, made small as `small_picture` does."""
     kind, data = small_picture(data, name)
     return f"data:image/{kind};base64,{base64.b64encode(data).decode('ascii')}"
 
 
 def album(items: Iterable[Sequence[str]], read: Callable[[str], bytes], budget: int) -> Album:
     """Embed items' pictures in the order given until the budget is used up; an item has all its pictures or none.
-
-    Args:
-        items: each item's image references, the most wanted item first.
-        read: reference -> the file's bytes.
-        budget: characters that the data URIs may take together.
 
     >>> import numpy as np
     >>> frame = io.BytesIO()

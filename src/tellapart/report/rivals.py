@@ -9,13 +9,12 @@ from itertools import combinations
 import numpy as np
 
 from tellapart.catalog import REFERENCES
-from tellapart.evaluation.compare import MetricComparison, compare_pairs
+from tellapart.evaluation.compare import compare_pairs
+from tellapart.evaluation.metric_comparison import MetricComparison
 from tellapart.evaluation.shared_benchmarks import SharedBenchmark, is_testable, lay_out_outcomes
 from tellapart.evaluation.systems import System
 from tellapart.evaluation.verdict import judge_leaders, judge_pair
 from tellapart.report.sections import ModelEntry, Section
-
-__all__ = ["ALPHA", "MOST_TESTED", "Duel", "Rivals", "own_models", "rivals_of"]
 
 #: The family-wise error over all tests of a benchmark.
 ALPHA = 0.05
@@ -88,10 +87,6 @@ def rivals_of(section: Section, *, seed: int = 0) -> Rivals:
     """Rank a benchmark's models by its main metric, and test every two of the first ones on every headline metric.
 
     The tests are those of `tellapart compare`.
-
-    Args:
-        section: the benchmark.
-        seed: of the bootstrap and of the sign flips.
     """
     main = section.main
     if not main:

@@ -17,8 +17,6 @@ from tellapart.report.items import margins, shared_outcomes, worst_first
 from tellapart.report.numbers import is_deviation, worth_text
 from tellapart.tasks.registry import headline, main_metric
 
-__all__ = ["ModelEntry", "ReportRun", "Section", "note_lines", "sections", "shared_headline", "worth_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class ReportRun:
@@ -143,11 +141,7 @@ def _share_metrics(entry: ModelEntry) -> list[str]:
 
 
 def sections(runs: Sequence[ReportRun]) -> tuple[Section, ...]:
-    """Arrange runs by benchmark; the same name with another fingerprint is another section.
-
-    Raises:
-        RunError: no run, no benchmark, or samples that do not match the record.
-    """
+    """Arrange runs by benchmark; the same name with another fingerprint is another section."""
     entries_of: dict[tuple[str, str], list[ModelEntry]] = {}
     for model, (run, label) in enumerate(zip(runs, label_runs([run.result.model.name for run in runs]), strict=True)):
         for benchmark, record in run.result.benchmarks.items():
@@ -176,9 +170,6 @@ def shared_headline(records: Sequence[BenchmarkResult]) -> tuple[str, ...]:
 def worth_of(records: Sequence[tuple[str, BenchmarkResult]]) -> str:
     """Write how many independent items are as good as a benchmark's, by the main metric of models that are not
     references.
-
-    Args:
-        records: models' names and records of the same items.
     """
     own = [record for name, record in records if name not in REFERENCES] or [record for _, record in records]
     main = main_metric(shared_headline(own))

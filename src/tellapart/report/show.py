@@ -35,17 +35,6 @@ from tellapart.report.terminal import console, print_lines, table
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = [
-    "WrittenReport",
-    "check_report",
-    "on_the_same_items",
-    "print_gaps",
-    "print_gates",
-    "print_runs",
-    "write_run_report",
-]
-
-
 #: The file of the page.
 REPORT = "report.html"
 
@@ -83,15 +72,6 @@ def write_run_report(
     Of checkpoints that were followed it has all in its curve, and the items of the first, the best and the last.
 
     A page that shows images is never replaced by one that cannot: it stays as it is, and a warning gives the reason.
-
-    Args:
-        folder: the run's.
-        bundle: keep the pictures that the page shows in the run folder, so that it can be moved or sent.
-        outside: images may lie outside of the folders of their sets, as of `Locations`.
-        reload: seconds after which the page loads itself again, while further checkpoints are awaited.
-
-    Raises:
-        RunError: the folder is not a run, or a record is malformed.
     """
     page, warnings = _draw_page(folder, bundle=bundle, outside=outside, reload=reload)
     if page is None:
@@ -168,11 +148,7 @@ class _Images:
         self.lost: dict[str, str] = {}
 
     def read(self, benchmark: str, reference: str) -> bytes:
-        """Return an image file's bytes.
-
-        Raises:
-            DataError: it is missing.
-        """
+        """Return an image file's bytes."""
         reader = self._reader_of(benchmark)
         try:
             if reader is None:
@@ -194,19 +170,8 @@ def print_runs(
     by: str | None = None,
     named: Path | None = None,
 ) -> None:
-    """Print the first look at every benchmark of a run, its conclusions, and how to see the rest.
-
-    Args:
-        folder: the run.
-        write: writes its report; called when the numbers are printed, for drawing takes a while, and may fail.
-        every: print all of it: every headline metric, tags, equivariance, the paper's layout, ties.
-        by: print the table of this tag alone, and the report's path.
-        named: the run as the user named it, if that is not the folder.
-
-    Raises:
-        RunError: the folder is not a run, or no benchmark is broken down by that tag.
-    """
-    groups = on_the_same_items([read_result(each) for each in find_runs(folder)])
+    """Print the first look at every benchmark of a run, its conclusions, and how to see the rest."""
+    groups = on_the_same_items([read_result(run) for run in find_runs(folder)])
     # A tag with one value has the numbers over all items.
     tagged_by = [tag for name, own in groups for each in own for tag in each.benchmarks[name].by.items()]
     tags = [*dict.fromkeys(tag for tag, values in tagged_by if len(values) > 1)]

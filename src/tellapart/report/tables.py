@@ -26,19 +26,6 @@ from tellapart.tasks.registry import headline
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = [
-    "add_row",
-    "breakdown_table",
-    "chance_cell",
-    "counts_differ",
-    "equivariance_table",
-    "find_records",
-    "make_table",
-    "result_table",
-    "result_tables",
-    "write_title",
-]
-
 #: Metrics beyond which a table is too wide for a terminal.
 _MOST_COLUMNS = 4
 
@@ -47,11 +34,7 @@ _MOST_ROWS = 12
 
 
 def result_tables(results: Sequence[Result], benchmark: str) -> list[Table]:
-    """Return the first look, in several tables of a few metrics each if one would be too wide.
-
-    Raises:
-        RunError: no result has this benchmark.
-    """
+    """Return the first look, in several tables of a few metrics each if one would be too wide."""
     names = shared_headline([find_records(results, benchmark)[0][1]])
     if len(names) <= _MOST_COLUMNS:
         return [result_table(results, benchmark)]
@@ -64,14 +47,6 @@ def result_table(results: Sequence[Result], benchmark: str, *, names: Sequence[s
 
     A model in which a tie touched a headline metric gets a second row: the tie-neutral values; and a third, the
     benchmark's number, if its authors count a tie otherwise.
-
-    Args:
-        results: the models' records.
-        benchmark: which benchmark.
-        names: the metrics; those of a first look if not given.
-
-    Raises:
-        RunError: no result has this benchmark.
     """
     records = find_records(results, benchmark)
     first = records[0][1]
@@ -99,9 +74,6 @@ def equivariance_table(results: Sequence[Result], benchmark: str) -> Table | Non
     """Return mean, spread and mean size of the equivariance deviations; None if the shape has none.
 
     The numbers carry each model's scale: models compare only if their scores share one.
-
-    Raises:
-        RunError: no result has this benchmark.
     """
     records = find_records(results, benchmark)
     names = [name for name, value in records[0][1].metrics.items() if is_deviation(value)]
@@ -122,9 +94,6 @@ def breakdown_table(result: Result, benchmark: str) -> Table | None:
 
     A tag with more than a dozen values is too long for a first look: its macro mean alone is shown. If each value has
     as many items, macro and micro are one number, and so one row.
-
-    Raises:
-        RunError: the result does not have this benchmark.
     """
     model, record = find_records([result], benchmark)[0]
     if not record.by:
@@ -147,11 +116,7 @@ def breakdown_table(result: Result, benchmark: str) -> Table | None:
 
 
 def find_records(results: Sequence[Result], benchmark: str) -> list[tuple[str, BenchmarkResult]]:
-    """Return the models' names and records of a benchmark.
-
-    Raises:
-        RunError: no result has this benchmark.
-    """
+    """Return the models' names and records of a benchmark."""
     own = [result for result in results if benchmark in result.benchmarks]
     if not own:
         known = sorted({name for result in results for name in result.benchmarks})
@@ -167,13 +132,7 @@ def counts_differ(record: BenchmarkResult, names: Sequence[str]) -> bool:
 
 
 def write_title(benchmark: str, records: Sequence[tuple[str, BenchmarkResult]], names: Sequence[str]) -> str:
-    """Write a table's title: the benchmark, its number of items and clusters, and the level of the intervals.
-
-    Args:
-        benchmark: which benchmark.
-        records: of its models.
-        names: the metrics of the table; `n` stands below their columns if they are not of all items.
-    """
+    """Write a table's title: the benchmark, its number of items and clusters, and the level of the intervals."""
     record = records[0][1]
     value = next(iter(record.metrics.values()), None)
     level = "" if value is None else f", {value.level:.0%} intervals"

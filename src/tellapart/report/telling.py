@@ -12,8 +12,6 @@ from tellapart.report.items import margins, worst_first
 from tellapart.report.rivals import Rivals
 from tellapart.report.sections import Section
 
-__all__ = ["TellingItems", "telling_items"]
-
 #: Items of each kind.
 _MOST = 3
 
@@ -49,7 +47,7 @@ def telling_items(section: Section, rivals: Rivals) -> tuple[TellingItems, ...]:
     wrong = [item for item in order if best.samples[item].outcomes[main] == 0]
     title = f"{best.label} is right"
     for name in _WORDS:
-        rival = next((each for each in section.entries if each.run.result.model.name == name), None)
+        rival = next((entry for entry in section.entries if entry.run.result.model.name == name), None)
         if rival is None or rival is best:
             continue
         if lost := [item for item in right if rival.samples[item].outcomes.get(main) == 0]:

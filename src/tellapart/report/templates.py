@@ -9,8 +9,6 @@ from tellapart.errors import steer_nothing
 if TYPE_CHECKING:
     from jinja2 import BaseLoader, Environment
 
-__all__ = ["make_environment"]
-
 
 def make_environment(loader: BaseLoader | None = None) -> Environment:
     """Return a new environment of templates.

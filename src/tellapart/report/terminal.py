@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from rich.segment import Segment
     from rich.table import Table
 
-__all__ = ["console", "print_lines", "print_text", "spell_out", "table"]
-
 #: Characters that lines and pages of text have beside letters.
 _KEPT = "\n\t"
 
@@ -50,12 +48,7 @@ def spell_out(stream: object) -> None:
 
 
 def console(*, stderr: bool = False, width: int | None = None) -> Console:
-    """Return the console that tables and progress are printed on; every text passes through `errors.plain`.
-
-    Args:
-        stderr: print to standard error.
-        width: in characters, without colours, for a text that is kept.
-    """
+    """Return the console that tables and progress are printed on; every text passes through `errors.plain`."""
     from rich.console import Console
     from rich.segment import Segment
 

@@ -12,8 +12,6 @@ from tellapart.report.terminal import console, print_lines, table
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["print_timings"]
-
 
 def print_timings(timings: Timings) -> None:
     """Print latency by part, then throughput and size, then how they were measured."""

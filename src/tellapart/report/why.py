@@ -20,8 +20,6 @@ from tellapart.report.sections import Section
 from tellapart.report.terminal import console, print_lines, table
 from tellapart.stats.paired import write_p
 
-__all__ = ["explain_section", "place_items", "print_why", "reason_rows", "why_lines"]
-
 #: Items in the report's picture of a model.
 MOST_POINTS = 1000
 
@@ -82,7 +80,7 @@ def reason_rows(rows: list[Reasons]) -> list[tuple[str, list[str]]]:
     heads = {reason: reason.label for reason in Reason} | {"match_score": "match score"}
     if any(row.at_most is None for row in rows):
         heads |= {name: f"squares of scores: {title}" for name, title in _SHARE_TITLES.items()}
-    return [(head, [each.get(name, "") for each in cells]) for name, head in heads.items()]
+    return [(head, [cell.get(name, "") for cell in cells]) for name, head in heads.items()]
 
 
 def why_lines(rows: list[Reasons]) -> list[str]:

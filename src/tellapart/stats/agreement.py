@@ -20,15 +20,6 @@ from tellapart.stats.combined import FEWEST
 from tellapart.stats.interval import Interval, Reduce, name_few, without_bounds
 from tellapart.stats.jackknife import jackknife
 
-__all__ = [
-    "Reliability",
-    "alpha_with_interval",
-    "cohens_kappa",
-    "kappa_with_interval",
-    "krippendorffs_alpha",
-    "percent_agreement",
-]
-
 Labels = Sequence[str] | Sequence[int] | NDArray[Any]
 
 

@@ -16,8 +16,6 @@ from tellapart.errors import MetricError
 from tellapart.stats.clusters import Clusters, check_level, number_clusters
 from tellapart.stats.paired import Difference
 
-__all__ = ["anytime_bounds", "anytime_difference", "anytime_p", "evidence", "net_wins"]
-
 _CALL = "anytime"
 #: Halvings of a bracket of the difference: bounds to 2 ** -30.
 _HALVINGS = 30

@@ -12,8 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from tellapart.errors import MetricError
 
-__all__ = ["BenchmarkAgreement", "agree", "items_to_tell_apart"]
-
 #: Shuffled tables behind the number of dimensions.
 _SHUFFLES = 200
 

@@ -13,17 +13,6 @@ from tellapart.errors import MetricError
 from tellapart.stats.clusters import Clusters, ClusterTotals, check_level, check_values
 from tellapart.stats.interval import Interval, Reduce, name_few
 
-__all__ = [
-    "RESAMPLES",
-    "bootstrap_means",
-    "cluster_bootstrap",
-    "drawn_times",
-    "expanded_percentiles",
-    "interval_of_draws",
-    "reduce_means",
-    "yield_times",
-]
-
 RESAMPLES = 10_000
 
 # Draws held at once: 8 bytes each, in at most four arrays, is 32 MB.

@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from tellapart.stats.bounds import EVEN, Moments, moments_of_mean
 from tellapart.stats.interval import FEW_CLUSTERS
 
-__all__ = ["bootstrap_holds", "bootstrap_holds_for_groups", "draws_hold", "even_sizes"]
-
 # The bootstrap is trusted with clusters of which so many differ from the rest.
 _FEW_DISSENTERS = 10
 # So many clusters for each squared skewness, beyond the first 20: twice as many as Cochran asks for a normal mean.

@@ -11,20 +11,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = [
-    "EVEN",
-    "FEW_ALIKE",
-    "FEW_ITEMS",
-    "Moments",
-    "exact_bounds",
-    "hall_bounds",
-    "independent_bounds",
-    "moments_of_mean",
-    "share_bounds",
-    "unbounded_bounds",
-    "wilson_bounds",
-]
-
 Floats = NDArray[np.float64]
 
 #: Clusters are of even sizes where they give this part of the degrees of freedom that equal ones would.

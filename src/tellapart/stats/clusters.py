@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from tellapart.errors import MetricError
 
-__all__ = ["ClusterTotals", "Clusters", "check_level", "check_values", "is_binary", "number_clusters"]
-
 Clusters = Sequence[str] | Sequence[int] | NDArray[Any]
 """One name or number an item, in the items' order; items that share it are resampled together."""
 

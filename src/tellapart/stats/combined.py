@@ -23,8 +23,6 @@ from tellapart.stats.bounds import (
 )
 from tellapart.stats.interval import Reduce
 
-__all__ = ["MeanOfGroups", "RatioOfCounts", "SmallestMean", "graded_bounds", "macro_bounds", "needs_more"]
-
 Floats = NDArray[np.float64]
 
 #: Fewer clusters, or fewer that differ from the others, give no interval of a mean whose bounds are not known.
@@ -156,7 +154,7 @@ def _within_one(moments: Moments, bounds: tuple[float, float]) -> Moments:
     return replace(moments, estimate=(moments.estimate - bounds[0]) / width, variance=moments.variance / width**2)
 
 
-def group_bounds(sums: Floats, counts: Floats, moments: Moments, level: float) -> tuple[Floats, Floats]:
+def _group_bounds(sums: Floats, counts: Floats, moments: Moments, level: float) -> tuple[Floats, Floats]:
     """Return bounds of 0/1 values' shares `(..., group)`, from `(..., group, cluster)`."""
     alone = (counts <= 1).all(axis=-1)
     items = np.maximum(moments.items, 1)
@@ -193,7 +191,7 @@ def macro_bounds(
     own, size = np.moveaxis(sums, -1, -2), np.moveaxis(counts, -1, -2)
     moments = moments_of_mean(own, size, outcomes=binary)
     if binary:
-        low, high = group_bounds(own, size, moments, level)
+        low, high = _group_bounds(own, size, moments, level)
     else:
         low, high = graded_bounds(moments, level, bounds)
     below, above = combine_reaches(moments.estimate, low, high, moments.clusters, bounds, level)
@@ -247,7 +245,7 @@ def _pooled_bounds(moments: Moments, mean: Floats, level: float) -> tuple[Floats
     each, groups = 1 / moments.items, moments.items.shape[-1]
     total = each.sum(axis=-1)
     centre = (moments.estimate * each).sum(axis=-1) / total
-    # That share is seen in so many items: one of a single tiny group says nothing of its variance.
+    # That share is seen in so many items: one of a single tiny group has no variance.
     seen = total**2 / (each**3).sum(axis=-1)
     several = np.isfinite(moments.variance) & (moments.clusters > 1)
     expected = np.where(several, moments.estimate * (1 - moments.estimate) * each, 0.0).sum(axis=-1)

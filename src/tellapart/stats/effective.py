@@ -10,8 +10,6 @@ from tellapart.errors import MetricError
 from tellapart.stats.clusters import Clusters, ClusterTotals, check_level, check_values, is_binary
 from tellapart.stats.power import smallest_seen
 
-__all__ = ["detectable_fall", "effective_items"]
-
 
 def effective_items(values: Any, clusters: Clusters | None) -> float | None:
     """Return how many independent items would give a mean as precise as that of these: n over the design effect.

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from tellapart.errors import DataError
 from tellapart.stats.sigmoid_head import PENALTY, fit_head
 
-__all__ = ["FOLDS", "fold_of", "held_out", "in_order"]
-
 FOLDS = 5
 
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FEW_CLUSTERS", "Interval", "Reduce", "name_few", "without_bounds"]
-
 Reduce = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 """Component means `(..., component)` -> `(...)`."""
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.errors import MetricError
-from tellapart.stats.bootstrap import RESAMPLES, bootstrap_means, cluster_bootstrap, interval_of_draws, reduce_means
+from tellapart.stats.bootstrap import RESAMPLES, bootstrap_means, interval_of_draws, reduce_means
 from tellapart.stats.bootstrap_limits import bootstrap_holds, bootstrap_holds_for_groups, draws_hold
 from tellapart.stats.bounds import (
     FEW_ALIKE,
@@ -38,19 +38,6 @@ from tellapart.stats.combined import (
 )
 from tellapart.stats.interval import Interval, Reduce, name_few, without_bounds
 from tellapart.stats.jackknife import jackknife
-
-__all__ = [
-    "Column",
-    "Interval",
-    "Reduce",
-    "cluster_bootstrap",
-    "independent_interval",
-    "interval_for",
-    "intervals_for",
-    "share_in_clusters",
-    "what_is_missing",
-    "wilson",
-]
 
 _CALL = "interval_for"
 

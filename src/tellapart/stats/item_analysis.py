@@ -21,22 +21,7 @@ from tellapart.stats.paired import enough_flips, mcnemar_p, sign_flip_p
 from tellapart.stats.power import power_of_difference
 from tellapart.stats.rasch import expected_outcomes
 
-__all__ = [
-    "LEAST_FAMILIES",
-    "MOST_PAIRED",
-    "ItemStatistics",
-    "Reliability",
-    "check_outcomes",
-    "discrimination_bounds",
-    "discriminations",
-    "item_statistics",
-    "items_needed",
-    "pair_p_values",
-    "reliability",
-    "shared_residuals",
-]
-
-#: Families of systems below which nothing is said of systems in general.
+#: Families of systems below which systems in general are left out.
 LEAST_FAMILIES = 5
 #: Items that fewer systems than this get, or miss, are in no cluster: any two of them agree by chance.
 _LEAST_MINORITY = 5

@@ -9,8 +9,6 @@ from tellapart.stats.bounds import Moments, differing_from_mode, moments_of_mean
 from tellapart.stats.clusters import ClusterTotals
 from tellapart.stats.interval import Reduce
 
-__all__ = ["jackknife"]
-
 
 def jackknife(reduce: Reduce, totals: ClusterTotals) -> Moments:
     """Return the moments of a statistic of means by leaving out one cluster after the other.

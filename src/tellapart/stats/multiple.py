@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from tellapart.errors import MetricError
 
-__all__ = ["benjamini_hochberg", "holm"]
-
 
 def holm(p_values: Any) -> NDArray[np.float64]:
     """Return Holm's step-down adjusted p-values `(test,)`; those <= alpha keep the family-wise error <= alpha.

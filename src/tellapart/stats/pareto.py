@@ -7,8 +7,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from tellapart.errors import MetricError
 
-__all__ = ["pareto_best", "pareto_front"]
-
 
 def pareto_front(scores: ArrayLike) -> NDArray[np.bool_]:
     """Return which points no other point dominates: bool `(point,)`.

@@ -20,8 +20,6 @@ from tellapart.stats.bootstrap import expanded_percentiles, yield_times
 from tellapart.stats.clusters import Clusters, check_values, number_clusters
 from tellapart.stats.interval import FEW_CLUSTERS, Interval, without_bounds
 
-__all__ = ["INTERVAL_ITEMS", "LEAST_ITEMS", "LEAST_LEVELS", "Psychometric", "ThresholdSearch", "fit_psychometric"]
-
 #: Values of the quantity, and items, below which three parameters are not fitted.
 LEAST_LEVELS, LEAST_ITEMS = 3, 20
 #: Items below which draws do not hold the level (`bench/psychometric.py`).

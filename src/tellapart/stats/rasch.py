@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from tellapart.errors import MetricError
 from tellapart.stats.clusters import check_values
 
-__all__ = ["LEAST_SYSTEMS", "Rasch", "expected_outcomes", "fit_rasch"]
-
 #: Systems from which on difficulties are stable to one logit, 95% of the time.
 LEAST_SYSTEMS = 30
 _STEPS = 200

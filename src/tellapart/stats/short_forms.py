@@ -14,8 +14,6 @@ from tellapart.errors import MetricError
 from tellapart.stats.clusters import Clusters
 from tellapart.stats.item_analysis import check_outcomes, reliability
 
-__all__ = ["ShortForm", "order_items", "try_short_forms"]
-
 _FOLDS = 5
 _RANDOM_FORMS = 20
 

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from tellapart.errors import DataError
 
-__all__ = ["PENALTY", "SigmoidHead", "fit_head"]
-
 #: Factor of half the squared L2 norm of the weights, which is added to the mean cross-entropy.
 PENALTY = 1e-2
 

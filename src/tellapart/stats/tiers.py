@@ -15,8 +15,6 @@ from tellapart.stats.clusters import Clusters, ClusterTotals, check_level, check
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import enough_flips, mcnemar_p, sign_flip_p
 
-__all__ = ["Tier", "tiers"]
-
 
 @dataclass(frozen=True, slots=True)
 class Tier:

@@ -14,8 +14,6 @@ from tellapart.models.store.batches import compute_named
 from tellapart.tasks.predictions import read_predictions, text
 from tellapart.tasks.task import Session
 
-__all__ = ["ask", "compute_batches", "describe_unread", "read_answers"]
-
 T = TypeVar("T")
 
 

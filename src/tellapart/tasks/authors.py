@@ -25,8 +25,6 @@ from tellapart.metrics.registry import METRICS
 from tellapart.metrics.ties import TieRule, break_ties, tie_neutral_by_enumeration
 from tellapart.tasks.task import Unit, Units
 
-__all__ = ["AUTHORS", "AUTHORS_METRICS", "add_authors_numbers", "count_ties", "rank_accuracy"]
-
 MACRO, RANK, DECISIONS, ACCEPTED, REJECTED, STRICT = AUTHORS_METRICS = (
     Metric(
         name="macro_choice_score",
@@ -107,7 +105,7 @@ def count_ties(measured: Units, rule: TieRule) -> Units:
         values = _truth_first(break_ties(_as_published(values, measured.units), rule), measured.units)
     else:
         values = break_ties(values, rule, len(measured.units[0].true) or 1)
-    return replace(measured, values=tuple(_with_official(one, values) for one in measured.values))
+    return replace(measured, values=tuple(_with_official(value, values) for value in measured.values))
 
 
 def _with_official(one: PerItem, broken: NDArray[np.float32]) -> PerItem:
@@ -120,7 +118,7 @@ def _with_official(one: PerItem, broken: NDArray[np.float32]) -> PerItem:
 
 def _file_places(units: Sequence[Unit], size: int) -> NDArray[np.int64]:
     """Return the place in the file of each entry, the true ones first, int `(item, entry)`."""
-    return np.array([[*one.true, *(k for k in range(size) if k not in one.true)] for one in units])
+    return np.array([[*unit.true, *(k for k in range(size) if k not in unit.true)] for unit in units])
 
 
 def _as_published(values: NDArray[np.float32], units: Sequence[Unit]) -> NDArray[np.float32]:
@@ -139,17 +137,19 @@ def _truth_first(values: NDArray[np.float32], units: Sequence[Unit]) -> NDArray[
 
 def _average_relations(units: Sequence[Unit], _kind: ScoreKind | None) -> tuple[Units, ...]:
     """Average over the relations that ARO's notebook keeps: not those that its authors call symmetric."""
-    return _average_groups([one for one in units if one.tags.get("relation") not in _symmetric_relations()], "relation")
+    return _average_groups(
+        [unit for unit in units if unit.tags.get("relation") not in _symmetric_relations()], "relation"
+    )
 
 
 def _average_attributes(units: Sequence[Unit], _kind: ScoreKind | None) -> tuple[Units, ...]:
     """Average over the pairs of attributes that have 25 items or more."""
-    counted = Counter(one.tags.get("attributes") for one in units)
-    return _average_groups([one for one in units if counted[one.tags.get("attributes")] >= _FEWEST], "attributes")
+    counted = Counter(unit.tags.get("attributes") for unit in units)
+    return _average_groups([unit for unit in units if counted[unit.tags.get("attributes")] >= _FEWEST], "attributes")
 
 
 def _average_groups(units: Sequence[Unit], tag: str) -> tuple[Units, ...]:
-    kept = tuple(one for one in units if tag in one.tags)
+    kept = tuple(unit for unit in units if tag in unit.tags)
     if not kept:
         return ()
     scores = np.array([one.scores for one in kept], dtype=np.float32)
@@ -189,7 +189,7 @@ def _rank_captions(units: Sequence[Unit], _kind: ScoreKind | None) -> tuple[Unit
     if not pairs:
         return ()
     both = np.array(
-        [[one.scores[0] for one in own] for own in pairs.values()], dtype=np.float32
+        [[one.scores[0] for one in pair] for pair in pairs.values()], dtype=np.float32
     )  # (image, pair, caption)
     scores = np.swapaxes(both, 1, 2).reshape(len(pairs), 1, 4)
     value = PerItem(
@@ -243,7 +243,7 @@ def _judge_texts(units: Sequence[Unit], kind: ScoreKind | None) -> tuple[Units, 
     """Accept and reject each text alone at probability 1/2, as VELOCITI's strict entailment does."""
     if kind != "probability":
         return ()
-    scores = np.array([one.scores[0] for one in units], dtype=np.float32)  # (item, text), the true one first
+    scores = np.array([unit.scores[0] for unit in units], dtype=np.float32)  # (item, text), the true one first
     sides = [(scores[:, 0], scores[:, 0] > 0.5), (scores[:, 1], scores[:, 1] < 0.5)]
     right = np.prod([side for _, side in sides], axis=0, dtype=np.float64)
     neutral = np.prod([np.where(values == 0.5, 0.5, side) for values, side in sides], axis=0)

@@ -24,8 +24,6 @@ from tellapart.tasks.hiding import Hiding
 from tellapart.tasks.predictions import box, read_predictions
 from tellapart.tasks.task import Session, Task, Unit, Units, by_field
 
-__all__ = ["GROUNDING", "BoxAnswerer", "measure_boxes"]
-
 _ACCURACY = Metric(
     name="box_accuracy",
     title="intersection over union >= 0.5, the last pixel belonging to a box (RefCOCO's tools, X-VLM, VLUE)",

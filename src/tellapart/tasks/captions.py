@@ -20,12 +20,11 @@ from numpy.typing import NDArray
 from tellapart.data.task_records import CaptionSet
 from tellapart.metrics.captions import bleu, caption_scores
 from tellapart.metrics.metric import Metric
-from tellapart.metrics.per_item import PerItem, Reduce
+from tellapart.metrics.per_item import PerItem
 from tellapart.models.generative.readings import Answerer
+from tellapart.stats.interval import Reduce
 from tellapart.tasks.answering import ask, read_answers
 from tellapart.tasks.task import Session, Task, Unit, Units
-
-__all__ = ["CAPTIONS", "measure_captions"]
 
 _SCORERS = "pycocoevalcap; VLUE section 3.1"
 _BLEU = tuple(

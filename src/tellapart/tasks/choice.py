@@ -32,8 +32,6 @@ from tellapart.tasks.hiding import Hiding
 from tellapart.tasks.predictions import align_file, number_names, read_predictions, text
 from tellapart.tasks.task import Session, Task, Unit, Units, by_field
 
-__all__ = ["CHOICE", "Chosen", "measure_choices", "parse_choice", "read_choices"]
-
 _SOURCE = "SugarCrepe `gpt-4v-results`; EqBen Table 7"
 _METRICS = tuple(
     Metric(name=name, title=title, source=_SOURCE, chance_level=chance)

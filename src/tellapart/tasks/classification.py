@@ -34,8 +34,6 @@ from tellapart.tasks.predictions import number_names, read_matrix, read_predicti
 from tellapart.tasks.task import Session, Task, Unit, Units, by_field
 from tellapart.tasks.vectors import encode, score_items, similarity_table
 
-__all__ = ["CLASSIFICATION", "Classified", "class_vectors", "measure_classes", "named_classes", "read_classes"]
-
 _SOURCE = "CLIP (Radford et al. 2021), section 3.1"
 _TOP1 = Metric(name="top1_accuracy", title="the true class alone scores highest", source=_SOURCE)
 _TOP5 = Metric(

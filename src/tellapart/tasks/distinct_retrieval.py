@@ -26,8 +26,6 @@ from tellapart.tasks.retrieval import (
 )
 from tellapart.tasks.task import Session, Task, Units
 
-__all__ = ["DISTINCT_RETRIEVAL", "RankedTwice", "measure_distinct"]
-
 _SIDES = (
     ("i2t", "a caption of the image {place} of the distinct captions"),
     ("t2i", "an image of the distinct caption, of any row that has it, {place} of the gallery"),
@@ -88,7 +86,9 @@ def measure_distinct(records: RetrievalSet, ranked: RankedTwice) -> tuple[Units,
 def _distinct_recalls(units: Units) -> tuple[PerItem, ...]:
     """Return the recalls of a gallery of distinct captions under separate names; the mean of both sides has none."""
     return tuple(
-        replace(one, name=one.name.replace("_recall@", "_distinct_recall@")) for one in units.values if "@" in one.name
+        replace(value, name=value.name.replace("_recall@", "_distinct_recall@"))
+        for value in units.values
+        if "@" in value.name
     )
 
 

@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Hiding", "image_of"]
-
 
 def image_of(rows: Sequence[Any]) -> list[str]:
     """Return the image of each record: the cluster of tasks whose records share nothing else.

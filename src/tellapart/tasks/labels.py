@@ -28,8 +28,6 @@ from tellapart.tasks.predictions import read_matrix
 from tellapart.tasks.task import Session, Task, Unit, Units, by_field
 from tellapart.tasks.vectors import score_items
 
-__all__ = ["LABELS", "measure_labels", "read_label_scores"]
-
 _PRECISION = Metric(
     name="label_ap",
     title="average precision of a label over the images that count for it, averaged over labels",

@@ -42,8 +42,6 @@ from tellapart.tasks.predictions import align_file, finite_numbers, read_id
 from tellapart.tasks.task import Session, Task, Unit, Units
 from tellapart.tasks.vectors import score_items
 
-__all__ = ["MOMENTS", "ChosenMoments", "FrameScores", "measure_moments", "read_frame_scores"]
-
 #: Two of these still add up within float32.
 _MOST = 1e38
 
@@ -282,9 +280,9 @@ def measure_moments(records: MomentSet, predictions: Sequence[FrameScores]) -> t
     )
     of_query = [(moment.time,) for moment in records.moments]
     values = {
-        one.name: one
+        value.name: value
         for gold, suffix in ((records.gold, ""), (of_query, "_unmerged"))
-        for one in _yield_values(records, predictions, gold, suffix)
+        for value in _yield_values(records, predictions, gold, suffix)
     }
     return (Units("moment", units, tuple(values[metric.name] for metric in (*_ACCURACY, *_F1))),)
 

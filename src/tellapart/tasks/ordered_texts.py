@@ -16,8 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 from tellapart.metrics.metric import Metric, Shape, read_scores
 from tellapart.tasks.pairs import PAIRS, measure_pairs
 
-__all__ = ["ORDERED_TEXTS", "ordering_score"]
-
 _SHAPES = ("1xm",)
 
 

@@ -18,8 +18,6 @@ from tellapart.models.generative.choice import BothOrders, Chooser, ask_both_ord
 from tellapart.tasks.answering import describe_unread, read_answers
 from tellapart.tasks.task import Session, Task, Unit, Units
 
-__all__ = ["PAIRING"]
-
 _SOURCE = "EqBen section 5.5 and Table 7"
 _METRICS = tuple(
     Metric(name=name, title=title, source=_SOURCE, chance_level=chance)
@@ -72,13 +70,13 @@ def _measure_answers(records: PairSet, answers: BothOrders) -> tuple[Units, ...]
     )
     per_item = tuple(
         PerItem(
-            name=one.name,
-            strict=values[one.name],
-            chance=one.chance(),
-            binary=one.name in _RIGHT_OR_WRONG,
+            name=metric.name,
+            strict=values[metric.name],
+            chance=metric.chance(),
+            binary=metric.name in _RIGHT_OR_WRONG,
             bounds=(-1.0, 1.0),
         )
-        for one in _METRICS
+        for metric in _METRICS
     )
     return (Units("item", units, per_item),)
 

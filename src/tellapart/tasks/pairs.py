@@ -33,8 +33,6 @@ from tellapart.records.result import IDS_ONLY
 from tellapart.stats.combined import SmallestMean
 from tellapart.tasks.task import SCORERS, Session, Task, Unit, Units
 
-__all__ = ["PAIRS", "ListedPairs", "measure_pairs"]
-
 
 @dataclass(frozen=True, slots=True)
 class ListedPairs:
@@ -95,7 +93,7 @@ def _truth_first(outline: Outline, scores: Scores) -> NDArray[np.float32]:
     if not outline.truths:
         return values
     side = 2 if outline.shape[0] == 1 else 1
-    places = [[*own, *(k for k in range(values.shape[side]) if k not in own)] for own in outline.truths]
+    places = [[*truth, *(k for k in range(values.shape[side]) if k not in truth)] for truth in outline.truths]
     return np.take_along_axis(values, np.expand_dims(np.array(places), 3 - side), axis=side)
 
 

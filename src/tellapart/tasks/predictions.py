@@ -30,18 +30,6 @@ from tellapart.data.strict_json import parse_json
 from tellapart.data.task_records import align
 from tellapart.errors import DataError, ScoreError, quote
 
-__all__ = [
-    "align_file",
-    "box",
-    "finite_numbers",
-    "label",
-    "number_names",
-    "read_id",
-    "read_matrix",
-    "read_predictions",
-    "text",
-]
-
 T = TypeVar("T")
 
 _IDS = ("id", "question_id", "image_id", "ref_id", "identifier")
@@ -167,14 +155,14 @@ def read_predictions(
     if (suffix := plain_suffix(path)) not in readers:
         raise ScoreError(f"{path}: predictions are read from .jsonl, .csv or .json files; got {suffix!r}")
     by_id: dict[str, T] = {}
-    rows = [(where, row) for where, row in readers[suffix](path) if row.get("unit", noun) == noun]
+    rows = [(place, row) for place, row in readers[suffix](path) if row.get("unit", noun) == noun]
     named = named_field()
     key = _find_field(path, rows, named)
-    for where, row in rows:
-        id_ = read_id(row, where)
+    for place, row in rows:
+        id_ = read_id(row, place)
         if id_ in by_id:
-            raise ScoreError(f"{where}: a second prediction for id {id_}; give one for each")
-        by_id[id_] = _read_prediction(row, key, read, where)
+            raise ScoreError(f"{place}: a second prediction for id {id_}; give one for each")
+        by_id[id_] = _read_prediction(row, key, read, place)
     predictions = align_file(path, ids, by_id)
     if named == "" and key in _MAY_BE_GOLD and all(map(is_gold, range(len(ids)), predictions)):
         raise ScoreError(
@@ -259,7 +247,7 @@ def _rows_of_list(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield f"{path}: row {number}", row
 
 
-def read_id(row: Mapping[str, Any], where: str, names: Sequence[str] = _IDS) -> str:
+def read_id(row: Mapping[str, Any], place: str, names: Sequence[str] = _IDS) -> str:
     """Return the id of a row, which stands under one of some names; a whole number is one, as `100` and as `100.0`.
 
     Raises:
@@ -275,8 +263,8 @@ def read_id(row: Mapping[str, Any], where: str, names: Sequence[str] = _IDS) -> 
         if isinstance(value, str | int) and not isinstance(value, bool) and value != "":
             return str(value)
     if (given := next((row[key] for key in names if row.get(key) not in (None, "")), None)) is not None:
-        raise ScoreError(f"{where}: the id must be text or a whole number, got {quote(given)}")
-    raise ScoreError(f"{where}: no id; it is expected under {' or '.join(map(repr, names))}")
+        raise ScoreError(f"{place}: the id must be text or a whole number, got {quote(given)}")
+    raise ScoreError(f"{place}: no id; it is expected under {' or '.join(map(repr, names))}")
 
 
 def _find_field(path: Path, rows: Sequence[tuple[str, Mapping[str, Any]]], named: str | None) -> str:
@@ -299,13 +287,13 @@ def _find_field(path: Path, rows: Sequence[tuple[str, Mapping[str, Any]]], named
     return held[0] if held else next((name for name in _PREDICTIONS if name in names), PREDICTION)
 
 
-def _read_prediction(row: Mapping[str, Any], key: str, read: Callable[[Any], T], where: str) -> T:
+def _read_prediction(row: Mapping[str, Any], key: str, read: Callable[[Any], T], place: str) -> T:
     if row.get(key) is None:
         null = (
             f"field {key!r} is null" if key in row else f"it is expected under {' or '.join(map(repr, _PREDICTIONS))}"
         )
         raise ScoreError(
-            f"{where}: no prediction; {null}"
+            f"{place}: no prediction; {null}"
             + ("" if named_field() is None else f"; another field is named by {_NAMED}")
         )
     value = strip_thought(row[key]) if isinstance(row[key], str) else row[key]
@@ -313,4 +301,4 @@ def _read_prediction(row: Mapping[str, Any], key: str, read: Callable[[Any], T],
         return read(value)
     except ValueError as error:
         cut = "; the answer ends inside its thought" if row[key] and value == "" else ""
-        raise ScoreError(f"{where}: field {key!r}: {error}{cut}") from error
+        raise ScoreError(f"{place}: field {key!r}: {error}{cut}") from error

@@ -20,8 +20,6 @@ from tellapart.tasks.answering import ask, compute_batches, read_answers
 from tellapart.tasks.hiding import Hiding, image_of
 from tellapart.tasks.task import Session, Task, Unit, Units, by_field
 
-__all__ = ["VQA", "VQA2", "measure_one_answer", "measure_people"]
-
 _EXACT = Metric(
     name="exact_match",
     title="the answer is the gold answer, letter by letter, blanks at the ends aside",

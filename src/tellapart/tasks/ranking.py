@@ -28,8 +28,6 @@ from tellapart.tasks.predictions import align_file, finite_numbers, read_id
 from tellapart.tasks.task import Session, Task, Unit, Units, by_field
 from tellapart.tasks.vectors import score_items
 
-__all__ = ["RANKING", "CandidateScores", "measure_rankings", "read_candidate_scores"]
-
 _SOURCE = "EqBen Fig. 1 (a) and Fig. 7"
 _KENDALL, _SPEARMAN = (
     Metric(
@@ -88,22 +86,22 @@ def read_candidate_scores(path: Path, records: RankingSet) -> list[CandidateScor
     state_field("scores", *(["edited"] if any(ranking.edited for ranking in records.rankings) else []))
     by_query: dict[str, CandidateScores] = {}
     for line, row in read_jsonl(path):
-        where = f"{path}:{line}"
-        id_ = read_id(row, where, ("id",))
+        place = f"{path}:{line}"
+        id_ = read_id(row, place, ("id",))
         if id_ in by_query:
-            raise ScoreError(f"{where}: a second row for id {id_}; give one for each")
+            raise ScoreError(f"{place}: a second row for id {id_}; give one for each")
         size = len(of[id_].candidates) if id_ in of else None
-        scores = _read_numbers(row, "scores", size, where)
-        edited = _read_numbers(row, "edited", size, where) if id_ in of and of[id_].edited else ()
+        scores = _read_numbers(row, "scores", size, place)
+        edited = _read_numbers(row, "edited", size, place) if id_ in of and of[id_].edited else ()
         by_query[id_] = CandidateScores(scores, edited)
     return align_file(path, [ranking.id for ranking in records.rankings], by_query, "scores")
 
 
-def _read_numbers(row: Mapping[str, Any], key: str, size: int | None, where: str) -> tuple[float, ...]:
+def _read_numbers(row: Mapping[str, Any], key: str, size: int | None, place: str) -> tuple[float, ...]:
     numbers = finite_numbers(row.get(key))
     if numbers is None or (size is not None and len(numbers) != size):
         raise ScoreError(
-            f"{where}: field {key!r}: expected {size or 'some'} finite numbers, one a candidate; "
+            f"{place}: field {key!r}: expected {size or 'some'} finite numbers, one a candidate; "
             f"got {quote(row.get(key))}"
         )
     return tuple(numbers)
@@ -191,7 +189,7 @@ def _make_unit(ranking: Ranking, scores: list[float]) -> Unit:
 
 
 def _write_notes(records: RankingSet, scores: Sequence[CandidateScores]) -> tuple[str, ...]:
-    flat = sum(len(np.unique(np.array(one.scores, np.float32))) == 1 for one in scores)
+    flat = sum(len(np.unique(np.array(score.scores, np.float32))) == 1 for score in scores)
     return (
         (f"{flat:,} of {len(records.rankings):,} queries: all candidates tie, which agrees with no order",)
         if flat

@@ -26,8 +26,6 @@ from tellapart.models.protocols import DualEncoder, Generator, Model, PairScorer
 from tellapart.models.scoring.score import Scored, score
 from tellapart.tasks.task import Session, Task, Unit, Units, by_field
 
-__all__ = ["RATINGS", "measure_ratings"]
-
 _PAIRWISE = Metric(
     name="pairwise_accuracy",
     title="pairs of images that scores order, or tie, as people do, ties calibrated",
@@ -118,7 +116,7 @@ def measure_ratings(records: RatingSet, predictions: Scored) -> tuple[Units, ...
     )
     names = (_AUC.name,) if records.labels else (_PAIRWISE.name, *_FUNCTIONS)
     values = (_measure_among(name, scores, records.people) for name in names)
-    return (Units("image", units, tuple(one for one in values if one is not None)),)
+    return (Units("image", units, tuple(value for value in values if value is not None)),)
 
 
 def _measure_among(name: str, scores: NDArray[np.float32], people: NDArray[np.float64]) -> PerItem | None:
@@ -160,7 +158,7 @@ _MEASURES: Mapping[str, Callable[[str, NDArray[np.float32], NDArray[np.float64]]
 
 
 def _write_notes(records: RatingSet, predictions: Scored) -> tuple[str, ...]:
-    """Say up to which difference scores count as equal, and how people and the model rank the generators."""
+    """Write up to which difference scores count as equal, and how people and the model rank the generators."""
     scores, notes = _align_scores(records, predictions), []
     if not records.labels:
         epsilon = pairwise_accuracy(scores, records.people).epsilon

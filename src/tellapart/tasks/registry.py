@@ -11,8 +11,6 @@ from tellapart.metrics.metric import Metric
 from tellapart.tasks.hiding import Hiding
 from tellapart.tasks.task import Task
 
-__all__ = ["HIDEABLE", "METRICS", "TASKS", "find_task", "headline", "main_metric"]
-
 
 def _read_task(name: str, declared: object) -> Task:
     if not isinstance(declared, Task):

@@ -25,16 +25,6 @@ from tellapart.tasks.predictions import read_matrix
 from tellapart.tasks.task import Session, Task, Unit, Units
 from tellapart.tasks.vectors import encode, similarity_table
 
-__all__ = [
-    "DEPTHS",
-    "RETRIEVAL",
-    "GalleryScores",
-    "measure_retrieval",
-    "rank_file",
-    "read_gallery_scores",
-    "score_gallery",
-]
-
 R = TypeVar("R")
 
 DEPTHS = (1, 5, 10)

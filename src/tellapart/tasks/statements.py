@@ -23,8 +23,6 @@ from tellapart.tasks.hiding import Hiding
 from tellapart.tasks.predictions import label, read_predictions
 from tellapart.tasks.task import Session, Task, Unit, Units, by_field
 
-__all__ = ["NLVR2", "measure_statements"]
-
 _ACCURACY = Metric(
     name="accuracy",
     title="the statement is judged as labelled",

@@ -25,8 +25,6 @@ from tellapart.models.protocols import DualEncoder, Generator, KeyReader, Model,
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.tasks.hiding import Hiding
 
-__all__ = ["SCORERS", "Output", "Predictions", "Records", "Runner", "Session", "Task", "Unit", "Units", "by_field"]
-
 #: The type of a task's predictions, one for each record.
 Predictions = TypeVar("Predictions", default=Any)
 
@@ -236,7 +234,9 @@ class Task(Generic[Records, Predictions]):
 
     def metrics_for(self, shape: Shape | None, true: int = 1) -> tuple[Metric, ...]:
         """Return the metrics of a benchmark of this task, whose items have that shape if they are pairs."""
-        return tuple(one for one in self.metrics if not one.shapes or (shape and one.defined_for(shape, true)))
+        return tuple(
+            metric for metric in self.metrics if not metric.shapes or (shape and metric.defined_for(shape, true))
+        )
 
     def fingerprint_for(self, records: Records, session: Session) -> str:
         """Return the fingerprint of records: two runs with one fingerprint measured the same content."""

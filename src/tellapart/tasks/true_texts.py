@@ -27,8 +27,6 @@ from tellapart.models.scoring.embeddings import embeddings
 from tellapart.models.scoring.score import Scored
 from tellapart.tasks.task import Session, Task, Unit, Units
 
-__all__ = ["TRUE_TEXTS", "tot", "tot_one_sided"]
-
 #: The texts of each score: the two true ones, then each of them with the false one.
 _PAIRS = ((0, 1), (0, 2), (1, 2))
 
@@ -91,7 +89,7 @@ _OF_SCORES = tuple(
     for strict in (tot, tot_one_sided)
 )
 #: As the task declares them: it has no shape.
-_METRICS = tuple(replace(one, shapes=(), strict=None) for one in _OF_SCORES)
+_METRICS = tuple(replace(score, shapes=(), strict=None) for score in _OF_SCORES)
 
 
 def _fill_template(records: PairSet) -> Iterator[Mapping[str, Any]]:
@@ -131,13 +129,13 @@ def _measure_items(records: PairSet, predictions: Scored) -> tuple[Units, ...]:
     )
     per_item = tuple(
         PerItem(
-            name=one.name,
-            strict=one.per_item(values),
-            neutral=one.tie_neutral(values),
-            chance=one.chance((1, 3)),
+            name=score.name,
+            strict=score.per_item(values),
+            neutral=score.tie_neutral(values),
+            chance=score.chance((1, 3)),
             binary=True,
         )
-        for one in _OF_SCORES
+        for score in _OF_SCORES
     )
     return (Units("item", units, per_item),)
 

@@ -17,8 +17,6 @@ from tellapart.models.scoring.score import score
 from tellapart.models.store.content_hash import image_hashes, text_hash
 from tellapart.tasks.task import Session
 
-__all__ = ["encode", "score_items", "similarity_table"]
-
 #: Images and texts whose similarity is computed at once.
 _IMAGES, _TEXTS = 64, 1024
 

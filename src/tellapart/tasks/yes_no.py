@@ -47,8 +47,6 @@ from tellapart.tasks.hiding import Hiding
 from tellapart.tasks.predictions import text
 from tellapart.tasks.task import Session, Task, Unit, Units, by_field
 
-__all__ = ["YES_NO", "measure_yes_no"]
-
 _SOURCE = "NaturalBench (Li et al. 2024), section 3; MMVP (Tong et al. 2024)"
 _ACC, _STRICT, _UNREADABLE, _Q, _I, _G, _G_STRICT, _OFFICIAL, _G_OFFICIAL = (
     Metric(name=name, title=title, source=_SOURCE, chance_level=chance)
@@ -225,7 +223,8 @@ def _bare_question(row: BinaryQuestion) -> BinaryQuestion:
 def _list_content(records: BinaryQuestionSet) -> dict[str, Any]:
     """Return the records as JSON holds them, and as it held them before there were ids of questions."""
     rows = [
-        {key: value for key, value in asdict(one).items() if key != "question_id" or value} for one in records.questions
+        {key: value for key, value in asdict(question).items() if key != "question_id" or value}
+        for question in records.questions
     ]
     return {"name": records.name, "questions": rows}
 

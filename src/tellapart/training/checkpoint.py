@@ -26,20 +26,6 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
     from torch.optim import Optimizer
 
-__all__ = [
-    "TrainingState",
-    "Weights",
-    "copy_weights",
-    "delete_older",
-    "latest_checkpoint",
-    "read_checkpoint",
-    "read_weights",
-    "replace_folder",
-    "weights_of",
-    "write_checkpoint",
-    "write_folder",
-]
-
 #: Tensors of a module by name: trained parameters, and buffers.
 Weights = dict[str, "Tensor"]
 
@@ -95,11 +81,7 @@ def weights_of(module: nn.Module) -> Weights:
 
 
 def copy_weights(weights: Weights, module: nn.Module) -> None:
-    """Copy weights into a module that has the same names, shapes and types.
-
-    Raises:
-        ModelError: it has not.
-    """
+    """Copy weights into a module that has the same names, shapes and types."""
     import torch
 
     tensors = dict(module.named_parameters()) | dict(module.named_buffers())
@@ -118,16 +100,7 @@ def copy_weights(weights: Weights, module: nn.Module) -> None:
 
 
 def read_weights(path: Path, module: nn.Module, sha256: str | None = None) -> None:
-    """Copy weights of a file into a module that has the same names, shapes and types.
-
-    Args:
-        path: the file.
-        module: of the same weights.
-        sha256: of the file as it was written; None if nobody knows it.
-
-    Raises:
-        RunError: it has not, the file cannot be read, or it was changed.
-    """
+    """Copy weights of a file into a module that has the same names, shapes and types."""
     weights = _read_tensors(path)
     if sha256 is not None and _digest(path) != sha256:
         raise RunError(
@@ -143,9 +116,6 @@ def write_folder(folder: Path, files: Mapping[str, Weights | dict[str, Any]]) ->
     """Write safetensors and JSON files to a folder that gets its name when all of them are on the disk.
 
     `SHA256SUMS` beside them has the SHA-256 of each, which is returned by name, too.
-
-    Raises:
-        RunError: it cannot be written.
     """
     with replace_folder(folder) as draft:
         draft.mkdir()
@@ -164,9 +134,6 @@ def replace_folder(folder: Path) -> Iterator[Path]:
     """Give the path of a folder to create and fill; in the end it takes the name of `folder`, in place of an old one.
 
     A draft that a killed run left is deleted: a run's folder has one writer.
-
-    Raises:
-        RunError: it cannot be written.
     """
     broken = require("safetensors", extra="train").SafetensorError
     try:
@@ -216,11 +183,7 @@ def latest_checkpoint(folder: Path) -> Path | None:
 
 
 def read_checkpoint(checkpoint: Path, module: nn.Module, optimiser: Optimizer) -> TrainingState:
-    """Restore weights and moments, and return the state.
-
-    Raises:
-        RunError: the checkpoint is damaged, incomplete, changed since it was written, or of another model.
-    """
+    """Restore weights and moments, and return the state."""
     state = _read_state(checkpoint)
     read_weights(checkpoint / "weights.safetensors", module)
     parameters = {name: value for name, value in module.named_parameters() if value.requires_grad}

@@ -19,28 +19,8 @@ from tellapart.data.rows import read_toml
 from tellapart.data.validation import validate_table
 from tellapart.errors import DataError
 from tellapart.training.losses.loss import Loss, find_loss
-from tellapart.training.losses.terms import LossTerm, loss_options, read_terms
+from tellapart.training.losses.terms import LossTerm, read_terms
 from tellapart.training.presets import find_preset, merge_preset
-
-__all__ = [
-    "BatchConfig",
-    "DataConfig",
-    "LogConfig",
-    "LoraConfig",
-    "MatchingConfig",
-    "OptimiserConfig",
-    "ReportConfig",
-    "RoundsConfig",
-    "StartSettings",
-    "TrainConfig",
-    "ValidationConfig",
-    "config_tables",
-    "locate_reported",
-    "loss_options",
-    "read_config",
-    "read_values",
-]
-
 
 #: Steps, epochs, pairs or pixels: a product of two is still an index.
 _MOST = 2**31 - 1
@@ -238,9 +218,6 @@ class StartSettings:
 class TrainConfig(_Table):
     """A training run.
 
-    Raises:
-        pydantic.ValidationError: an unknown key, or a value out of range.
-
     >>> TrainConfig(
     ...     name="few",
     ...     model="local-dir:start",
@@ -286,11 +263,7 @@ class TrainConfig(_Table):
         return self
 
     def find_loss(self) -> Loss:
-        """Return the declaration of the loss.
-
-        Raises:
-            UnknownNameError: no such loss.
-        """
+        """Return the declaration of the loss."""
         return find_loss(str(self.loss["name"]))
 
     def with_steps(self, steps: int) -> TrainConfig:
@@ -299,11 +272,7 @@ class TrainConfig(_Table):
         return self.model_copy(update={"optimiser": optimiser})
 
     def loss_terms(self) -> tuple[LossTerm, ...]:
-        """Return the losses that are added up, the one that `find_loss` returns first.
-
-        Raises:
-            TellapartError: as `read_terms`.
-        """
+        """Return the losses that are added up, the one that `find_loss` returns first."""
         return read_terms(self.loss)
 
     def start_settings(self) -> StartSettings:
@@ -341,11 +310,7 @@ class TrainConfig(_Table):
         return values
 
     def fingerprint(self, *facts: str) -> str:
-        """Return 16 hexadecimal digits of the SHA-256 of all that decides the weights.
-
-        Args:
-            facts: of the data and the start, and tellapart's version.
-        """
+        """Return 16 hexadecimal digits of the SHA-256 of all that decides the weights."""
         revised = [f"{term.name} {term.loss.revision}" for term in self.loss_terms() if term.loss.revision > 1]
         return hashlib.sha256(
             json.dumps([self.decisive_values(), *facts, *revised], sort_keys=True).encode()
@@ -353,13 +318,7 @@ class TrainConfig(_Table):
 
 
 def read_config(path: Path) -> TrainConfig:
-    """Read a training run from a TOML file; a preset's values fill in the keys that the file leaves out.
-
-    Raises:
-        DataError: the file cannot be read, is not TOML, or holds an unknown key or preset, or a value out of range.
-        UnknownNameError: no such loss.
-        ModelError: an option of the loss is out of range.
-    """
+    """Read a training run from a TOML file; a preset's values fill in the keys that the file leaves out."""
     values = read_values(path)
     for key, table in config_tables().items():
         if isinstance(values.get(key), Mapping):
@@ -371,7 +330,7 @@ def read_config(path: Path) -> TrainConfig:
 
 def locate_reported(config: TrainConfig, home: Path) -> TrainConfig:
     """Return a configuration whose reported sets have paths relative to the working folder, not to its folder."""
-    reported = [_locate_set(each, home) for each in config.report.benchmarks]
+    reported = [_locate_set(benchmark, home) for benchmark in config.report.benchmarks]
     return config.model_copy(update={"report": config.report.model_copy(update={"benchmarks": reported})})
 
 
@@ -385,11 +344,7 @@ def _locate_set(name: str, home: Path) -> str:
 
 
 def read_values(path: Path) -> dict[str, Any]:
-    """Return the values of a TOML file, completed by its preset's; no key is checked.
-
-    Raises:
-        DataError: the file cannot be read, is not TOML, or names an unknown preset.
-    """
+    """Return the values of a TOML file, completed by its preset's; no key is checked."""
     values = read_toml(path)
     preset = values.get("preset")
     if preset is None:

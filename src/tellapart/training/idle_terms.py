@@ -12,8 +12,6 @@ from tellapart.data.rows import read_jsonl
 if TYPE_CHECKING:
     from tellapart.training.losses.terms import LossTerm
 
-__all__ = ["ENDS", "IDLE_STEPS", "NOT_TERMS", "describe_idle", "find_idle_terms"]
-
 #: Ends of the interval of a validation value, in a log.
 ENDS = ("validation_low", "validation_high")
 #: Fields of a log's line that are not terms of the loss.
@@ -26,13 +24,6 @@ IDLE_STEPS = 50
 
 def find_idle_terms(log: Path, first: int = IDLE_STEPS) -> tuple[str, ...]:
     """Return the terms that a run's log has as exactly 0 at each of its first steps: none had a gradient.
-
-    Args:
-        log: `log.jsonl` of the run. Of a log with fewer steps nothing is returned.
-        first: how many of its first steps are read.
-
-    Raises:
-        DataError: the log is malformed.
 
     >>> log = getfixture("tmp_path") / "log.jsonl"
     >>> _ = log.write_text("".join('{"step": %d, "total": 1.0, "itc": 1.0, "v1": 0.0}\\n' % (k + 1) for k in range(50)))

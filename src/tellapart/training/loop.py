@@ -10,7 +10,7 @@ import math
 import shutil
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -41,19 +41,46 @@ from tellapart.training.data.image_loader import ImageLoader
 from tellapart.training.data.rows import TrainingRows
 from tellapart.training.data.validation import better_beyond_doubt, items_right, match_numbers, metric_of, rescore
 from tellapart.training.encoders.lora import count_updated
-from tellapart.training.encoders.trainable import Trainable, picture_side
+from tellapart.training.encoders.trainable import Inputs, Trainable, picture_side
 from tellapart.training.idle_terms import IDLE_STEPS, describe_idle, find_idle_terms
 from tellapart.training.losses.batch import LossParts
 from tellapart.training.ranks import RankGroup
 from tellapart.training.run_files import RunFiles
-from tellapart.training.steps.numerics import measure_moves
-from tellapart.training.steps.step import TrainingStep
+from tellapart.training.steps.step import Drawn, TrainingStep
 
 if TYPE_CHECKING:
     from torch import nn
     from torch.optim import Optimizer
 
-__all__ = ["Training", "fit_steps", "make_optimiser", "rate", "train"]
+
+def measure_moves(
+    steps: TrainingStep[Drawn], plain: TrainingStep[Drawn], drawn: Drawn, images: Sequence[Inputs]
+) -> dict[str, float]:
+    """Return how far a step differs from a plain one on the same rows: `moved_loss` and `moved_gradient`, both
+    relative.
+
+    The gradient's is the length of the difference over the plain one's. No gradient is left behind, and buffers (the
+    running means of batch normalisation) are as they were.
+    """
+    torch = import_torch()
+    found = []
+    buffers = [(buffer, buffer.clone()) for buffer in steps.trainable.module.buffers()]
+    for one in (plain, steps):
+        loss = float(one.backward(drawn, images, 0)["total"])
+        gradients = []
+        for parameter in one.trainable.module.parameters():
+            if parameter.grad is not None:
+                gradients.append(parameter.grad.float().flatten())
+                parameter.grad = None
+        found.append((loss, torch.cat(gradients)))
+        for buffer, value in buffers:
+            buffer.copy_(value)
+    (loss, gradient), (other, moved) = found
+    return {
+        "moved_loss": abs(other - loss) / max(abs(loss), 1e-30),
+        "moved_gradient": float((moved - gradient).norm() / gradient.norm().clamp(min=1e-30)),
+    }
+
 
 #: Threads that read and prepare a step's images while another step is computed.
 _READERS = 2
@@ -84,17 +111,7 @@ class Training:
 
 
 def train(training: Training, *, limit: int | None = None, progress: NotedProgress | None = None) -> TrainingState:
-    """Train, from the last checkpoint if there is one; the best weights end in rank 0's model and in `best/`.
-
-    Args:
-        training: the model, the data, and the folder.
-        limit: train at most this many steps, with a schedule of that length: a smoke run.
-        progress: called after each step, with its loss.
-
-    Raises:
-        DataError: the batch does not fit the rows or the ranks, or an image cannot be read.
-        RunError: a loss is not finite, a checkpoint is damaged, or the folder cannot be written.
-    """
+    """Train, from the last checkpoint if there is one; the best weights end in rank 0's model and in `best/`."""
     config, trainable, ranks = training.config, training.trainable, training.ranks
     order = BatchOrder(training.rows, config.batch.size, config.seed, config.data.together)
     settings, count = config.optimiser, config.batch.accumulate
@@ -228,10 +245,6 @@ def fit_steps(training: Training) -> int:
     """Take a few steps and a measurement, throw them away, and return how many fit into `optimiser.minutes`.
 
     The time is that of steps, measurements and checkpoints, as if the machine stayed as it is now.
-
-    Raises:
-        DataError: there are several processes.
-        TellapartError: as `train`.
     """
     config, module, every = training.config, training.trainable.module, training.config.validation.every
     if training.ranks.of > 1:
@@ -255,11 +268,7 @@ def fit_steps(training: Training) -> int:
 
 
 def make_optimiser(module: nn.Module, settings: OptimiserConfig) -> Optimizer:
-    """Return AdamW; parameters of fewer than two axes (biases, norms, the scale) decay only if `decayed` is `all`.
-
-    Raises:
-        DataError: no trained weight's name matches a pattern of `optimiser.groups`.
-    """
+    """Return AdamW; parameters of fewer than two axes (biases, norms, the scale) decay only if `decayed` is `all`."""
     named = [(name, parameter) for name, parameter in module.named_parameters() if parameter.requires_grad]
     for pattern in settings.groups:
         if not any(fnmatchcase(name, pattern) for name, _ in named):
@@ -322,11 +331,7 @@ def _begin_state(training: Training, optimiser: Optimizer) -> TrainingState:
 
 
 def _update_weights(training: Training, optimiser: Optimizer, batch: str) -> float:
-    """Take the optimiser's step, cap the scale at `max_scale`, and return the gradient's norm before clipping.
-
-    Raises:
-        RunError: the norm is not finite; `batch` names the rows.
-    """
+    """Take the optimiser's step, cap the scale at `max_scale`, and return the gradient's norm before clipping."""
     torch, config, trainable = import_torch(), training.config, training.trainable
     limit = config.optimiser.clip_norm or float("inf")
     parameters = [parameter for parameter in trainable.module.parameters() if parameter.requires_grad]

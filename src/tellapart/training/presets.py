@@ -14,8 +14,6 @@ from tellapart.errors import DataError
 from tellapart.training.losses.loss import find_loss
 from tellapart.training.losses.preset import Preset
 
-__all__ = ["find_preset", "list_presets", "merge_preset"]
-
 #: Released code takes equal captions, and copies of a picture, for each other's negatives.
 _RELEASED: Mapping[str, Any] = {"data": {"duplicates": "negatives"}}
 
@@ -44,9 +42,6 @@ def list_presets() -> dict[str, Preset]:
 
 def find_preset(name: str) -> Preset:
     """Return a preset by its name.
-
-    Raises:
-        DataError: there is none of that name.
 
     >>> find_preset("negclip").values["batch"]
     {'size': 256}

@@ -19,8 +19,6 @@ from tellapart.evaluation.distributed import read_ranks
 if TYPE_CHECKING:
     from accelerate import Accelerator
 
-__all__ = ["RankGroup", "open_accelerator"]
-
 #: How long the others wait while the first measures and writes: torchrun ends them all when one is lost.
 _PATIENCE = timedelta(days=7)
 
@@ -54,12 +52,7 @@ class RankGroup:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Leave the block when every rank has left it; an error in one of them is raised in all.
-
-        Raises:
-            TellapartError: as in the lowest rank that has one, which is named if it is not the first.
-            RunError: another rank failed unexpectedly, or is gone.
-        """
+        """Leave the block when every rank has left it; an error in one of them is raised in all."""
         if self.of == 1:
             yield
             return
@@ -78,11 +71,7 @@ class RankGroup:
         raise kind(message if number == 0 else f"rank {number}: {message}") from own
 
     def first(self, compute: Callable[[], Result]) -> Result:
-        """Return the first rank's result to every rank.
-
-        Raises:
-            TellapartError: as `together`.
-        """
+        """Return the first rank's result to every rank."""
         results: list[Any] = [None]
         with self.together():
             if self.leads:
@@ -133,11 +122,6 @@ def open_accelerator(device: str) -> Accelerator:
     """Return accelerate's view of this process: one of several under torchrun.
 
     accelerate's mixed precision is off, for it is fixed once a process; `autocast` takes its place.
-
-    Raises:
-        RunError: the device is not available; something else in this process has set accelerate up otherwise; or, as
-            `read_ranks`, the variables of several processes are incomplete.
-        MissingDependencyError: accelerate is not installed.
     """
     accelerate = require("accelerate", extra="train")
     read_ranks("GROUP_RANK")

@@ -13,15 +13,14 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from tellapart.data.strict_json import decode_text, parse_json, read_whole
 from tellapart.data.validation import Problem
 from tellapart.errors import RunError
-from tellapart.evaluation.compare import Comparison, MetricComparison
+from tellapart.evaluation.compare import Comparison
+from tellapart.evaluation.metric_comparison import MetricComparison
 from tellapart.evaluation.why import Why
 from tellapart.records.run_folder import write_text_file
 from tellapart.records.timing_record import Machine
 from tellapart.training.data.duplicates import Duplicates
 from tellapart.training.data.leaks import Leak
 from tellapart.training.sweep import Sweep
-
-__all__ = ["RECORD", "DataRecord", "MatchedRound", "TrainRecord", "read_record", "write_record"]
 
 #: Its file in the run's folder.
 RECORD = "record.json"
@@ -160,21 +159,13 @@ class TrainRecord(_Record):
 
 
 def write_record(folder: Path, record: TrainRecord) -> None:
-    """Write `record.json` atomically.
-
-    Raises:
-        RunError: it cannot be written.
-    """
+    """Write `record.json` atomically."""
     values = record.model_dump(mode="json", by_alias=True)
     write_text_file(folder / RECORD, json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def read_record(folder: Path) -> TrainRecord:
-    """Read the record of a run's folder.
-
-    Raises:
-        RunError: there is none, or it is malformed.
-    """
+    """Read the record of a run's folder."""
     path = folder / RECORD
     if not path.exists():
         raise RunError(f"{folder} has no record.json; name the folder of a finished `tellapart train`")

@@ -18,8 +18,6 @@ from tellapart.records.run_folder import write_text_file
 from tellapart.training.checkpoint import latest_checkpoint
 from tellapart.training.trackers import Tracker
 
-__all__ = ["OWNER", "RunFiles"]
-
 #: The file that names the run whose folder it is.
 OWNER = "run.json"
 
@@ -60,11 +58,7 @@ class RunFiles:
         self.log_path = self.folder / "log.jsonl"
 
     def fingerprint(self) -> str | None:
-        """Return the fingerprint of the run that the folder holds, if it holds one.
-
-        Raises:
-            RunError: `run.json` is damaged.
-        """
+        """Return the fingerprint of the run that the folder holds, if it holds one."""
         owner = self._read_owner()
         return None if owner is None else str(owner["fingerprint"])
 
@@ -89,16 +83,7 @@ class RunFiles:
         return int(owner["steps"])
 
     def claim(self, fingerprint: str, values: Mapping[str, Any] | None = None, *, resume: bool) -> bool:
-        """Begin the run here, or go on with it; return whether there was one.
-
-        Args:
-            fingerprint: of all that decides its weights.
-            values: the same by key; a refusal names those that differ.
-            resume: whether the user asked to go on.
-
-        Raises:
-            RunError: the folder holds another run, or this one and `resume` is not set, or something else.
-        """
+        """Begin the run here, or go on with it; return whether there was one."""
         owner = self._read_owner()
         if owner is None:
             if self.folder.exists() and (not self.folder.is_dir() or {*self.folder.iterdir()} - {self.rounds}):
@@ -156,11 +141,7 @@ class RunFiles:
         sync_folder(self.folder)
 
     def log(self, step: int, numbers: Mapping[str, float]) -> None:
-        """Add a line to the log, and pass it to the trackers.
-
-        Raises:
-            RunError: it cannot be written.
-        """
+        """Add a line to the log, and pass it to the trackers."""
         try:
             with self.log_path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps({"step": step, **numbers}, allow_nan=False) + "\n")

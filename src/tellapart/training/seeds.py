@@ -22,8 +22,6 @@ from tellapart.training.ranks import RankGroup, open_accelerator
 from tellapart.training.record import TrainRecord, read_record
 from tellapart.training.training_run import FinishedRun
 
-__all__ = ["SeedRow", "between", "over_seeds", "paired_by_seed", "read_seeds", "train_seeds"]
-
 _Key = tuple[str, str]
 _Values = Mapping[_Key, float]
 
@@ -75,18 +73,6 @@ def train_seeds(
 ) -> list[TrainRecord]:
     """Train under the configuration's seed and those after it, each to `out/seed-N`; return the records, to rank 0.
 
-    Args:
-        config: of all; its seed is the first.
-        out: the folder of the runs.
-        count: of seeds.
-        once: trains one configuration to one folder (`run_training`, with its other arguments set).
-        resume: whether seeds that are done are kept; `once` goes on with the others.
-        limit: steps that `once` stops after, if it does.
-
-    Raises:
-        RunError: the folders hold runs on different data.
-        TellapartError: as `run_training`.
-
     Source: COCO-Counterfactuals (Le et al. 2023), appendix B.4.2: 25 seeds, 107 to 131.
     """
     ranks = RankGroup(open_accelerator(config.device))
@@ -121,11 +107,7 @@ def _read_done(config: TrainConfig, folder: Path, limit: int | None) -> TrainRec
 
 
 def read_seeds(out: Path) -> list[TrainRecord]:
-    """Read the records of all seeds of a folder, in the order of the seeds.
-
-    Raises:
-        RunError: there is none, or one is damaged.
-    """
+    """Read the records of all seeds of a folder, in the order of the seeds."""
     records = [read_record(path.parent) for path in sorted(out.glob("seed-*/record.json"))]
     if not records:
         raise RunError(f"{out} has no finished seeds; name a folder that `tellapart train --seeds N --out` wrote")
@@ -142,10 +124,8 @@ def over_seeds(records: Sequence[TrainRecord]) -> tuple[SeedRow, ...]:
 
 
 def between(first: Sequence[TrainRecord], second: Sequence[TrainRecord]) -> tuple[SeedRow, ...]:
-    """Compare two configurations' trained models on the seeds and metrics that both have; differences are the first's.
-
-    Raises:
-        RunError: they share no seed, or no metric.
+    """Compare two configurations' trained models on the seeds and metrics that both have; differences are the
+    first's.
     """
     one, other = ({_seed_of(record): _record_values(record) for record in records} for records in (first, second))
     seeds = sorted(one.keys() & other.keys())
@@ -165,10 +145,6 @@ def paired_by_seed(
     a: Sequence[float], b: Sequence[float]
 ) -> tuple[float | None, float | None, float | None, float | None]:
     """Return Student's 95 % interval of the mean of a - b, the paired t-test's p, and Wilcoxon's.
-
-    Args:
-        a: one value a seed.
-        b: of the same seeds in the same order.
 
     >>> [round(number, 3) for number in paired_by_seed([0.5, 0.7, 0.6], [0.4, 0.5, 0.4])]
     [0.023, 0.31, 0.038, 0.25]

@@ -31,8 +31,6 @@ from tellapart.training.checkpoint import Weights
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Sweep", "best_alpha", "interpolate", "run_sweep"]
-
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
@@ -62,18 +60,6 @@ def run_sweep(
     progress: Callable[[str], Progress] | None = None,
 ) -> Sweep:
     """Measure the weights at each alpha; keep the model of the best one.
-
-    Args:
-        ends: the start's weights, and the trained ones.
-        alphas: from 0 to 1.
-        save: writes weights as a model to a new folder and returns its name.
-        settings: benchmarks and device; the models are those of the sweep.
-        out: gets a run folder for each alpha, `curve.json`, and `model/`.
-        store: of the measurements of both ends, which are not computed again; the others' numbers are not kept.
-        progress: takes a title to the callable that gets the progress of that stage.
-
-    Raises:
-        TellapartError: a benchmark is not available, or the weights are of two architectures.
 
     Source: Wortsman et al., Robust fine-tuning of zero-shot models (WiSE-FT), CVPR 2022, equation 1.
     """
@@ -113,14 +99,6 @@ def interpolate(before: Mapping[str, Tensor], after: Mapping[str, Tensor], alpha
     Computed in float64 and rounded once to the tensors' type, on the device of `before`; 0 and 1 give the ends to
     the bit. Tensors of integers or truth values (counters, positions) are not points on a line: they are copied
     from the nearer end, at 1/2 from `after`.
-
-    Args:
-        before: name -> tensor, as `safetensors.torch.load_file` gives them.
-        after: the same names, shapes and types.
-        alpha: from 0 to 1.
-
-    Raises:
-        ModelError: alpha is outside [0, 1], or the two differ in a name, a shape or a type.
 
     >>> import torch
     >>> interpolate({"w": torch.tensor([0.0, 4.0])}, {"w": torch.tensor([1.0, 0.0])}, 0.25)
@@ -165,12 +143,6 @@ def best_alpha(curve: Mapping[float, Sequence[float]]) -> float:
 
     Of equally good ones the smallest is taken: it is nearest to the weights before, and forgets least. An alpha with a
     NaN among its scores was not measured and is left out.
-
-    Args:
-        curve: alpha -> its score on each objective, in one order and one unit, higher is better.
-
-    Raises:
-        MetricError: no alpha, one that is not a number, not as many scores for each, or none that was measured.
 
     >>> best_alpha({0.0: (0.30, 0.60), 0.5: (0.45, 0.58), 1.0: (0.46, 0.40)})
     0.5

@@ -34,19 +34,12 @@ from tellapart.training.record import MatchedRound
 from tellapart.training.run_files import RunFiles
 from tellapart.training.training_run import FinishedRun, Rounds, data_locations, run_training
 
-__all__ = ["train_matched"]
-
 
 def train_matched(config: TrainConfig, home: Path, out: Path, *, resume: bool = False, **settings: Any) -> FinishedRun:
     """Train in rounds, each from the weights and on the matches of the round before; the last is the run of `out`.
 
     The items are copied to `out/rounds/items`; round N leaves its matches and its run in `out/rounds/N`. Arguments are
     those of `run_training`; `limit` is of each round, and `allow_leak` changes nothing.
-
-    Raises:
-        DataError: the items are not square, or no match leads by a round's threshold.
-        RunError: the folder holds something already.
-        TellapartError: as `run_training`.
     """
     assert config.test_time_matching is not None  # noqa: S101  (for the type checker)
     files, ranks, done = RunFiles(out), RankGroup(open_accelerator(config.device)), list[MatchedRound]()

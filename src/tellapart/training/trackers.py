@@ -11,8 +11,6 @@ from typing import Any
 from tellapart.errors import require
 from tellapart.training.config import LogConfig
 
-__all__ = ["Tracker", "open_trackers"]
-
 #: Called with a step and its numbers.
 Tracker = Callable[[int, Mapping[str, float]], None]
 
@@ -22,9 +20,6 @@ def open_trackers(config: LogConfig, folder: Path, name: str) -> Iterator[list[T
     """Give a callable for each tracker of the configuration, which writes below the run's folder; close all at the end.
 
     Nothing is opened before the first number, so other ranks than the first, which log nothing, open nothing.
-
-    Raises:
-        MissingDependencyError: tensorboard or wandb is asked for and not installed.
     """
     trackers: list[Tracker] = []
     with ExitStack() as stack:

@@ -54,20 +54,6 @@ from tellapart.training.steps.fusion_step import FusionStep
 from tellapart.training.sweep import Sweep, run_sweep
 from tellapart.training.trackers import open_trackers
 
-__all__ = [
-    "FinishedRun",
-    "Rounds",
-    "choose_validation",
-    "data_locations",
-    "prepare_start",
-    "read_sources",
-    "report_settings",
-    "rows_of_step",
-    "run_training",
-    "save_model",
-    "step_of",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class FinishedRun:
@@ -129,22 +115,7 @@ def run_training(
     rounds: Rounds | None = None,
     show: Callable[[RunFiles, str, int, int], None] | None = None,
 ) -> FinishedRun:
-    """Train as a configuration asks, or continue a run that was stopped.
-
-    Args:
-        config: the run's configuration.
-        home: the folder that the configuration's paths are relative to.
-        out: the run's folder.
-        resume: continue the run that the folder holds.
-        limit: stop after this number of steps, to try a configuration out.
-        allow_leak: train even if training images are pictures of a benchmark that is reported.
-        progress: called as the work advances.
-        rounds: of the run that this one is a round of; the record and the measurements are of that run.
-        show: called after each checkpoint with the run's files and name, the steps done, and those in all.
-
-    Raises:
-        TellapartError: a file is missing or malformed, the folder holds another run, or training diverges.
-    """
+    """Train as a configuration asks, or continue a run that was stopped."""
     rounds = rounds or Rounds(config)
     started, clock = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
     ranks, files, name = RankGroup(open_accelerator(config.device)), RunFiles(out), resolve_name(config.model, home)
@@ -255,15 +226,7 @@ def _measure_both(
     finished: FinishedRun,
     progress: Progress | None,
 ) -> FinishedRun:
-    """Measure the start and the trained model, and weights between both, on the reported benchmarks.
-
-    Args:
-        training: the training, which is done.
-        started: the start's name, and the folders of the reported benchmarks.
-        before: the start's weights.
-        finished: the outcome so far, to which the measurements are added.
-        progress: called as the work advances.
-    """
+    """Measure the start and the trained model, and weights between both, on the reported benchmarks."""
     start, place = started
     config, trainable, files = training.config, training.trainable, training.files
     stages = None if progress is None else _add_title(progress)
@@ -398,17 +361,12 @@ def read_sources(data: DataConfig, home: Path, refused: list[DataError] | None =
 
 
 def choose_validation(config: TrainConfig, home: Path, rows: TrainingRows) -> tuple[TrainingRows, PairSet | None]:
-    """Return the rows to train on and the validation set: the one named, or the rows that `share` leaves.
-
-    Raises:
-        DataError: `share` leaves nothing to train on.
-        TellapartError: as `validation_set`, `left_over` and `metric_of`.
-    """
+    """Return the rows to train on and the validation set: the one named, or the rows that `share` leaves."""
     data = config.data
     if data.validation is not None:
         name = resolve_name(data.validation, home)
         # A folder's path is relative to the configuration in one key, and to the working folder in the other.
-        reported = [name if _is_same(name, each) else each for each in config.report.benchmarks]
+        reported = [name if _is_same(name, benchmark) else benchmark for benchmark in config.report.benchmarks]
         pairs = validation_set(name, reported, data_locations(config.data, home))
         metric_of(config.validation.metric, pairs.shape)
         return rows, pairs

@@ -4,6 +4,4 @@ from __future__ import annotations
 
 from tellapart_native.prefix import declare_prefix
 
-__all__ = ["PREFIX"]
-
 PREFIX = declare_prefix("albef", "ALBEF, from its authors' file (mscoco.pth, flickr30k.pth, ALBEF.pth)")

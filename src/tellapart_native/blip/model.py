@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 torch = import_torch()
 nn = torch.nn
 
-__all__ = ["FAMILY", "BlipCosine", "BlipEnc", "BlipOriginal", "BlipRetrieval"]
-
 #: Tokens of a caption in the authors' retrieval code.
 _CONTEXT = 35
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 torch = import_torch()
 nn = torch.nn
 
-__all__ = ["FAMILY", "Attention", "Block", "Cappa", "CappaMean", "resize_linearly", "rotate_states"]
-
 #: Tokens of a caption in BiVLC's code, and the side of its images in pixels.
 _CONTEXT, _IMAGE_SIZE = 64, 256
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 torch = import_torch()
 nn = torch.nn
 
-__all__ = ["FAMILY", "Fiber", "FiberCosine", "FiberRank"]
-
 #: FIBER's captioner writes without a prompt.
 FIBER_CAPTION = Prompt("fiber-caption", 1, "", "FIBER (Dou et al. 2022), its captioning code")
 

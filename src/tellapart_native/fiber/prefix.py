@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from tellapart_native.prefix import declare_prefix
 
-__all__ = ["PREFIX"]
-
 PREFIX = declare_prefix(
     "fiber", "FIBER, from its authors' file or EqSim's (fiber_pretrain.ckpt, fiber_f30k_irtr_itm.ckpt)"
 )

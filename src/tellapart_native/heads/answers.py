@@ -28,16 +28,6 @@ if TYPE_CHECKING:
 torch = import_torch()
 nn = torch.nn
 
-__all__ = [
-    "ANSWERS_FILE",
-    "AnswerDecoder",
-    "Answers",
-    "ClassifiesAnswers",
-    "DecodesAnswers",
-    "add_task_heads",
-    "read_answer_list",
-]
-
 #: The list of answers beside a model's file: ALBEF's name of it.
 ANSWERS_FILE = "answer_list.json"
 
@@ -46,10 +36,8 @@ _RANKED = 128
 
 
 def read_answer_list(path: Path) -> tuple[str, ...]:
-    """Read the answers that a model chooses from: a list, or an object of their numbers from 0, as ViLT's release has.
-
-    Raises:
-        ModelError: the file is missing or neither, or an answer is repeated or no text.
+    """Read the answers that a model chooses from: a list, or an object of their numbers from 0, as ViLT's release
+    has.
     """
     if not path.is_file():
         raise ModelError(
@@ -81,11 +69,7 @@ class Answers(NativeHalves):
     answers: tuple[str, ...] = ()
 
     def take_answers(self, answers: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> None:
-        """Take the list of answers, which is a part of the model.
-
-        Raises:
-            ModelError: the list does not fit the head.
-        """
+        """Take the list of answers, which is a part of the model."""
         del tokenizer
         self.answers = tuple(answers)
 
@@ -141,11 +125,7 @@ class DecodesAnswers(Answers):
     """
 
     def take_answers(self, answers: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> None:
-        """Take the list of answers as tokens: start, the answer's, end.
-
-        Raises:
-            ModelError: an answer has more tokens than the decoder has positions.
-        """
+        """Take the list of answers as tokens: start, the answer's, end."""
         super().take_answers(answers, tokenizer)
         start, end = tokenizer.cls_token_id, tokenizer.sep_token_id
         rows = [[start, *ids, end] for ids in tokenizer(list(answers), add_special_tokens=False)["input_ids"]]
@@ -180,11 +160,7 @@ class ClassifiesAnswers(Answers):
     """METER's and FIBER's: `vqa_classifier` puts out a logit for each answer, given the output of their `pool`."""
 
     def take_answers(self, answers: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> None:
-        """Take the list of answers, one for each class.
-
-        Raises:
-            ModelError: they are not as many as classes.
-        """
+        """Take the list of answers, one for each class."""
         super().take_answers(answers, tokenizer)
         classes = self.module.vqa_classifier[-1].out_features
         if len(answers) != classes:

@@ -19,14 +19,9 @@ from tellapart.models.protocols import Pixels
 from tellapart.models.torch.backend import forward
 from tellapart_native.heads.decoding import Writer
 
-__all__ = ["NativeCaptioner", "NativeWriter", "check_ends"]
-
 
 class NativeCaptioner:
     """A pair's score is log P(text and its end | image), in nats: the sum over its tokens, or the mean.
-
-    Args:
-        encoder: its joint's one number is the log-likelihood.
 
     Attributes:
         batch_size: pairs that are best given at once.
@@ -50,32 +45,19 @@ class NativeCaptioner:
         return self._scorer.prepare_image(pixels)
 
     def log_likelihoods(self, images: Sequence[Pixels | Prepared], texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return log P(text `k` | image `k`), in nats: float32 `(n,)`.
-
-        Raises:
-            ModelError: there are not as many images as texts.
-        """
+        """Return log P(text `k` | image `k`), in nats: float32 `(n,)`."""
         return self._scorer.score_pairs(images, texts)
 
 
 class NativeWriter(NativeCaptioner):
-    """A captioner that also writes, by its authors' beam search, one image at a time: no caption has neighbours.
-
-    Args:
-        encoder: as `NativeCaptioner`.
-        halves: the encoder's.
-    """
+    """A captioner that also writes, by its authors' beam search, one image at a time: no caption has neighbours."""
 
     def __init__(self, encoder: TorchFusionEncoder, halves: Writer) -> None:
         super().__init__(encoder)
         self._encoder, self._halves = encoder, halves
 
     def task_prompt(self, task: Task) -> Prompt:
-        """Return the prompt of captions.
-
-        Raises:
-            ModelError: another task.
-        """
+        """Return the prompt of captions."""
         if task != "caption":
             raise ModelError(f"{self.name} writes captions, and has no task {task!r}")
         return self._halves.prompt
@@ -83,16 +65,7 @@ class NativeWriter(NativeCaptioner):
     def answer(
         self, images: Sequence[Sequence[Pixels]], prompts: Sequence[str], *, max_new_tokens: int = 32
     ) -> list[str]:
-        """Write a caption of the image `k`.
-
-        Args:
-            images: RGB uint8 `(height, width, 3)`, one a prompt.
-            prompts: `task_prompt("caption")` each.
-            max_new_tokens: longest caption, if that is less than the authors'.
-
-        Raises:
-            ModelError: not one image a prompt, or another prompt.
-        """
+        """Write a caption of the image `k`."""
         if len(images) != len(prompts) or any(len(pictures) != 1 for pictures in images):
             counts = ", ".join(str(len(pictures)) for pictures in images)
             raise ModelError(f"{self.name}: {len(prompts)} prompts with {counts or 'no'} images; give one for each")
@@ -111,9 +84,6 @@ class NativeWriter(NativeCaptioner):
 def check_ends(name: str, texts: TokenReader) -> None:
     """Check that a tokenizer marks a text's beginning and end: the first word is predicted after the one, and the other
     is predicted after the last word.
-
-    Raises:
-        ModelError: an empty text has fewer than two tokens.
     """
     found = int(texts.tokens([""], 8)["attention_mask"].sum())
     if found < 2:

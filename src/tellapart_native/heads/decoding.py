@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 torch = import_torch()
 
-__all__ = ["Likelihood", "Past", "Search", "Writer", "read_before", "search_beams"]
-
 
 @dataclass(frozen=True, slots=True)
 class Search:
@@ -177,13 +175,7 @@ class Writer(Likelihood):
         self.given, self.tokenizer = len(self.start), tokenizer
 
     def write_text(self, images: Tensors, longest: int | None = None, *, keep: bool = True) -> str:
-        """Write a caption of one image, whose half is `(1, ...)`.
-
-        Args:
-            images: the image's half.
-            longest: the most tokens, if fewer than the authors'.
-            keep: the states of earlier tokens; else each step computes all of them.
-        """
+        """Write a caption of one image, whose half is `(1, ...)`."""
         search, past = self.search, Past() if keep else None
         search = replace(search, longest=min(search.longest, longest or search.longest))
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 torch = import_torch()
 
-__all__ = ["GradCam"]
-
 #: The layer whose attention is read, counted from 0, in models of twelve layers.
 _LAYER, _DEPTH = 8, 12
 
@@ -31,9 +29,6 @@ class GradCam(NativeHalves):
     """A map of the image: attention times its effect on the match, over all heads and tokens of the text.
 
     The image's first token stands for all of it, and is left out. Its patches form a square.
-
-    Raises:
-        ModelError: the layer is not known (`gradcam_layer` in `config.json`), or does not read the image.
     """
 
     match = None

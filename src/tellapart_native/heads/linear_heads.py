@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
 nn = import_torch().nn
 
-__all__ = ["add_classifiers", "add_linear", "add_rank_output"]
-
 
 def add_linear(module: Network, layout: Layout, width: int, *names: str) -> None:
     """Give a module the named linear layers on states of a width, as far as the file has them."""

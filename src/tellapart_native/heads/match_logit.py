@@ -10,8 +10,6 @@ from tellapart_native.family import NativeHalves
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["MatchLogit"]
-
 
 class MatchLogit(NativeHalves):
     """The logit of class 1 of a matching head, without the other's: ALBEF's, X-VLM's and BLIP's."""

@@ -17,18 +17,56 @@ from tellapart.models.fusion.scoring import CACHE_BYTES, StateCache
 from tellapart.models.fusion.torch_encoder import TorchFusionEncoder, TorchState
 from tellapart.models.protocols import Pixels, Sides
 from tellapart.models.store.content_hash import text_hash
-from tellapart_native.heads.heat import heat_box
+from tellapart.models.torch.backend import import_torch
 
-__all__ = ["FusionAnswers", "FusionBoxes", "FusionHead", "FusionHeat", "FusionTwoImages"]
+
+def heat_box(heat: NDArray[np.float32], size: tuple[int, int], candidates: Sequence[Sides] = ()) -> Sides:
+    """Return the box whose sum of heat over the square root of its area is the greatest; of equal ones the first.
+
+    With candidates (a detector's proposals) it is one of them: the map is enlarged to the image, bicubic, and summed
+    over each one's pixels, as ALBEF's authors do with MAttNet's proposals. If none has any heat they keep the box of
+    the image before; here it is the first. Without candidates it is one of all rectangles of the map's cells, which
+    nobody published numbers for.
+
+    >>> heat = np.zeros((4, 4), np.float32)
+    >>> heat[1:3, 2] = 1
+    >>> heat_box(heat, (80, 40))
+    (40.0, 10.0, 20.0, 20.0)
+    >>> heat_box(heat, (80, 40), [(0, 0, 40, 40), (42, 9, 20, 20), (0, 0, 80, 40)])
+    (42.0, 9.0, 20.0, 20.0)
+    """
+    if not candidates:
+        return _best_cells(heat, size)
+    torch = import_torch()
+    whole = torch.nn.functional.interpolate(
+        torch.from_numpy(np.ascontiguousarray(heat))[None, None], (size[1], size[0]), mode="bicubic"
+    )[0, 0].numpy()
+    shares = []
+    for x, y, width, height in candidates:
+        inside = whole[max(int(y), 0) : int(y + height), max(int(x), 0) : int(x + width)]
+        shares.append(inside.sum(dtype=np.float64) / max(width * height, 1e-9) ** 0.5)
+    x, y, width, height = candidates[int(np.argmax(shares))]
+    return float(x), float(y), float(width), float(height)
+
+
+def _best_cells(heat: NDArray[np.float32], size: tuple[int, int]) -> Sides:
+    """Find the best of all rectangles of cells, by sums of all rectangles that begin in the corner."""
+    rows, columns = heat.shape
+    corner = np.zeros((rows + 1, columns + 1))
+    corner[1:, 1:] = heat.astype(np.float64).cumsum(0).cumsum(1)
+    top, bottom = np.triu_indices(rows + 1, 1)
+    left, right = np.triu_indices(columns + 1, 1)
+    between = corner[bottom] - corner[top]  # (pairs of rows, columns + 1)
+    sums = between[:, right] - between[:, left]
+    area = np.multiply.outer((bottom - top) / rows * size[1], (right - left) / columns * size[0])
+    across, along = np.unravel_index(int(np.argmax(sums / area**0.5)), sums.shape)
+    wide, high = size[0] / columns, size[1] / rows
+    x, y = left[along] * wide, top[across] * high
+    return float(x), float(y), float(right[along] * wide - x), float(bottom[across] * high - y)
 
 
 class FusionHead:
-    """The parts of all heads: the identity, and states of images and texts that are kept within a bound.
-
-    Args:
-        encoder: computes the states and joins them.
-        cache_bytes: bound of all states kept, in bytes.
-    """
+    """The parts of all heads: the identity, and states of images and texts that are kept within a bound."""
 
     provenance = ""
 
@@ -58,11 +96,7 @@ class FusionHead:
         return [states[key] for key in keys]
 
     def outputs(self, images: Sequence[Pixels], texts: Sequence[str]) -> list[NDArray[np.float32]]:
-        """Return the head's output for image and text `k`.
-
-        Raises:
-            ModelError: not as many images as texts.
-        """
+        """Return the head's output for image and text `k`."""
         self._expect_images(texts, images)
         return self.encoder.outputs(self.image_states(images), self.text_states(texts))
 
@@ -73,24 +107,14 @@ class FusionHead:
 
 
 class FusionAnswers(FusionHead):
-    """Chooses the answer with the greatest number; of equal ones that which is first in the list.
-
-    Args:
-        encoder: puts out a number for each answer.
-        answers: in the order of those numbers.
-        cache_bytes: as `FusionHead`.
-    """
+    """Chooses the answer with the greatest number; of equal ones that which is first in the list."""
 
     def __init__(self, encoder: TorchFusionEncoder, answers: Sequence[str], *, cache_bytes: int = CACHE_BYTES) -> None:
         super().__init__(encoder, cache_bytes=cache_bytes)
         self.answers = tuple(answers)
 
     def choose_answers(self, images: Sequence[Pixels], questions: Sequence[str]) -> list[str]:
-        """Answer question `k` about image `k`.
-
-        Raises:
-            ModelError: not as many images as questions.
-        """
+        """Answer question `k` about image `k`."""
         return [self.answers[int(numbers.argmax())] for numbers in self.outputs(images, questions)]
 
 
@@ -98,11 +122,7 @@ class FusionTwoImages(FusionHead):
     """Judges a sentence about two images; each image is encoded once, whichever side it stands on."""
 
     def judge(self, left: Sequence[Pixels], right: Sequence[Pixels], sentences: Sequence[str]) -> NDArray[np.float32]:
-        """Return P(sentence `k` is true of the images `k`): float32 `(n,)`.
-
-        Raises:
-            ModelError: not as many images on both sides as sentences.
-        """
+        """Return P(sentence `k` is true of the images `k`): float32 `(n,)`."""
         self._expect_images(sentences, left, right)
         states = self.image_states([*left, *right])
         both = [
@@ -118,11 +138,7 @@ class FusionBoxes(FusionHead):
     def find_boxes(
         self, images: Sequence[Pixels], phrases: Sequence[str], candidates: Sequence[Sequence[Sides]]
     ) -> list[Sides]:
-        """Return x, y, width and height in pixels of the box of phrase `k` in image `k`; candidates are not read.
-
-        Raises:
-            ModelError: not as many images as phrases.
-        """
+        """Return x, y, width and height in pixels of the box of phrase `k` in image `k`; candidates are not read."""
         del candidates
         boxes = []
         for image, (x, y, width, height) in zip(images, self.outputs(images, phrases), strict=True):
@@ -138,11 +154,7 @@ class FusionHeat(FusionHead):
     def find_boxes(
         self, images: Sequence[Pixels], phrases: Sequence[str], candidates: Sequence[Sequence[Sides]]
     ) -> list[Sides]:
-        """Return the candidate, or the rectangle of the map's cells, that holds the most heat: see `heat_box`.
-
-        Raises:
-            ModelError: not as many images as phrases.
-        """
+        """Return the candidate, or the rectangle of the map's cells, that holds the most heat: see `heat_box`."""
         heats = self.outputs(images, phrases)
         return [
             heat_box(heat, (image.shape[1], image.shape[0]), own)

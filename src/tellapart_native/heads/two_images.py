@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 torch = import_torch()
 
-__all__ = ["AlternatingImages", "PooledImages", "share_sources"]
-
 
 class AlternatingImages(NativeHalves):
     """The text's upper layers read the left image and the right one in turn; `cls_head` reads the first token.

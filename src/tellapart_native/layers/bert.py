@@ -16,20 +16,9 @@ if TYPE_CHECKING:
 torch = import_torch()
 nn = torch.nn
 
-__all__ = ["Attention", "BertEmbeddings", "BertEncoder", "BertLayer", "Pooler", "SelfAttention", "attend_heads"]
-
 
 def attend_heads(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, heads: int) -> Tensor:
-    """Attend by scaled dot products: `(batch, queries, width)`.
-
-    Args:
-        queries: `(batch, queries, width)`.
-        keys: `(batch, keys, width)`.
-        values: `(batch, keys, width)`.
-        mask: bool `(batch, keys)`, True on real keys, or `(batch, queries, keys)`, True on the keys of each
-            query; None if it reads everything.
-        heads: of attention, each with an equal share of the width.
-    """
+    """Attend by scaled dot products: `(batch, queries, width)`."""
     split = [states.unflatten(-1, (heads, -1)).transpose(1, 2) for states in (queries, keys, values)]
     allowed = None if mask is None else mask[:, None, None] if mask.ndim == 2 else mask[:, None]
     return nn.functional.scaled_dot_product_attention(*split, attn_mask=allowed).transpose(1, 2).flatten(2)
@@ -73,15 +62,7 @@ class Attention(nn.Module):  # type: ignore[misc, name-defined]
 
 
 class BertLayer(nn.Module):  # type: ignore[misc, name-defined]
-    """Self-attention, cross-attention if there is one, and a feed-forward part; norms come after the residuals.
-
-    Args:
-        width: of the states.
-        heads: of attention.
-        inner: width of the feed-forward part.
-        source: width of the states that the cross-attention reads; None without cross-attention.
-        eps: of the norms.
-    """
+    """Self-attention, cross-attention if there is one, and a feed-forward part; norms come after the residuals."""
 
     def __init__(self, width: int, heads: int, inner: int, *, source: int | None = None, eps: float = 1e-12) -> None:
         super().__init__()

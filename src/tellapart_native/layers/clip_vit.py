@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 torch = import_torch()
 nn = torch.nn
 
-__all__ = ["ClipVit", "build_clip_vit"]
-
 
 class _Attention(nn.Module):  # type: ignore[misc, name-defined]
     """Self-attention, its three projections in one."""

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 nn = import_torch().nn
 
-__all__ = ["FusedBert", "build_layers", "build_text", "rename_text"]
-
 
 class FusedBert(nn.Module):  # type: ignore[misc, name-defined]
     """BERT whose upper layers, from `fusion` on, also read the image."""

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 torch = import_torch()
 nn = torch.nn
 
-__all__ = ["Resnet"]
-
 
 class _Norm(nn.Module):  # type: ignore[misc, name-defined]
     """A batch norm by the statistics in the file."""
@@ -52,13 +50,7 @@ class _Bottleneck(nn.Module):  # type: ignore[misc, name-defined]
 
 
 class Resnet(nn.Module):  # type: ignore[misc, name-defined]
-    """The stem and three stages: a grid whose sides are a 16th of the picture's.
-
-    Args:
-        layout: shapes of the tensors.
-        prefix: of its tensors.
-        eps: of the norms.
-    """
+    """The stem and three stages: a grid whose sides are a 16th of the picture's."""
 
     def __init__(self, layout: Layout, prefix: str, eps: float) -> None:
         super().__init__()

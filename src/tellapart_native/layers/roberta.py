@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 nn = import_torch().nn
 
-__all__ = ["EPSILON", "Roberta", "build_roberta", "read_context"]
-
 #: Of RoBERTa's norms.
 EPSILON = 1e-5
 
@@ -41,13 +39,7 @@ class Roberta(nn.Module):  # type: ignore[misc, name-defined]
 
 
 def build_roberta(layout: Layout, prefix: str, layer: Callable[[str, int, int, int], Network] | None = None) -> Roberta:
-    """Build RoBERTa; its sizes follow from the shapes of `PREFIX.*`.
-
-    Args:
-        layout: shapes of the tensors.
-        prefix: of its names.
-        layer: makes a layer from its prefix, width, heads, and inner width; RoBERTa's if None.
-    """
+    """Build RoBERTa; its sizes follow from the shapes of `PREFIX.*`."""
     inner, width = layout.shape_of(f"{prefix}.encoder.layer.0.intermediate.dense.weight")
     heads = layout.count_heads(width)
     make = layer or (lambda _name, *sizes: BertLayer(*sizes, eps=EPSILON))
@@ -63,9 +55,6 @@ def read_context(layout: Layout, prefix: str, usual: int) -> int:
     """Return how many tokens a text may have: the file's number, else the authors' usual one.
 
     A folder written here has `context`, the authors' configuration `max_text_len`.
-
-    Raises:
-        ModelError: it is none, or more than there are positions.
     """
     most = layout.shape_of(f"{prefix}.embeddings.position_embeddings.weight")[0] - _FIRST_POSITION
     name = "context" if "context" in layout.settings else "max_text_len"

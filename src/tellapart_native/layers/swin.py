@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 torch = import_torch()
 nn = torch.nn
 
-__all__ = ["Merging", "Swin", "SwinBlock", "WindowAttention", "build_swin", "resize_bias_tables"]
-
 #: Summand of the attention between pixels that only the cyclic shift makes neighbours.
 _APART = -100.0
 
@@ -29,12 +27,7 @@ _TABLE = "relative_position_bias_table"
 
 
 class WindowAttention(nn.Module):  # type: ignore[misc, name-defined]
-    """Attention within windows, with a bias for each relative position.
-
-    Args:
-        layout: shapes of the tensors.
-        prefix: of its tensors.
-    """
+    """Attention within windows, with a bias for each relative position."""
 
     def __init__(self, layout: Layout, prefix: str) -> None:
         super().__init__()
@@ -157,27 +150,12 @@ class Swin(nn.Module):  # type: ignore[misc, name-defined]
 
 
 def build_swin(layout: Layout, prefix: str, attention: Callable[[Layout, str], Network] = WindowAttention) -> Swin:
-    """Build a Swin transformer; its sizes follow from the shapes of `PREFIX.*`.
-
-    Args:
-        layout: shapes of the tensors.
-        prefix: of the tower's names.
-        attention: makes a block's attention from its prefix.
-    """
+    """Build a Swin transformer; its sizes follow from the shapes of `PREFIX.*`."""
     return Swin(layout, prefix, attention)
 
 
 def resize_bias_tables(tensors: dict[str, Tensor], size: int, *, stride: int = 32) -> dict[str, Tensor]:
-    """Resize the biases of relative positions to an image size, bicubic on each head's table; METER and FIBER do so.
-
-    Args:
-        tensors: by name; a new dictionary is returned.
-        size: of the image, in pixels; its last stage is one window.
-        stride: pixels of the image to a token of the last stage.
-
-    Raises:
-        ModelError: the size is not a multiple of the stride.
-    """
+    """Resize the biases of relative positions to an image size, bicubic on each head's table; METER and FIBER do so."""
     if size < stride or size % stride:
         raise ModelError(f"image_size={size}: a Swin tower reads multiples of {stride} pixels")
     new = 2 * (size // stride) - 1

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 torch = import_torch()
 nn = torch.nn
 
-__all__ = ["Norm", "T5Stack", "relative_bias"]
-
 #: Tokens further apart than this share a bucket, as published.
 _FURTHEST = 128
 
@@ -96,14 +94,7 @@ class T5Stack(nn.Module):  # type: ignore[misc, name-defined]
     def forward(
         self, states: Tensor, bias: Tensor, source: Tensor | None = None, source_bias: Tensor | None = None
     ) -> Tensor:
-        """Run all layers on `(batch, n, width)`.
-
-        Args:
-            states: embeddings.
-            bias: added to the scores of self-attention, masks included: `(batch or 1, heads or 1, n, n)`.
-            source: the encoder's states, for a decoder.
-            source_bias: `(batch, 1, 1, m)`.
-        """
+        """Run all layers on `(batch, n, width)`."""
         for block in self.block:
             first = block.layer[0]
             normed = first.layer_norm(states)

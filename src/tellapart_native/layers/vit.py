@@ -12,8 +12,6 @@ from tellapart_native.family import Layout
 if TYPE_CHECKING:
     from tellapart.models.torch.network import Network
 
-__all__ = ["build_vit"]
-
 
 def build_vit(layout: Layout, prefix: str) -> Network:
     """Build a ViT with a class token and no head; its sizes follow from the shapes of `PREFIX.*`."""

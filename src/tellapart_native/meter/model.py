@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 torch = import_torch()
 nn = torch.nn
 
-__all__ = ["FAMILY", "Meter", "MeterRank"]
-
 #: Tokens of a text for a file without a number: the authors' retrieval code, and all their other tasks.
 _RETRIEVAL_CONTEXT, _CONTEXT = 40, 50
 

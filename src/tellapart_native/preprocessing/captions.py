@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 import string
 
-__all__ = ["clean_like_albef", "clean_like_blip", "clean_like_ofa", "clean_like_ofa_matching"]
-
 
 def clean_like_albef(caption: str, words: int = 30) -> str:
     """Clean a caption as ALBEF's and X-VLM's data sets do: lower case, no punctuation, at most 30 words.

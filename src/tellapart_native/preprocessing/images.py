@@ -11,17 +11,6 @@ from PIL import Image
 from tellapart.models.huggingface.images import ImageInputs, Prepared
 from tellapart.models.protocols import Pixels
 
-__all__ = [
-    "CLIP_COLOURS",
-    "HALF_COLOURS",
-    "IMAGENET_COLOURS",
-    "Colours",
-    "crop_inputs",
-    "scale_colours",
-    "shorter_side",
-    "square_inputs",
-]
-
 Colours = tuple[Sequence[float], Sequence[float]]  # mean and standard deviation of red, green and blue
 
 CLIP_COLOURS: Colours = ((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711))

@@ -12,19 +12,11 @@ from tellapart.models.torch.backend import import_torch
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["resize_grid", "resize_window_biases"]
-
 
 def resize_grid(tensors: dict[str, Tensor], positions: str, patches: str, size: int) -> dict[str, Tensor]:
     """Resize positions `(1, 1 + side * side, width)` to an image size, bicubic on the grid behind the class token.
 
     ALBEF, BLIP and METER do so.
-
-    Args:
-        tensors: by name; a new dictionary is returned.
-        positions: the name of the positions, `(1, rows, width)` or `(rows, width)`.
-        patches: the name of the patch projection, which has the patch's side.
-        size: of the image, in pixels.
     """
     torch = import_torch()
     table = tensors[positions]

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 torch = import_torch()
 nn = torch.nn
 
-__all__ = ["FAMILY", "Uniter", "UniterRank"]
-
 
 class RegionEmbeddings(nn.Module):  # type: ignore[misc, name-defined]
     """A region's features and place, each projected and normalised, with the type of a region."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from tellapart_native.prefix import declare_prefix
 
-__all__ = ["PREFIX"]
-
 PREFIX = declare_prefix(
     "uniter", "UNITER, from its authors' file, on --regions (uniter-base.pt, or your fine-tuned one)"
 )

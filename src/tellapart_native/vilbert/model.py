@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 torch = import_torch()
 nn = torch.nn
 
-__all__ = ["FAMILY", "Vilbert", "VilbertTask"]
-
 #: Tokens of a caption in the authors' retrieval code.
 _CONTEXT = 30
 

@@ -4,6 +4,4 @@ from __future__ import annotations
 
 from tellapart_native.prefix import declare_prefix
 
-__all__ = ["PREFIX"]
-
 PREFIX = declare_prefix("vilbert", "ViLBERT or 12-in-1, from its authors' file, on --regions (pretrained_model.bin)")

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 torch = import_torch()
 nn = torch.nn
 
-__all__ = ["FAMILY", "ViltOriginal", "ViltRank"]
-
 #: An image's patches are padded to the next multiple of this.
 _PATCH_BUCKET = 16
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 torch = import_torch()
 nn = torch.nn
 
-__all__ = ["FAMILY", "Vlt5"]
-
 #: Tokens of the input, prompt included, in the authors' code.
 _CONTEXT = 20
 

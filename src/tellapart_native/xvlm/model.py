@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 torch = import_torch()
 nn = torch.nn
 
-__all__ = ["FAMILY", "Xvlm", "XvlmCosine"]
-
 #: The captioners were trained with these words before every caption.
 XVLM_CAPTION = Prompt("xvlm-caption", 1, "a picture of ", "X-VLM (Zeng et al. 2022), configs/Captioning.yaml")
 

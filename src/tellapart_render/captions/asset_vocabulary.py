@@ -20,8 +20,6 @@ from tellapart_render.captions.vocabulary import Vocabulary, add_vocabulary
 from tellapart_render.meshes.assets import Up, find_assets, read_asset, register
 from tellapart_render.meshes.materials import PALETTE
 
-__all__ = ["AssetVocabulary", "asset_vocabulary", "folder_words", "read_names"]
-
 _CATEGORY = re.compile(r'categories\s*\{\s*first:\s*"([^"\n]{1,80})"')
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
@@ -43,11 +41,7 @@ def folder_words(folder_name: str) -> str:
 
 
 def read_names(path: Path) -> dict[str, tuple[str, str]]:
-    """Read a names file: noun phrase and category (or "") by folder name.
-
-    Raises:
-        DataError: the file is missing or not TOML or CSV of that form; it names the entry.
-    """
+    """Read a names file: noun phrase and category (or "") by folder name."""
     if not path.exists():
         raise DataError(
             f'{path}: no such file; write Folder_Name = "red coffee mug" for each asset (TOML), or a CSV of folder,noun'
@@ -71,11 +65,7 @@ def read_names(path: Path) -> dict[str, tuple[str, str]]:
 
 
 def asset_vocabulary(folder: Path, names: Path | None, up: Up = "z") -> AssetVocabulary:
-    """Read the named assets (all of them without names) into this process and make their vocabulary known.
-
-    Raises:
-        DataError: a folder, file or name cannot be read, two assets have the same name, or there are too few to relate.
-    """
+    """Read the named assets (all of them without names) into this process and make their vocabulary known."""
     assets = find_assets(folder)
     entries = dict.fromkeys(assets, ("", "")) if names is None else read_names(names)
     nouns: list[Noun] = []
@@ -86,7 +76,7 @@ def asset_vocabulary(folder: Path, names: Path | None, up: Up = "z") -> AssetVoc
         nouns.append(
             _split_phrase(phrase or folder_words(name), category or _read_category(folder / name), register(asset))
         )
-    twice = [phrase for phrase, count in Counter(each.phrase() for each in nouns).items() if count > 1]
+    twice = [phrase for phrase, count in Counter(noun.phrase() for noun in nouns).items() if count > 1]
     if twice:
         raise DataError(f"{names or folder}: two assets are called {twice[0]!r}; give each a different name")
     groups: dict[str, list[Noun]] = defaultdict(list)
@@ -94,7 +84,7 @@ def asset_vocabulary(folder: Path, names: Path | None, up: Up = "z") -> AssetVoc
         groups[each.category].append(each)
     if len(groups) < 2:
         raise DataError(f"{names or folder}: all assets are of one category ({', '.join(groups)}); scenes relate two")
-    digest = hashlib.sha256(repr([(each.phrase(), each.category, each.shape) for each in nouns]).encode()).hexdigest()
+    digest = hashlib.sha256(repr([(noun.phrase(), noun.category, noun.shape) for noun in nouns]).encode()).hexdigest()
     varied = {name: tuple(group) for name, group in groups.items() if len(group) > 1}
     vocabulary = Vocabulary(f"assets-{digest[:12]}", varied, tuple(nouns), tuple(nouns))
     add_vocabulary(vocabulary)

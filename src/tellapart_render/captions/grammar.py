@@ -13,11 +13,6 @@ from typing import Literal, get_args
 
 from tellapart.errors import UnknownNameError
 
-__all__ = [
-    "ASPECTS", "CATEGORIES", "COUNTS", "GRADED", "HELD_OUT", "LOCATIONS", "OBJECTS", "PLACES", "SINGLES", "SIZES",
-    "VERBS", "WORDS", "Noun", "Relation", "count_caption", "family", "group_caption", "noun", "relation_caption",
-]  # fmt: skip
-
 Aspect = Literal[
     "attribute", "counting", "location", "order",
     "count", "colour", "size", "distance", "angle", "height", "hidden", "extent", "distractors",
@@ -155,11 +150,7 @@ WORDS: dict[str, Noun] = {each.phrase(): each for each in OBJECTS}
 
 
 def noun(phrase: str) -> Noun:
-    """Return the object of a caption's noun phrase.
-
-    Raises:
-        UnknownNameError: no object has that name.
-    """
+    """Return the object of a caption's noun phrase."""
     if phrase not in WORDS:
         raise UnknownNameError(f"noun({phrase!r}): no such object; the objects are {', '.join(sorted(WORDS))}")
     return WORDS[phrase]

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from tellapart.errors import UnknownNameError
 from tellapart_render.captions.grammar import CATEGORIES, HELD_OUT, OBJECTS, SINGLES, Noun, family
 
-__all__ = ["DEMO", "FIGURE_14", "Vocabulary", "add_vocabulary", "vocabulary"]
-
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
@@ -40,7 +38,7 @@ DEMO = Vocabulary("demo", CATEGORIES, OBJECTS, OBJECTS, HELD_OUT)
 
 def _keep_listed(nouns: tuple[Noun, ...]) -> Iterator[Noun]:
     """Yield the nouns that the figure names."""
-    return (each for each in nouns if each.listed)
+    return (noun for noun in nouns if noun.listed)
 
 
 def _make_noun(category: str, attribute: str, head: str, shape: str, colour: str = "") -> Noun:
@@ -86,7 +84,7 @@ _FIGURE_LOCATED: tuple[Noun, ...] = (
     _make_noun("gameboy", "black and red", "gameboy", "game console", "black"),
     _make_noun("backpack", "blue and black", "backpack", "backpack", "blue"),
     _make_noun("footwear", "red high", "heel", "high heel", "red"),
-    *(each for each in SINGLES if each.head in {"toaster", "basket"} or each.category == "school bus"),
+    *(single for single in SINGLES if single.head in {"toaster", "basket"} or single.category == "school bus"),
     next(each for each in CATEGORIES["bottle"] if each.phrase() == "white drug bottle"),
     _make_noun("hammer", "black and yellow", "hammer", "hammer", "yellow"),
     *_keep_listed(CATEGORIES["refrigerator"]),
@@ -105,11 +103,7 @@ _VOCABULARIES: dict[str, Vocabulary] = {each.name: each for each in (DEMO, FIGUR
 
 
 def vocabulary(name: str) -> Vocabulary:
-    """Return the vocabulary of that name.
-
-    Raises:
-        UnknownNameError: no such vocabulary in this process.
-    """
+    """Return the vocabulary of that name."""
     if name not in _VOCABULARIES:
         known = f"{', '.join(_VOCABULARIES)}, and those of assets that were read"
         raise UnknownNameError(f"vocabulary({name!r}): no such vocabulary; there are {known}")
@@ -117,10 +111,6 @@ def vocabulary(name: str) -> Vocabulary:
 
 
 def add_vocabulary(added: Vocabulary) -> None:
-    """Make a vocabulary known in this process; its name must determine its content, so that it never changes.
-
-    Raises:
-        ValueError: another vocabulary has that name.
-    """
+    """Make a vocabulary known in this process; its name must determine its content, so that it never changes."""
     if _VOCABULARIES.setdefault(added.name, added) != added:
         raise ValueError(f"add_vocabulary: another vocabulary is called {added.name!r}; name this one by its content")

@@ -9,8 +9,6 @@ import numpy as np
 
 from tellapart_render.captions.grammar import LOCATIONS, PLACES, VERBS
 
-__all__ = ["SynonymChoice", "draw_synonyms", "meaning", "mirror", "reword"]
-
 _SIDES: dict[str, tuple[str, ...]] = {"left": LOCATIONS["left"], "right": LOCATIONS["right"]}
 
 _VERB = re.compile(r"\bis (?:located|placed)\b")

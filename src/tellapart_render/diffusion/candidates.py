@@ -25,8 +25,6 @@ from tellapart_render.diffusion.sampling import Schedule, random_numbers, room_f
 if TYPE_CHECKING:
     from diffusers import DiffusionPipeline
 
-__all__ = ["GeneratedImages"]
-
 
 class GeneratedImages:
     """Draw pictures of captions: to choose among, or as the second picture of a pair.
@@ -35,12 +33,6 @@ class GeneratedImages:
     the survey `best-image` asks people to choose one. With `layout = "pairs"` an item has two captions and a picture of
     each; of several pictures of a caption the first is taken, or the one that a scorer finds nearest to it. The first
     caption's picture is `given` (column `image_0`, below the folder `images`) or `drawn`.
-
-    Raises:
-        DataError: the captions cannot be read, or a given picture is not named; a scorer is needed and missing, or
-            given and not needed.
-        ModelError: the diffusion model or the scorer cannot be loaded.
-        MissingDependencyError: diffusers is not installed.
 
     Source: BiVLC, sections on dataset construction and TROHN-Img, and its code; unlike there, every picture has a seed.
     """
@@ -143,12 +135,7 @@ class GeneratedImages:
         ]
 
     def make(self, candidate: Candidate) -> Made | Rejected:
-        """Draw the pictures of a caption, or of a pair's captions.
-
-        Raises:
-            DataError: a given picture is missing or cannot be decoded.
-            ModelError: the pipeline cannot be loaded, or the scorer's image and text vectors differ in dimensions.
-        """
+        """Draw the pictures of a caption, or of a pair's captions."""
         pair = self._pairs[candidate.data["pair"]]
         sides = self._drawn_sides if self._options.layout == "pairs" else (candidate.data["side"],)
         # Only the suffix may be cut off.

@@ -18,8 +18,6 @@ import numpy as np
 from tellapart.builders.caption_files import CaptionPair
 from tellapart.errors import DataError
 
-__all__ = ["ASPECTS", "Aspect", "SceneRule", "eq_sd_pairs", "families"]
-
 Aspect = Literal["object", "scene", "attribute"]
 SceneRule = Literal["added", "swapped"]
 ASPECTS: tuple[Aspect, ...] = ("object", "scene", "attribute")
@@ -69,11 +67,6 @@ Pairs = list[tuple[str, str]]
 def families(aspect: Aspect, scene_rule: SceneRule = "added") -> list[Pairs]:
     """Return every pair of captions of an aspect, by the row or set of Figure 15 that it comes from.
 
-    Args:
-        aspect: the kind of change.
-        scene_rule: of "randomly choose a scene", with the scene in brackets in the template: one caption has it and the
-            other has none (`added`), or the captions have two scenes (`swapped`).
-
     >>> families("object")[4][0]
     ('A photo of duck on the ground.', 'A photo of chicken on the ground.')
     >>> families("scene")[3][0], families("scene", "swapped")[3][0]
@@ -115,9 +108,6 @@ def eq_sd_pairs(items: Mapping[Aspect, int], seed: int, scene_rule: SceneRule = 
     """Draw pairs of captions by chance: a family, then a pair of it, then which of the two comes first; no pair twice.
 
     More items of an aspect leave the first ones unchanged. `scene_rule` is as in `families`.
-
-    Raises:
-        DataError: an aspect has not as many pairs.
 
     >>> pairs = eq_sd_pairs({"object": 1, "attribute": 1}, seed=1)
     >>> list(pairs), list(eq_sd_pairs({"object": 2}, seed=1).values())[0] == pairs["object-000"]

@@ -21,8 +21,6 @@ from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import DualEncoder, Pixels
 from tellapart.models.vectors import normalise
 
-__all__ = ["STEPS", "Keep", "PairSimilarity", "measure_pair", "open_scorer", "unit_vectors"]
-
 STEPS = ("caption-image", "image-image", "directional")
 """The filters in their order."""
 
@@ -94,11 +92,7 @@ class Keep(BaseModel):
 
 
 def open_scorer(name: str, device: str) -> DualEncoder:
-    """Open a model as a scorer of pairs.
-
-    Raises:
-        ModelError: it cannot be opened, or is not a dual encoder: its vectors' change has no direction.
-    """
+    """Open a model as a scorer of pairs."""
     model = find_model(name, ModelOptions(device=device))
     if not isinstance(model, DualEncoder):
         raise ModelError(
@@ -111,11 +105,7 @@ def open_scorer(name: str, device: str) -> DualEncoder:
 def unit_vectors(
     scorer: DualEncoder, images: Sequence[Pixels], texts: Sequence[str]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Encode images and texts to vectors of length one in one space: float64 `(images, n)` and `(texts, n)`.
-
-    Raises:
-        ModelError: image and text vectors differ in their number of dimensions, so they have no cosine.
-    """
+    """Encode images and texts to vectors of length one in one space: float64 `(images, n)` and `(texts, n)`."""
     image_vectors = normalise(scorer.encode_images(images)).astype(np.float64)
     text_vectors = normalise(scorer.encode_texts(texts)).astype(np.float64)
     if text_vectors.shape[1] != image_vectors.shape[1]:
@@ -131,9 +121,6 @@ def measure_pair(scorer: DualEncoder, images: tuple[Pixels, Pixels], captions: t
 
     The scorer prepares images as it always does; instruct-pix2pix resizes them to 224 without a crop, which is the same
     for square ones.
-
-    Raises:
-        ModelError: as `unit_vectors`.
 
     >>> black, white = np.zeros((2, 16, 16, 3), np.uint8) + np.array([0, 255], np.uint8).reshape(2, 1, 1, 1)
     >>> pair = measure_pair(open_scorer("demo-encoder", "cpu"), (black, white), ("a red mug", "a blue mug"))

@@ -30,8 +30,6 @@ from tellapart.models.torch.backend import guard_torch_load, import_torch, runti
 if TYPE_CHECKING:
     from diffusers import DiffusionPipeline
 
-__all__ = ["PIPELINES", "DiffusionCheckpoint", "DiffusionModel", "open_checkpoint", "quiet_diffusion"]
-
 PIPELINES = ("StableDiffusionPipeline", "StableDiffusionXLPipeline")
 
 _LIBRARIES = {"diffusers", "transformers"}
@@ -90,12 +88,7 @@ class DiffusionCheckpoint:
         return {**self.revisions, "diffusers": metadata.version("diffusers"), "torch": torch}
 
     def load(self) -> DiffusionPipeline:
-        """Load the pipeline, on its device and in its dtype.
-
-        Raises:
-            ModelError: the files are damaged or do not fit each other.
-            MissingDependencyError: diffusers is not installed.
-        """
+        """Load the pipeline, on its device and in its dtype."""
         torch = import_torch()
         diffusers = require("diffusers", extra="diffusion")
         options: dict[str, Any] = {"use_safetensors": True, "local_files_only": True, "variant": self.variant or None}
@@ -121,13 +114,7 @@ class DiffusionCheckpoint:
 
 
 def open_checkpoint(model: DiffusionModel, home: Path, kinds: Sequence[str] = PIPELINES) -> DiffusionCheckpoint:
-    """Find a pipeline's files, the hub's cache before the hub, and check that it is of one of these kinds.
-
-    Raises:
-        ModelError: the folder does not exist; a hub id comes without a commit, or cannot be fetched; the pipeline is of
-            another kind, brings code, or has weights in pickles alone; the device is not available.
-        MissingDependencyError: diffusers, torch or huggingface_hub is not installed.
-    """
+    """Find a pipeline's files, the hub's cache before the hub, and check that it is of one of these kinds."""
     require("diffusers", extra="diffusion")
     parts = {"pipeline": (model.name, model.revision)}
     parts |= {"unet": (model.unet, model.unet_revision)} if model.unet else {}

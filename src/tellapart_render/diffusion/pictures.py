@@ -9,8 +9,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tellapart.models.protocols import Pixels
 
-__all__ = ["PictureFile"]
-
 
 class PictureFile(BaseModel):
     """The table `[options.picture]` of a recipe.

@@ -22,8 +22,6 @@ from tellapart_render.diffusion.sampling import Draw, Schedule, random_numbers, 
 if TYPE_CHECKING:
     from diffusers import DiffusionPipeline
 
-__all__ = ["PromptToPrompt"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Sample:
@@ -51,11 +49,6 @@ class PromptToPrompt:
     candidate is a pair of captions, with `keep.best` above 1 also a rank among its pairs of pictures. Ranks of one pair
     of captions are drawn once if one process makes them one after the other; several processes may each draw them, with
     the same outcome.
-
-    Raises:
-        DataError: the captions cannot be read, or not one source of them is named.
-        ModelError: the diffusion model or the scorer cannot be loaded.
-        MissingDependencyError: diffusers is not installed.
 
     Source: COCO-Counterfactuals, appendix B.2.2; EqBen, appendix B.5.
     """
@@ -152,11 +145,7 @@ class PromptToPrompt:
         ]
 
     def make(self, candidate: Candidate) -> Made | Rejected:
-        """Draw, filter, and return the pair of pictures of the candidate's rank.
-
-        Raises:
-            ModelError: the pipeline cannot be loaded, or the scorer has no vectors of one space.
-        """
+        """Draw, filter, and return the pair of pictures of the candidate's rank."""
         pair, rank = self._pairs[candidate.data["pair"]], candidate.data["rank"]
         if pair.captions[0] == pair.captions[1]:
             return Rejected("caption", "both captions are the same")

@@ -8,8 +8,6 @@ from tellapart_render.meshes.organic import ball, limb, loft
 from tellapart_render.meshes.parts import QUARTER, SIDES, Model, Part, build, mirror
 from tellapart_render.meshes.solids import Vector, move, points
 
-__all__ = ["ANIMALS"]
-
 
 def _loft_stations(slot: str, stations: str) -> Part:
     return Part(slot, loft(points(stations)))

@@ -10,8 +10,6 @@ from tellapart_render.meshes.organic import ball, limb, loft, ring
 from tellapart_render.meshes.parts import SIDES, Model, Part, box, build, lathe
 from tellapart_render.meshes.solids import Mesh, move, points
 
-__all__ = ["FOOTWEAR"]
-
 # Stations of a loft: x, lowest z, highest z, half width.
 _SOLE = points("-.5,.02,.07,.1 -.44,0,.09,.145 -.1,0,.08,.13 .25,0,.075,.18 .42,0,.08,.14 .5,.02,.07,.07")
 _UPPER = points(

@@ -9,8 +9,6 @@ import numpy as np
 from tellapart_render.meshes.parts import QUARTER, SIDES, Model, Part, Top, box, build, lathe
 from tellapart_render.meshes.solids import Mesh, Vector, extrude, move, points, stretch, tube
 
-__all__ = ["FURNISHINGS"]
-
 
 def _make_oval(slot: str, profile: str) -> Part:
     return Part(slot, stretch(lathe(slot, profile, 0.05).mesh, (1.0, 0.86, 1.0)))

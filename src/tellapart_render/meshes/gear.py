@@ -11,8 +11,6 @@ from tellapart_render.meshes.organic import ball, limb, loft, ring
 from tellapart_render.meshes.parts import QUARTER, SIDES, Model, Part, box, build, lathe, mirror
 from tellapart_render.meshes.solids import Mesh, extrude, move, points
 
-__all__ = ["GEAR"]
-
 
 def _flip_y(mesh: Mesh) -> Mesh:
     """Change left and right (y), and the triangles' direction with them."""

@@ -15,20 +15,6 @@ from numpy.typing import NDArray
 
 from tellapart_render.meshes.assets import asset_texture
 
-__all__ = [
-    "FLOORS",
-    "PALETTE",
-    "UNSEEN_FLOORS",
-    "UNSEEN_WALLS",
-    "WALLS",
-    "Surface",
-    "floor_surface",
-    "floor_texture",
-    "is_colour",
-    "mix_paint",
-    "surface",
-]
-
 RGB = tuple[float, float, float]
 
 PALETTE: dict[str, RGB] = {

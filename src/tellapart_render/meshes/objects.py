@@ -17,8 +17,6 @@ from tellapart_render.meshes.gear import GEAR
 from tellapart_render.meshes.parts import Model, Part, Top
 from tellapart_render.meshes.tableware import TABLEWARE
 
-__all__ = ["SHAPES", "Shape", "shape"]
-
 _BUILDERS = TABLEWARE | FURNISHINGS | ANIMALS | FOOTWEAR | GEAR
 
 SHAPES: tuple[str, ...] = tuple(_BUILDERS)
@@ -49,11 +47,7 @@ class Shape:
 
 @cache
 def shape(name: str) -> Shape:
-    """Return the named shape; built once a process.
-
-    Raises:
-        UnknownNameError: no such shape.
-    """
+    """Return the named shape; built once a process."""
     scanned = asset_model(name)
     if scanned is None and name not in _BUILDERS:
         raise UnknownNameError(

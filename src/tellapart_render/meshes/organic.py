@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from tellapart_render.meshes.solids import Mesh, Points, Vector, area_normals, grid_faces
 
-__all__ = ["ball", "limb", "loft", "ring"]
-
 
 def _closed_grid(points: NDArray[np.float64]) -> Mesh:
     """Join a `(rows, columns, 3)` grid whose last column repeats its first; normals are smooth over the seam."""
@@ -51,12 +49,6 @@ def _smooth_rows(rows: NDArray[np.float64], steps: int) -> NDArray[np.float64]:
 def loft(stations: Points, power: float = 2.0, *, steps: int = 5, segments: int = 28) -> Mesh:
     """Skin over upright sections along x, closed at both ends.
 
-    Args:
-        stations: `(x, lowest z, highest z, half width in y)`, in the order of x.
-        power: of the sections' superellipse: 2 is an ellipse, 5 nearly a rectangle.
-        steps: sections drawn for each station.
-        segments: points round a section.
-
     >>> bean = loft([(-1.0, 0.2, 0.3, 0.05), (0.0, 0.0, 0.5, 0.3), (1.0, 0.2, 0.3, 0.05)])
     >>> bean.vertices.max(axis=0).astype(float).round(2).tolist()
     [1.0, 0.3, 0.5]
@@ -88,12 +80,6 @@ def ball(centre: Vector, radii: Vector, segments: int = 20) -> Mesh:
 
 def limb(path: Points, radii: Sequence[float], flat: float = 1.0, segments: int = 16) -> Mesh:
     """Return a tube of changing radius along a path in space, with round ends.
-
-    Args:
-        path: at least two points.
-        radii: one for each point.
-        flat: thickness across the path's side as a share of its width: below 1 a fin, an ear or a blade.
-        segments: points round the tube.
 
     >>> limb([(0, 0, 0), (0, 0, 1)], [0.2, 0.1]).vertices[:, 2].max().astype(float).round(2).item()
     1.1

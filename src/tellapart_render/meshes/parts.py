@@ -8,8 +8,6 @@ from typing import Literal
 
 from tellapart_render.meshes.solids import Mesh, Vector, move, points, revolve, round_corners, rounded_box
 
-__all__ = ["QUARTER", "SIDES", "Model", "Part", "Top", "box", "build", "lathe", "mirror"]
-
 QUARTER = 1.5707963267948966
 """A quarter turn in radians."""
 

@@ -13,11 +13,6 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "Mesh", "Points", "area_normals", "extrude", "grid_faces", "move", "points", "revolve", "round_corners",
-    "rounded_box", "square_off", "stretch", "tube", "yaw_matrix",
-]  # fmt: skip
-
 #: Rows of coordinates: `(r, z)` of a profile, `(x, y, z)` of a path.
 Points: TypeAlias = Sequence[Sequence[float]] | NDArray[np.float64]
 Vector: TypeAlias = tuple[float, float, float]
@@ -53,11 +48,6 @@ def yaw_matrix(yaw: float) -> NDArray[np.float64]:
 
 def round_corners(corners: Points, radius: float, steps: int = 4) -> NDArray[np.float64]:
     """Return the open polyline `(r, z)` with each inner corner replaced by an arc-like Bezier curve.
-
-    Args:
-        corners: at least two points `(r, z)`, in scene units.
-        radius: distance from the corner at which the curve starts; never over half of an edge.
-        steps: segments of each curve.
 
     >>> round_corners([(0, 0), (1, 0), (1, 1)], 0.25, steps=2).tolist()
     [[0.0, 0.0], [0.75, 0.0], [0.9375, 0.0625], [1.0, 0.25], [1.0, 1.0]]
@@ -131,10 +121,6 @@ def _join_meshes(parts: Sequence[Mesh]) -> Mesh:
 def rounded_box(size: Vector, radius: float) -> Mesh:
     """Return a box with rounded edges, standing on z = 0 and centred in x and y.
 
-    Args:
-        size: full width (x), depth (y) and height (z).
-        radius: radius of the edges; at most half of the smallest side.
-
     >>> box = rounded_box((2.0, 1.0, 0.5), 0.1)
     >>> box.vertices.min(axis=0).round(3).tolist(), box.vertices.max(axis=0).round(3).tolist()
     ([-1.0, -0.5, 0.0], [1.0, 0.5, 0.5])
@@ -164,14 +150,7 @@ def rounded_box(size: Vector, radius: float) -> Mesh:
 
 
 def tube(path: Points, radius: tuple[float, float], taper: float = 1.0, segments: int = 12) -> Mesh:
-    """Sweep an ellipse along a path that lies in the plane y = 0 (a handle, a spout, a wire).
-
-    Args:
-        path: points `(x, y, z)`; y shifts all of the tube.
-        radius: half axes of the ellipse: in the plane of the path, and across it (along y).
-        taper: the ellipse's size at the end of the path, as a share of its size at the start.
-        segments: points round the ellipse.
-    """
+    """Sweep an ellipse along a path that lies in the plane y = 0 (a handle, a spout, a wire)."""
     line = np.asarray(path, dtype=np.float64)
     tangent = np.gradient(line, axis=0)
     tangent /= np.linalg.norm(tangent, axis=1, keepdims=True)

@@ -24,8 +24,6 @@ from tellapart_render.meshes.solids import (
     tube,
 )
 
-__all__ = ["TABLEWARE"]
-
 _PLATE = "0,0 .28,0 .31,.015 .4,.05 .5,.085 .5,.1 .4,.068 .32,.035 0,.03"
 
 

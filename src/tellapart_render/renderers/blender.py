@@ -28,8 +28,6 @@ from tellapart_render.meshes.solids import Mesh, yaw_matrix
 from tellapart_render.renderers.renderer import Settings, develop, environment
 from tellapart_render.scenes.scene import Scene, Thing, place_points
 
-__all__ = ["VARIABLE", "Blender"]
-
 VARIABLE = "TELLAPART_BLENDER_PYTHON"
 """The environment variable that names the interpreter."""
 
@@ -39,14 +37,7 @@ _SQUARE = np.array([[0, 0], [1, 0], [1, 1], [0, 1]], dtype=np.float32)
 
 
 class Blender:
-    """Blender's Cycles in a worker process, started when it is first needed and ended with this one.
-
-    Args:
-        python: the interpreter, from the user's command line; that of the environment if empty.
-
-    Raises:
-        DataError: no interpreter is named, it has no `bpy`, or it failed.
-    """
+    """Blender's Cycles in a worker process, started when it is first needed and ended with this one."""
 
     name = "blender"
 

@@ -16,8 +16,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-__all__ = ["main"]
-
 
 def main() -> None:
     """Answer jobs until standard input ends."""

@@ -27,8 +27,6 @@ from tellapart_render.scenes.scene import Camera, Scene, Thing, place_points
 if TYPE_CHECKING:
     from mitsuba import BSDF, Mesh
 
-__all__ = ["MITSUBA", "Mitsuba", "count_lone_pixels", "masks", "render"]
-
 
 @cache
 def _load_mitsuba() -> ModuleType:
@@ -150,9 +148,6 @@ def _describe_sensor(camera: Camera, size: int, samples: int, seed: int) -> dict
 def render(scene: Scene, settings: Settings) -> NDArray[np.uint8]:
     """Render a scene: sRGB uint8 `(size, size, 3)`.
 
-    Raises:
-        MissingDependencyError: Mitsuba or pyoidn is not installed.
-
     >>> from tellapart_render.scenes.quadruple import Key, draw
     >>> render(draw(Key("test", 0, "counting", 0)).scenes[0], Settings(size=32, samples=1, depth=2)).shape
     (32, 32, 3)
@@ -196,9 +191,6 @@ def _denoise_radiance(
 def masks(scene: Scene, size: int) -> tuple[NDArray[np.int16], list[int]]:
     """Return which thing each pixel sees, and how many pixels each would fill alone, as `Renderer.masks` does.
 
-    Raises:
-        MissingDependencyError: Mitsuba is not installed.
-
     >>> from tellapart_render.scenes.quadruple import Key, draw
     >>> visible, alone = masks(draw(Key("test", 0, "attribute", 0)).scenes[0], 32)
     >>> visible.shape, len(alone), int(visible.max())
@@ -210,11 +202,7 @@ def masks(scene: Scene, size: int) -> tuple[NDArray[np.int16], list[int]]:
 
 @lru_cache(maxsize=64)
 def count_lone_pixels(camera: Camera, thing: Thing, size: int) -> int:
-    """Count the pixels of one object with nothing else in the scene.
-
-    Raises:
-        MissingDependencyError: Mitsuba is not installed.
-    """
+    """Count the pixels of one object with nothing else in the scene."""
     return int((_render_indices(camera, (thing,), size) >= 0).sum())
 
 
@@ -246,11 +234,7 @@ class Mitsuba:
 
     @property
     def versions(self) -> Mapping[str, str]:
-        """Both packages' versions.
-
-        Raises:
-            MissingDependencyError: one of them is not installed.
-        """
+        """Both packages' versions."""
         for package in ("mitsuba", "pyoidn"):
             require(package, extra="render")
         return {name: metadata.version(name) for name in ("mitsuba", "pyoidn")}

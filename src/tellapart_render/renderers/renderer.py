@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from tellapart_render.scenes.scene import Light, Scene
 
-__all__ = ["Renderer", "Settings", "develop", "environment"]
-
 
 @dataclass(frozen=True, slots=True)
 class Settings:

@@ -14,8 +14,6 @@ from tellapart_render.meshes.objects import shape
 from tellapart_render.meshes.solids import Vector
 from tellapart_render.scenes.scene import Camera, Ground, Light, Thing, place_points, project
 
-__all__ = ["FLAT", "camera_for", "can_carry", "draw_ground", "draw_light", "relate", "scatter"]
-
 # Floors on which a colour would be hard to see.
 _CAMOUFLAGE = {"white": ("marble", "paper"), "black": ("slate", "walnut"), "brown": ("walnut",), "grey": ("concrete",)}
 _CAMOUFLAGE |= {"green": ("felt",), "red": ("terracotta",), "blue": ("gingham",)}

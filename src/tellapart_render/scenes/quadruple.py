@@ -37,8 +37,6 @@ from tellapart_render.meshes.objects import shape
 from tellapart_render.scenes import placement
 from tellapart_render.scenes.scene import Scene, Thing
 
-__all__ = ["STREAMS", "Exchange", "Fact", "Key", "Quadruple", "Surroundings", "draw", "rivals"]
-
 STREAMS: dict[str, int] = {"demo": 101, "train": 202, "test": 303}
 Wording = Literal["minimal", "paper"]
 HeldOut = Literal["yes", "no"]
@@ -302,20 +300,20 @@ def _change_count(key: Key, rng: np.random.Generator) -> Quadruple:
         spots = placement.scatter(max(one, other), pattern.size, shape(pattern.shape).reach, rng)
     yaws = [draw_thing(noun, "", rng).yaw for _ in spots]
     things = tuple(replace(pattern, position=s, yaw=y) for s, y in zip(spots, yaws, strict=True))
-    where, existential = pick_one(PLACES, rng), bool(rng.random() < 0.5)
+    place, existential = pick_one(PLACES, rng), bool(rng.random() < 0.5)
     return Quadruple(
         key=key,
         change="/".join(str(n) for n in sorted((one, other))),
         captions=(
-            count_caption(one, noun, where, existential=existential),
-            count_caption(other, noun, where, existential=existential),
+            count_caption(one, noun, place, existential=existential),
+            count_caption(other, noun, place, existential=existential),
         ),
         scenes=make_scenes(things[:one], things[:other], rng, high=True, key=key),
         facts=(Fact(None, one), Fact(None, other)),
         nouns=((noun,), (noun,)),
         sizes=("", ""),
         verb="are",
-        place=where,
+        place=place,
     )
 
 

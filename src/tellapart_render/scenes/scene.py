@@ -17,8 +17,6 @@ from tellapart.errors import DataError
 from tellapart_render.meshes.objects import shape
 from tellapart_render.meshes.solids import Vector, yaw_matrix
 
-__all__ = ["Camera", "Ground", "Light", "Scene", "Thing", "corners", "place_points", "project"]
-
 
 @dataclass(frozen=True, slots=True)
 class Thing:
@@ -87,11 +85,7 @@ class Scene:
 
     @staticmethod
     def from_record(record: dict[str, Any]) -> Scene:
-        """Rebuild a scene from a record of `to_record` (or its JSON).
-
-        Raises:
-            DataError: a field is missing, or has too many or too few values.
-        """
+        """Rebuild a scene from a record of `to_record` (or its JSON)."""
         try:
             return Scene(
                 Camera(*_to_tuples(record["camera"])),

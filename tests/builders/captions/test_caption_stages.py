@@ -11,9 +11,8 @@ import pytest
 from facts import raises
 from tellapart.builders.captions.replacing import MaskedLanguageModel, SentenceGap
 from tellapart.builders.captions.similarity import MeanPooledEncoder, cosines
-from tellapart.builders.captions.stages import CaptionOptions, open_stages
+from tellapart.builders.captions.stages import CaptionOptions, WordNet, open_stages
 from tellapart.builders.captions.tagging import NltkTagger
-from tellapart.builders.captions.wordnet import WordNet
 from tellapart.errors import ModelError
 from tellapart.models.text.causal_likelihood import CausalLikelihood
 from tellapart.models.text.text_model import TextModel

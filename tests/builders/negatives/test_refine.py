@@ -14,7 +14,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from facts import raises
-from tellapart.builders.negatives.refine import Refine, balance
+from tellapart.builders.negatives.thresholds import Refine, balance
 from tellapart.data.item import Item
 from tellapart.errors import DataError
 from tellapart.models.text.find import Length, score_captions

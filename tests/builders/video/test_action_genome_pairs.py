@@ -15,9 +15,16 @@ from hypothesis import strategies as st
 
 from facts import raises
 from tellapart.builders.builder import Made, Rejected, Start
-from tellapart.builders.video.action_genome import ActionGenome, sentence, sparse_pairs
+from tellapart.builders.video.action_genome import (
+    RELATIONS,
+    ActionGenome,
+    ObjectInFrame,
+    person_boxes,
+    read_scene_graphs,
+    sentence,
+    sparse_pairs,
+)
 from tellapart.builders.video.frames import frame_number
-from tellapart.builders.video.scene_graphs import RELATIONS, ObjectInFrame, person_boxes, read_scene_graphs
 from tellapart.data.images import decode
 from tellapart.errors import DataError
 

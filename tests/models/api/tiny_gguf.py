@@ -10,8 +10,6 @@ from pathlib import Path
 import gguf
 import numpy as np
 
-__all__ = ["write_language_model", "write_picture_encoder"]
-
 _WIDTH, _HEADS, _INNER, _SIDE, _PATCH = 32, 2, 64, 16, 8
 _WORDS = ("Yes", "No", "\N{LOWER ONE EIGHTH BLOCK}Yes", "\N{LOWER ONE EIGHTH BLOCK}No", "a", "dog", "cat", "1;2", "2;1")
 

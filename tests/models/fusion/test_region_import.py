@@ -20,9 +20,8 @@ from facts import raises
 from tellapart.cli.main import app
 from tellapart.data.images import decode
 from tellapart.errors import DataError
-from tellapart.models.fusion.feature_files import read_regions
 from tellapart.models.fusion.region_file import RegionFile
-from tellapart.models.fusion.region_import import import_regions
+from tellapart.models.fusion.region_import import import_regions, read_regions
 
 h5py = pytest.importorskip("h5py")
 lmdb = pytest.importorskip("lmdb")

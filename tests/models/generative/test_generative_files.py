@@ -13,7 +13,7 @@ import pytest
 from facts import raises
 from tellapart.errors import ModelError
 from tellapart.models.find import find_model
-from tellapart.models.generative.chat_format import ChatFormat
+from tellapart.models.generative.chat import ChatFormat
 from tellapart.models.huggingface.files import import_transformers, load_processor
 from tellapart.models.options import ModelOptions
 from tellapart.models.torch.backend import import_torch

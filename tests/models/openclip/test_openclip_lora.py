@@ -14,7 +14,7 @@ import pytest
 from facts import raises
 from tellapart.errors import ModelError
 from tellapart.models.find import find_model
-from tellapart.models.openclip.lora import merge_updates
+from tellapart.models.openclip.weights import merge_updates
 from tellapart.models.torch.backend import import_torch
 
 pytest.importorskip("torch", reason="torch is not installed (the models extra)")

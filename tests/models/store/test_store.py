@@ -269,7 +269,7 @@ def test_a_file_that_another_process_holds_is_an_error_in_the_end(path: Path, mo
     EmbeddingStore(path).close()
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as holder:
         holder.execute("BEGIN IMMEDIATE")
-        monkeypatch.setattr("tellapart.models.store.file._PATIENCE", 0.05)
+        monkeypatch.setattr("tellapart.models.store.embedding_store._PATIENCE", 0.05)
         with raises(StoreError, "0.05", "locked"):
             EmbeddingStore(path)
 

@@ -20,8 +20,7 @@ from tellapart.errors import ModelError
 from tellapart.models.protocols import TextScorer
 from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.models.text.llama2c import BYTES, Sizes, read_checkpoint
-from tellapart.models.text.tinystories import TinyStories
+from tellapart.models.text.tinystories import BYTES, Sizes, TinyStories, read_checkpoint
 from tellapart.models.torch.backend import import_torch
 
 SENTENCES = """two cats sit on a red mat, and one dog looks at them

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tellapart.training.data.wording import words_of
+from tellapart.training.data.rows import words_of
 
 
 @pytest.mark.parametrize(

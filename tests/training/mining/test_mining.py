@@ -21,8 +21,7 @@ from facts import raises
 from tellapart.errors import DataError, ModelError
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.training.data.rows import TrainingRows, read_rows, write_rows
-from tellapart.training.mining.nearest import nearest
-from tellapart.training.mining.negatives import MiningSettings, coarse_to_fine, nearest_images
+from tellapart.training.mining.negatives import MiningSettings, coarse_to_fine, nearest, nearest_images
 
 Listed = Callable[..., Path]
 Pixels = NDArray[np.uint8]

@@ -21,8 +21,6 @@ from tellapart.board.submissions.database import Database
 from tellapart.board.submissions.hidden_items import keyed_hash
 from tellapart.board.submissions.refused import RefusedError
 
-__all__ = ["COOKIE", "Account", "Accounts", "Role"]
-
 COOKIE = "tellapart_session"
 """The cookie of a browser's session."""
 
@@ -53,23 +51,13 @@ class Account:
 
 
 class Accounts:
-    """Users, tokens and sessions.
-
-    Args:
-        database: of the server.
-        key: the server's secret; digests are worthless without it.
-        clock: seconds since 1970.
-    """
+    """Users, tokens and sessions."""
 
     def __init__(self, database: Database, key: bytes, clock: Callable[[], float]) -> None:
         self.database, self.key, self.clock = database, key, clock
 
     def add(self, name: str, role: Role, *, by: str) -> None:
-        """Add a user.
-
-        Raises:
-            RefusedError: the name is taken or not allowed, or the role is unknown.
-        """
+        """Add a user."""
         if not _NAME.fullmatch(name):
             raise RefusedError(422, f"user {name!r:.80}: up to 63 letters, digits and . _ -, first a letter or a digit")
         if name.lower() == _SERVER:
@@ -84,11 +72,7 @@ class Accounts:
             self.database.log(rows, self.clock(), by, "user added", {"user": name, "role": role})
 
     def role(self, user: str) -> str:
-        """Return a user's role.
-
-        Raises:
-            RefusedError: the user is unknown.
-        """
+        """Return a user's role."""
         row = self.database.one("SELECT role FROM user WHERE name = ?", user)
         if row is None:
             raise RefusedError(404, f"no user {user!r:.80}")
@@ -99,9 +83,6 @@ class Accounts:
 
         Returns:
             Its id, by which it is revoked, and the token, which cannot be shown again.
-
-        Raises:
-            RefusedError: the user is unknown, or the days are not in (0, 3660].
         """
         if not 0 < days <= 3660:
             raise RefusedError(422, f"a token is good for more than 0 and up to 3660 days; got {days:g}")
@@ -116,11 +97,7 @@ class Accounts:
         return id_, f"tap_{id_}_{secret}"
 
     def revoke(self, id_: str, *, by: str) -> None:
-        """Revoke a token, and end its sessions.
-
-        Raises:
-            RefusedError: no valid token has this id.
-        """
+        """Revoke a token, and end its sessions."""
         with self.database.change() as rows:
             now = self.clock()
             revoked = rows.execute("UPDATE token SET revoked = ? WHERE id = ? AND revoked IS NULL", (now, id_))
@@ -130,16 +107,7 @@ class Accounts:
             self.database.log(rows, now, by, "token revoked", {"token": id_})
 
     def of_token(self, token: str, before_refusal: Callable[[str], None] = lambda _user: None) -> Account:
-        """Return the account of a token.
-
-        Args:
-            token: as it was sent.
-            before_refusal: called before a refusal is logged, with the user of the token's id, or an empty text; it may
-                refuse itself, and then nothing is logged.
-
-        Raises:
-            RefusedError: the token is unknown, revoked or expired. Only the log has the reason.
-        """
+        """Return the account of a token."""
         _, id_, secret = ("", *token.removeprefix("tap_").partition("_")[::2])
         row = self.database.one("SELECT token.*, role FROM token JOIN user ON name = user WHERE id = ?", id_)
         digest = keyed_hash(self.key, "token", secret.encode("utf-8", "replace").decode())
@@ -158,11 +126,7 @@ class Accounts:
         )
 
     def sign_in(self, token: str, *, hours: float, before_refusal: Callable[[str], None] = lambda _user: None) -> str:
-        """Begin a browser session; return its cookie. `before_refusal` as of `of_token`.
-
-        Raises:
-            RefusedError: as `of_token`.
-        """
+        """Begin a browser session; return its cookie. `before_refusal` as of `of_token`."""
         account, cookie = self.of_token(token, before_refusal), secrets.token_urlsafe(32)
         with self.database.change() as rows:
             now = self.clock()
@@ -201,11 +165,7 @@ class Accounts:
         return keyed_hash(self.key, "form", cookie).hex()
 
     def check_form(self, cookie: str, key: str) -> None:
-        """Refuse a form that is not from this session's pages.
-
-        Raises:
-            RefusedError: it carries another key, or none.
-        """
+        """Refuse a form that is not from this session's pages."""
         if not hmac.compare_digest(self.form_key(cookie).encode(), key.encode("utf-8", "replace")):
             raise RefusedError(
                 403, "this form was not sent from the board's own page, or the session is over; load it again"

@@ -13,8 +13,6 @@ from tellapart.board.submissions.rate import network
 from tellapart.board.submissions.refused import RefusedError
 from tellapart.board.submissions.service import Submissions
 
-__all__ = ["RequestAuth"]
-
 _SMALL = 8192  # bytes of a form without a file
 _SOON = 10  # seconds in which it must come
 
@@ -32,24 +30,12 @@ class RequestAuth:
         return "authorization" not in self.request.headers
 
     def count(self) -> None:
-        """Count a request that needs no account: by the session's token, or else by the address.
-
-        Raises:
-            RefusedError: too often.
-        """
+        """Count a request that needs no account: by the session's token, or else by the address."""
         account = self._of_session()
         self.board.requests.spend(f"token {account.token}" if account else self.address)
 
     def account(self, role: Role, *, by_token: bool = False) -> Account:
-        """Return the account of the request, and count the request.
-
-        Args:
-            role: that the request needs.
-            by_token: refuse a session.
-
-        Raises:
-            RefusedError: there is no valid token or session, the account has not the role, or too often.
-        """
+        """Return the account of the request, and count the request."""
         account = self._of_session() if self.is_browser and not by_token else self._of_token()
         if account is None:
             raise RefusedError(401, "sign in first; a program sends its token: Authorization: Bearer TOKEN")
@@ -71,9 +57,6 @@ class RequestAuth:
         """Count a wrong token by the address, and by the account that it guesses at from any address.
 
         Good tokens are not counted: nobody locks another user out.
-
-        Raises:
-            RefusedError: too many guesses in a minute.
         """
         if by_address:
             self.board.sign_ins.spend(self.address)
@@ -81,11 +64,7 @@ class RequestAuth:
             self.board.sign_ins.spend(f"account {user}")
 
     def check_site(self) -> None:
-        """Refuse a form that comes from another site, by the browser's header.
-
-        Raises:
-            RefusedError: it is.
-        """
+        """Refuse a form that comes from another site, by the browser's header."""
         headers = self.request.headers
         # Our own pages send `null` under `Referrer-Policy: no-referrer`; the form's key guards the request then.
         origin, host = headers.get("origin", "null"), headers.get("host", "")
@@ -94,11 +73,7 @@ class RequestAuth:
             raise RefusedError(403, "this form was sent from another site")
 
     async def small_form(self) -> dict[str, str]:
-        """Read a form without files, of this site; anyone may send a few a minute.
-
-        Raises:
-            RefusedError: the form is of another site, too long, too slow or invalid, or was sent too often.
-        """
+        """Read a form without files, of this site; anyone may send a few a minute."""
         self.check_site()
         self.board.sign_ins.spend(self.address)
         body = b""

@@ -34,8 +34,6 @@ from tellapart.data.rows import read_object
 from tellapart.data.validation import validate_table
 from tellapart.errors import StoreError, TellapartError
 
-__all__ = ["MANIFEST", "back_up", "check_backup", "check_state"]
-
 MANIFEST = "manifest.json"
 """The list of a backup's files."""
 
@@ -64,16 +62,7 @@ class Manifest(BaseModel):
 
 
 def back_up(state: Path, target: Path) -> Manifest:
-    """Copy a state into a new folder, which appears when it is complete.
-
-    Args:
-        state: the folder; a board may be using it.
-        target: the backup's; missing, or empty.
-
-    Raises:
-        DataError: the target holds something already, or cannot be written.
-        StoreError: the state is lost or damaged in part: the copy would not be a backup.
-    """
+    """Copy a state into a new folder, which appears when it is complete."""
     if not (state / DATABASE).is_file():
         raise StoreError(f"{state} holds no database: this board was never served, or its state is gone")
     if problem := next(find_losses(state), None):
@@ -156,12 +145,7 @@ def check_backup(folder: Path) -> Iterator[str]:
 
 
 def check_state(state: Path, *, at_rest: bool = False) -> Iterator[str]:
-    """Yield the faults of a state, in a line each.
-
-    Args:
-        state: the folder; a board may be using it.
-        at_rest: it is a copy that no board uses.
-    """
+    """Yield the faults of a state, in a line each."""
     losses = list(find_losses(state, at_rest=at_rest))
     yield from losses
     if (state / SECRET).exists() and (state / SECRET).stat().st_size != SECRET_BYTES:

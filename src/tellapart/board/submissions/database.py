@@ -17,8 +17,6 @@ from typing import Any
 from tellapart.data.write_ahead import use_write_ahead_log
 from tellapart.errors import StoreError
 
-__all__ = ["Database", "describe_damage"]
-
 #: Facts that tie the database to its files.
 _MARK = "CREATE TABLE mark (name TEXT PRIMARY KEY, value TEXT NOT NULL)"
 _FIELD = "field TEXT NOT NULL DEFAULT ''"
@@ -65,9 +63,6 @@ class Database:
 
     One more connection stays open and idle. While it does, SQLite keeps its log files next to the database: a request
     does not wait until they are created, and reading still works when the disk is full.
-
-    Raises:
-        StoreError: the file is not a board's database, has another version, or cannot be created.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as scratch:

@@ -19,8 +19,6 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from tellapart.data.scores import ScoreKind, Scores
 from tellapart.errors import ScoreError
 
-__all__ = ["form_bytes", "pack", "unpack"]
-
 _Choice = Literal[-1, 0, 1]
 _Side = Annotated[float, Field(ge=-1e9, le=1e9, allow_inf_nan=False)]  # as `tasks.predictions.box` has it
 #: Task -> its two columns of predictions, which have rows of two.
@@ -51,12 +49,6 @@ class _Numbers(BaseModel):
 def form_bytes(task: str, items: int, shape: tuple[int, int] | None, sent_bytes: int) -> int:
     """Return the largest size of a form: exact for scores, else in proportion to the file.
 
-    Args:
-        task: `pairs`, `pairing` or a task's name.
-        items: number of items or records.
-        shape: images and texts of an item; None for a task's records.
-        sent_bytes: size of the file.
-
     >>> form_bytes("pairs", 1000, (2, 2), 10), form_bytes("vqa", 1000, None, 10_000)
     (21400, 148064)
     """
@@ -67,9 +59,6 @@ def form_bytes(task: str, items: int, shape: tuple[int, int] | None, sent_bytes:
 
 def pack(sent: Any, task: str) -> bytes:
     """Return the form of the result of `read_sent`.
-
-    Raises:
-        ScoreError: a text holds half of a surrogate pair.
 
     >>> pack([True, False], "nlvr2")
     b'[true,false]'
@@ -89,13 +78,6 @@ def pack(sent: Any, task: str) -> bytes:
 
 def unpack(form: bytes, task: str, items: int, shape: tuple[int, int] | None) -> Any:
     """Return the input of `pack`, with positions as ids; refuse a form that `pack` does not make.
-
-    Args:
-        form: untrusted.
-        task, items, shape: as `form_bytes` takes them.
-
-    Raises:
-        ScoreError: the form is invalid; the message repeats nothing of it.
 
     >>> unpack(b"[true,false]", "nlvr2", 2, None)
     [True, False]

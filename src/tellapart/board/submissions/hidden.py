@@ -38,8 +38,6 @@ from tellapart.errors import DataError, MetricError, TellapartError
 from tellapart.tasks.pairs import PAIRS
 from tellapart.tasks.registry import HIDEABLE, TASKS
 
-__all__ = ["BENCHMARK_NAME", "HiddenBenchmark", "HiddenSettings", "SubmissionSettings", "check_limits", "read_hidden"]
-
 #: What a hidden benchmark may be called.
 BENCHMARK_NAME = r"^[a-z0-9][a-z0-9-]{0,62}$"
 
@@ -167,12 +165,7 @@ class HiddenSettings(_Settings):
 
 
 def read_hidden(path: Path) -> HiddenSettings | None:
-    """Read a board file's hidden benchmarks; None if it has none. Folders are relative to the file.
-
-    Raises:
-        DataError: the file cannot be read or is invalid TOML, a key is unknown, a value is invalid, or two benchmarks
-            have one name.
-    """
+    """Read a board file's hidden benchmarks; None if it has none. Folders are relative to the file."""
     content = read_toml(path)
     if not content.get("hidden"):
         return None
@@ -197,16 +190,7 @@ def _resolve_paths(settings: _S, folder: Path) -> _S:
 
 
 def check_limits(benchmark: HiddenBenchmark, items: int, shape: tuple[int, int] | None, numbers: int) -> None:
-    """Refuse limits under which one user's files could give too much of the public labels away.
-
-    Args:
-        benchmark: its settings.
-        items, shape: of the public split, as `label_bits` takes them.
-        numbers: published for each file.
-
-    Raises:
-        DataError: they could; the message names limits that would do.
-    """
+    """Refuse limits under which one user's files could give too much of the public labels away."""
     leaked, hidden = leaked_bits(benchmark.total, benchmark.step, numbers), label_bits(items, shape)
     if leaked > benchmark.largest_share * hidden:
         most = allowed_submissions(items, shape, benchmark.step, benchmark.largest_share, numbers)

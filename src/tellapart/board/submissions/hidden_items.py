@@ -29,8 +29,6 @@ from tellapart.tasks.hiding import Hiding
 from tellapart.tasks.registry import HIDEABLE, TASKS
 from tellapart.tasks.task import Task
 
-__all__ = ["HiddenPairs", "HiddenRecords", "hide", "hide_records", "keyed_hash", "list_contents", "new_id"]
-
 
 def keyed_hash(key: bytes, *parts: str) -> bytes:
     """Return the HMAC-SHA256 of some texts: 32 bytes that look random without the key.
@@ -92,11 +90,7 @@ class HiddenPairs:
         return ({"id": item.id, "images": item.images, "texts": item.texts} for item in self.bare())
 
     def restore(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return scores of the published items in the original order of images and texts.
-
-        Args:
-            values: `(item, image, text)`.
-        """
+        """Return scores of the published items in the original order of images and texts."""
         rows = np.arange(len(values))[:, None, None]
         restored = np.empty_like(values)
         restored[rows, np.array(self.images)[:, :, None], np.array(self.texts)[:, None, :]] = values
@@ -146,14 +140,7 @@ def _check_names(table: object) -> Mapping[str, str]:
 
 
 def hide(pairs: PairSet, key: bytes, public_share: float, suffix: str = ".png") -> HiddenPairs:
-    """Shuffle a pair set, and split its clusters into public and private ones.
-
-    Args:
-        pairs: with its labels.
-        key: secret, of this benchmark alone.
-        public_share: of the items, without splitting a cluster, so that no private item has a public sibling.
-        suffix: of the published images.
-    """
+    """Shuffle a pair set, and split its clusters into public and private ones."""
     items = [item.truth_first() for item in pairs.items]
     names = {reference: _image_name(key, reference, suffix) for item in items for reference in item.images}
     public = _public_ids({item.id: item.cluster for item in items}, key, public_share)
@@ -164,7 +151,7 @@ def hide(pairs: PairSet, key: bytes, public_share: float, suffix: str = ".png") 
     return HiddenPairs(
         items=tuple(renamed),
         texts=tuple(_shuffled_order(key, ("texts", item.id), len(item.texts)) for item in order),
-        images=tuple(tuple(range(len(own))) if square else own for own in images),
+        images=tuple(tuple(range(len(image))) if square else image for image in images),
         public=tuple(item.id in public for item in order),
         sources={name: reference for reference, name in names.items()},
     )

@@ -23,8 +23,6 @@ from tellapart.metrics.registry import METRICS
 from tellapart.models.generative.choice import BothOrders
 from tellapart.tasks.registry import TASKS
 
-__all__ = ["Split", "measure_sent"]
-
 
 @dataclass(frozen=True, slots=True)
 class Split:
@@ -52,15 +50,6 @@ def measure_sent(
     sent: Any, hidden: HiddenPairs | HiddenRecords, metrics: tuple[str, ...], step: float
 ) -> tuple[Split, Split]:
     """Measure the public and the private split; only rounded means leave this function, never an item's outcome.
-
-    Args:
-        sent: as `read_sent` returns it, in the published order; its ids are ignored.
-        hidden: the truth.
-        metrics: to be measured.
-        step: to which numbers are rounded.
-
-    Raises:
-        MetricError: a metric is not defined for the file.
 
     >>> from tellapart.data.item import Item
     >>> items = tuple(Item(id=i, images=("0.png",), texts=("x", "y")) for i in "ab")
@@ -106,10 +95,10 @@ def _measure_records(sent: object, hidden: HiddenRecords, metrics: tuple[str, ..
             (len(own), len({units.units[k].cluster for k in own})) for units, own in zip(measured, rows, strict=True)
         ]
         means = {
-            one.name: (one.over(one.strict[own]), size, worth_of([units.units[k].cluster for k in own]))
+            value.name: (value.over(value.strict[own]), size, worth_of([units.units[k].cluster for k in own]))
             for units, own, size in zip(measured, rows, sizes, strict=True)
-            for one in units.values
-            if own and one.name in metrics
+            for value in units.values
+            if own and value.name in metrics
         }
         if missing := [name for name in metrics if name not in means]:
             published = ", ".join(metrics)

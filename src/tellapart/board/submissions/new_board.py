@@ -17,8 +17,6 @@ from tellapart.records.run_folder import write_text_file
 from tellapart.tasks.pairs import PAIRS
 from tellapart.tasks.registry import headline, main_metric
 
-__all__ = ["FittedLimits", "fit_limits", "write_board"]
-
 #: Steps of rounding, the finest first. Coarser ones leave so few numbers that models with many errors have the same.
 _STEPS = (0.01, 0.02, 0.05, 0.1)
 _USEFUL = 0.05
@@ -46,10 +44,6 @@ def fit_limits(items: int, shape: tuple[int, int]) -> FittedLimits | None:
 
     If none leaves ten, it is 0.05 and as many files as may be; 0.1 if 0.05 leaves none.
 
-    Args:
-        items: of the set, of which half are public.
-        shape: images and texts of an item.
-
     >>> fit_limits(4000, (2, 2)), fit_limits(60, (2, 2)), fit_limits(3, (2, 2))
     (FittedLimits(step=0.01, total=20), FittedLimits(step=0.05, total=3), None)
     """
@@ -62,19 +56,7 @@ def fit_limits(items: int, shape: tuple[int, int]) -> FittedLimits | None:
 
 
 def write_board(folder: Path, pairs: Path, *, name: str | None = None, title: str | None = None) -> Path:
-    """Write `board.toml` into a folder, which is made if it is missing; return its path.
-
-    Args:
-        folder: of the board.
-        pairs: the pair set's folder; a relative path to one in the board's folder, or in the one above, is written
-            relative to the file, so that both can be moved.
-        name: of the hidden benchmark; the set's if None.
-        title: of the board; the name if None.
-
-    Raises:
-        DataError: the folder has a board file or cannot be made, the pairs cannot be read or are too few, or the name
-            has other characters than small letters, digits and hyphens.
-    """
+    """Write `board.toml` into a folder, which is made if it is missing; return its path."""
     file = folder / "board.toml"
     if file.exists():
         raise DataError(f"{file} is there already: name another folder, or edit it")

@@ -21,8 +21,6 @@ from tellapart.board.submissions.refused import RefusedError
 from tellapart.board.submissions.rounding import in_points
 from tellapart.board.submissions.service import Submissions
 
-__all__ = ["RefusingRoute", "page", "render_template", "wants_page"]
-
 _UNDER_WAY = ("received", "validated", "measuring")
 _LOOKS = {
     **dict.fromkeys(_UNDER_WAY, "even"),
@@ -78,20 +76,15 @@ def page(request: Request, board: Submissions, template: str, data: Mapping[str,
 def render_template(template: str, data: Mapping[str, Any], links: Links | None = None) -> str:
     """Fill in a page; everything in `data` is escaped.
 
-    Args:
-        template: its file, without the ending.
-        data: its variables.
-        links: those of a static site; the server's if None.
-
     >>> "&lt;script&gt;" in render_template("refused", {"refused": "<script>"})
     True
     """
     links = links or ServerLinks()
-    where = {"link": links.to, "data": links.data, "static": links.is_static}
+    place = {"link": links.to, "data": links.data, "static": links.is_static}
     return (
         _page_environment()
         .get_template(f"{template}.html.j2")
-        .render({"account": None, "key": "", "again": False, **where, **data})
+        .render({"account": None, "key": "", "again": False, **place, **data})
     )
 
 

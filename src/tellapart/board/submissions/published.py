@@ -31,17 +31,6 @@ from tellapart.stats.bounds import independent_bounds
 from tellapart.stats.intervals import independent_interval
 from tellapart.tasks.registry import METRICS, TASKS
 
-__all__ = [
-    "MeasuredSubmission",
-    "Standing",
-    "as_result",
-    "as_row",
-    "read_measured",
-    "standings",
-    "values_of",
-    "write_results",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class MeasuredSubmission:
@@ -113,15 +102,7 @@ def _rank_values(values: Sequence[float]) -> list[int]:
 
 
 def read_measured(row: sqlite3.Row, *, private: bool) -> MeasuredSubmission:
-    """Read a row of the database.
-
-    Args:
-        row: of a submission that is done.
-        private: its private numbers are published.
-
-    Raises:
-        StoreError: it has other numbers than this board writes.
-    """
+    """Read a row of the database."""
     try:
         datetime.fromtimestamp(row["created"], UTC)
         return MeasuredSubmission(
@@ -179,12 +160,7 @@ def hidden_bounds(
 
 
 def as_row(standing: Standing, shape: tuple[int, int] | None) -> dict[str, Any]:
-    """Return a model's row as the leaderboard shows it: the published part, and nothing of an item.
-
-    Args:
-        standing: the model's.
-        shape: of the items; None for a task's records.
-    """
+    """Return a model's row as the leaderboard shows it: the published part, and nothing of an item."""
     best = standing.best
     splits = {
         split: {metric: value.model_dump() for metric, value in values_of(numbers, shape).items()}
@@ -220,11 +196,7 @@ def as_result(standing: Standing, prepared: Prepared) -> Result:
 
 
 def write_results(folder: Path, results: Sequence[Result]) -> None:
-    """Write a benchmark's records as run folders without samples, and delete all others in the folder.
-
-    Raises:
-        RunError: they cannot be written.
-    """
+    """Write a benchmark's records as run folders without samples, and delete all others in the folder."""
     names = {result.model.fingerprint for result in results}
     for result in results:
         write_result(folder / result.model.fingerprint, result)

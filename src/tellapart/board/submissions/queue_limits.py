@@ -12,8 +12,6 @@ from tellapart.board.submissions.database import Database
 from tellapart.board.submissions.hidden import HiddenBenchmark
 from tellapart.board.submissions.refused import RefusedError
 
-__all__ = ["REFUSED_A_DAY", "QueueLimits", "UploadLimit"]
-
 #: Uncounted files of a user in a day, over all benchmarks: each costs the server time and the user no attempt.
 REFUSED_A_DAY = 20
 _DAY = 86_400
@@ -29,21 +27,13 @@ class QueueLimits:
 
     A closing is final, since private numbers are published from then on. One by date is written to the database before
     that: a clock that is set back, or a later date in the board file, does not open the benchmark again.
-
-    Args:
-        database: of closings and submissions.
-        clock: seconds since 1970.
     """
 
     def __init__(self, database: Database, clock: Callable[[], float]) -> None:
         self.database, self.clock = database, clock
 
     def check(self, rows: sqlite3.Connection, user: str, benchmark: HiddenBenchmark) -> None:
-        """Refuse a file to a closed benchmark, or beyond a limit; reads in the caller's transaction.
-
-        Raises:
-            RefusedError: 409 or 429.
-        """
+        """Refuse a file to a closed benchmark, or beyond a limit; reads in the caller's transaction."""
         name, now = benchmark.name, self.clock()
         by_hand = rows.execute("SELECT at FROM closing WHERE benchmark = ?", (name,)).fetchone()
         if by_hand or self._is_past(benchmark):
@@ -98,12 +88,7 @@ class QueueLimits:
 
 
 class UploadLimit:
-    """A limit on uploads at the same time: each holds a connection, memory and room on the disk.
-
-    Args:
-        each: of one user.
-        most: of all users.
-    """
+    """A limit on uploads at the same time: each holds a connection, memory and room on the disk."""
 
     def __init__(self, *, each: int = 2, most: int = 8) -> None:
         self.each, self.most = each, most
@@ -112,11 +97,7 @@ class UploadLimit:
 
     @contextmanager
     def hold(self, user: str) -> Iterator[int]:
-        """Hold a place while the block lasts; yield how many other places are held.
-
-        Raises:
-            RefusedError: the user, or all users together, hold as many as are allowed.
-        """
+        """Hold a place while the block lasts; yield how many other places are held."""
         with self._lock:
             others = self._uploads.total()
             if self._uploads[user] >= self.each:

@@ -10,8 +10,6 @@ from threading import Lock
 
 from tellapart.board.submissions.refused import RefusedError
 
-__all__ = ["RateLimit", "network"]
-
 _MOST = 10_000  # buckets; the one unused for longest is dropped first, and is full again by then
 
 
@@ -32,12 +30,7 @@ def network(host: str) -> str:
 
 
 class RateLimit:
-    """A limit on requests a minute; as many may come at once.
-
-    Args:
-        a_minute: requests.
-        clock: seconds, always rising.
-    """
+    """A limit on requests a minute; as many may come at once."""
 
     def __init__(self, a_minute: int, clock: Callable[[], float]) -> None:
         self.a_minute, self.clock = a_minute, clock
@@ -45,11 +38,7 @@ class RateLimit:
         self._lock = Lock()
 
     def spend(self, sender: str) -> None:
-        """Count one request.
-
-        Raises:
-            RefusedError: the bucket is empty.
-        """
+        """Count one request."""
         with self._lock:
             now, a_second = self.clock(), self.a_minute / 60
             tokens, at = self._buckets.pop(sender, (float(self.a_minute), now))

@@ -20,22 +20,12 @@ from tellapart.data.validation import first_problem
 from tellapart.errors import DataError, ScoreError, TellapartError, first_line
 from tellapart.models.memory.external import read_scores
 
-__all__ = ["read_published", "read_sent"]
-
 _MOST_MEMBERS = 16
 _PLAIN = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # numpy writes no other, and deflate packs 1,032 to 1 at most
 
 
 def read_published(path: Path, task: str) -> Any:
-    """Read the published items: a pair set, or a task's records without labels.
-
-    Args:
-        path: as `prepare` writes it.
-        task: `pairs`, `pairing` or a task's name.
-
-    Raises:
-        DataError: the file is missing or invalid.
-    """
+    """Read the published items: a pair set, or a task's records without labels."""
     content = read_object(path)
     try:
         if task in ("pairs", "pairing"):
@@ -76,17 +66,8 @@ def _check_archive(path: Path, ids: int, shape: tuple[int, int], longest_id: int
 def read_sent(path: Path, records: Any, task: str) -> Any:
     """Read a submitted file, every item exactly once.
 
-    Args:
-        path: the file.
-        records: as `read_published` returns them.
-        task: as `read_published` takes it.
-
     Returns:
         `Scores`, `BothOrders` or a task's predictions, in the published order.
-
-    Raises:
-        ScoreError: the file is invalid, ids are missing, unknown or repeated, or a number is not finite.
-        DataError: a line is invalid.
     """
     try:
         if task == "pairs":

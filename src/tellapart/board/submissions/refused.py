@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from tellapart.errors import TellapartError
 
-__all__ = ["RefusedError"]
-
 
 class RefusedError(TellapartError):
     """A refused request: nothing was changed, and nothing was counted.

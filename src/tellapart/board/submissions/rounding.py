@@ -27,20 +27,6 @@ from itertools import accumulate
 
 from tellapart.errors import MetricError
 
-__all__ = [
-    "allowed_submissions",
-    "first_step",
-    "in_points",
-    "label_bits",
-    "leaked_bits",
-    "middle_place",
-    "rise_chances",
-    "round_to",
-    "submissions_for_all_labels",
-    "submissions_for_one_label",
-]
-
-
 #: A probability that is left out of a sum.
 _NEVER = 1e-12
 
@@ -54,13 +40,6 @@ def _exact_step(step: float) -> Fraction:
 
 def round_to(value: float, step: float) -> float:
     """Round a fraction to the nearest multiple of a step; halves up.
-
-    Args:
-        value: from 0 to 1.
-        step: divides 1.
-
-    Raises:
-        MetricError: the step does not divide 1, or the value is not in [0, 1].
 
     >>> round_to(0.4361, 0.005), round_to(0.125, 0.01)
     (0.435, 0.13)

@@ -7,20 +7,260 @@ key. Administration needs a token, so that no page of another site can do any of
 
 from __future__ import annotations
 
+import hashlib
+import os
+import re
+import secrets
+import shutil
+import unicodedata
+from collections.abc import AsyncIterator
 from functools import partial
-from typing import Annotated, Any
+from itertools import chain
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, BinaryIO
 
+import anyio
+from disarm import skeleton_key
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse, JSONResponse, RedirectResponse
+from starlette.datastructures import UploadFile
+from starlette.requests import ClientDisconnect
 
 from tellapart.board.submissions.accounts import COOKIE
 from tellapart.board.submissions.auth import RequestAuth
 from tellapart.board.submissions.pages import RefusingRoute, page, wants_page
-from tellapart.board.submissions.receiving import receive
+from tellapart.board.submissions.queue import Receipt, Upload
+from tellapart.board.submissions.refused import RefusedError
 from tellapart.board.submissions.service import Submissions
+from tellapart.catalog import REFERENCES
 
-__all__ = ["router_of"]
+#: Protocol of a benchmark -> endings of the files that it takes.
+_SUFFIXES = {
+    "scores": (".npz", ".csv", ".jsonl"),
+    "answers": (".jsonl", ".csv", ".json"),
+    "predictions": (".jsonl", ".csv", ".json"),
+}
+_FORM = 16_384  # bytes of a form without its file
+_PIECE = 1 << 16
+_NAME = 80  # characters of a file's name
+_GRACE, _SLOWEST = 30, 1 << 16  # seconds, and bytes a second after them: a slower sender only holds a place
+_INVISIBLE = "\u115f\u1160\u17b4\u17b5\u2028\u2029\u2800\u3164\uffa0"  # letters by their class, and nothing to see
+_ALIKE = str.maketrans("i543", "lsae")  # for those who look less closely than Unicode's table
+_ARTICLES = {"a", "an", "the"}
+_PEOPLE = ("human", "humans", "people", "annotator", "annotators", "volunteers", "crowdworkers", "turkers", "mturk")
+#: Scripts that one word may join: how Japanese, Korean and Chinese are written.
+_JOINED = {"CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "LATIN"}
+
+
+async def receive(request: Request, board: Submissions, name: str, model: str, file: str) -> Receipt:
+    """Take a file into the queue, or find the same one that was sent before."""
+    auth = RequestAuth(request, board)
+    account = await run_in_threadpool(auth.account, "submitter")
+    length = _read_length(request)
+    await run_in_threadpool(board.check_allowed, account, name, range(max(0, length - _FORM), length + 1))
+    if auth.is_browser:
+        auth.check_site()
+    most, suffixes = board.settings.upload_bytes, _SUFFIXES[board.benchmark(name).benchmark.protocol]
+    _check_size(length, most + _FORM)
+    with board.uploads.hold(account.user) as others:
+        _check_room(board.queue.folder, (1 + others) * most + board.settings.spare_bytes)
+        try:
+            with anyio.fail_after(_GRACE + most / _SLOWEST):
+                model, file, upload = await _read_body(auth, suffixes, model, file)
+        except (TimeoutError, ClientDisconnect) as error:
+            raise RefusedError(408, "the file did not come whole, or too slowly; nothing was counted") from error
+        except OSError as error:  # the form's parser keeps large files in the system's temporary folder
+            raise _cannot_keep(error) from error
+        return await run_in_threadpool(board.queue.take, account, name, model, file, upload)
+
+
+async def _read_body(auth: RequestAuth, suffixes: tuple[str, ...], model: str, file: str) -> tuple[str, str, Upload]:
+    """Return the model's name, the file's, and the file."""
+    request, board = auth.request, auth.board
+    most, path = board.settings.upload_bytes, board.queue.folder / f"{secrets.token_hex(8)}.part"
+    kind = request.headers.get("content-type", "")
+    if kind.startswith("multipart/form-data"):
+        if "charset" in kind.lower():  # no browser names one, and some of Python's codecs are unsafe for such input
+            raise RefusedError(422, "the form names a charset; send it as UTF-8")
+        async with _cap_body(request, most + _FORM).form(max_files=1, max_fields=4, max_part_size=_FORM) as form:
+            fields = {key: value for key, value in form.items() if isinstance(value, str)}
+            if auth.is_browser:
+                board.accounts.check_form(request.cookies.get(COOKIE, ""), fields.get("key", ""))
+            part = form.get("file")
+            if not isinstance(part, UploadFile):
+                raise RefusedError(422, "the form has no file; choose one")
+            model = check_model_name(fields.get("model", model))  # curl -F: the address may name it
+            file = _check_file_name(part.filename or file, suffixes)
+            return model, file, await write_upload(_file_pieces(part), path, most)
+    if auth.is_browser:  # a session needs a form with its key
+        raise RefusedError(401, "send your token: Authorization: Bearer TOKEN; or use the board's form")
+    model, file = check_model_name(model), _check_file_name(file, suffixes)
+    stream: AsyncIterator[bytes] = request.stream()
+    if kind.startswith("application/x-www-form-urlencoded") and not file.endswith(".json"):
+        stream = _refuse_spoiled(stream)
+    return model, file, await write_upload(stream, path, most)
+
+
+async def _refuse_spoiled(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Pass a body on, if it has line ends or zeros, as every table and archive does; `curl -d` takes both out."""
+    size, whole = 0, False
+    async for piece in stream:
+        size, whole = size + len(piece), whole or b"\n" in piece or b"\0" in piece
+        yield piece
+    if size and not whole:
+        raise RefusedError(
+            422, "the file came without its line ends, as curl's -d sends it; send it with --data-binary @FILE"
+        )
+
+
+def _cap_body(request: Request, most: int) -> Request:
+    """Return the request with a body that is refused beyond a cap: the form's parser itself keeps all that comes."""
+    size = 0
+
+    async def receive_counted() -> Any:
+        nonlocal size
+        message = await request.receive()
+        size += len(message.get("body", b""))
+        if size > most:
+            raise RefusedError(413, f"the form has more than {most:,} bytes; at most that are taken")
+        return message
+
+    return Request(request.scope, receive_counted)
+
+
+async def _file_pieces(part: UploadFile) -> AsyncIterator[bytes]:
+    while piece := await part.read(_PIECE):
+        yield piece
+
+
+def check_model_name(name: str) -> str:
+    """Return a model's name as it is shown: one line of visible letters, without a special meaning on the board.
+
+    >>> check_model_name("  CLIP ViT-B/32 (ours) ")
+    'CLIP ViT-B/32 (ours)'
+    """
+    plain = unicodedata.normalize("NFC", name).strip()
+    if not plain:
+        raise RefusedError(422, "model: name it: ?model=NAME in the address, or the field of the form")
+    if len(plain) > 100:
+        raise RefusedError(422, f"model: give a name of up to 100 characters; got {len(plain)}")
+    # Cc, Cf, Cs, Co, Cn: nothing to see, or able to turn the page's text around; Zl, Zp: another line.
+    if hidden := [letter for letter in plain if unicodedata.category(letter)[0] == "C" or letter in _INVISIBLE]:
+        raise RefusedError(422, f"model: {hidden[0]!a} cannot be shown in a name; leave it out")
+    if not any(letter.isalnum() for letter in plain):
+        raise RefusedError(422, f"model: {plain!a} has no letter and no digit; give a name that people can say")
+    if word := _find_reserved(plain):
+        part, stands = ("a word of it", "people") if word in _PEOPLE else ("it", "a reference model")
+        why = f"{part} is, or looks like, {word!r}, which stands for {stands} on a board"
+        raise RefusedError(422, f"model: {plain!a}: {why}; name the model without it")
+    folded = unicodedata.normalize("NFKC", plain).casefold()
+    for word in re.findall(r"[^\W\d_]+", folded):
+        scripts = {re.split("[ -]", unicodedata.name(letter, ""))[0] for letter in word}
+        if len(scripts) > 1 and not scripts <= _JOINED:
+            listed = " and ".join(sorted(scripts)).lower()
+            raise RefusedError(422, f"model: {word!a} has letters of two scripts, {listed}; write a word in one script")
+    return plain
+
+
+def _find_reserved(name: str) -> str:
+    """Return the word by which a name would pass as people, or the reference model that it looks like; else nothing.
+
+    >>> [_find_reserved(name) for name in ("Human (experts)", "\u029c\u1d1c\u1d0d\u1d00\u0274", "r a n d o m", "humus")]
+    ['human', 'human', 'random', '']
+    """
+    parted = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", name)  # HumanExperts, CLIPHuman
+    joined = {
+        "".join(words[start:end])
+        for words in _read_words(parted)
+        for start in range(len(words))
+        for end in range(start + 1, len(words) + 1)
+    }
+    people = (word for word in _PEOPLE if "".join(_words_of(word)) in joined)
+    readings = _read_words(re.sub(r"\(.*?\)", "", name))
+    bare = {
+        "".join(word for word in words if word not in left_out) for words in readings for left_out in ((), _ARTICLES)
+    }
+    models = (model for model in REFERENCES if "".join(_words_of(model)) in bare)
+    return next(chain(people, models), "")
+
+
+def _read_words(name: str) -> tuple[list[str], list[str]]:
+    """Return the words of a name with digits as the letters that they look like, and with digits between words."""
+    return _words_of(name), _words_of(re.sub(r"\d", " ", name))
+
+
+def _words_of(name: str) -> list[str]:
+    """Return the words of a name, each letter and digit as the small Latin letter that it looks like (UTS 39)."""
+    shape = unicodedata.normalize("NFKD", skeleton_key(name, digit_policy="tr39")).translate(_ALIKE)
+    bare = "".join(letter for letter in shape if unicodedata.category(letter)[0] != "M")
+    return re.findall(r"[^\W\d_]+", bare.replace("rn", "m").replace("cl", "d"))
+
+
+def _check_file_name(name: str, suffixes: tuple[str, ...]) -> str:
+    """Return a file's name as its sender sees it: short and printable, without folders; its ending must be allowed."""
+    path = PurePosixPath(name.replace("\\", "/"))
+    suffix = path.suffix.lower()
+    if not name:
+        raise RefusedError(422, f"file: add &file=NAME to the address, with the ending {' or '.join(suffixes)}")
+    if suffix not in suffixes:
+        raise RefusedError(422, f"file {name!r:.80}: send a file that ends in {', '.join(suffixes)}")
+    stem = "".join(letter for letter in path.stem if letter.isprintable())
+    return (stem[: _NAME - len(suffix)] or "file") + suffix
+
+
+def _read_length(request: Request) -> int:
+    """Return the declared length of a request's body, in bytes; 0 if it declares none."""
+    length = request.headers.get("content-length", "")
+    return int(length[:18]) if length.isascii() and length.isdigit() else 0
+
+
+def _check_size(length: int, most: int) -> None:
+    """Refuse a request whose body is too large, before it is read."""
+    if length > most:
+        raise RefusedError(413, f"the file has {length:,} bytes; at most {most:,} are taken")
+
+
+def _check_room(folder: Path, needed: int) -> None:
+    """Refuse a file if the disk has not so many bytes free."""
+    if shutil.disk_usage(folder).free < needed:
+        raise RefusedError(
+            507, "the server's disk is too full to take a file now; nothing was counted, try again later"
+        )
+
+
+async def write_upload(stream: AsyncIterator[bytes], path: Path, most: int) -> Upload:
+    """Write a stream to a new file."""
+    digest, size = hashlib.sha256(), 0
+    try:
+        with path.open("xb", buffering=0) as file:
+            async for piece in stream:
+                size += len(piece)
+                if size > most:
+                    raise RefusedError(413, f"the file has more than {most:,} bytes; at most {most:,} are taken")
+                digest.update(piece)
+                await run_in_threadpool(_write_piece, file, piece)  # a busy disk must not block other requests
+            await run_in_threadpool(os.fsync, file.fileno())
+        if not size:
+            raise RefusedError(422, "the file is empty; send the scores as the request's body")
+    except BaseException as error:  # the sender's disconnect, too
+        path.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise _cannot_keep(error) from error
+        raise
+    return Upload(path, size, digest.hexdigest())
+
+
+def _cannot_keep(error: OSError) -> RefusedError:
+    why = f"the server cannot keep the file now ({error.strerror}); nothing was counted, try again later"
+    return RefusedError(507, why)
+
+
+def _write_piece(file: BinaryIO, piece: bytes) -> None:
+    view = memoryview(piece)
+    while view:  # an unbuffered file may take only a part
+        view = view[file.write(view) :]
+
 
 _BODY = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
 _Format = Annotated[str | None, Query(alias="format", description="`json` for JSON in a browser, too.")]

@@ -37,25 +37,13 @@ from tellapart.board.submissions.state import DATABASE, MARKER, REMEDY, digest_o
 from tellapart.errors import RunError, StoreError
 from tellapart.records.result import Result
 
-__all__ = ["Submissions", "open_submissions"]
-
 _PAGE = 200  # entries of the log, or submissions, at once
 #: Columns of a submission that its sender sees.
 _SHOWN = ("id", "user", "benchmark", "model", "sha256", "bytes", "created", "state", "error", "field")
 
 
 class Submissions:
-    """The hidden benchmarks of a board, and everything behind their routes.
-
-    Args:
-        settings: as `read_hidden` returns them.
-        clock: seconds since 1970.
-        accept: take the state as it is, even if a part was lost or replaced.
-
-    Raises:
-        DataError: a hidden benchmark cannot be prepared.
-        StoreError: the state's folder cannot be used, or a part of it was lost, replaced or damaged.
-    """
+    """The hidden benchmarks of a board, and everything behind their routes."""
 
     def __init__(
         self, settings: HiddenSettings, *, clock: Callable[[], float] = time.time, accept: bool = False
@@ -77,11 +65,7 @@ class Submissions:
         self._worker: Worker | None = None
 
     def _mark_prepared(self) -> None:
-        """Compare the prepared files with their marks in the database; mark new ones.
-
-        Raises:
-            StoreError: a file is another than the one that was marked.
-        """
+        """Compare the prepared files with their marks in the database; mark new ones."""
         with self.database.change() as rows:
             marks = self.database.read_marks(rows)
             for each in self.prepared.values():
@@ -116,11 +100,7 @@ class Submissions:
             self.note_counters()
 
     def benchmark(self, name: str) -> Prepared:
-        """Return a hidden benchmark.
-
-        Raises:
-            RefusedError: the benchmark is unknown.
-        """
+        """Return a hidden benchmark."""
         return find_prepared(self.prepared, name)
 
     def is_closed(self, name: str) -> bool:
@@ -136,11 +116,7 @@ class Submissions:
         return self._closed_names()
 
     def close(self, name: str, *, by: str) -> None:
-        """Close a benchmark for good.
-
-        Raises:
-            RefusedError: the benchmark is unknown, or closed already.
-        """
+        """Close a benchmark for good."""
         if self.is_closed(name) or not self.queue.limits.close(name, by=by):
             raise RefusedError(409, f"{name} is closed already")
         self.queue.wake.set()  # the thread writes the records
@@ -174,16 +150,7 @@ class Submissions:
         }
 
     def check_allowed(self, account: Account, name: str, sizes: range) -> None:
-        """Refuse a file before it comes if `Queue.take` would refuse it.
-
-        Args:
-            account: of its sender.
-            name: of the benchmark.
-            sizes: that it may have: one of a size that was sent before may be the same file, and is answered.
-
-        Raises:
-            RefusedError: as `Queue.check`.
-        """
+        """Refuse a file before it comes if `Queue.take` would refuse it."""
         with self.database.look() as rows:
             try:
                 self.queue.check(rows, account, name)
@@ -192,11 +159,7 @@ class Submissions:
                     raise
 
     def view(self, id_: str, account: Account) -> dict[str, Any]:
-        """Return a submission as its sender, or an admin, may see it.
-
-        Raises:
-            RefusedError: it does not exist or is another user's; the message does not distinguish these.
-        """
+        """Return a submission as its sender, or an admin, may see it."""
         row = self.database.one("SELECT * FROM submission WHERE id = ?", id_)
         if row is None or not (row["user"] == account.user or account.may("admin")):
             raise RefusedError(404, f"no submission {id_!r:.80} of yours")
@@ -227,11 +190,7 @@ class Submissions:
         }
 
     def standings(self, name: str) -> list[Standing]:
-        """Return a benchmark's leaderboard.
-
-        Raises:
-            RefusedError: the benchmark is unknown.
-        """
+        """Return a benchmark's leaderboard."""
         closed, metric = self.is_closed(name), self.benchmark(name).metrics[-1]
         rows = self.database.all("SELECT * FROM submission WHERE benchmark = ? AND state = 'done'", name)
         measured = [read_measured(row, private=closed) for row in rows]
@@ -242,13 +201,12 @@ class Submissions:
         return {"benchmarks": [self.about(name, root) for name in self.prepared]}
 
     def leaderboard(self, name: str, root: str = "") -> dict[str, Any]:
-        """Return the content of a benchmark's page: rounded numbers, private ones after closing alone.
-
-        Raises:
-            RefusedError: the benchmark is unknown.
-        """
+        """Return the content of a benchmark's page: rounded numbers, private ones after closing alone."""
         shape = self.benchmark(name).shape
-        return {"benchmark": self.about(name, root), "models": [as_row(one, shape) for one in self.standings(name)]}
+        return {
+            "benchmark": self.about(name, root),
+            "models": [as_row(standing, shape) for standing in self.standings(name)],
+        }
 
     def results(self, name: str) -> list[Result]:
         """Return a benchmark's leaderboard as records, for a board's other pages."""
@@ -260,11 +218,7 @@ class Submissions:
         return self.state / "records"
 
     def write_records(self) -> None:
-        """Write every leaderboard as run folders without samples, without numbers that are still private.
-
-        Raises:
-            RunError: they cannot be written.
-        """
+        """Write every leaderboard as run folders without samples, without numbers that are still private."""
         for name in self.prepared:
             write_results(self.records / name, self.results(name))
 
@@ -283,16 +237,7 @@ class Submissions:
 
 @contextmanager
 def open_submissions(board: Path | None, *, measuring: bool = True) -> Iterator[Submissions | None]:
-    """Open a board file's hidden benchmarks and measure files while the block lasts; yield None if it has none.
-
-    Args:
-        board: the board file.
-        measuring: else earlier measurements are only read, and a board that was never served has no hidden benchmarks.
-
-    Raises:
-        DataError: the board file is invalid, or a benchmark cannot be prepared.
-        StoreError: the state's folder cannot be used.
-    """
+    """Open a board file's hidden benchmarks and measure files while the block lasts; yield None if it has none."""
     settings = None if board is None else read_hidden(board)
     if settings is None:
         yield None

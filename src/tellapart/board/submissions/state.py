@@ -28,19 +28,6 @@ from tellapart.data.rows import read_object
 from tellapart.data.validation import validate_table
 from tellapart.errors import StoreError, TellapartError
 
-__all__ = [
-    "DATABASE",
-    "MARKER",
-    "REMEDY",
-    "SECRET",
-    "SECRET_BYTES",
-    "digest_of",
-    "find_losses",
-    "look_into",
-    "open_state",
-    "write_marker",
-]
-
 SECRET, DATABASE, MARKER = "secret", "submissions.sqlite", "marker.json"
 """Files of the state's folder."""
 
@@ -64,15 +51,7 @@ class Marker(BaseModel):
 
 
 def open_state(state: Path, *, accept: bool = False) -> tuple[bytes, Database]:
-    """Return the secret and the database; make them if the folder is new.
-
-    Args:
-        state: the folder.
-        accept: take it as it is: mark the existing files as belonging together, and make the lost ones.
-
-    Raises:
-        StoreError: a part is lost, replaced or damaged, or the folder cannot be used.
-    """
+    """Return the secret and the database; make them if the folder is new."""
     if not accept and (loss := next(find_losses(state), None)):
         raise StoreError(f"{loss}; {REMEDY}")
     secret = _read_secret(state)
@@ -88,11 +67,7 @@ def open_state(state: Path, *, accept: bool = False) -> tuple[bytes, Database]:
 
 
 def write_marker(state: Path, secret: bytes, counters: Mapping[str, int]) -> None:
-    """Write `marker.json`.
-
-    Raises:
-        StoreError: it cannot be written.
-    """
+    """Write `marker.json`."""
     marker = Marker(secret=_secret_fingerprint(secret), counters=dict(counters))
     try:
         with atomic_file(state / MARKER) as draft, draft.open("w", encoding="utf-8") as file:
@@ -104,12 +79,7 @@ def write_marker(state: Path, secret: bytes, counters: Mapping[str, int]) -> Non
 
 
 def find_losses(state: Path, *, at_rest: bool = False) -> Iterator[str]:
-    """Yield, in a line each, the lost, replaced or damaged parts of the state; nothing for a folder that is new.
-
-    Args:
-        state: the folder.
-        at_rest: it is a copy that no server uses, and nothing is written next to its database.
-    """
+    """Yield, in a line each, the lost, replaced or damaged parts of the state; nothing for a folder that is new."""
     marker = None
     try:
         marker = _read_marker(state / MARKER)  # before the database, whose counters only grow
@@ -150,12 +120,7 @@ def find_losses(state: Path, *, at_rest: bool = False) -> Iterator[str]:
 
 @contextlib.contextmanager
 def look_into(database: Path, *, at_rest: bool = False) -> Iterator[sqlite3.Connection]:
-    """Yield a connection that only reads.
-
-    Args:
-        database: its file.
-        at_rest: as `find_losses` takes it.
-    """
+    """Yield a connection that only reads."""
     if not database.is_file():
         raise FileNotFoundError(f"there is no {database}")
     # Not mode=ro: after a power cut the log of changes must be taken in first, which writes.

@@ -13,12 +13,17 @@ queue reports it.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import math
 import os
+import platform
 import resource
+import signal
+import struct
 import sys
 import time
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
@@ -26,7 +31,139 @@ from typing import Any
 
 from tellapart.errors import ScoreError, TellapartError
 
-__all__ = ["answer_seconds", "limit", "may_open", "measure", "read"]
+# Confinement of a process: for good, it may open no other file, reach no network and touch no other process.
+#
+# Linux lets any process do this to itself, without root: Landlock (from 5.13) limits the files that may be opened, and
+# a seccomp filter (on x86-64 and ARM) the system calls. Both hold for all code that runs in the process from then on. A
+# kernel that lacks one of them runs the process without it, and `confine` returns its name.
+#
+# Source: Linux's manual pages landlock(7), seccomp(2) and prctl(2); numbers are those of its headers.
+
+_SET_DEATH_SIGNAL, _SET_DUMPABLE, _SET_SECCOMP, _SET_NO_NEW_PRIVILEGES = 1, 4, 22, 38
+_FILTER = 2
+
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF, _VERSION = 444, 445, 446, 1
+_PATH_BENEATH = 1
+_READ_FILE, _READ_FOLDER = 1 << 2, 1 << 3
+_FILE_RIGHTS = (13, 14, 15, 15, 16)  # in Landlock's versions 1 to 5: how many bits are rights on files
+_NETWORK, _SCOPES = 4, 6  # versions from which it guards TCP (bind, connect), and other processes' signals and sockets
+
+#: Refused calls, and their numbers on x86-64 and on ARM. They reach others (sockets, messages, other processes' memory,
+#: signals and limits), gain power (programs, threads, namespaces, mounts, keys, kernel modules), or change files: in
+#: ways that Landlock does not guard (modes, owners, times) and in those that it does.
+_CALLS = """
+socket 41 198, socketpair 53 199, connect 42 203, bind 49 200, listen 50 201, accept 43 202, accept4 288 242,
+sendto 44 206, sendmsg 46 211, shmget 29 194, msgget 68 186, semget 64 190, mq_open 240 180, kill 62 129,
+tkill 200 130, tgkill 234 131, rt_sigqueueinfo 129 138, rt_tgsigqueueinfo 297 240, pidfd_open 434 434,
+pidfd_getfd 438 438, pidfd_send_signal 424 424, ptrace 101 117, process_vm_readv 310 270, process_vm_writev 311 271,
+kcmp 312 272, prlimit64 302 261, setrlimit 160 164, setpriority 141 140, sched_setparam 142 118,
+sched_setscheduler 144 119, sched_setaffinity 203 122, sched_setattr 314 274, ioprio_set 251 30,
+migrate_pages 256 238, move_pages 279 239, clone 56 220, clone3 435 435, fork 57 -, vfork 58 -, execve 59 221,
+execveat 322 281, unshare 272 97, setns 308 268, chroot 161 51, pivot_root 155 41, mount 165 40, umount2 166 39,
+open_tree 428 428, move_mount 429 429, fsopen 430 430, mount_setattr 442 442, open_by_handle_at 304 265, bpf 321 280,
+perf_event_open 298 241, userfaultfd 323 282, io_setup 206 0, io_uring_setup 425 425, add_key 248 217,
+request_key 249 218, keyctl 250 219, init_module 175 105, finit_module 313 273, kexec_load 246 104,
+kexec_file_load 320 294, personality 135 92, memfd_create 319 279, truncate 76 45, rename 82 -, renameat 264 38,
+renameat2 316 276, mkdir 83 -, mkdirat 258 34, rmdir 84 -, link 86 -, linkat 265 37, unlink 87 -, unlinkat 263 35,
+symlink 88 -, symlinkat 266 36, mknod 133 -, mknodat 259 33, chmod 90 -, fchmod 91 52, fchmodat 268 53,
+fchmodat2 452 452, chown 92 -, fchown 93 55, lchown 94 -, fchownat 260 54, utime 132 -, utimes 235 -,
+utimensat 280 88, futimesat 261 -, setxattr 188 5, lsetxattr 189 6, fsetxattr 190 7, removexattr 197 14,
+lremovexattr 198 15, fremovexattr 199 16
+"""
+_MACHINES = {"x86_64": (0xC000003E, 1), "aarch64": (0xC00000B7, 2)}  # number in a filter, column above
+_LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
+_ALLOW, _NOT_PERMITTED, _KILL = 0x7FFF0000, 0x00050001, 0x80000000
+_OTHER_NUMBERS = 0x40000000  # x86-64's second set of numbers for the same calls
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class _Program(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("code", ctypes.c_char_p))
+
+
+def confine(readable: Sequence[Path]) -> tuple[str, ...]:
+    """Confine this process: it may only read these files and Python's folders, and use its standard streams.
+
+    Other descriptors are closed, and the process ends with its parent. It cannot be undone.
+
+    Returns:
+        The guards that this system lacks: `landlock` (files), `seccomp` (sockets, other processes).
+    """
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    if not sys.platform.startswith("linux"):
+        return ("landlock", "seccomp")
+    _set_process_control(_SET_DEATH_SIGNAL, signal.SIGKILL)
+    _set_process_control(_SET_DUMPABLE, 0)  # no other process of this user reads its memory
+    if not _set_process_control(_SET_NO_NEW_PRIVILEGES, 1):
+        return ("landlock", "seccomp")
+    guards = {"landlock": _open_only([*_python_folders(readable), *readable]), "seccomp": _refuse_calls()}
+    return tuple(name for name, active in guards.items() if not active)
+
+
+def _python_folders(readable: Iterable[Path]) -> Iterator[Path]:
+    """Yield the folders from which modules and libraries may still be loaded."""
+    system = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache")
+    for folder in map(Path, dict.fromkeys((sys.prefix, sys.base_prefix, *sys.path, *system))):
+        if folder.is_absolute() and not any(path.absolute().is_relative_to(folder) for path in readable):
+            yield folder
+
+
+def _set_process_control(option: int, value: int, program: object = None) -> bool:
+    zero = ctypes.c_ulong(0)
+    return bool(_libc.prctl(option, ctypes.c_ulong(value), zero if program is None else program, zero, zero) == 0)
+
+
+def _system_call(number: int, *values: object) -> int:
+    return int(_libc.syscall(ctypes.c_long(number), *values))
+
+
+def _open_only(readable: Iterable[Path]) -> bool:
+    """Let only these folders and files be opened, for reading; return whether the kernel could."""
+    version = _system_call(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_VERSION))
+    if version < 1:
+        return False
+    rights = (1 << _FILE_RIGHTS[min(version, len(_FILE_RIGHTS)) - 1]) - 1
+    guards = struct.pack("=QQQ", rights, 3 if version >= _NETWORK else 0, 3 if version >= _SCOPES else 0)
+    rules = _system_call(_CREATE_RULESET, ctypes.c_char_p(guards), ctypes.c_size_t(len(guards)), ctypes.c_uint32(0))
+    if rules < 0:
+        return False
+    try:
+        allowed = all(_allow_path(rules, path) for path in readable if path.exists())
+        return allowed and not _system_call(_RESTRICT_SELF, ctypes.c_int(rules), ctypes.c_uint32(0))
+    finally:
+        os.close(rules)
+
+
+def _allow_path(rules: int, path: Path) -> bool:
+    """Add a path to a ruleset."""
+    descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        rule = struct.pack("=Qi", _READ_FILE | (_READ_FOLDER if path.is_dir() else 0), descriptor)
+        flags = ctypes.c_uint32(0)
+        return not _system_call(
+            _ADD_RULE, ctypes.c_int(rules), ctypes.c_int(_PATH_BENEATH), ctypes.c_char_p(rule), flags
+        )
+    finally:
+        os.close(descriptor)
+
+
+def _refuse_calls() -> bool:
+    """Install the filter of system calls; return whether it knows the machine and the kernel accepted it."""
+    if platform.machine() not in _MACHINES or sys.maxsize < 1 << 32:
+        return False
+    name, column = _MACHINES[platform.machine()]
+    columns = [call.split()[column] for call in _CALLS.split(",")]
+    numbers = [int(number) for number in columns if number != "-"]
+    # Each step: operation, steps to skip if true and if false, operand.
+    steps = [(_LOAD, 0, 0, 4), (_EQUAL, 1, 0, name), (_RETURN, 0, 0, _KILL), (_LOAD, 0, 0, 0)]
+    refused = len(numbers) + 1
+    steps.append((_AT_LEAST, refused, 0, _OTHER_NUMBERS))
+    steps += [(_EQUAL, refused - k, 0, number) for k, number in enumerate(numbers, start=1)]
+    steps += [(_RETURN, 0, 0, _ALLOW), (_RETURN, 0, 0, _NOT_PERMITTED)]
+    code = b"".join(struct.pack("HBBI", *step) for step in steps)
+    return _set_process_control(_SET_SECCOMP, _FILTER, ctypes.byref(_Program(len(steps), code)))
+
 
 _LONGEST = 1000  # characters of a refusal or a field: they repeat parts of the file, which may be long
 _QUARTER, _OF_ITEMS = 0.25, 1000  # seconds, for every so many items: a few times the work
@@ -34,12 +171,7 @@ _FILES = 64  # open at once; modules are files, too
 
 
 def limit(seconds: int, memory_bytes: int) -> None:
-    """Limit this process for good: CPU time, memory, open files and priority; it writes no file, starts no process.
-
-    Args:
-        seconds: of CPU time; a second later it is killed.
-        memory_bytes: of address space.
-    """
+    """Limit this process for good: CPU time, memory, open files and priority; it writes no file, starts no process."""
     os.nice(10)
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
@@ -58,11 +190,7 @@ def may_open(job: dict[str, Any]) -> list[Path]:
 
 
 def read(job: dict[str, Any]) -> None:
-    """Read one file, and print its form, or why it is refused.
-
-    Args:
-        job: file, the name that its sender knows it by, published, task, form_bytes.
-    """
+    """Read one file, and print its form, or why it is refused."""
     from tellapart.board.submissions.forms import pack
     from tellapart.board.submissions.reading import read_published, read_sent
     from tellapart.data.prediction_field import watch_field
@@ -93,10 +221,6 @@ def measure(job: dict[str, Any], form: bytes) -> None:
 
     The answer comes after a time that only the number of items decides, or a multiple of it on a busy machine. The
     steps are the same whatever the labels are; the wait covers what the processor makes of them.
-
-    Args:
-        job: truth, task, metrics, step.
-        form: as `read` prints it; checked again.
     """
     from tellapart.board.submissions.forms import unpack
     from tellapart.board.submissions.measuring import measure_sent
@@ -143,8 +267,6 @@ def _load_modules(job: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    from tellapart.board.submissions.confined import confine
-
     job = json.loads(sys.stdin.buffer.readline())
     limit(job.pop("seconds"), job.pop("memory_bytes"))
     _load_modules(job)

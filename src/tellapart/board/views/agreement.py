@@ -7,11 +7,10 @@ from sqlmodel import Session, col, select
 from tellapart.board.settings import BoardSettings
 from tellapart.board.tables import Benchmark
 from tellapart.board.views.rows import read_heads, read_scores
-from tellapart.board.views.view import BenchmarkHead, Table, View, benchmark_head, main_metric
+from tellapart.board.views.view import BenchmarkHead, Table, View, benchmark_head
 from tellapart.errors import RunError
 from tellapart.report.benchmark_agreement import Agreeing, Measured, find_agreement
-
-__all__ = ["AgreementLine", "AgreementPage", "agreement_page"]
+from tellapart.tasks.registry import main_metric
 
 
 class AgreementLine(View):

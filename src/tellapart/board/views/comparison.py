@@ -21,15 +21,14 @@ from tellapart.board.views.view import (
     Table,
     View,
     benchmark_head,
-    main_metric,
     model_head,
     one_by_slug,
 )
 from tellapart.errors import RunError, UnknownNameError
-from tellapart.evaluation.compare import MetricComparison, compare, correct
+from tellapart.evaluation.compare import compare, correct
+from tellapart.evaluation.metric_comparison import MetricComparison
 from tellapart.evaluation.verdict import Verdict, judge_pair
-
-__all__ = ["MOST", "ChoosePage", "ComparisonPage", "DifferingItems", "choose_page", "comparison_page"]
+from tellapart.tasks.registry import main_metric
 
 #: The most items listed for each model, and the most models of which every pair gets a link. Both are small because a
 #: static site writes a page for every link.
@@ -96,13 +95,7 @@ class ChoosePage(View):
 
 
 def choose_page(session: Session, settings: BoardSettings, *, most: int = MOST) -> ChoosePage:
-    """List the models that have outcomes by item.
-
-    Args:
-        session: a session of the board's database.
-        settings: the board's.
-        most: up to this number of models every pair is linked; of more, the pairs of the best.
-    """
+    """List the models that have outcomes by item."""
     rows = session.exec(
         select(Model)
         .where(col(Model.id).in_(select(Entry.model_id).where(Entry.folder != "")))
@@ -137,11 +130,7 @@ def _best_models(
 
 
 def comparison_page(session: Session, _settings: BoardSettings, a: str, b: str) -> ComparisonPage:
-    """Compare two models on every benchmark that both were measured on.
-
-    Raises:
-        UnknownNameError: a model is unknown, or both are the same.
-    """
+    """Compare two models on every benchmark that both were measured on."""
     first, second = (one_by_slug(session, Model, slug, "model") for slug in (a, b))
     if first.id == second.id:
         raise UnknownNameError(f"{first.label} is compared with itself; choose two models")

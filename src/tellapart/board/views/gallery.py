@@ -26,8 +26,6 @@ from tellapart.board.views.view import (
 )
 from tellapart.errors import UnknownNameError
 
-__all__ = ["PAGE", "SIDES", "GalleryEntry", "GalleryPage", "GalleryQuery", "gallery_page", "has_gallery"]
-
 #: Queries on one page.
 PAGE = 20
 
@@ -116,11 +114,7 @@ def has_gallery(session: Session, entry: Entry, benchmark: Benchmark) -> bool:
 def gallery_page(
     session: Session, _settings: BoardSettings, slug: str, model: str, side: str = "t2i", page: int = 1
 ) -> GalleryPage:
-    """Show the entries that a model ranks first for each query of a retrieval gallery.
-
-    Raises:
-        UnknownNameError: unknown benchmark, model, direction or page, or the record holds ranks only.
-    """
+    """Show the entries that a model ranks first for each query of a retrieval gallery."""
     benchmark = one_by_slug(session, Benchmark, slug, "benchmark")
     of = one_by_slug(session, Model, model, "model")
     if side not in SIDES:

@@ -12,8 +12,6 @@ from tellapart.board.views.rows import make_row, place_rows, read_heads, read_sc
 from tellapart.board.views.view import BenchmarkHead, Cell, Link, ModelHead, Table, View, benchmark_head, one_by_slug
 from tellapart.records.run_folder import file_name
 
-__all__ = ["HeatCell", "HeatMap", "HeatRow", "heat_map"]
-
 
 class HeatCell(View):
     """One number of the map; the title gives the value, its interval and the number of items.
@@ -72,16 +70,7 @@ class HeatMap(View):
 
 
 def heat_map(session: Session, _settings: BoardSettings, slug: str, tag: str, metric: str) -> HeatMap:
-    """Show a benchmark's numbers by the values of a tag and by model.
-
-    Args:
-        session: a session of the board's database.
-        slug: the benchmark's slug.
-        tag, metric: their names in addresses, as `file_name` writes them.
-
-    Raises:
-        UnknownNameError: unknown benchmark, tag or metric.
-    """
+    """Show a benchmark's numbers by the values of a tag and by model."""
     benchmark = one_by_slug(session, Benchmark, slug, "benchmark")
     metric_name = find_name(benchmark, "metric", metric, metrics_of(session, benchmark))
     tag_name = find_name(benchmark, "tag", tag, tags_of(session, benchmark))
@@ -130,7 +119,7 @@ def heat_map(session: Session, _settings: BoardSettings, slug: str, tag: str, me
     )
 
 
-def _heat_cell(cell: Cell | None, where: str) -> HeatCell | None:
+def _heat_cell(cell: Cell | None, place: str) -> HeatCell | None:
     if cell is None:
         return None
     interval = f" ({cell.reason})" if cell.reason else ""
@@ -139,7 +128,7 @@ def _heat_cell(cell: Cell | None, where: str) -> HeatCell | None:
     known = cell.low is not None and cell.chance is not None
     part = f", {cell.limited}" if cell.limited else ""
     return HeatCell(
-        title=f"{where}: {cell.percent()} %{interval}, {cell.n:,} {'item' if cell.n == 1 else 'items'}{part}",
+        title=f"{place}: {cell.percent()} %{interval}, {cell.n:,} {'item' if cell.n == 1 else 'items'}{part}",
         value=cell.value,
         text=cell.percent(1),
         n=cell.n,

@@ -15,31 +15,11 @@ from tellapart.board.settings import BoardSettings
 from tellapart.board.tables import RAW, Benchmark, Entry, Item, TaskOutput, Vector
 from tellapart.board.vectors import unpack
 from tellapart.board.views.model import output_text
-from tellapart.board.views.view import (
-    BenchmarkHead,
-    ModelHead,
-    Table,
-    View,
-    benchmark_head,
-    heads_of,
-    main_metric,
-    one_by_slug,
-)
+from tellapart.board.views.view import BenchmarkHead, ModelHead, Table, View, benchmark_head, heads_of, one_by_slug
 from tellapart.errors import UnknownNameError
 from tellapart.report.items import true_pairs, true_texts
 from tellapart.stats.item_analysis import LEAST_FAMILIES, discriminations, reliability
-
-__all__ = [
-    "PAGE",
-    "ItemPage",
-    "ItemRow",
-    "ItemsPage",
-    "MatrixCell",
-    "ModelOnItem",
-    "failures",
-    "item_page",
-    "items_page",
-]
+from tellapart.tasks.registry import main_metric
 
 #: Items on one page of the list.
 PAGE = 50
@@ -173,11 +153,7 @@ def _analyse(outcomes: NDArray[np.float32]) -> tuple[NDArray[np.float64], float 
 
 
 def items_page(session: Session, _settings: BoardSettings, slug: str, page: int) -> ItemsPage:
-    """List a benchmark's items, those that most models fail first.
-
-    Raises:
-        UnknownNameError: unknown benchmark, or no such page.
-    """
+    """List a benchmark's items, those that most models fail first."""
     benchmark = one_by_slug(session, Benchmark, slug, "benchmark")
     count = benchmark.n if benchmark.items_digest else 0
     pages = max(1, -(-count // PAGE))
@@ -225,18 +201,14 @@ def _has_pictures(session: Session, slug: str, items: Sequence[Item]) -> bool:
 
 
 def item_page(session: Session, _settings: BoardSettings, slug: str, position: int) -> ItemPage:
-    """Show one item; of the models' vectors only the bytes of this item are read.
-
-    Raises:
-        UnknownNameError: unknown benchmark or item.
-    """
+    """Show one item; of the models' vectors only the bytes of this item are read."""
     benchmark = one_by_slug(session, Benchmark, slug, "benchmark")
     item = session.get(Item, (benchmark.id, position)) if 0 <= position < benchmark.n else None
     if item is None:
         raise UnknownNameError(f"{benchmark.name} has no item {position}; it has {benchmark.n:,}, counted from 0")
     models = _models_on_item(session, benchmark, item)
     main = main_metric(benchmark.headline)
-    judged = [one for one in models if main in one.verdicts]
+    judged = [model for model in models if main in model.verdicts]
     return ItemPage(
         title=item.name,
         benchmark=benchmark_head(benchmark),
@@ -318,8 +290,8 @@ def _score_matrix(scores: NDArray[np.float32], headline: Sequence[str]) -> tuple
         shade = round(10 * (score - low) / reach) if reach and np.isfinite(reach) else 3
         state = _pair_state(scores, image, text) if (image, text) in true else ""
         shortest = float(str(scores[image, text]))
-        where = f"image {image}, text {text}"
-        return MatrixCell(title=where, score=shortest, text=f"{score:.{digits}f}", shade=shade, state=state)
+        place = f"image {image}, text {text}"
+        return MatrixCell(title=place, score=shortest, text=f"{score:.{digits}f}", shade=shade, state=state)
 
     return tuple(tuple(cell(image, text) for text in range(texts)) for image in range(images))
 

@@ -11,22 +11,17 @@ from tellapart.board.settings import BoardSettings
 from tellapart.board.tables import Benchmark, Score
 from tellapart.board.views.limited import describe_hidden
 from tellapart.board.views.rows import Block, Column, Leaderboard, arrange_rows, make_row, read_heads, read_scores
-from tellapart.board.views.view import Cell, Link, benchmark_head, main_metric, one_by_slug
+from tellapart.board.views.view import Cell, Link, benchmark_head, one_by_slug
 from tellapart.errors import UnknownNameError
 from tellapart.records.run_folder import file_name
-
-__all__ = ["BY_DOMAIN", "by_tag", "find_name", "leaderboard", "metrics_of", "tags_of"]
+from tellapart.tasks.registry import main_metric
 
 #: In place of a tag: columns for the benchmark, its rival of the other domain, and the gap between them.
 BY_DOMAIN = "domain-of-benchmarks"
 
 
 def leaderboard(session: Session, _settings: BoardSettings, slug: str) -> Leaderboard:
-    """Show a benchmark by its headline metrics.
-
-    Raises:
-        UnknownNameError: unknown benchmark.
-    """
+    """Show a benchmark by its headline metrics."""
     benchmark = one_by_slug(session, Benchmark, slug, "benchmark")
     names = benchmark.headline
     table: dict[int, dict[str, Cell]] = {}
@@ -40,15 +35,6 @@ def leaderboard(session: Session, _settings: BoardSettings, slug: str) -> Leader
 
 def by_tag(session: Session, _settings: BoardSettings, slug: str, tag: str, metric: str) -> Leaderboard:
     """Show a benchmark by the values of a tag: a column each, their mean, and for two values the gap between them.
-
-    Args:
-        session: on the database.
-        slug: the benchmark.
-        tag: as `file_name` writes it, or `BY_DOMAIN`.
-        metric: as `file_name` writes it.
-
-    Raises:
-        UnknownNameError: unknown benchmark, tag or metric.
 
     Source: VLUE Table 2 (in-domain and OOD).
     """
@@ -179,17 +165,7 @@ def _metric_choices(session: Session, benchmark: Benchmark, tag: str, metric: st
 
 
 def find_name(benchmark: Benchmark, kind: str, address: str, names: Iterable[str]) -> str:
-    """Return the metric or the tag of a benchmark that has this name in addresses.
-
-    Args:
-        benchmark: for the error.
-        kind: `metric` or `tag`, likewise.
-        address: as `file_name` writes it.
-        names: those that the benchmark has.
-
-    Raises:
-        UnknownNameError: it is none of them.
-    """
+    """Return the metric or the tag of a benchmark that has this name in addresses."""
     name = {file_name(each): each for each in names}.get(address)
     if name is None:
         raise UnknownNameError(f"{benchmark.name} has no {kind} {address[:200]!r} here")

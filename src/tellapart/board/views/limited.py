@@ -13,8 +13,6 @@ from sqlmodel import Session, col, select
 from tellapart.board.entries import HIDDEN_NUMBERS, is_hidden
 from tellapart.board.tables import Benchmark, Entry
 
-__all__ = ["Part", "describe_hidden", "find_parts"]
-
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -48,7 +46,7 @@ def find_parts(session: Session) -> Mapping[int, Part]:
 
 def describe_hidden(session: Session, benchmarks: Sequence[Benchmark]) -> Mapping[int, str]:
     """Return `150 of 300 items, rounded to 1 point` for each of these benchmarks whose labels are hidden, by its id."""
-    hidden = [one.id for one in benchmarks if is_hidden(one)]
+    hidden = [benchmark.id for benchmark in benchmarks if is_hidden(benchmark)]
     if not hidden:
         return {}
     entries = session.exec(select(Entry.benchmark_id, Entry.record).where(col(Entry.benchmark_id).in_(hidden))).all()

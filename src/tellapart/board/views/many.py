@@ -14,32 +14,13 @@ from tellapart.board.entries import is_hidden
 from tellapart.board.settings import BoardSettings
 from tellapart.board.tables import Benchmark, Entry, Item, Model
 from tellapart.board.vectors import read_vector
-from tellapart.board.views.view import (
-    BenchmarkHead,
-    ModelHead,
-    Table,
-    View,
-    benchmark_head,
-    main_metric,
-    model_head,
-    one_by_slug,
-)
+from tellapart.board.views.view import BenchmarkHead, ModelHead, Table, View, benchmark_head, model_head, one_by_slug
 from tellapart.errors import UnknownNameError
 from tellapart.evaluation.compare import correct
 from tellapart.stats.clusters import ClusterTotals, is_binary
 from tellapart.stats.paired import at_floor, enough_flips, mcnemar_p, sign_flip_p, write_p
 from tellapart.stats.tiers import tiers
-
-__all__ = [
-    "HIDDEN_LABELS",
-    "MOST_TOGETHER",
-    "NO_ITEMS",
-    "ComparedBenchmark",
-    "ManyPage",
-    "PairTest",
-    "RankedModel",
-    "compare_many",
-]
+from tellapart.tasks.registry import main_metric
 
 #: Models that are compared at once: every pair of them is tested on every benchmark.
 MOST_TOGETHER = 8
@@ -119,15 +100,7 @@ class ManyPage(View):
 
 
 def compare_many(session: Session, _settings: BoardSettings, models: str) -> ManyPage:
-    """Compare several models, each with each, on every benchmark that two of them were measured on.
-
-    Args:
-        session: on the database.
-        models: their addresses with `+` between them.
-
-    Raises:
-        UnknownNameError: unknown model, or they are fewer than two or more than `MOST_TOGETHER`.
-    """
+    """Compare several models, each with each, on every benchmark that two of them were measured on."""
     slugs = list(dict.fromkeys(models.split("+")))
     if not 1 < len(slugs) <= MOST_TOGETHER:
         raise UnknownNameError(f"{len(slugs)} models are asked for; choose 2 to {MOST_TOGETHER} of them")

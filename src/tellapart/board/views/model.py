@@ -24,15 +24,13 @@ from tellapart.board.views.view import (
     Table,
     View,
     benchmark_head,
-    main_metric,
     model_head,
     one_by_slug,
 )
 from tellapart.records.result import IMPORTED
 from tellapart.report.deviations import Plot, Trace, plot
 from tellapart.report.items import margins, true_texts
-
-__all__ = ["WORST", "ModelPage", "OnBenchmark", "WorstItem", "model_page", "output_text"]
+from tellapart.tasks.registry import main_metric
 
 #: The number of worst items on a model's page.
 WORST = 12
@@ -105,11 +103,7 @@ class ModelPage(View):
 
 
 def model_page(session: Session, _settings: BoardSettings, slug: str) -> ModelPage:
-    """Show a model.
-
-    Raises:
-        UnknownNameError: unknown model.
-    """
+    """Show a model."""
     model = one_by_slug(session, Model, slug, "model")
     rows = session.exec(
         select(Entry, Benchmark)

@@ -24,10 +24,9 @@ from tellapart.board.views.rows import (
     read_heads,
     read_scores,
 )
-from tellapart.board.views.view import Cell, Link, main_metric
+from tellapart.board.views.view import Cell, Link
 from tellapart.errors import UnknownNameError
-
-__all__ = ["MEAN", "all_benchmarks", "arrange_benchmarks", "family_of"]
+from tellapart.tasks.registry import main_metric
 
 
 def family_of(name: str, names: Sequence[str]) -> str:
@@ -44,9 +43,6 @@ def family_of(name: str, names: Sequence[str]) -> str:
 
 def arrange_benchmarks(measured: Mapping[str, int]) -> list[tuple[str, str]]:
     """Return (family, benchmark): families by their most measured benchmark, likewise the benchmarks of each.
-
-    Args:
-        measured: benchmark -> how many models have a number there.
 
     >>> arrange_benchmarks({"aro-order": 1, "aro-relation": 2, "demo": 2, "eqben": 5})
     [('eqben', 'eqben'), ('aro', 'aro-relation'), ('aro', 'aro-order'), ('demo', 'demo')]
@@ -68,15 +64,12 @@ def all_benchmarks(session: Session, settings: BoardSettings, page: int = 1) -> 
 
     Benchmarks that no ranked model was measured on are folded into a list. Families of benchmarks that share no model
     are separate tables; the one of most models comes first. Every page has all rows, and shows a part of them.
-
-    Raises:
-        UnknownNameError: unknown page.
     """
     parts = find_parts(session)
     every = [b for b in session.exec(select(Benchmark).order_by(col(Benchmark.id))) if _is_shown(b.id or 0, parts)]
     heads, table = read_heads(session), _read_table(session, every)
     contestants = {model: own for model, own in table.items() if heads[model].kind == "model"}
-    measured = {id_ for own in contestants.values() for id_ in own} or {b.id or 0 for b in every}
+    measured = {id_ for contestant in contestants.values() for id_ in contestant} or {b.id or 0 for b in every}
     folded = sorted((b for b in every if b.id not in measured), key=lambda b: (b.name, b.id))
     columns: dict[int, Column] = {}
     blocks = []
@@ -144,7 +137,7 @@ def _separate_blocks(
         met = [group for group in groups if group[0] & {families[id_] for id_ in own}]
         groups = [group for group in groups if group not in met]
         groups.append((set().union(*(group[0] for group in met)), 1 + sum(group[1] for group in met)))
-    full = Counter(id_ for own in contestants.values() for id_, cell in own.items() if not cell.limited)
+    full = Counter(id_ for contestant in contestants.values() for id_, cell in contestant.items() if not cell.limited)
     ordered = _in_order(benchmarks, full)
     found = [([b for b in ordered if families[b.id] in group], models) for group, models in groups]
     return [own for own, _ in sorted(found, key=lambda one: (-one[1], ordered.index(one[0][0])))] if ordered else []

@@ -18,8 +18,6 @@ from tellapart.board.views.view import Link, ModelHead, Table, View
 from tellapart.errors import UnknownNameError
 from tellapart.stats.pareto import pareto_front
 
-__all__ = ["COSTS", "OverChoice", "ParetoPage", "Point", "Tick", "choose_benchmarks", "pareto_page"]
-
 #: Address -> (its name, the unit on the axis, that unit in the unit of the column).
 COSTS = {
     "latency": ("latency of one pair", "ms", 0.001),
@@ -104,17 +102,7 @@ class ParetoPage(View):
 
 
 def pareto_page(session: Session, settings: BoardSettings, cost: str, over: str = "") -> ParetoPage:
-    """Draw performance, the mean over benchmarks, against a cost; reference models and people are not in it.
-
-    Args:
-        session: on the database.
-        settings: the board's: the mean is taken over its `performance` if nothing else is asked for.
-        cost: one of `COSTS`.
-        over: addresses of benchmarks with `+` between them; chosen by `choose_benchmarks` if there are none.
-
-    Raises:
-        UnknownNameError: unknown cost or benchmark.
-    """
+    """Draw performance, the mean over benchmarks, against a cost; reference models and people are not in it."""
     if cost not in COSTS:
         raise UnknownNameError(f"no cost {cost[:200]!r}; there are {', '.join(COSTS)}")
     what, unit, scale = COSTS[cost]
@@ -181,9 +169,6 @@ def choose_benchmarks(have: Sequence[Collection[int]]) -> list[int]:
 
     Columns are added one by one, each time the one that most of the models left have; of equal products the one of more
     models counts.
-
-    Args:
-        have: for each model, the columns in which it has a number.
 
     >>> choose_benchmarks([{0, 1}, {0}, {0}, {2}]), choose_benchmarks([{0, 1}] * 3 + [{0}] * 2)
     ([0], [0, 1])

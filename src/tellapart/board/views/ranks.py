@@ -15,8 +15,6 @@ from tellapart.board.views.overview import all_benchmarks
 from tellapart.board.views.rows import Leaderboard, LeaderboardRow
 from tellapart.board.views.view import Link, ModelHead, Table, View
 
-__all__ = ["RankLine", "RanksPage", "benchmark_ranks", "ranks_page"]
-
 STEP, ROW = 190.0, 26.0
 
 #: Models in a drawing: more lines than this no eye follows.
@@ -71,11 +69,7 @@ def ranks_page(session: Session, settings: BoardSettings) -> RanksPage:
 
 
 def benchmark_ranks(session: Session, settings: BoardSettings, slug: str) -> RanksPage:
-    """Show the places of models by every headline metric of a benchmark.
-
-    Raises:
-        UnknownNameError: unknown benchmark.
-    """
+    """Show the places of models by every headline metric of a benchmark."""
     board = leaderboard(session, settings, slug)
     return _ranks_page(f"{board.title}: how the ranking changes between metrics", board)
 

@@ -14,20 +14,6 @@ from tellapart.board.tables import Benchmark, Entry, Model, Score
 from tellapart.board.views.limited import Part, find_parts
 from tellapart.board.views.view import BenchmarkHead, Cell, Link, ModelHead, Table, View, mark_of
 
-__all__ = [
-    "PAGE",
-    "Block",
-    "Column",
-    "Leaderboard",
-    "LeaderboardRow",
-    "ModelScore",
-    "arrange_rows",
-    "make_row",
-    "place_rows",
-    "read_heads",
-    "read_scores",
-]
-
 #: Models on one page of the overview's table.
 PAGE = 50
 
@@ -175,14 +161,7 @@ def _sort_key(row: LeaderboardRow, by: int) -> tuple[bool, int, int, float, str]
 def arrange_rows(
     rows: Sequence[LeaderboardRow], columns: Sequence[Column], blocks: Sequence[Block], *, title: str, about: str
 ) -> Leaderboard:
-    """Make a leaderboard: each block's models in their places, then people and reference models.
-
-    Args:
-        rows: of all models, unordered; a block's models are those with a number in its columns.
-        columns: of all blocks.
-        blocks: without their rows.
-        title, about: the page's.
-    """
+    """Make a leaderboard: each block's models in their places, then people and reference models."""
     every: list[LeaderboardRow] = []
     placed = []
     for block in blocks:

@@ -13,8 +13,6 @@ from tellapart.errors import RunError
 from tellapart.report.followed import FollowedPoint, draw_points, find_training, read_checkpoints, sort_points
 from tellapart.report.line_chart import LineChart
 
-__all__ = ["Training", "TrainingStep", "training_of"]
-
 
 class TrainingStep(View):
     """One checkpoint.
@@ -55,7 +53,7 @@ def training_of(session: Session, entry: Entry, benchmark: Benchmark) -> Trainin
     except RunError:  # the board's first page has the record that cannot be read
         return None
     points = sort_points(checkpoints).get(entry.name, [])
-    folders = {str(root / each.folder): each.name for each in checkpoints}
+    folders = {str(root / checkpoint.folder): checkpoint.name for checkpoint in checkpoints}
     of_benchmark = (Entry.benchmark_id == benchmark.id, col(Entry.folder).in_(folders))
     rows = session.exec(select(Entry, Model).join(Model, col(Model.id) == Entry.model_id).where(*of_benchmark)).all()
     slugs = {folders[entry.folder]: model.slug for entry, model in rows}

@@ -13,21 +13,6 @@ from tellapart.board.tables import Benchmark, Entry, Model
 from tellapart.errors import UnknownNameError
 from tellapart.tasks.registry import main_metric
 
-__all__ = [
-    "BenchmarkHead",
-    "Cell",
-    "Link",
-    "ModelHead",
-    "Table",
-    "View",
-    "benchmark_head",
-    "heads_of",
-    "main_metric",
-    "mark_of",
-    "model_head",
-    "one_by_slug",
-]
-
 
 class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True)
@@ -40,11 +25,7 @@ class Table(_Frozen):
     rows: tuple[tuple[str | int | float | None, ...], ...]
 
     def with_reasons(self, reasons: Sequence[str | None]) -> Table:
-        """Return the table with a last column `no interval`, the reason; unchanged if every row has an interval.
-
-        Args:
-            reasons: one for each row after the head; None for a row with an interval.
-        """
+        """Return the table with a last column `no interval`, the reason; unchanged if every row has an interval."""
         if not any(reasons):
             return self
         column = ["no interval", *(reason or None for reason in reasons)]
@@ -145,11 +126,7 @@ class Cell(_Frozen):
 
 
 def one_by_slug(session: Session, table: Any, slug: str, noun: str) -> Any:
-    """Return the row of a table with this slug.
-
-    Raises:
-        UnknownNameError: there is none.
-    """
+    """Return the row of a table with this slug."""
     row = session.exec(select(table).where(table.slug == slug)).first()
     if row is None:
         raise UnknownNameError(f"this board has no {noun} {slug[:200]!r}")

@@ -13,19 +13,12 @@ from tellapart.builders.captions.stages import CaptionOptions, open_stages
 from tellapart.data.item import Item
 from tellapart.errors import DataError
 
-__all__ = ["CounterfactualCaptions"]
-
 
 class CounterfactualCaptions:
     """Make the counterfactual of every caption, with its image: one image by two texts, the true one first.
 
     Images for the counterfactuals are another builder's; it starts from the file that `write_caption_pairs` writes,
     which needs no images.
-
-    Raises:
-        DataError: the captions cannot be read, or one of them has no image.
-        ModelError: a stage cannot be opened.
-        MissingDependencyError: a package is not installed.
     """
 
     Options = CaptionOptions
@@ -66,17 +59,12 @@ class CounterfactualCaptions:
     def candidates(self) -> Sequence[Candidate]:
         """Return the captions, in the file's order."""
         return [
-            Candidate(one.id, {"caption": one.text, "image": one.image, "cluster": one.cluster})
-            for one in self._captions
+            Candidate(caption.id, {"caption": caption.text, "image": caption.image, "cluster": caption.cluster})
+            for caption in self._captions
         ]
 
     def make(self, candidate: Candidate) -> Made | Rejected:
-        """Make the counterfactual of one caption, or name the stage that left nothing.
-
-        Raises:
-            DataError: the image is missing or its path leaves the folder.
-            ModelError: a model cannot read the caption.
-        """
+        """Make the counterfactual of one caption, or name the stage that left nothing."""
         caption, reference, cluster = (candidate.data[key] for key in ("caption", "image", "cluster"))
         self._images.read(reference)  # a missing image is an error before the models work
         (rewriting,) = counterfactuals([caption], self._stages, self._options)

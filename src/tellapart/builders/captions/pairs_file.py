@@ -31,8 +31,6 @@ from tellapart.data.progress import Progress
 from tellapart.data.validation import validate_table
 from tellapart.errors import DataError, RunError, plain
 
-__all__ = ["PairsWritten", "count_decided", "journal_of", "write_caption_pairs"]
-
 _BUILDER = "counterfactual-captions"
 
 #: Bytes before the row in a line of the journal: the first of its SHA-256's digits, and a space.
@@ -60,21 +58,8 @@ def write_caption_pairs(
     block: int = 16,
     progress: Progress | None = None,
 ) -> PairsWritten:
-    """Write the counterfactual captions of a recipe as JSONL; filters and selections are left to the images' builder.
-
-    Args:
-        recipe: of the builder `counterfactual-captions`; its `images` are not read.
-        out: a new file.
-        workers: processes; the file does not depend on them.
-        limit: only the first so many captions.
-        block: captions that are done together, for speed; the file does not depend on it.
-        progress: called after each block.
-
-    Raises:
-        DataError: the recipe or the captions are not valid, the file exists already, or no caption has a
-            counterfactual.
-        ModelError: a stage cannot be opened, or cannot read a caption.
-        RunError: the journal is of another recipe, or a worker died.
+    """Write the counterfactual captions of a recipe as JSONL; filters and selections are left to the images'
+    builder.
     """
     options, path = _read_options(recipe)
     if out.exists():

@@ -12,8 +12,6 @@ from tellapart.models.huggingface.files import read_config
 from tellapart.models.text.text_model import ROWS, TextModel
 from tellapart.models.torch.backend import Runtime, forward, import_torch
 
-__all__ = ["MaskedLanguageModel", "Proposal", "SentenceGap"]
-
 #: Heads of other tasks in checkpoints of masked language models, by `model_type`.
 _OTHER_HEADS = {"bert": ("bert.pooler", "cls.seq_relationship"), "roberta": ("roberta.pooler",)}
 
@@ -51,21 +49,12 @@ class MaskedLanguageModel:
 
     @classmethod
     def load(cls, source: str, runtime: Runtime, rows: int = ROWS) -> Self:
-        """Load a folder or a hub id; every forward pass has so many rows.
-
-        Raises:
-            ModelError: it cannot be loaded, its weights do not fit, or it has no mask.
-            MissingDependencyError: torch or transformers is not installed.
-        """
+        """Load a folder or a hub id; every forward pass has so many rows."""
         heads = _OTHER_HEADS.get(read_config(source)["model_type"], ())
         return cls(TextModel.load("AutoModelForMaskedLM", source, runtime, unused=heads, rows=rows))
 
     def fill(self, gaps: Sequence[SentenceGap], choices: int) -> list[list[Proposal]]:
-        """Return the most probable words of each gap, the best first: at most `choices`.
-
-        Raises:
-            ModelError: a sentence holds the mask's name, or is longer than the model's context.
-        """
+        """Return the most probable words of each gap, the best first: at most `choices`."""
         rows = self._token_rows(gaps)
         proposals: list[list[Proposal]] = [[] for _ in gaps]
         for positions, inputs in self._text_model.batches(rows):

@@ -19,8 +19,6 @@ from tellapart.builders.captions.similarity import cosines
 from tellapart.builders.captions.stages import CaptionOptions, Stages
 from tellapart.builders.captions.tagging import NOUNS, REPLACEMENTS, Word
 
-__all__ = ["Counterfactual", "counterfactuals", "replace_word"]
-
 #: Endings that transformers' clean-up of blanks joins to the word before them; in this order.
 _ENDINGS = ("n't", "'m", "'s", "'ve", "'re")
 
@@ -86,9 +84,6 @@ def counterfactuals(texts: Sequence[str], stages: Stages, options: CaptionOption
 
     All gaps of all captions are filled in one call, and all sentences compared and judged in one each. No number
     depends on another caption, so neither does the answer.
-
-    Raises:
-        ModelError: a model cannot read a caption.
     """
     if not texts:
         return []

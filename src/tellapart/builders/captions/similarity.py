@@ -15,8 +15,6 @@ from tellapart.models.text.text_model import ROWS, TextModel
 from tellapart.models.torch.backend import Runtime, forward
 from tellapart.models.vectors import normalise
 
-__all__ = ["MeanPooledEncoder", "cosines"]
-
 
 def cosines(one: NDArray[np.float32], others: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return the cosine of a vector of length one with each of others, float32 `(other,)`.
@@ -36,20 +34,11 @@ class MeanPooledEncoder:
 
     @classmethod
     def load(cls, source: str, runtime: Runtime, rows: int = ROWS) -> Self:
-        """Load a folder or a hub id; every forward pass has so many rows.
-
-        Raises:
-            ModelError: it cannot be loaded, or its weights do not fit.
-            MissingDependencyError: torch or transformers is not installed.
-        """
+        """Load a folder or a hub id; every forward pass has so many rows."""
         return cls(TextModel.load("AutoModel", source, runtime, unused=("pooler",), rows=rows))
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return a vector of length one for each text: float32 `(text, dimension)`.
-
-        Raises:
-            ModelError: a text is longer than the model's context.
-        """
+        """Return a vector of length one for each text: float32 `(text, dimension)`."""
         rows = self._text_model.ids(texts)
         vectors = np.zeros((len(rows), int(self._text_model.model.config.hidden_size)), np.float32)
         for positions, inputs in self._text_model.batches(rows):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -13,7 +14,6 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from tellapart.builders.captions.replacing import MaskedLanguageModel
 from tellapart.builders.captions.similarity import MeanPooledEncoder
 from tellapart.builders.captions.tagging import NltkTagger
-from tellapart.builders.captions.wordnet import WordNet
 from tellapart.errors import ModelError
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import TextScorer
@@ -22,7 +22,110 @@ from tellapart.models.text.text_model import ROWS
 from tellapart.models.text.tinystories import TinyStories
 from tellapart.models.torch.backend import runtime
 
-__all__ = ["OFF", "CaptionOptions", "Stages", "open_stages"]
+# Relations of nouns in WordNet, read from its files: the same thing, a kind of the other, or neither.
+#
+# A counterfactual whose new noun is a kind of the old one (girl for child) may still be true of the picture: 15 % of
+# the errors that people found in COCO-Counterfactuals, whose authors leave an ontology to future work (Le et al.,
+# 2023, error analysis).
+#
+# data.noun    offset file pos count(hex) {word id}... count {pointer offset pos fields}... | gloss index.noun   lemma
+# pos senses pointers {pointer}... senses tagged {offset}... noun.exc     plural singular       (irregular ones; a
+# folder may lack it)
+#
+# Source: wndb(5WN) and morphy(7WN) of WordNet 3.0 (Miller, WordNet, CACM 1995).
+
+Relation = Literal["synonym", "hyponym", "hypernym"]
+
+#: Endings of plurals, and of their singulars (morphy's rules of detachment).
+_ENDINGS = (
+    ("s", ""), ("ses", "s"), ("xes", "x"), ("zes", "z"), ("ches", "ch"), ("shes", "sh"), ("men", "man"), ("ies", "y"),
+)  # fmt: skip
+
+_KIND_OF = frozenset({"@", "@i"})  # a kind of, an instance of
+
+
+class WordNet:
+    """The nouns of a folder of WordNet's files."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        index, data = (_read_file(folder / name) for name in ("index.noun", "data.noun"))
+        try:
+            irregular = (folder / "noun.exc").read_bytes()
+        except FileNotFoundError:
+            irregular = b""
+        self.fingerprint = f"wordnet:{hashlib.sha256(index + data + irregular).hexdigest()[:16]}"
+        self._index = _index_lines(index)
+        self._data = _index_lines(data)
+        self._irregular = {word: base for word, base, *_ in map(str.split, irregular.decode("utf-8").splitlines())}
+
+    def senses(self, word: str) -> list[str]:
+        """Return the synsets of a noun in singular or plural, the most frequent first; none if it is not known."""
+        synsets: list[str] = []
+        for lemma in self._list_lemmas(word.lower()):
+            fields = self._index.get(lemma, "").split()
+            if fields:
+                synsets += fields[-int(fields[1]) :]
+        return list(dict.fromkeys(synsets))
+
+    def relation(self, word: str, other: str, senses: int | None = None) -> Relation | None:
+        """Return how `other` is related to `word`: another name of it, a kind of it, or the kind that it belongs to.
+
+        >>> files = getfixture("tmp_path")
+        >>> _ = (files / "index.noun").write_text("dog n 1 1 @ 1 0 00000001  \\nanimal n 1 0 1 0 00000002  \\n")
+        >>> _ = (files / "data.noun").write_text(
+        ...     "00000001 05 n 01 dog 0 001 @ 00000002 n 0000 | barks\\n00000002 03 n 01 animal 0 000 | lives\\n")
+        >>> WordNet(files).relation("animals", "dog"), WordNet(files).relation("dog", "animals")
+        ('hyponym', 'hypernym')
+        """
+        one, two = self.senses(word)[:senses], self.senses(other)[:senses]
+        if set(one) & set(two):
+            return "synonym"
+        if set(one) & self._list_ancestors(two):
+            return "hyponym"
+        return "hypernym" if set(two) & self._list_ancestors(one) else None
+
+    def _list_lemmas(self, word: str) -> Iterator[str]:
+        """Yield the forms that may be in the index: the noun itself, the irregular, the regular ones."""
+        yield word
+        if word in self._irregular:
+            yield self._irregular[word]
+            return
+        for ending, singular in _ENDINGS:
+            if word.endswith(ending) and len(word) > len(ending) and not word.endswith("ss"):
+                yield word.removesuffix(ending) + singular
+
+    def _list_ancestors(self, synsets: Sequence[str]) -> set[str]:
+        ancestors: set[str] = set()
+        waiting = list(synsets)
+        while waiting:
+            for parent in self._list_parents(waiting.pop()):
+                if parent not in ancestors:
+                    ancestors.add(parent)
+                    waiting.append(parent)
+        return ancestors
+
+    def _list_parents(self, synset: str) -> list[str]:
+        fields = self._data[synset].partition(" | ")[0].split()
+        pointers = 3 + 2 * int(fields[2], 16)  # after file, part of speech, count, and a word and an id for each word
+        ends = range(pointers + 1, pointers + 1 + 4 * int(fields[pointers]), 4)
+        return [fields[at + 1] for at in ends if fields[at] in _KIND_OF]
+
+
+def _read_file(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ModelError(
+            f"{path}: {error.strerror or error}; name the folder of WordNet's files (index.noun and data.noun)"
+        ) from error
+
+
+def _index_lines(data: bytes) -> Mapping[str, str]:
+    """Return the lines by their first field, a lemma or an offset; those of the licence begin with a blank."""
+    lines = (line.partition(" ") for line in data.decode("utf-8").splitlines() if not line.startswith(" "))
+    return {key.replace("_", " "): rest for key, _, rest in lines}
+
 
 Stage = TypeVar("Stage")
 
@@ -51,9 +154,6 @@ class CaptionOptions(BaseModel):
         device, dtype: of the models.
         rows: sentences that the masked language model and the encoder read together; more of them suit a GPU. The last
             bits of a number depend on it.
-
-    Raises:
-        pydantic.ValidationError: an unknown key, a value out of range, or a range of similarity that is empty.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -105,20 +205,15 @@ class Stages:
 
 
 def open_stages(options: CaptionOptions, home: Path) -> Stages:
-    """Open the stages that a recipe names; one that is open already in this process is not read again.
-
-    Raises:
-        ModelError: no such stage, or its files are missing or damaged.
-        MissingDependencyError: a package is not installed.
-    """
+    """Open the stages that a recipe names; one that is open already in this process is not read again."""
     kind, _, folder = options.tagger.partition(":")
     if kind != "nltk" or not folder:
         raise ModelError(f"no tagger {options.tagger!r}; name nltk:FOLDER of NLTK's data")
-    where = runtime(ModelOptions(device=options.device, dtype=options.dtype))
+    place = runtime(ModelOptions(device=options.device, dtype=options.dtype))
 
     def model(load: Callable[..., Stage], name: str, *more: int) -> Stage:
         path = home / Path(name).expanduser()
-        opened: Stage = _open_once(load, str(path) if path.is_dir() else name, where, *more, stamp=_last_change(path))
+        opened: Stage = _open_once(load, str(path) if path.is_dir() else name, place, *more, stamp=_last_change(path))
         return opened
 
     def file(load: Callable[[Path], Stage], name: str) -> Stage:

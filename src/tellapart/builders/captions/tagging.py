@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from nltk.tokenize.destructive import NLTKWordTokenizer
     from nltk.tokenize.punkt import PunktSentenceTokenizer
 
-__all__ = ["NOUNS", "REPLACEMENTS", "NltkTagger", "Word"]
-
 NOUNS = frozenset({"NN", "NNS"})
 """Penn tags of the words that are replaced. Source: the authors' `counter_caption_generation_perplexity.py`."""
 
@@ -47,12 +45,7 @@ class Word(NamedTuple):
 
 
 class NltkTagger:
-    """NLTK's `word_tokenize` and `pos_tag`, with the data of one folder.
-
-    Raises:
-        ModelError: a file is missing, or is not one of NLTK's.
-        MissingDependencyError: nltk is not installed.
-    """
+    """NLTK's `word_tokenize` and `pos_tag`, with the data of one folder."""
 
     def __init__(
         self, sentences: PunktSentenceTokenizer, words: NLTKWordTokenizer, tagger: PerceptronTagger, fingerprint: str
@@ -62,12 +55,7 @@ class NltkTagger:
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """Read a folder of NLTK data.
-
-        Raises:
-            ModelError: a file is missing, or is not one of NLTK's.
-            MissingDependencyError: nltk is not installed.
-        """
+        """Read a folder of NLTK data."""
         names = [f"{_PUNKT}/{name}" for name in _TEXTS] + [f"{_TAGGER}.{name}.json" for name in _TABLES]
         files = {name: _read_file(folder, name) for name in names}
         digest = hashlib.sha256(b"".join(hashlib.sha256(data).digest() for data in files.values())).hexdigest()

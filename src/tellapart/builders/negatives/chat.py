@@ -16,21 +16,9 @@ from tellapart.models.huggingface.files import config_facts, import_transformers
 from tellapart.models.options import ModelOptions
 from tellapart.models.torch.backend import forward, import_torch, runtime, weights_fingerprint
 
-__all__ = ["Chat", "ChatOptions", "ChatReply", "LocalChat", "Message", "ServedChat", "open_chat"]
-
 
 def open_chat(options: ChatOptions, *, insecure: bool = False) -> Chat:
-    """Open a chat model.
-
-    Args:
-        options: of the recipe.
-        insecure: ask a server of another machine over plain http, too.
-
-    Raises:
-        ModelError: a server without a model's name, or a folder with one; a server that may not be asked, or not with
-            the key of the environment; the weights are not those of a causal model.
-        MissingDependencyError: a local model needs torch and transformers.
-    """
+    """Open a chat model."""
     if options.served:
         from tellapart.builders.negatives.chat import ServedChat
 
@@ -52,13 +40,6 @@ class ServedChat:
 
     With temperature 0, or with a server that honours `seed`, the reply is the same each time. Other servers may answer
     otherwise; the journal keeps each candidate's outcome, so none is asked for twice.
-
-    Args:
-        options: of the recipe.
-        insecure: ask a server of another machine over plain http, too.
-
-    Raises:
-        ModelError: as `Connection`.
     """
 
     def __init__(self, options: ChatOptions, *, insecure: bool = False) -> None:
@@ -74,12 +55,7 @@ class ServedChat:
         return {self._options.name: f"as served by {self._base}"}
 
     def __call__(self, messages: Sequence[Message], seed: int, /) -> ChatReply:
-        """Return the reply.
-
-        Raises:
-            ModelError: the server refuses the request, cannot be reached in as many tries as the options allow, or
-                answers something else than a chat completion.
-        """
+        """Return the reply."""
         body = {
             "model": self._options.name,
             "messages": [message._asdict() for message in messages],
@@ -94,11 +70,6 @@ class LocalChat:
     """A causal model and its tokenizer; without a chat template, a conversation is read as plain turns.
 
     Conversations are answered one by one: neither neighbours nor the order of work change a reply.
-
-    Args:
-        options: temperature, limit of tokens, device.
-        model: in evaluation mode, on its device.
-        tokenizer: the model's.
     """
 
     def __init__(self, options: ChatOptions, model: Any, tokenizer: Any) -> None:
@@ -117,15 +88,10 @@ class LocalChat:
 
     @classmethod
     def load(cls, options: ChatOptions) -> Self:
-        """Load weights and tokenizer.
-
-        Raises:
-            ModelError: a file is missing, or the weights are not those of a causal model.
-            MissingDependencyError: torch or transformers is not installed.
-        """
-        where = runtime(ModelOptions(device=options.device, dtype=options.dtype))
+        """Load weights and tokenizer."""
+        place = runtime(ModelOptions(device=options.device, dtype=options.dtype))
         tokenizer = load_tokenizer(options.source)
-        return cls(options, load_weights("AutoModelForCausalLM", options.source, where), tokenizer)
+        return cls(options, load_weights("AutoModelForCausalLM", options.source, place), tokenizer)
 
     @cached_property
     def models(self) -> Mapping[str, str]:
@@ -136,11 +102,7 @@ class LocalChat:
         return {kind: weights_fingerprint(self._model, *facts)[:16]}
 
     def __call__(self, messages: Sequence[Message], seed: int, /) -> ChatReply:
-        """Return the reply.
-
-        Raises:
-            ModelError: the conversation and the reply exceed the model's context.
-        """
+        """Return the reply."""
         torch = import_torch()
         ids = self._encode_messages(messages)
         if self._context is not None and len(ids) + self._options.max_tokens > self._context:
@@ -200,11 +162,7 @@ class Chat(Protocol):
         """Its name with its revision, for the recipe's fingerprint and the provenance of the items."""
 
     def __call__(self, messages: Sequence[Message], seed: int, /) -> ChatReply:
-        """Return the reply; it depends on the messages and, if the model draws, on the seed alone.
-
-        Raises:
-            ModelError: the model gives no reply; another try may get one.
-        """
+        """Return the reply; it depends on the messages and, if the model draws, on the seed alone."""
 
 
 class ChatOptions(BaseModel):

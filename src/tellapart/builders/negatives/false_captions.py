@@ -17,8 +17,6 @@ from tellapart.builders.negatives.spelling import to_lexical
 from tellapart.builders.negatives.wording import uniform, words
 from tellapart.data.item import Item
 
-__all__ = ["FalseCaptionBuilder", "FalseCaptionOptions", "contradiction"]
-
 #: Kinds that bring in a thing or a property, which another caption may name.
 _BRINGS_IN = frozenset({"replace_obj", "replace_att", "add_obj", "add_att"})
 
@@ -49,12 +47,7 @@ Options = TypeVar("Options", bound=FalseCaptionOptions)
 
 
 class FalseCaptionBuilder(Generic[Options]):
-    """A builder whose candidates are captions, each with a kind of change.
-
-    Raises:
-        DataError: the captions cannot be read, a row lacks a column, or an id appears twice; the folder of
-            images does not exist.
-    """
+    """A builder whose candidates are captions, each with a kind of change."""
 
     def __init__(self, start: Start) -> None:
         self._options: Options = start.options

@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 from tellapart.builders.negatives.chat import Message
 
-__all__ = ["NONE", "TASKS", "ChangeTask", "Example", "conversation"]
-
 #: The model's reply when no change of the kind can be made.
 NONE = "NONE"
 

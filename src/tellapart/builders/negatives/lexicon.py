@@ -10,24 +10,6 @@ from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
 
-__all__ = [
-    "ASYMMETRIC",
-    "ATTRIBUTES",
-    "BEFORE_NOUN",
-    "COLOURS",
-    "COUNTED",
-    "OBJECTS",
-    "PEOPLE",
-    "POSTURES",
-    "PRONOUNS",
-    "RELATIONS",
-    "article",
-    "follows_noun",
-    "function_words",
-    "plural",
-    "singular",
-]
-
 
 def _split_words(text: str) -> frozenset[str]:
     return frozenset(text.split())

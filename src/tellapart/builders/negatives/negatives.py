@@ -15,8 +15,6 @@ from tellapart.builders.negatives.rewrites import explain_none, rewrites
 from tellapart.builders.negatives.spelling import prefers_british
 from tellapart.builders.negatives.wording import words
 
-__all__ = ["Negatives"]
-
 
 class Negatives(FalseCaptionBuilder[FalseCaptionOptions]):
     """Make false captions by swapping, replacing or adding an object, an attribute or a relation.
@@ -57,11 +55,7 @@ class Negatives(FalseCaptionBuilder[FalseCaptionOptions]):
         return prefers_british(word for caption in self._captions for word in words(caption.text)) or False
 
     def make(self, candidate: Candidate) -> Made | Rejected:
-        """Make one false caption, or return the reason: the rule lacks a word, or other captions forbid all changes.
-
-        Raises:
-            DataError: the image is missing or its path leaves the folder.
-        """
+        """Make one false caption, or return the reason: the rule lacks a word, or other captions forbid all changes."""
         kind = candidate.data["kind"]
         choices = rewrites(candidate.data["caption"], kind, british=self._spells_british)
         if not choices:

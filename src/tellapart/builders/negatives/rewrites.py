@@ -31,8 +31,6 @@ from tellapart.builders.negatives.lexicon import (
 )
 from tellapart.builders.negatives.spelling import prefers_british, to_british, to_lexical
 
-__all__ = ["KINDS", "Kind", "Rewrite", "explain_none", "rewrites"]
-
 Kind = Literal["replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_att", "add_obj", "add_att"]
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -322,11 +320,6 @@ _NEEDS: Mapping[str, str] = MappingProxyType(
 
 def rewrites(text: str, kind: str, *, british: bool = False) -> list[Rewrite]:
     """Return every false caption that the rules of one kind make of a true one, in a fixed order, none twice.
-
-    Args:
-        text: the true caption; words are known in British and in American spelling.
-        kind: one of `KINDS`.
-        british: how new words are spelled if the caption's words show neither spelling.
 
     >>> [each.text for each in rewrites("A dog sitting on a red couch.", "swap_obj")]
     ['A couch sitting on a red dog.']

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-__all__ = ["prefers_british", "to_british", "to_lexical"]
-
 _PAIRS = """
 grey/gray greyish/grayish colour/color coloured/colored colourful/colorful colouring/coloring centre/center
 multicoloured/multicolored discoloured/discolored centred/centered theatre/theater metre/meter litre/liter fibre/fiber

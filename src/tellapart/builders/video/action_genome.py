@@ -2,19 +2,139 @@
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 from pydantic import Field, JsonValue
 
 from tellapart.builders.builder import Start
 from tellapart.builders.video.footage import FootageOptions, Still
 from tellapart.builders.video.frame_pairs import FramePair, VideoPairs
-from tellapart.builders.video.scene_graphs import RELATIONS, ObjectInFrame, Relations, person_boxes, read_scene_graphs
+from tellapart.data.annotations import read_mapping
+from tellapart.data.plain_pickle import read_plain_pickle
+from tellapart.errors import DataError, quote
 
-__all__ = ["ActionGenome", "Sentence", "Verb", "sentence", "sparse_pairs"]
+#: The three kinds of relations, each a list of labels of a frame's object.
+RELATIONS = ("attention", "spatial", "contacting")
+
+_FRAME = re.compile(r"(?P<video>[^/\\]+)/(?P<number>[0-9]{1,9})\.[A-Za-z]+")
+
+Relations = Mapping[str, tuple[str, ...]]
+Box = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInFrame:
+    """An object in a frame: the frame's number, the labels of each relation, and its box.
+
+    Labels are in lower case without underscores or blanks: the release spells them in two ways. The box is left, top,
+    right, bottom in pixels of the frame.
+    """
+
+    number: int
+    relations: Relations
+    box: Box | None
+
+
+def read_scene_graphs(path: Path) -> Mapping[str, Mapping[str, Sequence[ObjectInFrame]]]:
+    """Return video -> object class -> the frames that show it with all three relations, by number.
+
+    Objects with `visible: False`, whose relations are null, and objects that lack a relation are passed over.
+
+    >>> import json, tempfile
+    >>> row = {"class": "cup", "visible": True, "bbox": [1, 2, 10, 20], "attention_relationship": ["looking_at"]}
+    >>> row |= {"spatial_relationship": ["in_front_of"], "contacting_relationship": ["holding"]}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "graphs.json"
+    ...     _ = path.write_text(json.dumps({"50N4E.mp4/000682.png": [row]}))
+    ...     read_scene_graphs(path)["50N4E.mp4"]["cup"][0].box
+    (1.0, 2.0, 11.0, 22.0)
+    """
+    graphs: dict[str, dict[str, dict[int, ObjectInFrame]]] = defaultdict(lambda: defaultdict(dict))
+    for name, objects in _read_frames(path).items():
+        place = f"{path}: frame {name!r}"
+        parts = _FRAME.fullmatch(str(name))
+        if parts is None:
+            raise DataError(f"{place}: expected a name such as '50N4E.mp4/000682.png'")
+        if not isinstance(objects, list):
+            raise DataError(f"{place}: expected a list of objects")
+        for position, row in enumerate(objects):
+            entry = _read_object(int(parts["number"]), row, f"{place}: object {position}")
+            if entry is not None:
+                graphs[parts["video"]][str(row["class"])][entry.number] = entry
+    return {
+        video: {kind: [frames[number] for number in sorted(frames)] for kind, frames in kinds.items()}
+        for video, kinds in graphs.items()
+    }
+
+
+def person_boxes(path: Path) -> Mapping[str, list[Box]]:
+    """Return frame -> the boxes of its persons, left, top, right, bottom: as released, unlike those of the objects."""
+    if path.suffix in {".pkl", ".pickle", ".p"}:
+        raise DataError(
+            f"{path}: holds numpy arrays, which take code to read; "
+            'write it as JSON once: {frame: {"bbox": bbox.tolist()}}'
+        )
+    persons: dict[str, list[Box]] = {}
+    for name, entry in read_mapping(path).items():
+        place = f"{path}: frame {name!r}"
+        boxes = entry.get("bbox") if isinstance(entry, dict) else None
+        if not isinstance(boxes, list):
+            raise DataError(f"{place}: expected an object with a list 'bbox'")
+        if entry.get("bbox_mode", "xyxy") != "xyxy":
+            raise DataError(f"{place}: field 'bbox_mode': expected 'xyxy', got {quote(entry['bbox_mode'], 40)}")
+        persons[name] = [_read_box(box, place) for box in boxes]
+    return persons
+
+
+def _read_frames(path: Path) -> Mapping[str, Any]:
+    if path.suffix not in {".pkl", ".pickle", ".p"}:
+        return read_mapping(path)
+    frames = read_plain_pickle(path)
+    if not isinstance(frames, dict) or not frames:
+        raise DataError(f"{path}: expected a dictionary of frames")
+    return frames
+
+
+def _read_object(number: int, row: object, place: str) -> ObjectInFrame | None:
+    """Read an object of a frame; None if it is not visible, or lacks a relation."""
+    if not isinstance(row, dict) or not isinstance(row.get("class"), str) or not row["class"]:
+        raise DataError(f"{place}: expected an object with 'class', 'visible', 'bbox' and three relationships")
+    if not isinstance(row.get("visible"), bool):
+        raise DataError(f"{place}: field 'visible': expected true or false, got {quote(row.get('visible'), 40)}")
+    relations = {
+        kind: _read_labels(row.get(f"{kind}_relationship"), f"{place}: field '{kind}_relationship'")
+        for kind in RELATIONS
+    }
+    if not row["visible"] or not all(relations.values()):
+        return None
+    box = None
+    if row.get("bbox") is not None:
+        x, y, width, height = _read_box(row["bbox"], place)
+        box = (x, y, x + width, y + height)
+    return ObjectInFrame(number, relations, box)
+
+
+def _read_labels(value: object, place: str) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, list | tuple) or not all(isinstance(label, str) for label in value):
+        raise DataError(f"{place}: expected a list of labels or null, got {quote(value)}")
+    return tuple(dict.fromkeys(label.lower().replace("_", "").replace(" ", "") for label in value))
+
+
+def _read_box(value: object, place: str) -> Box:
+    numbers = value if isinstance(value, list | tuple) else ()
+    if len(numbers) != 4 or not all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers):
+        raise DataError(f"{place}: field 'bbox': expected four numbers, got {quote(value)}")
+    first, second, third, fourth = (float(number) for number in numbers)
+    return first, second, third, fourth
+
 
 Verb = Literal["attention", "contacting", "both"]
 
@@ -57,11 +177,6 @@ def sentence(thing: str, relations: Relations, verb: Verb = "attention") -> Sent
     An object may have several labels of a relation: the first one that has words is taken. A class of several names,
     such as "cup/glass/bottle", is joined by "or": the annotations do not distinguish them.
 
-    Args:
-        thing: the object's class.
-        relations: labels by relation.
-        verb: the relation that becomes the verb; the paper's template has `attention`, its Figure 16 `contacting`.
-
     Source: EqBen, appendix B.1 and Figure 16.
 
     >>> labels = {"attention": ("unsure",), "spatial": ("behind",), "contacting": ("carrying",)}
@@ -92,9 +207,6 @@ class ActionGenome(VideoPairs):
     the main text "the subsequent 2 frames to I_{j+2}"; both arrive at `I_{j+2}` with `skip = 1`, the default, and
     `skip = 2` is the main text's number. A pair is rejected if everything in a caption is annotated of the other
     frame, too.
-
-    Raises:
-        DataError: the annotations or the folder of videos cannot be read.
 
     Source: EqBen, section 3.2 and appendix B.1.
     """
@@ -133,11 +245,7 @@ class ActionGenome(VideoPairs):
 
     @cached_property
     def pairs(self) -> Mapping[str, FramePair]:
-        """The pairs by id: video, object and the two frames' numbers.
-
-        Raises:
-            DataError: the annotations are not valid.
-        """
+        """The pairs by id: video, object and the two frames' numbers."""
         persons = person_boxes(self._persons[0]) if self._persons else {}
         pairs = {}
         for video, things in read_scene_graphs(self.annotations).items():
@@ -175,11 +283,6 @@ def sparse_pairs(
     frames: Sequence[ObjectInFrame], differ: int, skip: int
 ) -> Iterator[tuple[ObjectInFrame, ObjectInFrame]]:
     """Yield the pairs `i < j` of an object's frames that differ enough, none with the neighbour of a chosen frame.
-
-    Args:
-        frames: in order.
-        differ: the least number of the three relations that have other labels.
-        skip: frames passed over after a chosen `i`, and after a chosen `j` of one `i`.
 
     >>> def frame(number, spatial):
     ...     return ObjectInFrame(number, {"attention": ("a",), "spatial": (spatial,), "contacting": ("c",)}, None)

@@ -14,8 +14,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from tellapart.builders.video.frames import scaled_size
 from tellapart.errors import DataError, first_line, require
 
-__all__ = ["FaceDetector", "FaceOptions", "face_detector"]
-
 _YUNET = "face_detection_yunet_2023mar.onnx of OpenCV's model zoo (MIT licence, 0.2 MB)"
 _CASCADE = "haarcascade_frontalface_default.xml"
 
@@ -124,16 +122,7 @@ class _Haar(FaceDetector):
 
 
 def face_detector(options: FaceOptions, home: Path) -> FaceDetector | None:
-    """Return the detector that options name, or None for `none`.
-
-    Args:
-        options: with its name.
-        home: the folder that the model's path is relative to.
-
-    Raises:
-        DataError: it needs a model file, which is not given, missing or of another detector; or this OpenCV lacks it.
-        MissingDependencyError: OpenCV is not installed.
-    """
+    """Return the detector that options name, or None for `none`."""
     if options.faces == "none":
         return None
     return _YuNet(options, home) if options.faces == "yunet" else _Haar(options, home)

@@ -24,8 +24,6 @@ from tellapart.data.images import IMAGE_SUFFIXES, decode
 from tellapart.data.strict_json import read_whole
 from tellapart.errors import DataError, plain, require
 
-__all__ = ["Footage", "FootageOptions", "Still", "StillFile", "clip_files", "file_sha256"]
-
 _log = logging.getLogger(__name__)
 
 _SUFFIX = {"png": ".png", "jpeg": ".jpg", "webp": ".webp"}
@@ -109,9 +107,6 @@ def clip_files(folder: Path) -> Mapping[str, Path]:
     A file `ID.mp4`, of any suffix that is not a picture's, a text's or a sound's, has the names `ID` and `ID.mp4`;
     Kinetics' `ID_000010_000020.mp4` is `ID`, too. A folder of pictures is a video's dumped frames, under its name.
 
-    Raises:
-        DataError: on looking up a name that several files have.
-
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     _ = (Path(folder) / "-kqZ_000010_000020.mkv").write_bytes(b"")
@@ -134,16 +129,8 @@ def clip_files(folder: Path) -> Mapping[str, Path]:
 
 
 class Footage:
-    """The videos of a folder; `models` has the versions of decoder and encoder: others may round a pixel differently.
-
-    Args:
-        options: their folder and the format of frames.
-        home: the folder that the options' paths are relative to.
-        find_fault: returns the fault of a frame's pixels, or None.
-
-    Raises:
-        DataError: the folder does not exist.
-        MissingDependencyError: PyAV is not installed.
+    """The videos of a folder; `models` has the versions of decoder and encoder: others may round a pixel
+    differently.
     """
 
     def __init__(
@@ -164,11 +151,7 @@ class Footage:
         return clip_files(self.folder)
 
     def check(self, videos: Iterable[str]) -> None:
-        """Check that at least one of these videos is there: otherwise the folder is the wrong one.
-
-        Raises:
-            DataError: none is there, or one of them is several files.
-        """
+        """Check that at least one of these videos is there: otherwise the folder is the wrong one."""
         names = sorted(set(videos))
         gone = [name for name in names if name not in self.files]
         if gone and len(gone) < len(names):
@@ -251,11 +234,7 @@ def _video_sha256(path: Path, _changed: int) -> str:
 
 
 def file_sha256(path: Path) -> str:
-    """Return a file's SHA-256.
-
-    Raises:
-        DataError: it cannot be read.
-    """
+    """Return a file's SHA-256."""
     try:
         with path.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -15,8 +15,6 @@ from tellapart.builders.video.faces import FaceDetector
 from tellapart.builders.video.footage import Footage, FootageOptions, Still, StillFile, file_sha256
 from tellapart.data.item import Item
 
-__all__ = ["FramePair", "VideoPairs", "differing_words"]
-
 
 @dataclass(frozen=True, slots=True)
 class FramePair:
@@ -56,16 +54,6 @@ class VideoPairs(ABC):
     Subclasses define `pairs`, id -> pair, from the annotations alone, and `about`. Their annotations are read once, for
     the candidates: worker processes receive theirs. `inputs` has the SHA-256 of the files that the builder reads; a
     video's is in the provenance of its items.
-
-    Args:
-        start: its options are a `FootageOptions`.
-        annotations: the file that the pairs are read from.
-        others: more files that the builder reads.
-        detector: rejects frames.
-
-    Raises:
-        DataError: the file or the folder of videos is not there.
-        MissingDependencyError: PyAV is not installed.
     """
 
     def __init__(self, start: Start, annotations: Path, *others: Path, detector: FaceDetector | None = None) -> None:
@@ -85,11 +73,7 @@ class VideoPairs(ABC):
         """The pairs by id, in the order of the set."""
 
     def candidates(self) -> Sequence[Candidate]:
-        """Return every pair.
-
-        Raises:
-            DataError: the annotations are not valid, or none of their videos is there.
-        """
+        """Return every pair."""
         pairs = self.pairs
         if pairs:
             self.footage.check(pair.video for pair in pairs.values())

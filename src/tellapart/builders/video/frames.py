@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from tellapart.data.video import upright
 from tellapart.errors import DataError, require
 
-__all__ = ["EndOfVideoError", "Frame", "frame_at", "frame_number", "scaled_size"]
-
 #: Annotated times are rounded: half a millisecond keeps 0.0333 on the frame of 1/30 s, and is far less than a frame.
 _ROUNDING = Fraction(1, 2000)
 
@@ -49,11 +47,6 @@ def frame_at(path: Path, seconds: float) -> Frame:
 
     It is found by presentation timestamps, so reordered frames (B-frames), variable frame rates and videos that do not
     begin at 0 make no difference, nor do the places of its key frames.
-
-    Raises:
-        EndOfVideoError: the last frame is over by then.
-        DataError: the file cannot be opened or decoded, holds no video, or its frames have no timestamps.
-        MissingDependencyError: PyAV is not installed.
     """
     if not (math.isfinite(seconds) and seconds >= 0):
         raise DataError(f"{path}: there is no frame at {seconds} s; a time is a number of seconds from 0")
@@ -73,12 +66,8 @@ def frame_at(path: Path, seconds: float) -> Frame:
 
 
 def frame_number(path: Path, number: int) -> Frame:
-    """Return the frame of a number, counting decoded frames from 1 as `ffmpeg -i VIDEO %06d.png` does at a steady rate.
-
-    Raises:
-        EndOfVideoError: the video has fewer frames.
-        DataError: as `frame_at`; or the number is below 1.
-        MissingDependencyError: PyAV is not installed.
+    """Return the frame of a number, counting decoded frames from 1 as `ffmpeg -i VIDEO %06d.png` does at a steady
+    rate.
     """
     if number < 1:
         raise DataError(f"{path}: there is no frame number {number}; frames are counted from 1")

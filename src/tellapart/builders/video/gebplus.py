@@ -16,8 +16,6 @@ from tellapart.builders.video.footage import FootageOptions, Still
 from tellapart.builders.video.frame_pairs import FramePair, VideoPairs
 from tellapart.data.moments import Moment
 
-__all__ = ["DIRECTIONS", "GebPlus"]
-
 #: The paper names five words, "e.g."; these are the five with their other spellings.
 DIRECTIONS = ("up", "down", "upward", "upwards", "downward", "downwards", "toward", "towards")
 
@@ -30,9 +28,6 @@ class GebPlus(VideoPairs):
     one after); its appendix skips one (`reading = "skip"`, the default): `I_i` with the status before boundary `i`,
     `I_{i+2}` with the status after boundary `i + 1`. The paper leaves a frame's place in its segment open:
     `frame`.
-
-    Raises:
-        DataError: the annotations or the folder of videos cannot be read.
 
     Source: EqBen, section 3.2 and appendix B.2. `tellapart annotate` replaces the ten students who looked at every
     pair.
@@ -78,11 +73,7 @@ class GebPlus(VideoPairs):
 
     @cached_property
     def pairs(self) -> Mapping[str, FramePair]:
-        """The pairs by id: the id of a boundary, or the two ids, of one video after the other.
-
-        Raises:
-            DataError: the annotations are not valid.
-        """
+        """The pairs by id: the id of a boundary, or the two ids, of one video after the other."""
         pairs: dict[str, FramePair] = {}
         for video, moments in read_moments(self.annotations).videos.items():
             times = [0.0, *sorted({moment.time for moment in moments}), max(moment.next_time for moment in moments)]

@@ -23,8 +23,6 @@ from tellapart.data.images import check_reference
 from tellapart.data.rows import read_csv, read_jsonl
 from tellapart.errors import DataError, quote
 
-__all__ = ["TimestampedCaptions"]
-
 _COLUMNS = ("video", "caption", "time", "start", "end", "id", "group")
 
 
@@ -46,9 +44,6 @@ class TimestampedCaptions(VideoPairs):
     The captions file is JSONL or CSV with the columns `video` (a file's name, with or without suffix), `caption`,
     either `time` or `start` and `end` (seconds from the video's first frame), and optionally `id` (unique; the row's
     number otherwise) and `group`: moments are paired within a group of a video alone. Other columns are left alone.
-
-    Raises:
-        DataError: the captions or the folder of videos cannot be read.
     """
 
     class Options(FootageOptions):
@@ -84,11 +79,7 @@ class TimestampedCaptions(VideoPairs):
 
     @cached_property
     def pairs(self) -> Mapping[str, FramePair]:
-        """The pairs by id: the captions' two ids.
-
-        Raises:
-            DataError: a row lacks a column, or holds a wrong time; file, line and column are named.
-        """
+        """The pairs by id: the captions' two ids."""
         groups: dict[tuple[str, str], list[_Caption]] = defaultdict(list)
         for caption in _read_captions(self.annotations):
             groups[caption.video, caption.group].append(caption)
@@ -147,36 +138,36 @@ def _read_captions(path: Path) -> Iterable[_Caption]:
     """Read the captions."""
     ids: set[str] = set()
     for number, (line, row) in enumerate(read_csv(path) if plain_suffix(path) == ".csv" else read_jsonl(path), start=1):
-        where = f"{path}:{line}"
-        video, text = (_read_text(row, column, where) for column in ("video", "caption"))
+        place = f"{path}:{line}"
+        video, text = (_read_text(row, column, place) for column in ("video", "caption"))
         try:
             check_reference(f"{video}.png")
         except DataError as error:
-            raise DataError(f"{where}: column 'video': {error}") from error
-        start = _read_seconds(row, "time" if "time" in row else "start", where)
-        end = start if "time" in row else _read_seconds(row, "end", where)
+            raise DataError(f"{place}: column 'video': {error}") from error
+        start = _read_seconds(row, "time" if "time" in row else "start", place)
+        end = start if "time" in row else _read_seconds(row, "end", place)
         if end < start:
-            raise DataError(f"{where}: column 'end': {end} lies before the start, {start}")
+            raise DataError(f"{place}: column 'end': {end} lies before the start, {start}")
         name = str(row.get("id", number))
         if name in ids:
-            raise DataError(f"{where}: id {name!r} appears twice; give every caption a different one")
+            raise DataError(f"{place}: id {name!r} appears twice; give every caption a different one")
         ids.add(name)
         yield _Caption(name, video, str(row.get("group", "")), text, start, end)
     if not ids:
         raise DataError(f"{path} lists no captions")
 
 
-def _read_text(row: Mapping[str, Any], column: str, where: str) -> str:
+def _read_text(row: Mapping[str, Any], column: str, place: str) -> str:
     value = row.get(column)
     if not isinstance(value, str) or not value.strip():
-        raise DataError(f"{where}: column {column!r} is missing or empty{_hint_column(row, column)}")
+        raise DataError(f"{place}: column {column!r} is missing or empty{_hint_column(row, column)}")
     return value
 
 
-def _read_seconds(row: Mapping[str, Any], column: str, where: str) -> float:
+def _read_seconds(row: Mapping[str, Any], column: str, place: str) -> float:
     if column not in row:
         raise DataError(
-            f"{where}: column {column!r} is missing; give 'time', or 'start' and 'end'{_hint_column(row, column)}"
+            f"{place}: column {column!r} is missing; give 'time', or 'start' and 'end'{_hint_column(row, column)}"
         )
     value = row[column]
     try:
@@ -184,7 +175,7 @@ def _read_seconds(row: Mapping[str, Any], column: str, where: str) -> float:
     except (TypeError, ValueError):
         seconds = math.nan
     if not (math.isfinite(seconds) and seconds >= 0):
-        raise DataError(f"{where}: column {column!r}: expected seconds from 0, got {quote(value)}")
+        raise DataError(f"{place}: column {column!r}: expected seconds from 0, got {quote(value)}")
     return seconds
 
 

@@ -16,8 +16,6 @@ from tellapart.builders.video.frame_pairs import FramePair, VideoPairs
 from tellapart.data.annotations import AnnotationRow, check_row, read_mapping
 from tellapart.errors import DataError
 
-__all__ = ["YouCook2"]
-
 Subset = Literal["training", "validation", "testing"]
 _LABELLED: tuple[Subset, ...] = ("training", "validation")
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -35,9 +33,6 @@ class YouCook2(VideoPairs):
 
     Frames with a face are rejected: they show the cook, not the caption's content. The main text speaks of object
     detectors, the appendix of a face detector (`face_recognition`); here it is OpenCV's, see `faces`.
-
-    Raises:
-        DataError: the annotations, the folder of videos or the detector's model cannot be read.
 
     Source: EqBen, section 3.2 and appendix B.3.
     """
@@ -70,11 +65,7 @@ class YouCook2(VideoPairs):
 
     @cached_property
     def pairs(self) -> Mapping[str, FramePair]:
-        """The pairs by id: the video's with the numbers of two steps.
-
-        Raises:
-            DataError: the annotations are not valid; file, video and field are named.
-        """
+        """The pairs by id: the video's with the numbers of two steps."""
         database = read_mapping(self.annotations).get("database")
         if not isinstance(database, dict):
             raise DataError(
@@ -82,12 +73,12 @@ class YouCook2(VideoPairs):
             )
         pairs = {}
         for video, entry in database.items():
-            where = f"{self.annotations}: video {video!r}"
+            place = f"{self.annotations}: video {video!r}"
             if not isinstance(entry, dict) or not isinstance(entry.get("annotations"), list):
-                raise DataError(f"{where}: expected an object with 'subset' and a list 'annotations'")
+                raise DataError(f"{place}: expected an object with 'subset' and a list 'annotations'")
             if entry.get("subset") not in self._options.subsets:
                 continue
-            steps = _read_steps(entry["annotations"], where)
+            steps = _read_steps(entry["annotations"], place)
             for first, second in combinations(sorted(steps, key=lambda step: (step.segment[0], step.id)), 2):
                 recipe = str(entry.get("recipe_type", ""))
                 pairs[f"{video}-{first.id}-{second.id}"] = _make_pair(
@@ -96,14 +87,14 @@ class YouCook2(VideoPairs):
         return pairs
 
 
-def _read_steps(rows: Sequence[Any], where: str) -> list[_Step]:
-    steps = [check_row(_Step, row, f"{where}: row {number}") for number, row in enumerate(rows)]
+def _read_steps(rows: Sequence[Any], place: str) -> list[_Step]:
+    steps = [check_row(_Step, row, f"{place}: row {number}") for number, row in enumerate(rows)]
     for number, step in enumerate(steps):
         start, end = step.segment
         if end < start:
-            raise DataError(f"{where}: row {number}: field 'segment': ends at {end}, before it begins at {start}")
+            raise DataError(f"{place}: row {number}: field 'segment': ends at {end}, before it begins at {start}")
     if len({step.id for step in steps}) < len(steps):
-        raise DataError(f"{where}: two of its segments have the same id")
+        raise DataError(f"{place}: two of its segments have the same id")
     return steps
 
 

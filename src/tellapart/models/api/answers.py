@@ -13,8 +13,6 @@ from tellapart.errors import StoreError
 from tellapart.models.api.completion import Completion
 from tellapart.models.store.rows import checksum
 
-__all__ = ["Answers"]
-
 _TABLE = """CREATE TABLE IF NOT EXISTS answer
             (key BLOB PRIMARY KEY, reply TEXT NOT NULL, checksum INTEGER NOT NULL) WITHOUT ROWID"""
 
@@ -24,12 +22,6 @@ _PATIENCE = 60.0
 
 class Answers:
     """Replies by key, the SHA-256 of the model and the full request. Threads and processes may share a file.
-
-    Args:
-        path: the file, created if it does not exist; None keeps all replies in memory.
-
-    Raises:
-        StoreError: the file cannot be read or written. Every method raises it, too.
 
     >>> answers = Answers(None)
     >>> answers.put(b"key", Completion(text="Yes"))

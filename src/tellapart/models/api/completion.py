@@ -12,8 +12,6 @@ from pydantic import BaseModel, ConfigDict
 from tellapart.errors import ModelError
 from tellapart.models.api.connection import Connection
 
-__all__ = ["Completion", "Completions", "Probability"]
-
 #: The limit of tokens, as most servers know it, and as OpenAI's newer models do.
 _LIMIT, _NEW_LIMIT = "max_tokens", "max_completion_tokens"
 
@@ -54,9 +52,6 @@ class Completion(BaseModel):
     @classmethod
     def read(cls, answer: Any, base: str) -> Completion:
         """Read a server's answer to `chat/completions`; `base` is its address, for messages.
-
-        Raises:
-            ModelError: it is not a chat completion, or has no text.
 
         >>> Completion.read({"choices": [{"message": {"content": "Yes"}, "finish_reason": "stop"}]}, "here").text
         'Yes'
@@ -108,11 +103,7 @@ class Completions:
         self._connection, self._limit = connection, _LIMIT
 
     def ask(self, body: Mapping[str, Any], tokens: int) -> Completion:
-        """Return the reply to a request of at most so many tokens; the limit is named as the model knows it.
-
-        Raises:
-            ModelError: as `Connection.ask` and `Completion.read`.
-        """
+        """Return the reply to a request of at most so many tokens; the limit is named as the model knows it."""
         limit = self._limit
         try:
             answer = self._connection.ask("chat/completions", {**body, limit: tokens})

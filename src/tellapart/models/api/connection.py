@@ -22,8 +22,6 @@ from tellapart.errors import DataError, ModelError, plain
 if TYPE_CHECKING:
     from http.client import HTTPResponse
 
-__all__ = ["HOST", "KEY", "Connection"]
-
 KEY, HOST = "TELLAPART_API_KEY", "TELLAPART_API_HOST"
 """The environment variables with the key of a server, and with the name of the host that it is for."""
 
@@ -43,17 +41,6 @@ class Connection:
     """Requests to one server; one that a busy server refuses, or that finds no server, is repeated, with pauses.
 
     Several threads may use it at once.
-
-    Args:
-        base: `http(s)://HOST[:PORT]/PATH`, as a rule ending in `/v1`.
-        model: name of the model on it, for messages.
-        timeout: seconds that the server may take to answer.
-        tries: requests before one is given up.
-        insecure: ask a server of another machine over plain http, too.
-
-    Raises:
-        ModelError: the address is of another machine and not https, or holds a password or a query, which would appear
-            in every record; the key of the environment may be another server's.
     """
 
     def __init__(self, base: str, model: str, *, timeout: float, tries: int, insecure: bool) -> None:
@@ -71,9 +58,6 @@ class Connection:
         """Return the JSON of an answer: to a POST of the body, or to a GET if there is none.
 
         A path that begins with `/` is beside the API's `/v1`, others are in it.
-
-        Raises:
-            ModelError: the server refuses the request, cannot be reached in as many tries, or answers no JSON.
         """
         if self._refusal:  # a run has thousands of requests, and the server refuses all
             raise ModelError(self._refusal)

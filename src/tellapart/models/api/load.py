@@ -14,8 +14,6 @@ from tellapart.models.options import ModelOptions
 from tellapart.models.prefix import ModelPrefix
 from tellapart.models.purpose import match_name, reads_instruction
 
-__all__ = ["API"]
-
 #: Seconds that a server may take to answer.
 _TIMEOUT = 300.0
 #: With pauses that double up to a minute: about five minutes for a server to come back.

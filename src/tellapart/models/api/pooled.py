@@ -20,8 +20,6 @@ from tellapart.models.control_tokens import refuse_known_marks
 from tellapart.models.protocols import Pixels, Vectors
 from tellapart.models.vectors import dot_products, normalise
 
-__all__ = ["ServedEncoder", "ServedReranker"]
-
 
 class _Pooled:
     """The identity of a model on a server. The store keeps its vectors and scores, batch by batch."""
@@ -45,11 +43,7 @@ class ServedEncoder(_Pooled):
         super().__init__(server, "embeddings")
 
     def encode_images(self, images: Sequence[Pixels]) -> Vectors:
-        """Encode RGB images, uint8 `(height, width, 3)`, to vectors of length one, float32 `(n, dimensions)`.
-
-        Raises:
-            ModelError: the server refuses one, cannot be reached, or answers something else than vectors.
-        """
+        """Encode RGB images, uint8 `(height, width, 3)`, to vectors of length one, float32 `(n, dimensions)`."""
         return self._embed_parts([image_part(image) for image in images])
 
     def encode_texts(self, texts: Sequence[str]) -> Vectors:
@@ -82,11 +76,7 @@ class ServedReranker(_Pooled):
         super().__init__(server, "score")
 
     def score_pairs(self, images: Sequence[Pixels], texts: Sequence[str]) -> NDArray[np.float32]:
-        """Score image `k` against text `k`: float32 `(n,)`. The images of one text go in one request.
-
-        Raises:
-            ModelError: the server refuses one, cannot be reached, or answers something else than scores.
-        """
+        """Score image `k` against text `k`: float32 `(n,)`. The images of one text go in one request."""
         refuse_known_marks(self.name, texts)
         rows_of: dict[str, list[int]] = {}
         for row, text in enumerate(texts):

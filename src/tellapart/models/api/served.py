@@ -22,19 +22,12 @@ from tellapart.models.generative.reader import CHAT_TASKS, Task
 from tellapart.models.protocols import Pixels
 from tellapart.models.scoring.frames import list_frames
 
-__all__ = ["Served", "ServedChoice", "ServedYes"]
-
 
 class Served:
     """A reading of a model on a server: its identity and its free answers.
 
     Its scores are not kept in the store: they are made again of the answers, which are kept, so that every run knows
         which of them are bounds, and their cost.
-
-    Args:
-        server: that has the model.
-        prompt: asked for each score; part of the fingerprint.
-        reading: of the answer, in words; part of the fingerprint.
     """
 
     kind: ClassVar[ScoreKind] = "probability"
@@ -51,11 +44,7 @@ class Served:
     def answer(
         self, images: Sequence[Sequence[Pixels]], prompts: Sequence[str], *, max_new_tokens: int = 32
     ) -> list[str]:
-        """Answer prompt `k` about the images `k`, at temperature 0, without blanks at the ends.
-
-        Raises:
-            ModelError: not one list of images a prompt, or the server gives no answer.
-        """
+        """Answer prompt `k` about the images `k`, at temperature 0, without blanks at the ends."""
         if len(images) != len(prompts):
             raise ModelError(
                 f"{self.name}: {len(prompts)} prompts and images for {len(images)}; give one list for each"
@@ -66,11 +55,7 @@ class Served:
         return [reply.text.strip() for reply in self._server.ask(questions)]
 
     def task_prompt(self, task: Task) -> Prompt:
-        """Return the prompt for a task; `prompt.fill(...)` makes the text for `answer`.
-
-        Raises:
-            ModelError: it is unknown how the model writes the numbers of a box.
-        """
+        """Return the prompt for a task; `prompt.fill(...)` makes the text for `answer`."""
         if task not in CHAT_TASKS:
             raise ModelError(
                 f"{self.name}: a server does not say how its model names a box, so it has no task {task!r}; it has "
@@ -98,11 +83,7 @@ class ServedYes(Served):
         self._bounds = self._scores = 0
 
     def score_pairs(self, images: Sequence[Pixels], texts: Sequence[str]) -> NDArray[np.float32]:
-        """Score image `k` against text `k`: float32 `(n,)` in [0, 1].
-
-        Raises:
-            ModelError: the server gives no answer, or no probabilities.
-        """
+        """Score image `k` against text `k`: float32 `(n,)` in [0, 1]."""
         refuse_known_marks(self.name, texts)
         questions = [
             Question(list_frames(image), self.prompt.fill(text=text), 1, listed=True)
@@ -140,11 +121,7 @@ class ServedChoice(Served):
         super().__init__(server, prompts.EQBEN_CHOICE, f"choice, {ANSWER_TOKENS} tokens")
 
     def choose(self, images: Sequence[tuple[Pixels, Pixels]], captions: Sequence[tuple[str, str]]) -> list[str]:
-        """Answer for images `k` (left, right) and captions `k` (listed as 1 and 2): free text.
-
-        Raises:
-            ModelError: not one pair of captions for each pair of images, or the server gives no answer.
-        """
+        """Answer for images `k` (left, right) and captions `k` (listed as 1 and 2): free text."""
         pictures = [beside_each_other(left, right) for left, right in images]
         asked = [self.prompt.fill(first=first, second=second) for first, second in captions]
         return self.answer(pictures, asked, max_new_tokens=ANSWER_TOKENS)

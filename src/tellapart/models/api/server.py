@@ -18,8 +18,6 @@ from tellapart.models.api.completion import Completion, Completions
 from tellapart.models.api.connection import Connection
 from tellapart.models.protocols import Pixels
 
-__all__ = ["LISTED", "Question", "Server", "Usage", "image_part"]
-
 T = TypeVar("T")
 
 #: The likeliest tokens that are asked for: the most that OpenAI gives, and vLLM unless it is started otherwise.
@@ -83,19 +81,10 @@ class Usage:
 class Server:
     """A model on a server that speaks OpenAI's API.
 
-    Args:
-        connection: to the server.
-        model: its name there; the only one that the server has, if empty.
-        answers: the file of replies.
-        calls: requests in flight at once.
-
     Attributes:
         model: its name.
         facts: the server's description of the model and of itself, for the fingerprint.
         usage: since it was taken last.
-
-    Raises:
-        ModelError: the server does not answer, or has no such model.
     """
 
     def __init__(self, connection: Connection, model: str, answers: Answers, calls: int) -> None:
@@ -113,12 +102,7 @@ class Server:
         return self._connection.base
 
     def ask(self, questions: Sequence[Question]) -> list[Completion]:
-        """Answer every question, several at once; each answer is kept as soon as it is there.
-
-        Raises:
-            ModelError: the server refuses one, or cannot be reached for some minutes.
-            StoreError: the file of the answers cannot be written.
-        """
+        """Answer every question, several at once; each answer is kept as soon as it is there."""
         keys = [self._question_key(question) for question in questions]
         replies = {key: reply for key in dict.fromkeys(keys) if (reply := self._answers.get(key)) is not None}
         open_ = {key: question for key, question in zip(keys, questions, strict=True) if key not in replies}
@@ -131,11 +115,7 @@ class Server:
         return [replies[key] for key in keys]
 
     def post(self, path: str, bodies: Sequence[dict[str, Any]]) -> list[Any]:
-        """Return the JSON of the answer to each body, with the model's name in it; several at once, none is kept.
-
-        Raises:
-            ModelError: the server refuses one, or cannot be reached for some minutes.
-        """
+        """Return the JSON of the answer to each body, with the model's name in it; several at once, none is kept."""
         return list(self._run_calls(lambda body: self._connection.ask(path, {"model": self.model, **body}), bodies))
 
     def _run_calls(self, call: Callable[..., T], *given: Iterable[Any]) -> Iterator[T]:
@@ -193,11 +173,11 @@ def _find_entry(connection: Connection, model: str) -> Mapping[str, Any]:
     """Return the entry of a model in the server's list."""
     listed = connection.ask("models", tries=1)
     entries = listed.get("data") if isinstance(listed, dict) else None
-    if not isinstance(entries, list) or not all(isinstance(one, dict) and "id" in one for one in entries):
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) and "id" in entry for entry in entries):
         raise ModelError(f"{connection.base}/models lists no models: {json.dumps(listed):.200}")
-    found = [one for one in entries if not model or model == one["id"] or model in (one.get("aliases") or ())]
+    found = [entry for entry in entries if not model or model == entry["id"] or model in (entry.get("aliases") or ())]
     if len(found) != 1:
-        names = ", ".join(str(one["id"]) for one in entries[:20]) or "none"
+        names = ", ".join(str(entry["id"]) for entry in entries[:20]) or "none"
         problem = f"no model {quote(model)}" if model else f"{len(entries)} models"
         raise ModelError(f"{connection.base} has {problem}; name one as api:{connection.base}#MODEL, of {names}")
     return dict(found[0])

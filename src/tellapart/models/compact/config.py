@@ -15,17 +15,6 @@ from tellapart.errors import DataError, ModelError, first_line
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-__all__ = [
-    "CONFIG",
-    "PAD",
-    "TOKENIZER",
-    "WEIGHTS",
-    "CompactConfig",
-    "is_compact",
-    "read_compact_config",
-    "read_tokenizer",
-]
-
 CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "model.safetensors"
 
 #: The tokenizer's padding token; its id is 0.
@@ -53,9 +42,6 @@ class CompactConfig(BaseModel):
         context_length: tokens in a text, padding included.
         heads: attention heads in both towers.
         dimensions: length of the vectors of images and texts.
-
-    Raises:
-        pydantic.ValidationError: an unknown key, a value out of range, or heads that do not divide a width.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -101,11 +87,7 @@ def is_compact(folder: Path) -> bool:
 
 
 def read_compact_config(folder: Path) -> CompactConfig:
-    """Read the configuration.
-
-    Raises:
-        ModelError: it is missing, malformed, or of another family.
-    """
+    """Read the configuration."""
     try:
         return validate_table(CompactConfig, read_object(folder / CONFIG), str(folder / CONFIG))
     except (DataError, OSError) as error:
@@ -113,11 +95,7 @@ def read_compact_config(folder: Path) -> CompactConfig:
 
 
 def read_tokenizer(folder: Path, config: CompactConfig) -> Tokenizer:
-    """Read the tokenizer, which cuts and pads every text to `context_length` tokens.
-
-    Raises:
-        ModelError: it is missing or not a file of the tokenizers library, or its token 0 is not `[PAD]`.
-    """
+    """Read the tokenizer, which cuts and pads every text to `context_length` tokens."""
     from tokenizers import Tokenizer
 
     path = folder / TOKENIZER

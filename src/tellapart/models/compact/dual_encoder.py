@@ -34,8 +34,6 @@ from tellapart.models.vectors import dot_products, normalise
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["COMPACT", "PREFIX", "CompactEncoder", "CompactParts", "open_parts", "resize", "scale_pixels"]
-
 #: The prefix of such a model's name.
 PREFIX = "compact:"
 
@@ -73,12 +71,7 @@ class CompactParts:
 
 
 def open_parts(folder: Path) -> CompactParts:
-    """Open the files of a folder.
-
-    Raises:
-        ModelError: one is missing, or they do not fit each other.
-        MissingDependencyError: torch or safetensors is not installed.
-    """
+    """Open the files of a folder."""
     config = read_compact_config(folder)
     tokenizer = read_tokenizer(folder, config)
     model = build_encoder(config, tokenizer.get_vocab_size())
@@ -108,8 +101,8 @@ def scale_pixels(pixels: Tensor, config: CompactConfig) -> Tensor:
 def _load_encoder(name: str, options: ModelOptions) -> CompactEncoder:
     if options.reading not in {None, "itc"}:
         raise ModelError(f"{name} has no reading {options.reading!r}; a compact dual encoder has one, 'itc'")
-    where = runtime(options)
-    return CompactEncoder(name, open_parts(Path(name.removeprefix(PREFIX)).expanduser()), where)
+    place = runtime(options)
+    return CompactEncoder(name, open_parts(Path(name.removeprefix(PREFIX)).expanduser()), place)
 
 
 def _convert_to_onnx(name: str, folder: Path, tokenizer: Path | None) -> int:
@@ -140,23 +133,19 @@ class CompactEncoder:
     #: Scores rise with the cosine of the vectors, so that a gallery can be ranked by it.
     ranks_by_cosine = True
 
-    def __init__(self, name: str, parts: CompactParts, where: Runtime) -> None:
-        self.name, self._parts, self._device, self.truncated = name, parts, where.device, 0
+    def __init__(self, name: str, parts: CompactParts, place: Runtime) -> None:
+        self.name, self._parts, self._device, self.truncated = name, parts, place.device, 0
         facts = (parts.config.model_dump_json(), parts.tokenizer.to_str(), parts.control.facts)
         self.fingerprint = weights_fingerprint(parts.model, _VERSION, *facts)
         self.parameters = parameter_count(parts.model)
-        parts.model.to(where.device)
+        parts.model.to(place.device)
 
     def prepare_image(self, pixels: Pixels) -> Tensor:
         """Resize one image, uint8 `(height, width, 3)`, to a `torch.uint8` tensor `(size, size, 3)`."""
         return import_torch().from_numpy(resize(pixels, self._parts.config))
 
     def encode_images(self, images: Sequence[Any]) -> Vectors:
-        """Encode RGB images, uint8 `(height, width, 3)` or prepared, to float32 `(n, dimensions)` of length one.
-
-        Raises:
-            ModelError: the model fails, or a vector has no direction.
-        """
+        """Encode RGB images, uint8 `(height, width, 3)` or prepared, to float32 `(n, dimensions)` of length one."""
         stack = import_torch().stack
 
         def encode_rows(batch: list[Any]) -> Tensor:
@@ -166,11 +155,7 @@ class CompactEncoder:
         return self._encode_batches(encode_rows, images)
 
     def encode_texts(self, texts: Sequence[str]) -> Vectors:
-        """Encode texts to float32 `(n, dimensions)` of length one; count the cut ones in `truncated`.
-
-        Raises:
-            ModelError: the model fails, or a vector has no direction.
-        """
+        """Encode texts to float32 `(n, dimensions)` of length one; count the cut ones in `truncated`."""
         torch = import_torch()
         encodings = self._parts.encode(self.name, texts)
         self.truncated += sum(1 for encoding in encodings if encoding.overflowing)

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from tellapart.models.torch.network import Network
 
-__all__ = ["TOLERANCE", "convert_to_onnx", "round_weights"]
-
 _OPSET = 17
 
 #: The largest difference allowed between an ONNX file's vectors and torch's, on the same rounded weights.
@@ -39,15 +37,6 @@ def convert_to_onnx(name: str, folder: Path) -> int:
 
     Batch norms are merged into their convolutions, and weights rounded to float16, which halves the files and moves a
     cosine by about 1e-3.
-
-    Args:
-        name: of the model, as `compact:FOLDER`.
-        folder: a new one, or an empty one.
-
-    Raises:
-        ModelError: the model's files are malformed, or ONNX Runtime's vectors are not torch's.
-        DataError: the folder holds something already, or cannot be written.
-        MissingDependencyError: torch, safetensors or onnx is not installed.
     """
     source = Path(name.removeprefix(PREFIX)).expanduser()
     parts = open_parts(source)

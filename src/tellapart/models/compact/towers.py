@@ -20,16 +20,9 @@ if TYPE_CHECKING:
 
     from tellapart.models.torch.network import Network
 
-__all__ = ["build_encoder", "fold_norms"]
-
 
 def build_encoder(config: CompactConfig, vocabulary: int) -> Network:
-    """Build the module, with weights drawn from torch's generator: towers `visual` and `text`, and `logit_scale`.
-
-    Args:
-        config: of the model.
-        vocabulary: tokens, [PAD] = 0 included.
-    """
+    """Build the module, with weights drawn from torch's generator: towers `visual` and `text`, and `logit_scale`."""
     torch = import_torch()
     model = torch.nn.Module()
     model.visual = _image_tower()(config)

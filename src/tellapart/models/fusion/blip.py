@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from tellapart.models.torch.network import Network
 
-__all__ = ["BLIP", "BLIP_2", "Blip", "Blip2"]
-
 _PROJECTIONS = ("vision_proj", "text_proj")
 
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from tellapart.models.torch.network import Network
 
-__all__ = ["BRIDGETOWER", "BridgeTower"]
-
 
 class BridgeTower(Halves):
     """The outputs of the top layers of both towers, one for each bridge; the cross-modal layers join them.

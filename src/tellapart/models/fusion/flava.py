@@ -10,8 +10,6 @@ from tellapart.models.torch.backend import import_torch
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["FLAVA", "Flava"]
-
 #: Parts of the pre-training model that the matching head does not read.
 _UNUSED = (
     *("image_codebook", "mim_head", "mlm_head", "mmm_image_head", "mmm_text_head"),

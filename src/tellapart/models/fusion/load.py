@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from tellapart.models.options import ModelOptions
     from tellapart.models.torch.network import Network
 
-__all__ = ["find_family", "hold_itm", "load_itm", "prepare_pixels"]
-
 
 def load_itm(source: str, options: ModelOptions) -> FusionScorer:
     """Load a fusion encoder of transformers with its matching head, from a folder or the hub.
@@ -34,13 +32,8 @@ def load_itm(source: str, options: ModelOptions) -> FusionScorer:
     `itm_logit` the logit of that probability; of a ViLT for retrieval, whose head has a single output, it is that
     logit. LXMERT and VisualBERT read a detector's regions in place of pixels (see `RegionFile`); if the options name no
     file of them, that is `regions.safetensors` or `regions.npz` in the model's folder.
-
-    Raises:
-        ModelError: the source cannot be loaded, is of another family, has no matching head, or its parts, regions
-            included, do not belong together.
-        MissingDependencyError: torch or transformers is not installed.
     """
-    where = runtime(options)
+    place = runtime(options)
     model_type = read_config(source)["model_type"]
     family = find_family(model_type)
     if family is None:
@@ -48,27 +41,23 @@ def load_itm(source: str, options: ModelOptions) -> FusionScorer:
             f"{source} is of type {model_type!r}, which has no reading 'itm' here; {', '.join(FUSION)} have"
         )
     regions = find_regions(Path(source).expanduser(), options.regions) if family.reads_regions else None
-    halves = family.load(source, where)
+    halves = family.load(source, place)
     if regions is None:
         preparation = prepare_pixels(source, family, halves, load_processor(source))
     else:
         preparation = _prepare_regions(source, halves, regions)
-    return FusionScorer(TorchFusionEncoder(source, halves, preparation, where, reading=options.reading or "itm"))
+    return FusionScorer(TorchFusionEncoder(source, halves, preparation, place, reading=options.reading or "itm"))
 
 
-def hold_itm(name: str, model: Network, processor: ProcessorMixin, where: Runtime, reading: str) -> FusionScorer | None:
-    """Return a caller's model with its matching head as a pair scorer, without moving it; None if it cannot be held.
-
-    Raises:
-        ModelError: the processor does not fit it, or it has no such reading.
-    """
+def hold_itm(name: str, model: Network, processor: ProcessorMixin, place: Runtime, reading: str) -> FusionScorer | None:
+    """Return a caller's model with its matching head as a pair scorer, without moving it; None if it cannot be held."""
     family = find_family(model.config.model_type)
     loader = None if family is None else family.load
     if family is None or not isinstance(loader, FromTransformers) or reading not in READINGS:
         return None
     halves = loader.halves(model)
     preparation = prepare_pixels(name, family, halves, processor)
-    return FusionScorer(TorchFusionEncoder(name, halves, preparation, where, reading=reading, fingerprint="held"))
+    return FusionScorer(TorchFusionEncoder(name, halves, preparation, place, reading=reading, fingerprint="held"))
 
 
 def find_family(model_type: str) -> FusionFamily | None:
@@ -77,11 +66,7 @@ def find_family(model_type: str) -> FusionFamily | None:
 
 
 def prepare_pixels(source: str, family: FusionFamily, halves: Halves, processor: ProcessorMixin) -> Preparation:
-    """Prepare images and texts by the model's processor.
-
-    Raises:
-        ModelError: image processor or tokenizer are not the model's.
-    """
+    """Prepare images and texts by the model's processor."""
     images = image_inputs(source, processor.image_processor)
     if not family.takes_any_shape:
         check_images(source, halves.module.config, images)

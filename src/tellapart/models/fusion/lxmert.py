@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from tellapart.models.torch.network import Network
 
-__all__ = ["LXMERT", "Lxmert"]
-
 
 class Lxmert(Halves):
     """The object-relationship layers, and the language layers; the cross-modality layers join them.

@@ -133,11 +133,7 @@ class RegionFile:
             return -1
 
     def _file_by_pixels(self, reference: str) -> None:
-        """Add an image that the file names by its path to the look-up by pixels.
-
-        Raises:
-            ModelError: an image of the same pixels has other regions.
-        """
+        """Add an image that the file names by its path to the look-up by pixels."""
         del self._unread[reference]
         try:
             hashed = pixel_hash(decode(read_whole(resolve(self.path.parent, reference)), reference))

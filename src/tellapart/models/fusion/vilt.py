@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from tellapart.models.torch.network import Network
 
-__all__ = ["VILT", "Vilt"]
-
 #: An image's patches are padded to the next multiple of this.
 _PATCH_BUCKET = 16
 

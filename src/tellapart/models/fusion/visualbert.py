@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     from tellapart.models.torch.network import Network
 
-__all__ = ["VISUAL_BERT", "VisualBert"]
-
 
 class VisualBert(Halves):
     """Region features, and token ids; all layers join them. Boxes are not read.

@@ -13,8 +13,6 @@ from typing import Literal, get_args
 from tellapart.data.answer_text import plain_answer, read_label
 from tellapart.errors import ModelError
 
-__all__ = ["BoxConvention", "Corners", "parse_box", "parse_pairing", "parse_verdict"]
-
 Corners = tuple[float, float, float, float]  # x1, y1, x2, y2
 
 #: Unit of a family's box numbers.
@@ -94,16 +92,6 @@ def parse_box(
 
     The grammar: four numbers as `[x1, y1, x2, y2]`, `(x1, y1, x2, y2)` or `(x1, y1), (x2, y2)`, left before right and
     top before bottom. The first box counts. None: there is none, or it has no area inside the picture.
-
-    Args:
-        answer: the model's text.
-        convention: `unit` (0 to 1 of width and height: LLaVA-1.5), `thousandths` (0 to 1000: Qwen2-VL) or `pixels`
-            (of the picture as the model's preprocessing resized it: Qwen2.5-VL).
-        size: width and height of the picture.
-        resized: width and height after the preprocessing; `pixels` needs it.
-
-    Raises:
-        ModelError: an unknown convention, or `pixels` without `resized`.
 
     >>> parse_box("(100,200),(500,1000)", "thousandths", (640, 480))
     (64.0, 96.0, 320.0, 480.0)

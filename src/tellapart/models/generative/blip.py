@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel, ProcessorMixin
 
-__all__ = ["BlipAnswerer", "BlipCaptioner"]
-
 
 class _Blip:
     """The image's states and the decoder, as both models have them."""
@@ -112,11 +110,7 @@ class BlipCaptioner(_Blip):
     tasks: Mapping[Task, Prompt] = MappingProxyType({"caption": BLIP_CAPTION})
 
     def log_probabilities(self, pixels: Pixels, texts: Sequence[str], ask: Ask) -> list[LogProbability]:
-        """Return log P(answer | image, prompt) of the question about each text.
-
-        Raises:
-            ModelError: the prompt alone fills the context.
-        """
+        """Return log P(answer | image, prompt) of the question about each text."""
         pieces = [self._fit_text(text, ask, apart=False) for text in texts]
         read = [[self._text.bos_token_id, *prompt, *answer[:-1]] for prompt, answer in pieces]
         with import_torch().inference_mode():
@@ -125,11 +119,7 @@ class BlipCaptioner(_Blip):
             return read_batches(read, answers, self._context, lambda rows: self._predict_tokens(image, rows))
 
     def generate(self, pictures: Sequence[Pixels], prompt: str, max_new_tokens: int) -> str:
-        """Return the greedy caption of one image, without the prompt that it was begun with.
-
-        Raises:
-            ModelError: not one image, or prompt and caption exceed the context.
-        """
+        """Return the greedy caption of one image, without the prompt that it was begun with."""
         pixels = self._only_picture(pictures)
         with import_torch().inference_mode():
             start = [self._text.bos_token_id, *self._token_ids(prompt)]
@@ -144,11 +134,7 @@ class BlipAnswerer(_Blip):
     tasks: Mapping[Task, Prompt] = MappingProxyType({"vqa": QUESTION})
 
     def log_probabilities(self, pixels: Pixels, texts: Sequence[str], ask: Ask) -> list[LogProbability]:
-        """Return log P(answer | image, prompt) of the question about each text.
-
-        Raises:
-            ModelError: the prompt alone fills the context.
-        """
+        """Return log P(answer | image, prompt) of the question about each text."""
         values = []
         with import_torch().inference_mode():
             for text in texts:
@@ -159,11 +145,7 @@ class BlipAnswerer(_Blip):
         return values
 
     def generate(self, pictures: Sequence[Pixels], prompt: str, max_new_tokens: int) -> str:
-        """Return the greedy answer to a question about one image.
-
-        Raises:
-            ModelError: not one image, or the question exceeds the context.
-        """
+        """Return the greedy answer to a question about one image."""
         pixels, ids = self._only_picture(pictures), self._token_ids(prompt)
         if len(ids) + 2 > self._context:
             raise too_long(self.source, len(ids) + 2, self._context)

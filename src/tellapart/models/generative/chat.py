@@ -8,7 +8,7 @@ model does not read. So no number depends on padding, batch size, order or neigh
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -18,23 +18,213 @@ import numpy as np
 
 from tellapart.data.images import pixel_hash
 from tellapart.errors import ModelError
+from tellapart.models.control_tokens import list_control_tokens, refusal
 from tellapart.models.generative import prompts
 from tellapart.models.generative.answers_grammar import BoxConvention
-from tellapart.models.generative.chat_format import ChatFormat, TokenizedAnswer
-from tellapart.models.generative.greedy import ReadPrompt, write_answers
 from tellapart.models.generative.prompts import Prompt
-from tellapart.models.generative.reader import CHAT_TASKS, Ask, PromptedAnswer, Task, new_tokens, too_long
+from tellapart.models.generative.reader import CHAT_TASKS, Ask, PromptedAnswer, Task, fit, new_tokens, too_long
 from tellapart.models.huggingface.files import import_transformers
 from tellapart.models.protocols import Pixels
 from tellapart.models.scoring.frames import list_frames
-from tellapart.models.torch.backend import Runtime, import_torch
+from tellapart.models.torch.backend import Runtime, fixed_batches, import_torch, positions_by_key
 from tellapart.models.torch.likelihood import LogProbability, log_probability_of, read_batches
 
 if TYPE_CHECKING:
     from torch import Tensor
-    from transformers import GenerationConfig, PreTrainedModel, ProcessorMixin
+    from transformers import GenerationConfig, PreTrainedConfig, PreTrainedModel, ProcessorMixin
 
-__all__ = ["BOXES", "ChatModel"]
+
+# Greedy texts written together: each prompt is read alone, and prompts of one length then go on in one batch.
+#
+# Reading a prompt is bound by arithmetic, which a batch does not save; writing is bound by the weights, which a batch
+# reads once for all its rows. Batches have one fixed shape and no padding, so no answer depends on its neighbours.
+
+#: Answers in one forward pass; part of a model's identity.
+_ROWS = 4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReadPrompt:
+    """A prompt that was read.
+
+    Attributes:
+        cache: keys and values of one row.
+        length: tokens read.
+        shift: a token's position less its index; None if the model counts by itself.
+        first: the first token of the answer.
+    """
+
+    cache: Any
+    length: int
+    shift: int | None
+    first: int
+
+
+def write_answers(
+    model: PreTrainedModel, lengths: Sequence[int], read: Callable[[int], ReadPrompt], ends: Collection[int], most: int
+) -> list[list[int]]:
+    """Return the tokens of each answer, its end included."""
+    answers: list[list[int]] = [[] for _ in lengths]
+    for places in positions_by_key(lengths).values():
+        for batch, real in fixed_batches(places, _ROWS):
+            prompts = [read(place) for place in batch[:real]]
+            prompts += prompts[-1:] * (_ROWS - real)
+            written = _write_group(model, prompts, ends, most)
+            for place, tokens in zip(batch[:real], written[:real], strict=True):
+                answers[place] = tokens
+    return answers
+
+
+def _write_group(
+    model: PreTrainedModel, prompts: Sequence[ReadPrompt], ends: Collection[int], most: int
+) -> list[list[int]]:
+    torch = import_torch()
+    cache, length = _join_caches(prompts), prompts[0].length
+    written = [[prompt.first] for prompt in prompts]
+    while any(tokens[-1] not in ends for tokens in written) and len(written[0]) < most:
+        ids = torch.tensor([tokens[-1:] for tokens in written], device=model.device)
+        place = length + len(written[0]) - 1
+        positions = torch.tensor([[place + (prompt.shift or 0)] for prompt in prompts], device=model.device)
+        if prompts[0].shift is not None:
+            positions = positions.expand(3, -1, -1)  # time, height and width are the same in a text
+        out = model(input_ids=ids, position_ids=positions, past_key_values=cache, use_cache=True)
+        for tokens, token in zip(written, out.logits[:, -1].argmax(-1).tolist(), strict=True):
+            tokens.append(tokens[-1] if tokens[-1] in ends else token)  # an answer that is over waits
+    return [_until_end(tokens, ends) for tokens in written]
+
+
+def _join_caches(prompts: Sequence[ReadPrompt]) -> object:
+    """Return one cache of the rows of several."""
+    torch = import_torch()
+    joined = copy.deepcopy(prompts[0].cache)
+    for index, layer in enumerate(joined.layers):
+        layer.keys = torch.cat([prompt.cache.layers[index].keys for prompt in prompts])
+        layer.values = torch.cat([prompt.cache.layers[index].values for prompt in prompts])
+    return joined
+
+
+def _until_end(tokens: Sequence[int], ends: Collection[int]) -> list[int]:
+    last = next((index for index, token in enumerate(tokens) if token in ends), len(tokens))
+    return list(tokens[: last + 1])
+
+
+#: Of families whose processor brings no chat template: the prompt's format, and the mark of an image.
+_FORMATS = {
+    "llava": ("USER: {images}{prompt} ASSISTANT:", "<image>\n"),
+    "blip-2": ("Question: {prompt} Answer:", ""),
+}
+
+#: Where a model's thoughts begin, and an empty thought from there on (Qwen3's form).
+_THINK, _NO_THOUGHT = "<think>", "\n\n</think>\n\n"
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizedAnswer:
+    """The ids of a prompt and of the answer after it, cut from the ids of both written as one text.
+
+    Attributes:
+        rendered: the prompt in the model's format.
+        prompt: its ids, the image's mark not yet expanded.
+        answer: the answer's ids. If the answer's first letters join the prompt's last token, that token is here.
+        moved: how many of the last ids of `rendered` alone are therefore not in `prompt`.
+    """
+
+    rendered: str
+    prompt: list[int]
+    answer: list[int]
+    moved: int
+
+
+class ChatFormat:
+    """The prompt format of one model.
+
+    Attributes:
+        context: tokens that the model can read; images count.
+        image_token: the id that marks an image, if the family has one.
+        truncated: texts so far that did not fit the context and lost their end.
+        thinks: whether the model was trained to think before it answers; here it answers at once.
+    """
+
+    def __init__(self, source: str, processor: ProcessorMixin, config: PreTrainedConfig) -> None:
+        self.source, self.processor, self.tokenizer = source, processor, processor.tokenizer
+        self.context = int(getattr(config.get_text_config(), "max_position_embeddings", None) or 1 << 30)
+        self.image_token: int | None = getattr(config, "image_token_id", None)
+        self.truncated = 0
+        self._templated = bool(getattr(processor, "chat_template", None))
+        if not self._templated and config.model_type not in _FORMATS:
+            raise ModelError(
+                f"{source} has no chat template, and no prompt format is known for the family {config.model_type!r}; "
+                "add the chat_template.jinja of the model it was trained from"
+            )
+        self._plain = _FORMATS.get(config.model_type, ("", ""))
+        template = str(getattr(processor, "chat_template", None))
+        self._asks_to_think = "enable_thinking" in template
+        self.thinks = self._asks_to_think or _THINK in template
+        self._control = list_control_tokens(processor, template)
+        self._lead = self._find_lead()
+
+    def render_prompt(self, images: int, prompt: str) -> str:
+        """Return the model's input: the prompt after so many images, up to the beginning of the answer."""
+        if self._templated:
+            rendered = self._apply_template([self._user_message(images, prompt)], add_generation_prompt=True)
+            # A template that begins the thinking itself: it ends at once, as those end it that can leave it out.
+            return f"{rendered.rstrip()}{_NO_THOUGHT}" if rendered.rstrip().endswith(_THINK) else rendered
+        text, image = self._plain
+        return text.format(images=image * images, prompt=prompt)
+
+    def token_ids(self, text: str) -> list[int]:
+        """Return the token ids of a text, without any that the tokenizer adds."""
+        return list(self.tokenizer(text, add_special_tokens=False).input_ids)
+
+    def fit_text(self, text: str, ask: Ask, added: int, images: int = 1) -> TokenizedAnswer:
+        """Tokenize the question about a text; if it exceeds the context the text loses its end."""
+        self.check_text(text)
+
+        def tokenize(short: str) -> tuple[TokenizedAnswer, int]:
+            tokens = self._tokenize_question(ask(short), images)
+            return tokens, added + len(tokens.prompt) + len(tokens.answer)
+
+        tokens, truncated = fit(self.source, self.tokenizer, self.context, text, tokenize)
+        self.truncated += truncated
+        return tokens
+
+    def check_text(self, text: str) -> None:
+        """Refuse a text that the model would take for an image, or for the end of a turn."""
+        mark = None if self.image_token is None else self.tokenizer.convert_ids_to_tokens(self.image_token)
+        if mark and mark in text:
+            raise refusal(self.source, text, mark)
+        for control in self._control:
+            control.refuse_in_prompt(self.source, text)
+
+    def _tokenize_question(self, question: PromptedAnswer, images: int) -> TokenizedAnswer:
+        rendered = self.render_prompt(images, question.prompt)
+        prompt, whole = self.token_ids(rendered), self.token_ids(rendered + self._lead + question.answer)
+        shared = next((k for k, (a, b) in enumerate(zip(prompt, whole, strict=False)) if a != b), len(prompt))
+        end = [self.tokenizer.eos_token_id] if question.ends else []
+        return TokenizedAnswer(rendered, prompt[:shared], whole[shared:] + end, len(prompt) - shared)
+
+    def _find_lead(self) -> str:
+        """Return the template's text between its prompt and an answer: a blank, or nothing.
+
+        Without it the answer would begin with another token than the model was trained to begin with.
+        """
+        prompt = self.render_prompt(1, "?")
+        if self._templated:
+            answered = {"role": "assistant", "content": [{"type": "text", "text": "Yes"}]}
+            whole = self._apply_template([self._user_message(1, "?"), answered])
+            before, yes, _ = whole.removeprefix(prompt).partition("Yes")
+            if whole.startswith(prompt) and yes:
+                return before
+        return "" if prompt[-1:].isspace() else " "
+
+    def _user_message(self, images: int, prompt: str) -> dict[str, Any]:
+        return {"role": "user", "content": [{"type": "image"}] * images + [{"type": "text", "text": prompt}]}
+
+    def _apply_template(self, messages: Sequence[dict[str, Any]], **options: bool) -> str:
+        if self._asks_to_think:
+            options["enable_thinking"] = False
+        return str(self.processor.apply_chat_template(list(messages), tokenize=False, **options))
+
 
 #: Families known to give the same numbers from the cached image, each tested against the library's forward. A model of
 #: another family is tested when it loads; if it fails, image and text are read again for every text, which is slower
@@ -77,11 +267,7 @@ class _CachedImage:
 
 
 class ChatModel:
-    """A `transformers` image-text-to-text model whose language model is a decoder, with its processor.
-
-    Raises:
-        ModelError: an answer's earlier tokens depend on later ones in this family, or it has no prompt format.
-    """
+    """A `transformers` image-text-to-text model whose language model is a decoder, with its processor."""
 
     describe_prompt: Prompt | None = prompts.DESCRIBE
     takes_frames = True
@@ -113,11 +299,7 @@ class ChatModel:
         return self.format.truncated
 
     def log_probabilities(self, pixels: Pixels, texts: Sequence[str], ask: Ask) -> list[LogProbability]:
-        """Return log P(answer | image, prompt) of the question about each text; a video's frames are read as images.
-
-        Raises:
-            ModelError: image and prompt alone fill the context, or a text holds a control token of the model's.
-        """
+        """Return log P(answer | image, prompt) of the question about each text; a video's frames are read as images."""
         with import_torch().inference_mode():
             if not self._caches_image:
                 return [self._read_whole(pixels, text, ask) for text in texts]
@@ -126,11 +308,7 @@ class ChatModel:
             return self._go_on(image, [self.format.fit_text(text, ask, added, count) for text in texts])
 
     def generate(self, pictures: Sequence[Pixels], prompt: str, max_new_tokens: int) -> str:
-        """Return the greedy answer to one prompt about some images, without blanks at the ends.
-
-        Raises:
-            ModelError: images, prompt and answer exceed the context, or the prompt holds a control token.
-        """
+        """Return the greedy answer to one prompt about some images, without blanks at the ends."""
         self.format.check_text(prompt)
         inputs = self._encode_prompt(pictures, self.format.render_prompt(len(pictures), prompt))
         before = inputs["input_ids"][0].tolist()
@@ -146,9 +324,6 @@ class ChatModel:
 
         Captions, whose prompt is the same for every image, are written together if lengths match. Questions, whose
         lengths differ, would leave such batches half empty and be slower: they are answered one by one.
-
-        Raises:
-            ModelError: as `generate`.
         """
         prompt = self.tasks["caption"].text
         places = [place for place, (_, text) in enumerate(asked) if text == prompt]

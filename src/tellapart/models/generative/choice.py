@@ -26,17 +26,6 @@ from tellapart.models.generative.readings import Generative
 from tellapart.models.protocols import Model, Pixels
 from tellapart.models.scoring.frames import list_frames
 
-__all__ = [
-    "ANSWER_TOKENS",
-    "BothOrders",
-    "ChoiceModel",
-    "Chooser",
-    "ask_both_orders",
-    "beside_each_other",
-    "pad_to_square",
-    "side_by_side",
-]
-
 #: "1;2" has four tokens or so; a sentence of the same meaning fits, too.
 ANSWER_TOKENS = 48
 
@@ -64,11 +53,7 @@ class ChoiceModel(Generative):
         self._square = bool(getattr(reader.processor.image_processor, "do_center_crop", False))
 
     def choose(self, images: Sequence[tuple[Pixels, Pixels]], captions: Sequence[tuple[str, str]]) -> list[str]:
-        """Answer for images `k` (left, right) and captions `k` (listed as 1 and 2): free text, one by one.
-
-        Raises:
-            ModelError: not one pair of captions for each pair of images, or they exceed the model's context.
-        """
+        """Answer for images `k` (left, right) and captions `k` (listed as 1 and 2): free text, one by one."""
         if len(images) != len(captions):
             raise ModelError(
                 f"{self.name}: {len(images)} pairs of images and {len(captions)} of captions; give as many"
@@ -128,18 +113,7 @@ class BothOrders:
 def ask_both_orders(
     model: Chooser, pairset: PairSet, *, batch_size: int = 8, progress: Progress | None = None
 ) -> BothOrders:
-    """Ask a model about every 2x2 item, in both orders of the captions.
-
-    Args:
-        model: answers the question.
-        pairset: of 2x2 items.
-        batch_size: items whose images are in memory together; changes no answer.
-        progress: called with "items", how many are done, and the total.
-
-    Raises:
-        DataError: items of another shape, or an image that cannot be read.
-        ModelError: the model fails, or returns not one answer an item.
-    """
+    """Ask a model about every 2x2 item, in both orders of the captions."""
     if pairset.shape != (2, 2):
         images, texts = pairset.shape
         raise DataError(

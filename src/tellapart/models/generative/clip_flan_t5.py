@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 torch, transformers = import_torch(), import_transformers()
 
-__all__ = ["ClipFlanT5", "ClipFlanT5Model", "load_clip_flan_t5"]
-
 #: Of both sizes; the authors' code reads the texts of either by FlanT5's.
 _TOKENIZER = "google/flan-t5-xl"
 
@@ -95,10 +93,6 @@ def load_clip_flan_t5(source: str, config: Mapping[str, Any], runtime: Runtime) 
     Size and preparation of images come from the CLIP that `mm_vision_tower` of its config.json names, a folder or a hub
     id, as in the authors' code; its weights are the file's. The tokenizer is the folder's, else FlanT5's of the
     hub.
-
-    Raises:
-        ModelError: a file is missing or damaged, the weights do not fit, or config.json has an unknown setting.
-        MissingDependencyError: torch or transformers is not installed.
     """
     tower = str(config.get("mm_vision_tower"))
     folder = Path(base_of(source)).expanduser()

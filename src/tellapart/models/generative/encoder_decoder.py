@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel, ProcessorMixin
 
-__all__ = ["FORMATS", "EncoderDecoderModel"]
-
 #: Family -> its encoder's input for a prompt, and the prompt before a caption.
 FORMATS: Mapping[str, tuple[str, Prompt]] = MappingProxyType(
     {
@@ -46,10 +44,8 @@ _ONLY_CAPTIONS = frozenset({"florence2"})
 
 
 class EncoderDecoderModel:
-    """A `transformers` image-text-to-text model whose language model is an encoder and a decoder, with its processor.
-
-    Raises:
-        ModelError: a family whose prompt format is not known.
+    """A `transformers` image-text-to-text model whose language model is an encoder and a decoder, with its
+    processor.
     """
 
     method = "encoder and decoder"
@@ -87,11 +83,7 @@ class EncoderDecoderModel:
         )
 
     def log_probabilities(self, pixels: Pixels, texts: Sequence[str], ask: Ask) -> list[LogProbability]:
-        """Return log P(answer | image, prompt) of the question about each text.
-
-        Raises:
-            ModelError: image and prompt alone fill the context, or a text holds a control token of the model's.
-        """
+        """Return log P(answer | image, prompt) of the question about each text."""
         questions = [self._fit_question(pixels, text, ask) for text in texts]
         values: dict[int, LogProbability] = {}
         with import_torch().inference_mode():
@@ -103,11 +95,7 @@ class EncoderDecoderModel:
         return [values[place] for place in range(len(texts))]
 
     def generate(self, pictures: Sequence[Pixels], prompt: str, max_new_tokens: int) -> str:
-        """Return the greedy answer to one prompt about one image, without blanks at the ends.
-
-        Raises:
-            ModelError: not one image, or image, prompt and answer exceed the context.
-        """
+        """Return the greedy answer to one prompt about one image, without blanks at the ends."""
         self._check_text(prompt)
         if len(pictures) != 1:
             raise ModelError(f"{self.source} reads one image with a prompt; {len(pictures)} were given")

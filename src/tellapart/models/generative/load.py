@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from tellapart.models.options import ModelOptions
 
-__all__ = ["load_generative"]
-
 #: Reading -> the task that the model must be trained for, and the error message if it is not.
 _TASKS: dict[str, tuple[Task, str]] = {
     "vqa": ("vqa", "answers no questions; score it by the reading 'likelihood'"),
@@ -43,11 +41,6 @@ def load_generative(source: str, options: ModelOptions) -> Generative:
     P(end of text after it), as in VQAScore's code with CLIP-FlanT5; `yes_no`, P("Yes") / (P("Yes") + P("No"));
     `likelihood`, log P(caption | image); `mean_likelihood`, the same per token; `choice`, EqBen's question which
     caption belongs to which image.
-
-    Raises:
-        ModelError: the source cannot be loaded, its weights do not fit, its family is not supported, or it was
-            not trained for the reading.
-        MissingDependencyError: torch or transformers is not installed.
     """
     reader = _load_reader(source, options)
     reading = options.reading or "vqa"
@@ -67,20 +60,20 @@ def _reader_of(model: PreTrainedModel) -> type[ChatModel] | type[EncoderDecoderM
 
 
 def _load_reader(source: str, options: ModelOptions) -> Reader:
-    where = runtime(options)
+    place = runtime(options)
     config = read_config(source)
     if is_clip_flan_t5(config):
         from tellapart.models.generative.clip_flan_t5 import load_clip_flan_t5
 
-        return load_clip_flan_t5(source, config, where)
+        return load_clip_flan_t5(source, config, place)
     processor = load_processor(source)
     if config["model_type"] != "blip":
         auto = import_transformers().models.auto.modeling_auto
         known = config["model_type"] in auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
         # The second class also covers models that take audio.
         kind = "AutoModelForImageTextToText" if known else "AutoModelForMultimodalLM"
-        model = load_weights(kind, source, where)
-        return _reader_of(model)(source, model, processor, where)
+        model = load_weights(kind, source, place)
+        return _reader_of(model)(source, model, processor, place)
     if config.get("architectures") == ["BlipForQuestionAnswering"]:
-        return BlipAnswerer(source, load_weights("BlipForQuestionAnswering", source, where), processor, where)
-    return BlipCaptioner(source, load_weights("BlipForConditionalGeneration", source, where), processor, where)
+        return BlipAnswerer(source, load_weights("BlipForQuestionAnswering", source, place), processor, place)
+    return BlipCaptioner(source, load_weights("BlipForConditionalGeneration", source, place), processor, place)

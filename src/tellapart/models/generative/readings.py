@@ -28,8 +28,6 @@ from tellapart.models.torch.backend import parameter_count, positions_by_key, we
 if TYPE_CHECKING:
     from transformers import BaseImageProcessor
 
-__all__ = ["Answerer", "CaptionLikelihood", "Generative", "YesProbability"]
-
 
 @runtime_checkable
 class Answerer(Model, Protocol):
@@ -47,14 +45,7 @@ class Answerer(Model, Protocol):
 
 
 class Generative:
-    """A reading of a loaded model: its identity, free answers and boxes.
-
-    Args:
-        reader: the loaded model.
-        prompt: asked for each score; part of the fingerprint.
-        reading: of the answer, in words; part of the fingerprint.
-        dtype: of the computation.
-    """
+    """A reading of a loaded model: its identity, free answers and boxes."""
 
     kind: ClassVar[ScoreKind] = "probability"
 
@@ -84,15 +75,8 @@ class Generative:
     def answer(
         self, images: Sequence[Sequence[Pixels]], prompts: Sequence[str], *, max_new_tokens: int = 32
     ) -> list[str]:
-        """Answer prompt `k` about the images `k`: greedily, without blanks at the ends; none depends on its neighbours.
-
-        Args:
-            images: RGB uint8 `(height, width, 3)`, one or more a prompt, BLIP takes one; a video's frames are images.
-            prompts: the questions; for BLIP's captioner the beginning of the caption, which is not repeated.
-            max_new_tokens: longest answer.
-
-        Raises:
-            ModelError: not one list of images a prompt, or they do not fit the model.
+        """Answer prompt `k` about the images `k`: greedily, without blanks at the ends; none depends on its
+        neighbours.
         """
         if len(images) != len(prompts):
             raise ModelError(
@@ -104,22 +88,14 @@ class Generative:
         return [self._reader.generate(pictures, prompt, max_new_tokens) for pictures, prompt in pairs]
 
     def task_prompt(self, task: Task) -> Prompt:
-        """Return this model's prompt for a task; `prompt.fill(...)` makes the text for `answer`.
-
-        Raises:
-            ModelError: the model was not trained for the task.
-        """
+        """Return this model's prompt for a task; `prompt.fill(...)` makes the text for `answer`."""
         if task not in self._reader.tasks:
             tasks = ", ".join(self._reader.tasks)
             raise ModelError(f"{self.name}, a model of type {self._family!r}, has no task {task!r}; it has {tasks}")
         return self._reader.tasks[task]
 
     def read_box(self, answer: str, pixels: Pixels) -> Corners | None:
-        """Read the box that an answer names, by the grammar of `parse_box`: x1, y1, x2, y2 in pixels, or None.
-
-        Raises:
-            ModelError: the family's convention is not known.
-        """
+        """Read the box that an answer names, by the grammar of `parse_box`: x1, y1, x2, y2 in pixels, or None."""
         if self._family not in BOXES:
             raise ModelError(
                 f"{self.name}: what a model of type {self._family!r} means by the numbers of a box is not known; they "
@@ -158,11 +134,7 @@ class YesProbability(Generative):
         self.over_no, self.with_end = over_no, with_end
 
     def score_pairs(self, images: Sequence[Pixels], texts: Sequence[str]) -> NDArray[np.float32]:
-        """Score image `k` against text `k`: float32 `(n,)` in [0, 1].
-
-        Raises:
-            ModelError: an image and the question do not fit the context.
-        """
+        """Score image `k` against text `k`: float32 `(n,)` in [0, 1]."""
 
         def ask_for_word(word: str) -> Ask:
             return lambda text: PromptedAnswer(self.prompt.fill(text=text), word, ends=self.with_end)
@@ -194,11 +166,7 @@ class CaptionLikelihood(Generative):
         self.mean = mean
 
     def log_likelihoods(self, images: Sequence[Pixels], texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return log P(text `k` | image `k`), in nats: float32 `(n,)`; by the token with `mean`.
-
-        Raises:
-            ModelError: an image and the prompt do not fit the context.
-        """
+        """Return log P(text `k` | image `k`), in nats: float32 `(n,)`; by the token with `mean`."""
 
         def ask(text: str) -> PromptedAnswer:
             return PromptedAnswer(self.prompt.text, text, ends=True)

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from tellapart.models.torch.network import Network
 
-__all__ = ["reads_causally", "share_beginnings"]
-
 _CLIP = "transformers.models.clip.modeling_clip."
 _PARTS = frozenset(
     {
@@ -38,14 +36,7 @@ def reads_causally(model: Network) -> bool:
 
 
 def share_beginnings(model: Network, ids: Tensor, shown: Tensor, size: int) -> Tensor | None:
-    """Return the features of texts of one padded length, `(n, dimensions)`; None if padding is read in one of them.
-
-    Args:
-        model: a `CLIPModel` that `reads_causally`.
-        ids: int64 `(n, length)`.
-        shown: the tokenizer's mask, `(n, length)`: 0 at padding.
-        size: texts in a batch of the plain pass.
-    """
+    """Return the features of texts of one padded length, `(n, dimensions)`; None if padding is read in one of them."""
     torch, text = import_torch(), model.text_model
     ends = (ids if text.eos_token_id == LEGACY_END else (ids == text.eos_token_id).int()).argmax(dim=-1)
     read = torch.arange(ids.shape[1]) <= ends[:, None]

@@ -53,8 +53,6 @@ if TYPE_CHECKING:
 
     from tellapart.models.options import ModelOptions
 
-__all__ = ["HuggingFaceDual", "hold_dual", "load_dual"]
-
 #: How far a vector of length one may move by influences that must not move it, and by others.
 _NOISE = {"float32": 1e-5, "bfloat16": 0.05, "float16": 0.01}
 _SAME = 1e-7
@@ -68,14 +66,8 @@ _ON_CPU, _ELSEWHERE = 16, 64
 
 
 def load_dual(source: str, options: ModelOptions) -> HuggingFaceDual:
-    """Load a dual encoder of transformers from a folder or the hub.
-
-    Raises:
-        ModelError: its files are missing or do not belong together, its architecture has no contrastive heads, or the
-            device is not available.
-        MissingDependencyError: torch or transformers is not installed.
-    """
-    where = runtime(options)
+    """Load a dual encoder of transformers from a folder or the hub."""
+    place = runtime(options)
     config = read_config(source)
     architecture = next(iter(config.get("architectures") or ()), "") or _plain_architecture(config["model_type"])
     towers = find_towers(architecture)
@@ -86,11 +78,11 @@ def load_dual(source: str, options: ModelOptions) -> HuggingFaceDual:
             "get_image_features and get_text_features"
         )
     processor = load_processor(source)
-    model = load_weights(architecture, source, where, unused=towers.unused)
+    model = load_weights(architecture, source, place, unused=towers.unused)
     if towers.tested:
-        return HuggingFaceDual(source, model, processor, towers, where, texts=options.texts)
+        return HuggingFaceDual(source, model, processor, towers, place, texts=options.texts)
     return _test_encoder(
-        HuggingFaceDual(source, model, processor, fit_towers(towers, model, processor), where), processor
+        HuggingFaceDual(source, model, processor, fit_towers(towers, model, processor), place), processor
     )
 
 
@@ -100,27 +92,16 @@ def _test_encoder(encoder: HuggingFaceDual, processor: ProcessorMixin) -> Huggin
 
 
 def hold_dual(
-    name: str, model: PreTrainedModel, architecture: str, processor: ProcessorMixin, where: Runtime
+    name: str, model: PreTrainedModel, architecture: str, processor: ProcessorMixin, place: Runtime
 ) -> HuggingFaceDual:
-    """Return a caller's model as an encoder, without moving it; its identity is the caller's affair.
-
-    Args:
-        name: of the model.
-        model: of transformers.
-        architecture: its class in transformers.
-        processor: with a tokenizer that may be changed.
-        where: the model's device, and its dtype.
-
-    Raises:
-        ModelError: the processor does not fit it, or its vectors move with their neighbours.
-    """
+    """Return a caller's model as an encoder, without moving it; its identity is the caller's affair."""
     towers = find_towers(architecture)
     if towers is None:
         raise ModelError(f"{name}: {architecture} has no contrastive heads")
     if towers.tested:
-        return HuggingFaceDual(name, model, processor, towers, where, fingerprint="held")
+        return HuggingFaceDual(name, model, processor, towers, place, fingerprint="held")
     fitted = fit_towers(towers, model, processor)
-    return _test_encoder(HuggingFaceDual(name, model, processor, fitted, where, fingerprint="held"), processor)
+    return _test_encoder(HuggingFaceDual(name, model, processor, fitted, place, fingerprint="held"), processor)
 
 
 def _read_activation(config: PreTrainedConfig, tower: str) -> str:
@@ -163,17 +144,17 @@ class HuggingFaceDual:
         model: PreTrainedModel,
         processor: ProcessorMixin,
         towers: Towers,
-        where: Runtime,
+        place: Runtime,
         *,
         texts: str = "raw",
         fingerprint: str | None = None,
     ) -> None:
-        self.name, self.device = name, where.device
-        self._size = _ON_CPU if where.device == "cpu" else _ELSEWHERE
+        self.name, self.device = name, place.device
+        self._size = _ON_CPU if place.device == "cpu" else _ELSEWHERE
         self.batch_size = 4 * self._size
         self.truncated = 0
         self.parameters = parameter_count(model)
-        self._model, self._towers, self._where = model, towers, where
+        self._model, self._towers, self._where = model, towers, place
         self.provenance = pool_at_end(name, model, processor.tokenizer, held=fingerprint is not None)
         length = context_length(name, model.config, processor.tokenizer, towers)
         self.texts, clean = caption_rule(is_siglip(towers), processor.tokenizer, texts)
@@ -182,7 +163,7 @@ class HuggingFaceDual:
             "activation": _read_activation(model.config, "text_config"),
             "image activation": _read_activation(model.config, "vision_config"),
             "context": f"{length} tokens",
-            "dtype": where.dtype,
+            "dtype": place.dtype,
             "texts": self.texts,
         }
         self._image_inputs = image_inputs(name, processor.image_processor)
@@ -190,7 +171,7 @@ class HuggingFaceDual:
         self.fingerprint = fingerprint or "tellapart:huggingface:itc:1:" + weights_fingerprint(
             model,
             type(model).__name__,
-            where.dtype,
+            place.dtype,
             f"{self._texts.length} tokens",
             config_facts(model.config),
             processor_facts(processor),
@@ -198,10 +179,8 @@ class HuggingFaceDual:
         )
 
     def prepare_image(self, pixels: Pixels) -> Prepared:
-        """Preprocess one RGB image, uint8 `(height, width, 3)`, for `encode_images`; may be called from many threads.
-
-        Raises:
-            ModelError: the image processor does not take a picture of that shape.
+        """Preprocess one RGB image, uint8 `(height, width, 3)`, for `encode_images`; may be called from many
+        threads.
         """
         return self._image_inputs(pixels)
 
@@ -219,11 +198,7 @@ class HuggingFaceDual:
         return values
 
     def encode_images(self, images: Sequence[Pixels | Prepared]) -> Vectors:
-        """Encode RGB images, raw or prepared, to float32 `(n, dimensions)`, or `(n, queries * dimensions)`.
-
-        Raises:
-            ModelError: the tower fails, or returns a vector without direction.
-        """
+        """Encode RGB images, raw or prepared, to float32 `(n, dimensions)`, or `(n, queries * dimensions)`."""
         prepared = [image if isinstance(image, Mapping) else self.prepare_image(image) for image in images]
         return (
             self._encode_samples(self._towers.image, prepared, _stack_images)
@@ -232,11 +207,7 @@ class HuggingFaceDual:
         )
 
     def encode_texts(self, texts: Sequence[str]) -> Vectors:
-        """Encode texts to float32 `(n, dimensions)`; count the cut ones in `truncated`.
-
-        Raises:
-            ModelError: the tower fails, or returns a vector without direction.
-        """
+        """Encode texts to float32 `(n, dimensions)`; count the cut ones in `truncated`."""
         lengths, truncated = self._texts.lengths(texts)
         self.truncated += sum(truncated)
         rows: dict[int, NDArray[np.float32]] = {}
@@ -254,9 +225,6 @@ class HuggingFaceDual:
         """Score vectors: float32 `(images, texts)`, cosines; of an image's several vectors the largest.
 
         Of stacks of vectors, `(items, images, ...)` and `(items, texts, ...)`, item by item: `(items, images, texts)`.
-
-        Raises:
-            ModelError: the vectors of images and texts are not of one space.
         """
         (*items, count, width), dimensions = images.shape, texts.shape[-1]
         queries, rest = divmod(width, dimensions)
@@ -272,16 +240,7 @@ class HuggingFaceDual:
     similarities = similarity
 
     def test_itself(self, *, pads_whole: bool = False) -> None:
-        """Test the promises of the other methods on a few images and texts, for a model that nobody has looked at.
-
-        Args:
-            pads_whole: the model's processor pads every text to the full context. So is it here then, if padding
-                moves a text's vector.
-
-        Raises:
-            ModelError: a vector moves with its neighbours, with their order or with padding, none moves with the image
-                or the text, or the towers do not meet in one space.
-        """
+        """Test the promises of the other methods on a few images and texts, for a model that nobody has looked at."""
         kind, noise, own = type(self._model).__name__, _NOISE[self._where.dtype], self._texts
         images = [np.random.default_rng(k).integers(0, 256, (*_SHAPES[k], 3), dtype=np.uint8) for k in range(3)]
         vectors = {"image": self.encode_images(images), "text": self.encode_texts(_TEXTS)}

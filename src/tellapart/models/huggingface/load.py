@@ -19,8 +19,6 @@ from tellapart.models.prefix import ModelPrefix, files_below
 from tellapart.models.protocols import Model
 from tellapart.models.purpose import MODULES, expect_chat, find_library_file
 
-__all__ = ["DUAL", "FAMILIES", "FUSION", "GENERATIVE", "HF", "default_reading", "load", "readings_of"]
-
 #: `model_type` -> declaration of a fusion encoder. Adding a family is its file and one line here.
 FUSION: Mapping[str, str] = MappingProxyType(
     {
@@ -79,17 +77,7 @@ _HEADS = {
 
 
 def load(name: str, options: ModelOptions) -> Model:
-    """Load a model of transformers for one of its readings, by default its architecture's.
-
-    Args:
-        name: a folder with `config.json`, or a hub id (`openai/clip-vit-base-patch32`); `hf:` before it is optional.
-        options: device, dtype and reading.
-
-    Raises:
-        ModelError: no such model, its files are missing or do not belong together, its family is unknown or has no such
-            reading.
-        MissingDependencyError: transformers is not installed.
-    """
+    """Load a model of transformers for one of its readings, by default its architecture's."""
     source = name.removeprefix("hf:")
     other = _library_prefix(source, options.reading) or _prefix_of(config := read_config(source))
     if other is not None:
@@ -165,11 +153,7 @@ HF = ModelPrefix(
 
 
 def readings_of(config: Mapping[str, Any], source: str) -> Mapping[str, str]:
-    """Return the readings of a model, by its configuration: reading -> `"module:function"`.
-
-    Raises:
-        ModelError: the family is unknown.
-    """
+    """Return the readings of a model, by its configuration: reading -> `"module:function"`."""
     model_type = "clip_t5" if is_clip_flan_t5(config) else str(config.get("model_type"))
     if model_type in FAMILIES:
         return FAMILIES[model_type]

@@ -22,18 +22,6 @@ if TYPE_CHECKING:
 
     from tellapart.models.torch.network import Network
 
-__all__ = [
-    "LEGACY_END",
-    "TOWERS",
-    "Tower",
-    "Towers",
-    "context_length",
-    "find_towers",
-    "fit_towers",
-    "is_siglip",
-    "pool_at_end",
-]
-
 Batch = Mapping[str, "Tensor"]  # by the names of inputs
 Tower = Callable[["PreTrainedModel", Batch], "Tensor"]
 
@@ -213,17 +201,8 @@ def pool_at_end(name: str, model: Network, tokenizer: PreTrainedTokenizerBase, *
 
     With OpenAI's configuration transformers takes the highest token for the end: an added word, or padding.
 
-    Args:
-        name: of the model, for the error.
-        model: its towers, and its configuration, are changed if that moves a number.
-        tokenizer: of transformers.
-        held: the model is a caller's, and is not changed.
-
     Returns:
         A sentence for results; empty if nothing changed.
-
-    Raises:
-        ModelError: the tower would read added tokens, and cannot be changed.
     """
     end, highest = tokenizer.eos_token_id, max(tokenizer.get_vocab().values())
     if end is None or highest <= end:
@@ -248,12 +227,7 @@ def pool_at_end(name: str, model: Network, tokenizer: PreTrainedTokenizerBase, *
 
 
 def context_length(name: str, config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase, towers: Towers) -> int:
-    """Check the tokenizer against the text tower, and return how many tokens a text may have.
-
-    Raises:
-        ModelError: the tokenizer knows tokens that the tower does not, pads where the tower does not expect it, or ends
-            a text with another token than the tower looks for.
-    """
+    """Check the tokenizer against the text tower, and return how many tokens a text may have."""
     check_tokenizer(name, config, tokenizer, side=None if towers.whole else "right")
     text = text_config(config)
     if towers.padded_positions and tokenizer.pad_token_id != text.pad_token_id:

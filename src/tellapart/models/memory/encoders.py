@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     from tellapart.models.torch.network import Network
 
-__all__ = ["ModuleEncoder", "Ready", "VectorFunctions", "to_picture"]
-
 #: Samples in one forward pass, as of the families here.
 _ON_CPU, _ELSEWHERE = 16, 64
 
@@ -47,7 +45,7 @@ def to_picture(pixels: Pixels) -> Image:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """An image as a caller's object prepared it: told from plain pixels, whatever it is."""
+    """An image as a caller's object prepared it: distinguished from plain pixels, whatever it is."""
 
     value: Any
 
@@ -80,11 +78,7 @@ class VectorFunctions(_Cosine):
         self._images, self._texts = images, texts
 
     def encode_images(self, images: Sequence[Pixels]) -> Vectors:
-        """Encode RGB images, uint8 `(height, width, 3)`, to float32 `(n, dimensions)` of length one.
-
-        Raises:
-            ModelError: the function returned something else than a vector for each.
-        """
+        """Encode RGB images, uint8 `(height, width, 3)`, to float32 `(n, dimensions)` of length one."""
         return self.encode_pictures([to_picture(image) for image in images])
 
     def encode_pictures(self, pictures: list[Any]) -> Vectors:
@@ -92,11 +86,7 @@ class VectorFunctions(_Cosine):
         return self._call_function(self._images, pictures, "images", "an image")
 
     def encode_texts(self, texts: Sequence[str]) -> Vectors:
-        """Encode texts to float32 `(n, dimensions)` of length one.
-
-        Raises:
-            ModelError: the function returned something else than a vector for each.
-        """
+        """Encode texts to float32 `(n, dimensions)` of length one."""
         return self._call_function(self._texts, list(texts), "texts", "a text")
 
     def _call_function(self, function: Callable[[Any], Any], given: list[Any], kind: str, row: str) -> Vectors:
@@ -127,15 +117,15 @@ class ModuleEncoder(_Cosine):
         module: Network,
         preprocess: Callable[[Any], Any],
         tokenizer: Callable[..., Any],
-        where: Runtime,
+        place: Runtime,
     ) -> None:
         refuse_steps(name, getattr(preprocess, "transforms", ()))
         self.name, self.fingerprint, self.truncated = name, "", 0
         self.parameters = parameter_count(module)
-        self._module, self._preprocess, self._tokenizer, self._where = module, preprocess, tokenizer, where
-        self._size = _ON_CPU if where.device == "cpu" else _ELSEWHERE
+        self._module, self._preprocess, self._tokenizer, self._where = module, preprocess, tokenizer, place
+        self._size = _ON_CPU if place.device == "cpu" else _ELSEWHERE
         self.batch_size = 4 * self._size
-        self.traits = {"dtype": where.dtype}
+        self.traits = {"dtype": place.dtype}
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the token ids of each text, as the tokenizer pads it."""
@@ -147,11 +137,7 @@ class ModuleEncoder(_Cosine):
         return values
 
     def prepare_image(self, pixels: Pixels) -> Ready:
-        """Prepare one RGB image, uint8 `(height, width, 3)`: a tensor `(channels, height, width)`.
-
-        Raises:
-            ModelError: the preprocessing fails by a known mistake, or returns something else.
-        """
+        """Prepare one RGB image, uint8 `(height, width, 3)`: a tensor `(channels, height, width)`."""
         try:
             value = self._preprocess(to_picture(pixels))
         except (RuntimeError, TypeError, AttributeError, ValueError) as error:
@@ -171,20 +157,12 @@ class ModuleEncoder(_Cosine):
         return Ready(value)
 
     def encode_images(self, images: Sequence[Pixels | Ready]) -> Vectors:
-        """Encode RGB images, raw or prepared, to float32 `(n, dimensions)` of length one.
-
-        Raises:
-            ModelError: the module fails, or a vector has no direction.
-        """
+        """Encode RGB images, raw or prepared, to float32 `(n, dimensions)` of length one."""
         ready = [image if isinstance(image, Ready) else self.prepare_image(image) for image in images]
         return self._encode_shapes(self._module.encode_image, [each.value for each in ready])
 
     def encode_texts(self, texts: Sequence[str]) -> Vectors:
-        """Encode texts to float32 `(n, dimensions)` of length one.
-
-        Raises:
-            ModelError: the tokenizer or the module fails, or a vector has no direction.
-        """
+        """Encode texts to float32 `(n, dimensions)` of length one."""
         refuse_known_marks(self.name, texts)
         tokens = [self._tokenize_text(text) for text in texts]
         return self._encode_shapes(self._module.encode_text, tokens)

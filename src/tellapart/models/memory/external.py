@@ -39,8 +39,6 @@ from tellapart.data.scores import ScoreKind, Scores, join_names
 from tellapart.data.strict_json import decode_text, parse_json, read_whole
 from tellapart.errors import DataError, ScoreError, first_line, quote, require
 
-__all__ = ["RawScores", "created_ties", "read_raw_scores", "read_scores", "round_scores", "write_scores"]
-
 _COLUMNS = ["id", "image", "text", "score"]
 _LABEL = re.compile(r"(?P<id>.+)_c(?P<text>\d+)_i(?P<image>\d+)", re.DOTALL | re.ASCII)
 

@@ -26,8 +26,6 @@ from tellapart.models.memory.mistakes import explain_call, read_output, to_array
 from tellapart.models.memory.rest import at_rest, modules_of
 from tellapart.models.protocols import Pixels
 
-__all__ = ["FunctionScorer", "Identity", "MatrixFunction", "identify_model", "is_stored", "name_of"]
-
 
 def is_stored(model: object) -> bool:
     """Return whether the store may keep a model's numbers for later runs: False for a model without a fingerprint.
@@ -63,11 +61,7 @@ class FunctionScorer(Identity):
         self._function, self._modules = function, modules_of(function)
 
     def score_pairs(self, images: Sequence[Pixels], texts: Sequence[str]) -> NDArray[np.float32]:
-        """Score image `k` against text `k`: float32 `(n,)`.
-
-        Raises:
-            ModelError: the function returned something else than one number.
-        """
+        """Score image `k` against text `k`: float32 `(n,)`."""
         pictures = {id(image): to_picture(image) for image in images}
         with _calling(self.name, self._modules):
             scores = [self._function(pictures[id(image)], text) for image, text in zip(images, texts, strict=True)]
@@ -83,11 +77,7 @@ class MatrixFunction(Identity):
         self._function, self._modules = function, modules_of(function)
 
     def score_matrix(self, images: Sequence[Pixels], texts: Sequence[str]) -> NDArray[np.float32]:
-        """Score every image of an item against every text of it: float32 `(images, texts)`.
-
-        Raises:
-            ModelError: the function returned something else than that matrix.
-        """
+        """Score every image of an item against every text of it: float32 `(images, texts)`."""
         with _calling(self.name, self._modules):
             value = self._function([to_picture(image) for image in images], list(texts))
         call = f"{self.name}, given {len(images)} images and {len(texts)} texts,"
@@ -105,11 +95,7 @@ def _expect_two_arguments(function: Callable[..., Any], name: str, arguments: st
 
 @contextmanager
 def _calling(name: str, modules: Sequence[Any]) -> Iterator[None]:
-    """Call a caller's function, which may need gradients itself; explain a known mistake.
-
-    Raises:
-        ModelError: the call fails by one; other exceptions pass.
-    """
+    """Call a caller's function, which may need gradients itself; explain a known mistake."""
     try:
         with at_rest(modules, gradients=True):
             yield

@@ -18,8 +18,6 @@ from tellapart.models.memory.objects import METHODS, ObjectModel, reads_arrays
 from tellapart.models.memory.rest import modules_of
 from tellapart.models.protocols import Model
 
-__all__ = ["ModelGiven", "as_model", "join_functions"]
-
 
 class _EncodesBoth(Protocol):
     def encode_images(self, images: Any, /) -> object: ...
@@ -56,16 +54,6 @@ def as_model(thing: object, *, name: str = "", file: Path | None = None, batched
     protocol is filled in: a name, the kind `similarity`, cosines as the scores of `encode_images` and `encode_texts`. A
     function is `(image, text) -> number`, or `(images, texts) -> matrix` if it is `batched`. A sentence-transformers
     model works as it is; for a model of open_clip or transformers, call `tellapart.model` with its preprocessing.
-
-    Args:
-        thing: the object, its class (called without arguments), or the function.
-        name: its name in results; by default the object's.
-        file: the file that defines it; its content becomes part of the fingerprint.
-        batched: whether a function takes all images and all texts of an item at once, and returns their matrix;
-            by default the function's attribute `batched`.
-
-    Raises:
-        ModelError: `thing` is none of these; the message shows the line to write instead.
 
     >>> def length(image, text):
     ...     return len(text)
@@ -105,10 +93,8 @@ def join_functions(
     fingerprint: str | None,
     kind: ScoreKind,
 ) -> Model:
-    """Return a model made of functions: `images` and `texts`, which return vectors, or `score`, which returns a matrix.
-
-    Raises:
-        ModelError: a function is missing or is not callable, or the kind is unknown.
+    """Return a model made of functions: `images` and `texts`, which return vectors, or `score`, which returns a
+    matrix.
     """
     if kind not in get_args(ScoreKind):
         raise ModelError(f"kind={quote(kind)}: use one of {', '.join(get_args(ScoreKind))}")
@@ -136,8 +122,8 @@ def _identify_functions(functions: list[Any], name: str, fingerprint: str | None
     if fingerprint is not None:
         return name or name_of(functions[0]), fingerprint, kind, True, None
     identities = [identify_model(function, name, None) for function in functions]
-    together = digest_facts([each[1] for each in identities])
-    return identities[0][0], f"functions-{together}", kind, all(each[3] for each in identities), None
+    together = digest_facts([identity[1] for identity in identities])
+    return identities[0][0], f"functions-{together}", kind, all(identity[3] for identity in identities), None
 
 
 def _hold_object(thing: Any, name: str, file: Path | None) -> Model:
@@ -168,7 +154,11 @@ def _required_arguments(kind: type) -> list[str]:
     except (TypeError, ValueError):  # a class written in C has no signature
         return []
     optional = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    return [one.name for one in parameters if one.default is inspect.Parameter.empty and one.kind not in optional]
+    return [
+        parameter.name
+        for parameter in parameters
+        if parameter.default is inspect.Parameter.empty and parameter.kind not in optional
+    ]
 
 
 def _explain_refusal(thing: object) -> str:

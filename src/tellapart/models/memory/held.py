@@ -24,8 +24,6 @@ from tellapart.models.torch.backend import Runtime, import_torch
 if TYPE_CHECKING:
     from tellapart.models.torch.network import Network
 
-__all__ = ["HeldModel", "Parts", "hold_module", "unwrap"]
-
 
 @dataclass(frozen=True, slots=True)
 class Parts:
@@ -97,11 +95,7 @@ class HeldModel:
         return HeldModel(self.parts, self._build, again=True)
 
     def expect_settings(self, *, device: str, dtype: str, reading: str | None) -> None:
-        """Refuse settings of models that are named, which do not move this one.
-
-        Raises:
-            ModelError: one asks for something else than the model is.
-        """
+        """Refuse settings of models that are named, which do not move this one."""
         if device != "cpu" and device != self.device.partition(":")[0]:
             raise ModelError(
                 f"{self.name} lies on {self.device}, and device={device!r} moves only models that are named: write "
@@ -171,11 +165,7 @@ def unwrap(module: Any) -> Any:
 
 
 def hold_module(parts: Parts) -> HeldModel | None:
-    """Return the model of a module with its preparation, recognised by what it has; None if it has nothing known.
-
-    Raises:
-        ModelError: a part is missing, or does not belong to it; the message has the line to write.
-    """
+    """Return the model of a module with its preparation, recognised by what it has; None if it has nothing known."""
     inner = unwrap(parts.module)
     for parameter, thing in (("preprocess", parts.preprocess), ("tokenizer", parts.tokenizer)):
         refuse_async(thing, parameter)
@@ -193,7 +183,9 @@ def _where_of(module: Network) -> Runtime:
     torch = import_torch()
     tower = getattr(unwrap(module), "visual", module)
     first = next(iter(module.parameters()), None)
-    matrix = next((each for each in tower.parameters() if each.ndim > 1 and each.is_floating_point()), None)
+    matrix = next(
+        (parameter for parameter in tower.parameters() if parameter.ndim > 1 and parameter.is_floating_point()), None
+    )
     if first is None:
         return Runtime("cpu", "float32")
     if first.device.type == "meta":
@@ -250,11 +242,7 @@ def _with_pillow(images: Any) -> Any:
 
 
 def _check_preparation(parts: Parts) -> Parts:
-    """Check the preprocessing and the tokenizer of a model with `encode_image` and `encode_text`.
-
-    Raises:
-        ModelError: one is missing, or is something else.
-    """
+    """Check the preprocessing and the tokenizer of a model with `encode_image` and `encode_text`."""
     for thing in (parts.processor, parts.preprocess, parts.tokenizer):
         if hasattr(thing, "image_processor"):
             raise ModelError(
@@ -271,12 +259,12 @@ def _check_preparation(parts: Parts) -> Parts:
     return parts
 
 
-def _build_towers(parts: Parts, where: Runtime, _again: bool) -> Any:
+def _build_towers(parts: Parts, place: Runtime, _again: bool) -> Any:
     if _reads_like_open_clip(parts):
         from tellapart.models.openclip.dual_encoder import hold_encoder
 
-        return hold_encoder(parts.name, unwrap(parts.module), parts.preprocess, parts.tokenizer, where)
-    return ModuleEncoder(parts.name, unwrap(parts.module), parts.preprocess, parts.tokenizer, where)
+        return hold_encoder(parts.name, unwrap(parts.module), parts.preprocess, parts.tokenizer, place)
+    return ModuleEncoder(parts.name, unwrap(parts.module), parts.preprocess, parts.tokenizer, place)
 
 
 def _reads_like_open_clip(parts: Parts) -> bool:
@@ -299,7 +287,7 @@ def _reads_like_open_clip(parts: Parts) -> bool:
     )
 
 
-def _build_transformers(parts: Parts, where: Runtime, _again: bool) -> Any:
+def _build_transformers(parts: Parts, place: Runtime, _again: bool) -> Any:
     from tellapart.models.huggingface.load import default_reading, readings_of
 
     module = unwrap(parts.module)
@@ -311,10 +299,10 @@ def _build_transformers(parts: Parts, where: Runtime, _again: bool) -> Any:
     if reading == "itc":
         from tellapart.models.huggingface.dual_encoder import hold_dual
 
-        return hold_dual(name, module, architecture, parts.processor, where)
+        return hold_dual(name, module, architecture, parts.processor, place)
     from tellapart.models.fusion.load import hold_itm
 
-    held = hold_itm(name, module, parts.processor, where, reading)
+    held = hold_itm(name, module, parts.processor, place, reading)
     if held is None:
         raise ModelError(
             f"a {architecture} in memory has no reading {reading!r} here: save it, model.save_pretrained(FOLDER) and "
@@ -323,7 +311,7 @@ def _build_transformers(parts: Parts, where: Runtime, _again: bool) -> Any:
     return held
 
 
-def _build_sentence_transformer(parts: Parts, where: Runtime, again: bool) -> Any:
+def _build_sentence_transformer(parts: Parts, place: Runtime, again: bool) -> Any:
     module = unwrap(parts.module)
     if not hasattr(module, "modalities") or not hasattr(module, "preprocess"):
         raise ModelError(
@@ -332,4 +320,4 @@ def _build_sentence_transformer(parts: Parts, where: Runtime, again: bool) -> An
         )
     from tellapart.models.sentence_transformers.load import hold_library
 
-    return hold_library(parts.name, cast("Any", module), where, parts.reading, tested=again)
+    return hold_library(parts.name, cast("Any", module), place, parts.reading, tested=again)

@@ -22,16 +22,6 @@ from tellapart.models.torch.network import Network
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = [
-    "Facts",
-    "describe_attributes",
-    "describe_callable",
-    "describe_module",
-    "digest_facts",
-    "hash_tensors",
-    "source_of",
-]
-
 #: Bytes that one thread hashes at a time.
 _PIECE = 8 * 2**20
 
@@ -65,9 +55,6 @@ def hash_tensors(module: Network) -> str:
     """Return the SHA-256 of a module's parameters and buffers: names, types, shapes and bytes.
 
     Pieces of 8 MiB are hashed in threads, a tensor on a device comes to the CPU alone.
-
-    Raises:
-        ModelError: a tensor has no numbers (it lies on `meta`).
 
     >>> torch = import_torch()
     >>> layer = torch.nn.Linear(2, 2)
@@ -163,10 +150,6 @@ def _library_of(kind: object) -> str:
 def describe_callable(thing: Any, role: str = "function") -> Facts:
     """Describe the preparation of images or texts: a library's transform, tokenizer or processor, or a function.
 
-    Args:
-        thing: called with an image or with texts; None for none.
-        role: its name in words, for what is unknown.
-
     >>> describe_callable(lambda image: image, "preprocess").unknown
     ['preprocess (<lambda>), a function without an attribute `fingerprint`']
     """
@@ -213,7 +196,7 @@ def source_of(thing: object) -> str:
         return inspect.getsource(inner)
     except (OSError, TypeError):  # typed at a prompt, or built in
         methods = [inner, *vars(inner).values()] if inspect.isclass(inner) else [inner]
-        codes = [code for each in methods if (code := getattr(each, "__code__", None)) is not None]
+        codes = [code for method in methods if (code := getattr(method, "__code__", None)) is not None]
         parts = [(code.co_code, code.co_names, code.co_consts) for code in codes]
         return _ADDRESS.sub("", repr((inner.__qualname__, parts)))
 

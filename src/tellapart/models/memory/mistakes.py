@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from tellapart.errors import ModelError, first_sentence, quote
 
-__all__ = ["explain_argument", "explain_error", "is_module", "read_output", "refuse_async", "to_array"]
-
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp")
 
 #: The line for a model of open_clip.
@@ -71,11 +69,7 @@ def _shape_of(thing: object) -> tuple[int, ...] | None:
 
 
 def refuse_async(function: object, parameter: str) -> None:
-    """Refuse an async function, which returns a coroutine in place of numbers.
-
-    Raises:
-        ModelError: it is one.
-    """
+    """Refuse an async function, which returns a coroutine in place of numbers."""
     call = vars(type(function)).get("__call__")
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call):
         name = getattr(function, "__name__", type(function).__name__)
@@ -94,17 +88,7 @@ def to_array(value: object) -> NDArray[np.float32] | None:
 
 
 def read_output(call: str, value: object, shape: tuple[int | None, ...], rows: str) -> NDArray[np.float32]:
-    """Return a function's output as float32 of a shape, None in it for any number.
-
-    Args:
-        call: the function and what it was given, for the message.
-        value: its output.
-        shape: expected.
-        rows: the meaning of a row, in words.
-
-    Raises:
-        ModelError: it is something else, with the line to write.
-    """
+    """Return a function's output as float32 of a shape, None in it for any number."""
     if inspect.isgenerator(value):
         raise ModelError(f"{call} returned a generator: write return np.stack(list(...))")
     if inspect.iscoroutine(value):
@@ -147,11 +131,7 @@ def explain_error(error: BaseException) -> str | None:
 
 
 def refuse_steps(name: str, steps: Sequence[Any]) -> None:
-    """Refuse a preparation that draws random numbers, as in training.
-
-    Raises:
-        ModelError: it is one.
-    """
+    """Refuse a preparation that draws random numbers, as in training."""
     drawn = [type(step).__name__ for step in steps if type(step).__name__.startswith("Random")]
     if drawn:
         raise ModelError(

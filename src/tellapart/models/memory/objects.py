@@ -15,8 +15,6 @@ from tellapart.models.memory.function import Identity
 from tellapart.models.memory.mistakes import explain_call
 from tellapart.models.memory.rest import at_rest, modules_of
 
-__all__ = ["METHODS", "ObjectModel", "reads_arrays"]
-
 #: Methods by which an object is a model; the protocols group them.
 METHODS = (
     "encode_images", "encode_texts", "similarity", "similarities", "score_pairs", "score_matrix", "score_texts",

@@ -14,8 +14,6 @@ import numpy as np
 
 from tellapart.models.torch.network import Network
 
-__all__ = ["at_rest", "keep_random_state", "modules_of"]
-
 
 @contextmanager
 def at_rest(modules: Sequence[Network], *, gradients: bool = False) -> Iterator[None]:

@@ -29,8 +29,6 @@ from tellapart.models.options import ModelOptions
 from tellapart.models.prefix import ModelPrefix
 from tellapart.models.vectors import dot_products, normalise
 
-__all__ = ["VECTORS", "NamedVectors", "VectorModel", "name_vectors", "read_vectors"]
-
 SUFFIXES = (".npz", ".parquet", ".safetensors", ".npy")
 
 #: Column of a table -> what it holds.
@@ -57,11 +55,7 @@ class NamedVectors:
     lengths: tuple[float, float]
 
     def find_rows(self, ids: Sequence[str], item: str) -> NDArray[np.float32]:
-        """Return the vectors of some ids.
-
-        Raises:
-            ScoreError: one has no vector.
-        """
+        """Return the vectors of some ids."""
         for name in ids:
             if name not in self.rows:
                 hint = nearest(name, list(self.rows)[:5000]) or ""
@@ -70,11 +64,7 @@ class NamedVectors:
 
 
 class VectorModel:
-    """Vectors of a pair set's images and texts as a model: a score is the cosine.
-
-    Raises:
-        ScoreError: images' and texts' vectors differ in their dimensions.
-    """
+    """Vectors of a pair set's images and texts as a model: a score is the cosine."""
 
     kind: ScoreKind = "similarity"
 
@@ -92,11 +82,7 @@ class VectorModel:
         self.fingerprint = f"tellapart:vectors:1:{digest.hexdigest()}"
 
     def score_item(self, item: Item) -> NDArray[np.float32]:
-        """Score every image of the item against every text: the cosines, float32 `(images, texts)`.
-
-        Raises:
-            ScoreError: an image or a text has no vector.
-        """
+        """Score every image of the item against every text: the cosines, float32 `(images, texts)`."""
         images, texts = self._images.find_rows(item.images, item.id), self._texts.find_rows(item.texts, item.id)
         return dot_products(images, texts)
 
@@ -112,16 +98,6 @@ class VectorModel:
 
 def name_vectors(side: str, values: object, ids: Sequence[str], *, owner: str = "") -> NamedVectors:
     """Check vectors and give each its id.
-
-    Args:
-        side: the parameter, for messages: `images` or `texts`.
-        values: numbers `(n, dimensions)`.
-        ids: one a row. An id may come again with the same vector, but for another batch's rounding; the first counts.
-        owner: what the ids are those of, if they are not the file's.
-
-    Raises:
-        ScoreError: there are more or fewer rows, or one is not finite, has length zero, or contradicts another; the
-            message has the row.
 
     >>> name_vectors("images", [[3, 4], [0, 2]], ["a.png", "b.png"]).lengths
     (2.0, 5.0)
@@ -148,10 +124,6 @@ def name_vectors(side: str, values: object, ids: Sequence[str], *, owner: str = 
 
 def read_vectors(path: Path) -> tuple[NDArray[Any], list[str] | None]:
     """Read vectors and their ids, None if the file has none.
-
-    Raises:
-        ScoreError: the file is missing, damaged or of another form.
-        MissingDependencyError: the library of its format is not installed.
 
     >>> path = getfixture("tmp_path") / "images.npz"
     >>> np.savez(path, ids=["a.png"], vectors=[[0.6, 0.8]])

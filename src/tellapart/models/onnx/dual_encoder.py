@@ -26,8 +26,6 @@ from tellapart.models.vectors import dot_products, normalise
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
 
-__all__ = ["ONNX", "OnnxDualEncoder", "preprocess_image"]
-
 _PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 
 
@@ -87,18 +85,11 @@ class OnnxDualEncoder:
         """Load a model's folder, on the device `cpu` or `cuda`.
 
         By default as many samples run side by side as this process has cores; `threads` changes no number.
-
-        Raises:
-            ModelError: a file is missing or wrong, or the device is not available.
         """
         return cls(read_folder(Path(folder)), device=device, threads=threads)
 
     def encode_images(self, images: Sequence[Pixels]) -> Vectors:
-        """Encode RGB images, uint8 `(height, width, 3)`, to float32 `(n, dimensions)` of length one.
-
-        Raises:
-            ModelError: the graph fails, or its output has the wrong shape, type or no direction.
-        """
+        """Encode RGB images, uint8 `(height, width, 3)`, to float32 `(n, dimensions)` of length one."""
 
         def encode_batch(pixels: Pixels) -> Vectors:
             return self._image.run_batch(
@@ -108,11 +99,7 @@ class OnnxDualEncoder:
         return self._side_by_side(encode_batch, images)
 
     def encode_texts(self, texts: Sequence[str]) -> Vectors:
-        """Encode texts to float32 `(n, dimensions)` of length one; count the cut ones in `truncated`.
-
-        Raises:
-            ModelError: the graph fails, or its output has the wrong shape, type or no direction.
-        """
+        """Encode texts to float32 `(n, dimensions)` of length one; count the cut ones in `truncated`."""
         encodings = self._control.encode(self.name, texts)
         self.truncated += sum(1 for encoding in encodings if encoding.overflowing)
 

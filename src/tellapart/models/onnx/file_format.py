@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-__all__ = ["external_tensors", "weight_count"]
-
 #: Message -> field number -> the message that the field holds, for every way from a model to a tensor.
 #: Source: onnx.proto of ONNX 1.16 (IR version 10).
 _CHILDREN: dict[str, dict[int, str]] = {
@@ -31,20 +29,12 @@ _MAX_DEPTH = 60
 
 
 def external_tensors(data: bytes) -> list[str]:
-    """Return the names of the tensors whose values an ONNX model keeps in another file.
-
-    Raises:
-        ValueError: the bytes are not a protocol buffer, hold no graph, or nest too deeply.
-    """
+    """Return the names of the tensors whose values an ONNX model keeps in another file."""
     return [name for _, tensor in _list_tensors(data) if (name := _external_name(tensor)) is not None]
 
 
 def weight_count(data: bytes) -> int:
-    """Return how many weights an ONNX model has: the elements of its graphs' initializers, save shapes and indexes.
-
-    Raises:
-        ValueError: as `external_tensors`.
-    """
+    """Return how many weights an ONNX model has: the elements of its graphs' initializers, save shapes and indexes."""
     return sum(_count_weights(tensor) for holder, tensor in _list_tensors(data) if holder == "graph")
 
 

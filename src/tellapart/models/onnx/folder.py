@@ -16,8 +16,6 @@ from tellapart.data.validation import Problem
 from tellapart.errors import ModelError, quote
 from tellapart.models.onnx.file_format import external_tensors
 
-__all__ = ["CONFIG", "FILES", "PREPROCESSING", "ModelFolder", "OnnxConfig", "read_folder"]
-
 CONFIG = "config.json"
 
 #: The files beside the configuration, which holds the hash of each.
@@ -90,12 +88,7 @@ class ModelFolder:
 
 
 def read_folder(folder: Path) -> ModelFolder:
-    """Read and check the folder of an ONNX dual encoder.
-
-    Raises:
-        ModelError: a file is missing, the configuration is not JSON or not a configuration, a file's hash is not
-            the one that it names, or a graph keeps weights in other files.
-    """
+    """Read and check the folder of an ONNX dual encoder."""
     head = _read_file(folder, CONFIG)
     config = _parse_config(folder / CONFIG, head)
     files = {name: _read_file(folder, name) for name in FILES}

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from types import ModuleType
 
-__all__ = ["import_onnxruntime"]
-
 _SWITCH = "ORT_DISABLE_TELEMETRY"
 
 

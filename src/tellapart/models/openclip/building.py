@@ -12,8 +12,6 @@ from tellapart.models.torch.backend import import_torch
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-__all__ = ["quiet_open_clip", "without_initialisation"]
-
 
 @contextmanager
 def quiet_open_clip() -> Iterator[None]:

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from tellapart.models.torch.network import Network
 
-__all__ = ["SharedTexts"]
-
 _MODELS = frozenset({"open_clip.model.CLIP", "open_clip.model.CustomTextCLIP", "open_clip.coca_model.CoCa"})
 _PARTS = frozenset(
     f"open_clip.transformer.{name}"
@@ -35,12 +33,7 @@ _PARTS = frozenset(
 
 
 class SharedTexts:
-    """The text tower of a model of `open_clip.create_model`, on a CPU, with shared beginnings.
-
-    Args:
-        model: of open_clip.
-        tower: its text tower.
-    """
+    """The text tower of a model of `open_clip.create_model`, on a CPU, with shared beginnings."""
 
     def __init__(self, model: Network, tower: TextTower) -> None:
         self._model, self._tower = model, tower
@@ -60,12 +53,7 @@ class SharedTexts:
         return causal and are_untouched(parts, _PARTS)
 
     def encode(self, ids: Tensor, size: int) -> Tensor:
-        """Return the features, `(n, dimensions)`, of ids `(n, length)`.
-
-        Args:
-            ids: int64, on the CPU.
-            size: texts in a batch of the plain pass.
-        """
+        """Return the features, `(n, dimensions)`, of ids `(n, length)`."""
         return self._encode_ended(ids, size) if self._last is None else self._encode_appended(ids, size)
 
     def _encode_ended(self, ids: Tensor, size: int) -> Tensor:

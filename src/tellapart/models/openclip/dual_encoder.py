@@ -45,8 +45,6 @@ if TYPE_CHECKING:
 
     from tellapart.models.torch.network import Network
 
-__all__ = ["HF_HUB", "LOCAL_DIR", "OPEN_CLIP", "OpenClipEncoder", "hold_encoder", "load"]
-
 #: Names the way from pixels and texts to vectors; part of the fingerprint, changed when that way changes.
 _VERSION = "open_clip-1"
 
@@ -55,41 +53,27 @@ _ON_CPU, _ELSEWHERE = 16, 64
 
 
 def load(name: str, options: ModelOptions) -> OpenClipEncoder:
-    """Load an open_clip model by its name (see `tellapart.models.openclip.source.resolve`).
-
-    Raises:
-        UnknownNameError: no such architecture or tag.
-        ModelError: the device is not available, or files are missing or do not fit each other.
-        MissingDependencyError: torch or open_clip is not installed.
-    """
+    """Load an open_clip model by its name (see `tellapart.models.openclip.source.resolve`)."""
     if options.reading not in {None, "itc"}:
         raise ModelError(f"{name} has no reading {options.reading!r}; a dual encoder of open_clip has one, 'itc'")
-    where = runtime(options)
+    place = runtime(options)
     name = complete_name(name)
     source = resolve(name)
     config = import_open_clip().get_model_config(source.architecture)
-    return OpenClipEncoder(name, assemble(source, texts=options.texts), where, config=config)
+    return OpenClipEncoder(name, assemble(source, texts=options.texts), place, config=config)
 
 
-def hold_encoder(name: str, model: Network, transform: Any, tokenizer: Any, where: Runtime) -> OpenClipEncoder:
-    """Return a caller's model as an encoder, without moving it; its identity is the caller's affair.
-
-    Args:
-        name: of the model.
-        model: of open_clip.
-        transform: of torchvision; its last two steps make a tensor and subtract the mean.
-        tokenizer: of open_clip, which stays as it is.
-        where: the model's device, and the dtype that it reads images in.
-    """
+def hold_encoder(name: str, model: Network, transform: Any, tokenizer: Any, place: Runtime) -> OpenClipEncoder:
+    """Return a caller's model as an encoder, without moving it; its identity is the caller's affair."""
     tokenizer = copy.copy(tokenizer)
     if hasattr(tokenizer, "tokenizer"):
         tokenizer.tokenizer = copy.copy(tokenizer.tokenizer)
     rule, _ = caption_rule(is_siglip(model, tokenizer), tokenizer)
     parts = Parts(model, transform, tokenizer, "", rule)
-    tokens = move(Tokens(tokenizer).read(["a"])[0], where)
+    tokens = move(Tokens(tokenizer).read(["a"])[0], place)
     with compute(name, model):
         width = int(model.encode_text(tokens).shape[-1])
-    return OpenClipEncoder(name, parts, where, config={"embed_dim": width}, fingerprint="held")
+    return OpenClipEncoder(name, parts, place, config={"embed_dim": width}, fingerprint="held")
 
 
 def _name_activation(tower: Network) -> str:
@@ -245,11 +229,7 @@ class OpenClipEncoder:
         return pixels.to(torch.float32).div(255).sub_(self._mean).div_(self._deviation).to(self._runtime.torch_dtype)
 
     def encode_images(self, images: Sequence[Any]) -> Vectors:
-        """Encode RGB images, uint8 `(height, width, 3)` or prepared, to float32 `(n, dimensions)` of length one.
-
-        Raises:
-            ModelError: the model fails, or a vector has no direction.
-        """
+        """Encode RGB images, uint8 `(height, width, 3)` or prepared, to float32 `(n, dimensions)` of length one."""
 
         def forward(batch: list[Any]) -> Tensor:
             prepared = [self.prepare_image(image) if isinstance(image, np.ndarray) else image for image in batch]
@@ -258,11 +238,7 @@ class OpenClipEncoder:
         return self._encode_batches(forward, images)
 
     def encode_texts(self, texts: Sequence[str]) -> Vectors:
-        """Encode texts to float32 `(n, dimensions)` of length one; count the cut ones in `truncated`.
-
-        Raises:
-            ModelError: the model fails, or a vector has no direction.
-        """
+        """Encode texts to float32 `(n, dimensions)` of length one; count the cut ones in `truncated`."""
         ids, cut = self._tokens.read(texts)
         self.truncated += cut
         vectors = np.zeros((len(texts), self._dimensions), np.float32)

@@ -21,8 +21,6 @@ from tellapart.models.torch.checkpoint import read_state_dict
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Fit", "Shapes", "complete_name", "explain_weights", "find_form", "fitting_architectures", "odd"]
-
 #: Tensor -> shape.
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -61,13 +59,6 @@ def fitting_architectures(shapes: Shapes, like: str = "") -> list[Fit]:
     """Return the architectures that these tensors fit, the best first; of equals first those with a similar name.
 
     Those whose text tower is another library's are left out: it would have to be looked for on the hub.
-
-    Args:
-        shapes: of all tensors of a checkpoint.
-        like: the name that was asked for, or that of the file.
-
-    Raises:
-        MissingDependencyError: torch or open_clip is not installed.
     """
     open_clip = import_open_clip()
     likely = [name for name in open_clip.list_models() if _may_fit(open_clip.get_model_config(name), shapes)]
@@ -109,11 +100,8 @@ def _expected_shapes(architecture: str) -> dict[str, tuple[int, ...]]:
 
 
 def complete_name(name: str) -> str:
-    """Return an open_clip model's name: of a bare file that fits one architecture, with that before it, and a warning.
-
-    Raises:
-        ModelError: the file cannot be read, or fits no architecture, or several.
-        MissingDependencyError: torch or open_clip is not installed.
+    """Return an open_clip model's name: of a bare file that fits one architecture, with that before it, and a
+    warning.
     """
     file = name.removeprefix(TAG)
     if not Path(file).expanduser().is_file():
@@ -142,12 +130,7 @@ def _read_shapes(path: Path) -> dict[str, Tensor]:
 
 
 def explain_weights(name: str) -> str:
-    """Name the architectures that a file of weights fits, each in the form that names such a model.
-
-    Raises:
-        ModelError: the file is damaged, or would run code when read.
-        MissingDependencyError: torch or open_clip is not installed.
-    """
+    """Name the architectures that a file of weights fits, each in the form that names such a model."""
     path = Path(name).expanduser()
     tensors = _read_shapes(path)
     if any(key.startswith(("text_model.", "vision_model.")) for key in tensors):

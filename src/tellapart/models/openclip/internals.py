@@ -15,8 +15,6 @@ from tellapart.errors import MissingDependencyError, require
 if TYPE_CHECKING:
     from types import ModuleType
 
-__all__ = ["ATTRIBUTES", "NAMES", "VERSIONS", "internal_module", "internal_name", "read_attribute"]
-
 #: The versions under which the tests of these models pass; its upper end is the bound in pyproject.toml.
 VERSIONS = ">=3.3,<4"
 
@@ -100,10 +98,6 @@ def internal_name(name: str) -> Any:
 
     Call `import_open_clip` first, which leaves out slow imports.
 
-    Raises:
-        MissingDependencyError: open_clip is not installed, or this version has no such name; the message has both
-            versions.
-
     >>> from tellapart.models.openclip.library import import_open_clip
     >>> _ = import_open_clip()
     >>> list(internal_name("model.convert_to_custom_text_state_dict")({"text_projection": 1}))
@@ -118,9 +112,6 @@ def internal_name(name: str) -> Any:
 
 def internal_module(name: str) -> ModuleType:
     """Return a module of open_clip, such as `timm_model`.
-
-    Raises:
-        MissingDependencyError: as `internal_name`.
 
     >>> from tellapart.models.openclip.library import import_open_clip
     >>> _ = import_open_clip()
@@ -139,9 +130,6 @@ def internal_module(name: str) -> ModuleType:
 
 def read_attribute(owner: object, name: str) -> Any:
     """Return an attribute that `ATTRIBUTES` lists, of a model, a tower or a tokenizer of open_clip.
-
-    Raises:
-        MissingDependencyError: this version has no such attribute; the message has both versions.
 
     >>> from types import SimpleNamespace
     >>> read_attribute(SimpleNamespace(ln_final="a norm"), "ln_final")

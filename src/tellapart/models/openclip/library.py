@@ -20,8 +20,6 @@ from tellapart.errors import MissingDependencyError, require
 from tellapart.models.openclip.internals import internal_module, internal_name
 from tellapart.models.torch.backend import import_torch
 
-__all__ = ["import_open_clip", "import_towers"]
-
 #: The packages that open_clip does without if importing them fails.
 _LATER = ("transformers", "timm")
 
@@ -35,9 +33,6 @@ def import_open_clip() -> ModuleType:
     """Import open_clip, and torch before it; transformers, timm and torch's compiler follow when they are called.
 
     A library that is imported already is not hidden, and neither is one from another thread.
-
-    Raises:
-        MissingDependencyError: torch or open_clip is not installed, or this version of open_clip lacks a name.
 
     >>> "ViT-B-32" in import_open_clip().list_models()
     True

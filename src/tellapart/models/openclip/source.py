@@ -19,8 +19,6 @@ from tellapart.models.purpose import MODULES
 from tellapart.models.torch.checkpoint import read_checkpoint, split_part
 from tellapart.models.torch.peft_adapter import PeftAdapter, find_adapter
 
-__all__ = ["CONFIG", "FOLDER", "HUB", "NEW_ARCHITECTURE", "TAG", "WEIGHTS_SUFFIXES", "Source", "name_forms", "resolve"]
-
 #: The prefixes of open_clip models' names.
 TAG, HUB, FOLDER = "open_clip:", "hf-hub:", "local-dir:"
 
@@ -77,11 +75,6 @@ def resolve(name: str) -> Source:
 
     A checkpoint may hold its weights twice, plain and averaged: `#PART` after the file, the folder or the repository
     names the entry, `#ema` the average.
-
-    Raises:
-        UnknownNameError: no such architecture or tag; the message names the nearest.
-        ModelError: no such file or repository, or the activation or the preprocessing of the weights is unknown.
-        MissingDependencyError: torch or open_clip is not installed.
     """
     import_open_clip()
     place, part = split_part(name.removeprefix(FOLDER))

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from tellapart.models.torch.network import Network
 
-__all__ = ["ClipTokenizer", "TextTower", "Tokens", "clip_tokens"]
-
 #: The options that an open_clip tokenizer's ids depend on.
 _OPTIONS = ("context_length", "clean_fn", "strip_sep_token", "tokenizer_mode")
 
@@ -59,11 +57,7 @@ class Tokens:
         self._last: tuple[tuple[str, ...], Any] = (), None
 
     def read(self, texts: Sequence[str]) -> tuple[Any, int]:
-        """Return token ids, int64 `(n, context_length)`, and how many texts lost their end.
-
-        Raises:
-            ModelError: a text holds a control token that cannot be read as text.
-        """
+        """Return token ids, int64 `(n, context_length)`, and how many texts lost their end."""
         length = read_attribute(self._tokenizer, "context_length")
         if not texts:
             return import_torch().zeros((0, length), dtype=import_torch().int64), 0
@@ -115,11 +109,7 @@ class Tokens:
 
 
 def clip_tokens(length: int) -> Tokens:
-    """Return CLIP's tokenizer with a context of so many tokens, start and end included.
-
-    Raises:
-        MissingDependencyError: torch or open_clip is not installed.
-    """
+    """Return CLIP's tokenizer with a context of so many tokens, start and end included."""
     return Tokens(import_open_clip().get_tokenizer("ViT-B-32", context_length=length))
 
 

@@ -25,8 +25,6 @@ from tellapart.models.store.content_hash import HashedImage, ImageReader, KeptPi
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.store.libraries import filed_as
 
-__all__ = ["Job", "Writer", "compute_images", "compute_pairs", "compute_texts", "stack_vectors"]
-
 #: A model that fills up its forward passes fills up less, the more texts it can put with others of their length: of
 #: SugarCrepe's captions, in passes of 16, 18 % more with 64 texts at once, 4 % with 512.
 _PASSES = 8
@@ -56,20 +54,12 @@ class Writer:
             self.settle_writes()
 
     def write_later(self, write: Callable[[], None]) -> None:
-        """Start a write once the one before it is done.
-
-        Raises:
-            StoreError: the one before failed.
-        """
+        """Start a write once the one before it is done."""
         self.settle_writes()
         self._current = self._pool.submit(write)
 
     def settle_writes(self) -> None:
-        """Wait until everything is written.
-
-        Raises:
-            StoreError: a write failed.
-        """
+        """Wait until everything is written."""
         if self._current is not None:
             current, self._current = self._current, None
             current.result()
@@ -128,11 +118,7 @@ class Job:
         self.counts["texts_distinct"] = len({text for item in self.pairset.items for text in item.texts})
 
     def compute_images(self, compute: Callable[[slice], NDArray[np.float32]], references: Sequence[str]) -> Any:
-        """Ask the model about images; an error that one of them raises names its item and file.
-
-        Raises:
-            ModelError: the model fails on an image.
-        """
+        """Ask the model about images; an error that one of them raises names its item and file."""
         return compute_named(compute, [f"{self.pairset.where(image)}: {image}" for image in references])
 
     def keep_numbers(self, put_numbers: Callable[[], None], new_hashes: dict[str, str] | None = None) -> None:
@@ -158,11 +144,7 @@ class Job:
         return rows.reshape(len(contents), -1, rows.shape[-1])
 
     def check_output(self, output: object, shape: tuple[int | None, ...], names: Sequence[str]) -> NDArray[np.float32]:
-        """Return a model's output if it is finite float32 of this shape (None: any).
-
-        Raises:
-            ModelError: it is not.
-        """
+        """Return a model's output if it is finite float32 of this shape (None: any)."""
         subject = f"model {self.model.name!r}, given {join_names([repr(name) for name in names], limit=3)},"
         if not isinstance(output, np.ndarray) or output.dtype != np.float32:
             kind = output.dtype if isinstance(output, np.ndarray) else type(output).__name__
@@ -180,11 +162,7 @@ class Job:
 
 
 def stack_vectors(store: EmbeddingStore, model: Model, contents: Sequence[str]) -> Vectors:
-    """Return the stored vectors of contents, in their order: float32 `(content, dimensions)`.
-
-    Raises:
-        StoreError: the store lost one since it was computed, or they differ in length.
-    """
+    """Return the stored vectors of contents, in their order: float32 `(content, dimensions)`."""
     stored = store.vectors(filed_as(model.fingerprint), set(contents))
     if lost := set(contents) - stored.keys():
         raise store.explain_loss(f"{len(lost)} of {len(set(contents))} vectors")
@@ -198,11 +176,7 @@ def stack_vectors(store: EmbeddingStore, model: Model, contents: Sequence[str]) 
 
 
 def compute_texts(job: Job, compute: Callable[[Sequence[str]], NDArray[np.float32]], *, vectors: bool) -> None:
-    """Compute and store the missing numbers of the texts: a vector of each, or one number.
-
-    Raises:
-        TellapartError: the model's output is wrong, or the store cannot be written.
-    """
+    """Compute and store the missing numbers of the texts: a vector of each, or one number."""
     texts = {text_hash(text): text for item in job.pairset.items for text in item.texts}
     missing = job.store.missing_vectors(job.key, texts)
     # With texts of like length a text is padded little; among these, texts that begin alike come together.
@@ -228,11 +202,7 @@ def compute_texts(job: Job, compute: Callable[[Sequence[str]], NDArray[np.float3
 
 
 def compute_images(job: Job, model: DualEncoder) -> None:
-    """Compute and store the missing numbers of the images, and fill in the hash of each.
-
-    Raises:
-        TellapartError: an image cannot be read, the model's output is wrong, or the store cannot be written.
-    """
+    """Compute and store the missing numbers of the images, and fill in the hash of each."""
     references = job.references
     batches = Batches(model, job.batch_size)
     pending: list[HashedImage] = []
@@ -270,9 +240,6 @@ def compute_pairs(job: Job, score: Callable[[Sequence[Pixels], Sequence[str]], N
 
     Returns:
         How many pairs of different references and texts there are.
-
-    Raises:
-        TellapartError: an image cannot be read, the model's output is wrong, or the store cannot be written.
     """
     texts = _texts_of_images(job)
     total, done = sum(map(len, texts.values())), 0

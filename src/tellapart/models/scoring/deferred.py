@@ -22,8 +22,6 @@ from tellapart.models.protocols import DualEncoder, Generator, Model, PairScorer
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.store.libraries import library_versions
 
-__all__ = ["Deferred", "find_deferred", "source_key"]
-
 #: This package's code of all model families: a number may change with any of it.
 _CODE = Path(__file__).parents[1]
 _SCORERS = (TextScorer, DualEncoder, PairScorer, Generator)
@@ -51,11 +49,7 @@ class Deferred:
         return int(getattr(self._loaded, "truncated", 0))
 
     def load(self) -> Model:
-        """Load the model, once.
-
-        Raises:
-            ModelError: its files changed since the store was asked, or it cannot be loaded.
-        """
+        """Load the model, once."""
         if self._loaded is None:
             model = self._load()
             if (model.name, model.fingerprint, model.kind) != (self.name, self.fingerprint, self.kind):
@@ -65,11 +59,7 @@ class Deferred:
 
 
 def find_deferred(name: str, options: ModelOptions, store: EmbeddingStore) -> Model | Deferred:
-    """Return the model of that name: deferred if the store remembers one made of exactly the same, else loaded.
-
-    Raises:
-        TellapartError: as `find_model`; or the store is damaged or cannot be written.
-    """
+    """Return the model of that name: deferred if the store remembers one made of exactly the same, else loaded."""
     key = source_key(name, options)
     if key is None:
         return find_model(name, options)

@@ -16,8 +16,6 @@ from tellapart.models.scoring.compute import Job, Writer, compute_images, comput
 from tellapart.models.scoring.deferred import Deferred
 from tellapart.models.store.embedding_store import EmbeddingStore
 
-__all__ = ["Embeddings", "embeddings"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Embeddings:
@@ -44,18 +42,6 @@ def embeddings(
     progress: Progress | None = None,
 ) -> Embeddings:
     """Encode missing entries, and return the vectors as the model gives them (most scale them to length one).
-
-    Args:
-        model: a dual encoder.
-        pairs: items and images.
-        store: keeps the vectors; `EmbeddingStore(None)` forgets.
-        images, texts: whether these are encoded.
-        progress: called with the stage, how many are done, and the total.
-
-    Raises:
-        ModelError: the model is not a dual encoder, or its output has the wrong shape or type or is not finite.
-        DataError: an image is missing or cannot be decoded.
-        StoreError: the store is damaged or cannot be written.
 
     >>> from tellapart.benchmarks.find import load_pairs
     >>> from tellapart.models.find import find_model

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from tellapart.models.protocols import Pixels, Vectors
 
-__all__ = ["Frames", "encode_slots", "list_frames", "prepare_slot", "score_slots"]
-
 
 class Frames(list[Any]):
     """The frames of a video, each as pixels or as the model prepared it."""

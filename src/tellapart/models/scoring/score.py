@@ -38,8 +38,6 @@ from tellapart.models.store.batches import compute_named
 from tellapart.models.store.content_hash import ImageReader, text_hash
 from tellapart.models.store.embedding_store import EmbeddingStore
 
-__all__ = ["Scored", "score"]
-
 #: Items whose stored numbers are in memory at the same time.
 _BLOCK = 256
 
@@ -81,22 +79,6 @@ def score(
     progress: Progress | None = None,
 ) -> Scored:
     """Score every image of every item against every text of that item.
-
-    Args:
-        model: of one of the protocols in `tellapart.models.protocols`.
-        pairset: items and images.
-        store: keeps the numbers; `EmbeddingStore(None)` forgets.
-        batch_size: images, texts or pairs given to the model at once; if not given, a size for the model and its
-            device, and less if the memory is full. Changes no number.
-        hashes: image reference -> hash of pixels, of this pair set's images that were read before, for another model
-            for example; those read here are added.
-        progress: called with the stage, how many are done, and the total.
-
-    Raises:
-        ModelError: the model has none of the protocols, its output has the wrong shape or type or is not finite, or one
-            sample is too much for its device's memory.
-        DataError: an image is missing or cannot be decoded.
-        StoreError: the store is damaged or cannot be written.
 
     >>> from pathlib import Path
     >>> from tellapart.models.reference import Oracle

@@ -17,8 +17,6 @@ from tellapart.models.torch.backend import parameter_count
 if TYPE_CHECKING:
     pass
 
-__all__ = ["CrossEncoderScorer"]
-
 
 class CrossEncoderScorer:
     """A `CrossEncoder`: the text is the query, the image the document, and one number comes out.
@@ -28,9 +26,6 @@ class CrossEncoderScorer:
 
     Attributes:
         batch_size: pairs that are best given at once.
-
-    Raises:
-        ModelError: another reading, or a model that puts out several numbers.
     """
 
     is_reranker = True
@@ -57,11 +52,7 @@ class CrossEncoderScorer:
         return self._library.truncated
 
     def score_pairs(self, images: Sequence[Pixels], texts: Sequence[str]) -> NDArray[np.float32]:
-        """Score image `k` against text `k`: float32 `(n,)`.
-
-        Raises:
-            ModelError: there are not as many images as texts, or the model fails on a pair.
-        """
+        """Score image `k` against text `k`: float32 `(n,)`."""
         if len(images) != len(texts):
             raise ModelError(f"score_pairs takes as many images as texts; got {len(images)} and {len(texts)}")
         pairs = zip(images, texts, strict=True)

@@ -18,8 +18,6 @@ from tellapart.models.vectors import dot_products, normalise
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder, SentenceTransformer
 
-__all__ = ["SentenceTransformerDual", "roles"]
-
 
 def roles(model: SentenceTransformer | CrossEncoder) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the prompt and the task of a query and of a document, as `encode_query` and `encode_document` set them."""
@@ -38,9 +36,6 @@ class SentenceTransformerDual:
 
     Attributes:
         batch_size: samples that are best given at once: some forward passes, so that texts of one length meet.
-
-    Raises:
-        ModelError: another reading, or another similarity.
     """
 
     kind: ScoreKind = "similarity"
@@ -68,28 +63,18 @@ class SentenceTransformerDual:
         return self._library.truncated
 
     def prepare_image(self, pixels: Pixels) -> Features:
-        """Preprocess one RGB image, uint8 `(height, width, 3)`, for `encode_images`; may be called from many threads.
-
-        Raises:
-            ModelError: the library does not take a picture of that shape.
+        """Preprocess one RGB image, uint8 `(height, width, 3)`, for `encode_images`; may be called from many
+        threads.
         """
         return self._library.prepare(as_picture(pixels), **self._document)
 
     def encode_images(self, images: Sequence[Pixels | Features]) -> Vectors:
-        """Encode RGB images, raw or prepared, to float32 `(n, dimensions)`.
-
-        Raises:
-            ModelError: the model fails, or returns a vector without direction.
-        """
+        """Encode RGB images, raw or prepared, to float32 `(n, dimensions)`."""
         prepared = [image if isinstance(image, Mapping) else self.prepare_image(image) for image in images]
         return self._encode_samples(prepared, self._document)
 
     def encode_texts(self, texts: Sequence[str]) -> Vectors:
-        """Encode texts to float32 `(n, dimensions)`; count the cut ones in `truncated`.
-
-        Raises:
-            ModelError: the model fails, or returns a vector without direction.
-        """
+        """Encode texts to float32 `(n, dimensions)`; count the cut ones in `truncated`."""
         return self._encode_samples(
             [self._library.prepare_text(as_text(text), **self._query) for text in texts], self._query
         )

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from tellapart.models.torch.network import Network
 
-__all__ = ["Features", "Library", "as_picture", "as_text"]
-
 Value = TypeVar("Value")
 
 #: One sample as the library's preprocessing leaves it: tensors by name, and constants (`modality`, ...).
@@ -45,26 +43,17 @@ class Library:
     Here every sample is prepared alone by the library's preprocessing; those of one shape meet in batches of a
     fixed size, without padding.
 
-    Args:
-        source: as the user named it, for messages.
-        model: a `SentenceTransformer`, `CrossEncoder` or `MultiVectorEncoder`.
-        where: device and dtype.
-        identity: of the weights; computed if not given.
-
     Attributes:
         size: samples in one forward pass.
         truncated: texts so far that were longer than the model's limit and lost their end.
         provenance: where a CLIP among its parts reads a text, if transformers would read it elsewhere; else empty.
-
-    Raises:
-        ModelError: a CLIP of a caller's would read added tokens.
     """
 
     def __init__(
-        self, source: str, model: SentenceTransformer | CrossEncoder, where: Runtime, identity: str | None = None
+        self, source: str, model: SentenceTransformer | CrossEncoder, place: Runtime, identity: str | None = None
     ) -> None:
-        self.source, self.model, self.where = source, model, where
-        self.size = _ON_CPU if where.device == "cpu" else _ELSEWHERE
+        self.source, self.model, self.where = source, model, place
+        self.size = _ON_CPU if place.device == "cpu" else _ELSEWHERE
         self.truncated = 0
         held = identity is not None
         tokenizers = ((part, _tokenizer_of(part)) for part in model.modules())
@@ -77,15 +66,7 @@ class Library:
         self._identity = identity
 
     def prepare(self, sample: object, **options: Any) -> Features:
-        """Preprocess one sample, a batch of one; may be called from many threads.
-
-        Args:
-            sample: an input of the library: a mapping of modalities, or a pair of them.
-            options: of the library's `preprocess`, such as `prompt`.
-
-        Raises:
-            ModelError: the library fails on the sample.
-        """
+        """Preprocess one sample, a batch of one; may be called from many threads."""
         try:
             with self._lock:
                 return dict(self.model.preprocess([sample], **options))
@@ -93,11 +74,7 @@ class Library:
             raise ModelError(f"{self.source}: its preprocessing fails: {first_sentence(error)}") from error
 
     def prepare_text(self, sample: Mapping[str, Any] | tuple[Mapping[str, Any], object], **options: Any) -> Features:
-        """Preprocess one sample that has a text; count it in `truncated` if the text loses its end.
-
-        Raises:
-            ModelError: the library fails on the sample, or the text holds a control token.
-        """
+        """Preprocess one sample that has a text; count it in `truncated` if the text loses its end."""
         text = sample if isinstance(sample, Mapping) else sample[0]
         with self._lock:
             for control in self._control:
@@ -112,16 +89,7 @@ class Library:
     def run_samples(
         self, samples: Sequence[Features], read: Callable[[Mapping[str, Any]], Iterable[Value]], **options: Any
     ) -> list[Value]:
-        """Run prepared samples through the model, those of one shape together.
-
-        Args:
-            samples: from `prepare`.
-            read: takes the model's outputs for a batch to one value for each sample of it.
-            options: of the forward pass, such as `task`.
-
-        Raises:
-            ModelError: the model fails on a batch.
-        """
+        """Run prepared samples through the model, those of one shape together."""
         values: dict[int, Value] = {}
         for positions in positions_by_key(map(_batch_shape, samples)).values():
             for batch, real in fixed_batches(positions, self.size):

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from sentence_transformers import CrossEncoder, SentenceTransformer
 
-__all__ = ["ST", "hold_library", "load"]
-
 _CONFIG = "config_sentence_transformers.json"
 
 #: A configuration's name of a model -> the library's class. Without a name it is the first.
@@ -47,18 +45,8 @@ _NOISE = {"float32": 1e-4, "bfloat16": 0.1, "float16": 0.02}
 
 
 def load(name: str, options: ModelOptions) -> Model:
-    """Load a model of sentence-transformers.
-
-    Args:
-        name: `st:` and a folder with `modules.json`, or a hub id.
-        options: device, dtype and reading.
-
-    Raises:
-        ModelError: no such model, its files are missing or do not belong together, it takes no images, or the library's
-            own call gives other numbers than this adapter.
-        MissingDependencyError: sentence-transformers is not installed.
-    """
-    source, where = name.removeprefix("st:"), runtime(options)
+    """Load a model of sentence-transformers."""
+    source, place = name.removeprefix("st:"), runtime(options)
     import_torch()  # first: it makes the torchvision beside it importable
     module = require("sentence_transformers", extra="st")
     kind = _kind_of(source)
@@ -69,28 +57,24 @@ def load(name: str, options: ModelOptions) -> Model:
     with loading(source, f"cannot be loaded as {kind}", advice), _all_weights(source):
         model = getattr(module, kind)(
             str(folder) if folder.is_dir() else source,
-            device=where.device,
+            device=place.device,
             trust_remote_code=False,
-            model_kwargs={"dtype": where.torch_dtype},
+            model_kwargs={"dtype": place.torch_dtype},
         )
     model.eval().requires_grad_(False)
-    return _open_library(Library(source, model, where), kind, options.reading)
+    return _open_library(Library(source, model, place), kind, options.reading)
 
 
 def hold_library(
-    name: str, model: SentenceTransformer | CrossEncoder, where: Runtime, reading: str | None, *, tested: bool = False
+    name: str, model: SentenceTransformer | CrossEncoder, place: Runtime, reading: str | None, *, tested: bool = False
 ) -> Model:
-    """Return a caller's model, without moving it; its identity is the caller's affair.
-
-    Raises:
-        ModelError: as `load`.
-    """
+    """Return a caller's model, without moving it; its identity is the caller's affair."""
     kind = "SentenceTransformer"
     if hasattr(model, "predict"):
         kind = "CrossEncoder"
     elif model.similarity_fn_name in ("maxsim", "meanmaxsim"):
         kind = "MultiVectorEncoder"
-    return _open_library(Library(name, model, where, identity="held"), kind, reading, tested=tested)
+    return _open_library(Library(name, model, place, identity="held"), kind, reading, tested=tested)
 
 
 def _open_library(library: Library, kind: str, reading: str | None, *, tested: bool = False) -> Model:
@@ -119,11 +103,7 @@ def _make_scorer(
 
 
 def _kind_of(source: str) -> str:
-    """Return the library's class for a model: a plain model of transformers has no heads that it would not make up.
-
-    Raises:
-        ModelError: it lacks `modules.json`, or names a kind that is not read here.
-    """
+    """Return the library's class for a model: a plain model of transformers has no heads that it would not make up."""
     config: Any = {}
     with suppress(ModelError):  # older models have none
         config = load_json(find_file(source, _CONFIG, library="sentence-transformers"), error=ModelError)
@@ -165,12 +145,8 @@ def _all_weights(source: str) -> Iterator[None]:
         base.from_pretrained = original
 
 
-def _compare_scores(scorer: Any, library: Library, kind: str, reading: str | None, where: Runtime) -> None:
-    """Compare the adapter with the library's call, on two pictures and two texts of different sizes.
-
-    Raises:
-        ModelError: they differ: padding or batching moves the model's numbers.
-    """
+def _compare_scores(scorer: Any, library: Library, kind: str, reading: str | None, place: Runtime) -> None:
+    """Compare the adapter with the library's call, on two pictures and two texts of different sizes."""
     pictures = [np.full(shape, grey, np.uint8) for shape, grey in (((48, 64, 3), 60), ((64, 40, 3), 190))]
     texts = ["a cat", "two dogs on a red mat, beside a cat"]
     if kind == "SentenceTransformer":
@@ -179,7 +155,7 @@ def _compare_scores(scorer: Any, library: Library, kind: str, reading: str | Non
         ours = scorer.score_pairs([picture for picture in pictures for _ in texts], texts * 2).reshape(2, 2)
     theirs = _by_the_library(library.model, kind, reading, pictures, texts)
     moved = float(np.abs(ours - theirs).max() / max(1.0, float(np.abs(theirs).max())))
-    if not moved <= _NOISE[where.dtype]:
+    if not moved <= _NOISE[place.dtype]:
         raise ModelError(
             f"{library.source}: the library's own call on two images and two texts gives scores that differ by "
             f"{moved:.2g} from those of each alone: padding or batching moves its numbers, so none of them can be "

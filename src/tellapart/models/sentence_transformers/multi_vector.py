@@ -16,8 +16,6 @@ from tellapart.models.sentence_transformers.dual_encoder import roles
 from tellapart.models.sentence_transformers.library import Features, Library, as_picture, as_text
 from tellapart.models.torch.backend import parameter_count
 
-__all__ = ["MultiVectors"]
-
 
 class MultiVectors:
     """A `MultiVectorEncoder`: texts are queries, images documents, and the score is the model's similarity.
@@ -25,9 +23,6 @@ class MultiVectors:
     MaxSim finds the nearest of the image's vectors for each vector of the text, and sums their dot products; MeanMaxSim
     takes the mean. Images differ in their number of vectors, so they cannot be rows of one array: `FusionScorer`
     keeps them, encodes each image and each text once, and asks for the pairs' numbers.
-
-    Raises:
-        ModelError: another reading, or another similarity.
     """
 
     kind: ScoreKind = "similarity"
@@ -51,22 +46,14 @@ class MultiVectors:
         return self._library.prepare(as_picture(pixels), **self._document)
 
     def encode_images(self, images: Sequence[Pixels | Features]) -> list[TorchState]:
-        """Encode RGB images, raw or prepared: one state each, `(vectors, dimensions)`.
-
-        Raises:
-            ModelError: the model fails on an image.
-        """
+        """Encode RGB images, raw or prepared: one state each, `(vectors, dimensions)`."""
         prepared = [image if isinstance(image, Mapping) else self.prepare_image(image) for image in images]
         return [
             TorchState((vectors,)) for vectors in self._library.run_samples(prepared, _kept_vectors, task="document")
         ]
 
     def encode_texts(self, texts: Sequence[str]) -> list[TorchState]:
-        """Encode texts: one state each, `(vectors, dimensions)`.
-
-        Raises:
-            ModelError: the model fails on a text.
-        """
+        """Encode texts: one state each, `(vectors, dimensions)`."""
         samples, cut = [], []
         for text in texts:
             before = self._library.truncated

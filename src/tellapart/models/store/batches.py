@@ -10,8 +10,6 @@ from typing import TypeVar
 from tellapart.errors import ModelError, TellapartError, first_line
 from tellapart.models.protocols import Model, Sized
 
-__all__ = ["Batches", "compute_named"]
-
 Sample = TypeVar("Sample")
 
 #: Errors of libraries that the house's own are raised from, if a model or its processor fails on an input.
@@ -26,14 +24,7 @@ _WORTH = 1.05
 
 
 class Batches:
-    """Passes samples to a model in batches, in smaller ones when its memory is full.
-
-    Args:
-        model: its `batch_size` is taken if it has one; `device` is the place of its computation (`cpu` if it has none).
-        batch_size: a fixed size. None: the model's; or else 32 on a CPU; elsewhere 64, doubled as long as that
-            makes a sample cheaper, up to 1024.
-        passes: multiplies the model's size, if it has one.
-    """
+    """Passes samples to a model in batches, in smaller ones when its memory is full."""
 
     def __init__(self, model: Model, batch_size: int | None, *, passes: int = 1) -> None:
         if batch_size is not None and batch_size < 1:
@@ -46,11 +37,7 @@ class Batches:
         self._seconds = float("inf")  # a sample, in the best batch so far
 
     def run_samples(self, compute: Callable[[Sequence[Sample]], None], samples: Sequence[Sample]) -> None:
-        """Compute all the samples, in order.
-
-        Raises:
-            ModelError: one sample alone is too much for the device's memory.
-        """
+        """Compute all the samples, in order."""
         start = 0
         while start < len(samples):
             part = samples[start : start + self.size]
@@ -90,9 +77,6 @@ def compute_named(compute: Callable[[slice], Sample], names: Sequence[str]) -> S
     """Compute a batch; if it fails, ask for each sample alone, and name the first that fails.
 
     Errors that speak of no input, such as a server's, pass unchanged, and so does a full memory.
-
-    Raises:
-        ModelError: a library fails on one sample; the error is its cause.
 
     >>> compute_named(lambda part: [1 / n for n in (2, 4)[part]], ["a.png", "b.png"])
     [0.5, 0.25]

@@ -16,8 +16,6 @@ from pathlib import Path
 from tellapart.data.lock import drop_lock, take_lock
 from tellapart.errors import StoreError, plain
 
-__all__ = ["ENDINGS", "FileId", "file_id", "foreign_file", "is_damage", "open_or_replace", "set_aside"]
-
 #: SQLite's files of one database while it is in use.
 ENDINGS = ("-shm", "-wal", "")
 
@@ -68,12 +66,7 @@ def is_damage(error: BaseException | None) -> bool:
 
 
 def open_or_replace(path: Path, connect: Callable[[], sqlite3.Connection]) -> sqlite3.Connection:
-    """Open a database of the cache; one that is broken, or another program's, is set aside first.
-
-    Raises:
-        sqlite3.Error: it cannot be opened or made.
-        StoreError: it cannot be renamed.
-    """
+    """Open a database of the cache; one that is broken, or another program's, is set aside first."""
     before = file_id(path)
     try:
         return connect()
@@ -86,9 +79,6 @@ def open_or_replace(path: Path, connect: Callable[[], sqlite3.Connection]) -> sq
 
 def set_aside(path: Path, damaged: FileId | None, problem: BaseException) -> None:
     """Rename a file that cannot be used, unless another process did so first, and log both names.
-
-    Raises:
-        StoreError: it cannot be renamed.
 
     >>> path = getfixture("tmp_path") / "a.sqlite"
     >>> _ = path.write_bytes(b"a thesis")

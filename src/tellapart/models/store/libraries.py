@@ -7,8 +7,6 @@ from functools import cache
 
 from tellapart.records.machine import versions
 
-__all__ = ["decoded_as", "filed_as", "library_versions", "split_filed"]
-
 _MARK = "@libraries-"
 
 

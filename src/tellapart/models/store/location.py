@@ -11,16 +11,11 @@ from pathlib import Path
 from tellapart.data.paths import as_path, home_folder
 from tellapart.errors import StoreError, TellapartWarning
 
-__all__ = ["audit_folder", "default_store_path"]
-
 
 def default_store_path() -> Path:
     """Return the store's file: in `TELLAPART_CACHE`, or else in the user's cache folder.
 
     A user without a home folder gets one in the folder of temporary files, which a warning names.
-
-    Raises:
-        StoreError: that one is another user's, or there is no home folder for the `~` of a variable.
     """
     if folder := os.environ.get("TELLAPART_CACHE"):
         return as_path(folder, "TELLAPART_CACHE", StoreError) / "store.sqlite"

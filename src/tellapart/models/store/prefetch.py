@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from threading import Condition, Lock, Thread
 from typing import Generic, Self, TypeVar
 
-__all__ = ["Prefetch", "available_cores", "bytes_held"]
-
 Input = TypeVar("Input")
 Result = TypeVar("Result")
 
@@ -40,12 +38,6 @@ class Prefetch(Generic[Input, Result]):
     Results come in the order of the inputs. Threads start on no further input while finished results hold more than the
     budget, so memory stays below it plus one result a thread. An error is raised in place of its result, and no input
     after it is started. Leaving the block, by an error or an interruption too, ends the threads.
-
-    Args:
-        compute: called in any of the threads.
-        inputs: of the function.
-        workers: threads; one for each core if not given. Their number changes no result.
-        budget, size: of all finished results and of one, in bytes.
 
     >>> with Prefetch(len, ["one", "three"], workers=2) as lengths:
     ...     list(lengths)

@@ -25,8 +25,6 @@ from tellapart.errors import StoreError, plain
 from tellapart.models.store.damaged import FileId, file_id, foreign_file, is_damage, open_or_replace, set_aside
 from tellapart.models.store.rows import Table, checksum
 
-__all__ = ["LIMIT", "Preparation", "PreparedPictures", "kept_preparations", "prepared_path"]
-
 Answer = TypeVar("Answer")
 
 #: Bytes of pictures that are kept: some 14,000 of 224 by 224 pixels.
@@ -54,11 +52,7 @@ _log = logging.getLogger(__name__)
 
 
 def kept_preparations(path: Path) -> list[Preparation]:
-    """Return the contents of a file of prepared pictures, the latest preprocessing first; none without a file.
-
-    Raises:
-        StoreError: the file cannot be read.
-    """
+    """Return the contents of a file of prepared pictures, the latest preprocessing first; none without a file."""
     if not path.exists():
         return []
     try:
@@ -90,11 +84,6 @@ class PreparedPictures:
     The file is opened, and made, when it is first asked. Where all pictures hold more bytes than the limit, other
     preprocessings go first, the one longest unused before the rest; then no more of this one are taken, so that a set
     that is too large still finds its first pictures.
-
-    Args:
-        path: the file.
-        preparation: the hash of all that a prepared picture depends on except its pixels.
-        limit: bytes of pictures, over all preprocessings.
 
     >>> kept = PreparedPictures(getfixture("tmp_path") / "prepared.sqlite", "crop of 2")
     >>> kept.put("00" * 32, np.full((2, 2, 3), 7, np.uint8))

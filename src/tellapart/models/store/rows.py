@@ -6,8 +6,6 @@ import struct
 import zlib
 from dataclasses import dataclass
 
-__all__ = ["PAIRS", "PICTURES", "SOURCES", "VECTORS", "Table", "checksum"]
-
 
 @dataclass(frozen=True)
 class Table:

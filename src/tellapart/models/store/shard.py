@@ -15,8 +15,6 @@ from tellapart.models.protocols import DualEncoder, KeyReader, MatrixScorer, Mod
 from tellapart.models.store.embedding_store import EmbeddingStore, Key
 from tellapart.models.store.rows import Table
 
-__all__ = ["Shard", "list_shards", "own_part", "shard_folder"]
-
 
 def shard_folder(store: Path) -> Path:
     """Return the folder of the shards of a store's file.
@@ -33,15 +31,7 @@ def list_shards(folder: Path) -> list[Path]:
 
 
 class Shard(EmbeddingStore):
-    """A store that one process writes, and that reads the rows of another store, too.
-
-    Args:
-        path: of its file, made if it does not exist.
-        main: the other store; read, and written only to delete damaged rows.
-
-    Raises:
-        StoreError: as `EmbeddingStore`.
-    """
+    """A store that one process writes, and that reads the rows of another store, too."""
 
     def __init__(self, path: Path | None, main: EmbeddingStore) -> None:
         super().__init__(path)

@@ -19,8 +19,6 @@ from tellapart.models.torch.likelihood import read_batches
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["CausalLikelihood"]
-
 _ARCHITECTURE = "AutoModelForCausalLM"
 
 
@@ -44,11 +42,8 @@ class CausalLikelihood:
 
     @classmethod
     def from_mark(cls, source: str, *, per_token: bool) -> Self:
-        """Load a model that reads a text after its mark for the beginning, or for the end if it has only that (GPT-2).
-
-        Raises:
-            ModelError: a file is missing, the weights are not those of a causal model, or it has no mark to begin with.
-            MissingDependencyError: torch or transformers is not installed.
+        """Load a model that reads a text after its mark for the beginning, or for the end if it has only that
+        (GPT-2).
         """
         loaded = TextModel.load(_ARCHITECTURE, source, runtime(ModelOptions()))
         begin, end = loaded.tokenizer.bos_token_id, loaded.tokenizer.eos_token_id
@@ -71,20 +66,12 @@ class CausalLikelihood:
         """Load a model that predicts all tokens but the first, and scores the mean: minus the log of the perplexity.
 
         Source: the authors' code of Le et al., COCO-Counterfactuals, 2023, with GPT-2 large.
-
-        Raises:
-            ModelError: it is not available, or its weights do not fit.
-            MissingDependencyError: torch or transformers is not installed.
         """
         loaded = TextModel.load(_ARCHITECTURE, source, runtime)
         return cls(loaded, source, loaded.fingerprint(), begin=None, per_token=True)
 
     def score_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return each text's log-likelihood in nats, float32 `(n,)`.
-
-        Raises:
-            ModelError: a text has no token to predict, or more than the model can read.
-        """
+        """Return each text's log-likelihood in nats, float32 `(n,)`."""
         unmarked = self.begin is None
         rows = self.text_model.ids(texts, least=2 if unmarked else 1, special=unmarked)
         if self.begin is not None:

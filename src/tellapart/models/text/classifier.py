@@ -16,8 +16,6 @@ from tellapart.models.options import ModelOptions
 from tellapart.models.text.text_model import TextModel
 from tellapart.models.torch.backend import forward, runtime
 
-__all__ = ["TextClassifier"]
-
 #: Texts in one forward pass; part of the scorer, as its last bits depend on it.
 _ROWS = 8
 
@@ -41,11 +39,8 @@ class TextClassifier:
 
     @classmethod
     def load(cls, source: str, label: str | None) -> Self:
-        """Load a classifier and its tokenizer from a folder or the hub; the label is None for a model with one output.
-
-        Raises:
-            ModelError: a file is missing, or there are several outputs and no label names it.
-            MissingDependencyError: torch or transformers is not installed.
+        """Load a classifier and its tokenizer from a folder or the hub; the label is None for a model with one
+        output.
         """
         read_config(source)
         loaded = TextModel.load(
@@ -65,11 +60,7 @@ class TextClassifier:
         )
 
     def score_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return each text's log-odds or output, float32 `(n,)`.
-
-        Raises:
-            ModelError: a text has more tokens than the model can read.
-        """
+        """Return each text's log-odds or output, float32 `(n,)`."""
         rows = self.text_model.ids(texts)
         scores = np.zeros(len(rows), np.float32)
         for places, inputs in self.text_model.batches(rows):

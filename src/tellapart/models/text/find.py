@@ -26,8 +26,6 @@ from tellapart.models.text.classifier import TextClassifier
 from tellapart.models.text.link_grammar import LinkGrammar
 from tellapart.models.text.tinystories import TinyStories
 
-__all__ = ["SCORERS", "Length", "ScorerForm", "find_text_scorer", "resolve_beside", "score_captions"]
-
 
 @dataclass(frozen=True, slots=True)
 class Length:
@@ -110,15 +108,6 @@ SCORERS: Mapping[str, ScorerForm] = MappingProxyType(
 def find_text_scorer(name: str, home: Path) -> TextScorer:
     """Make the scorer of that name; it is kept, for it may hold a model.
 
-    Args:
-        name: of one of the forms in `SCORERS`, or of a model of the catalogue that reads texts alone (`blind`).
-        home: the folder that a path in the name is relative to.
-
-    Raises:
-        UnknownNameError: no such scorer.
-        ModelError: its files are missing or wrong, its program is not on the PATH, or it reads images.
-        MissingDependencyError: torch or transformers is not installed.
-
     >>> find_text_scorer("words", Path(".")).score_texts(["two dogs"])
     array([2.], dtype=float32)
     """
@@ -148,12 +137,7 @@ def _find_model(name: str) -> TextScorer:
 
 
 def score_captions(scorer: TextScorer, items: Sequence[Item]) -> NDArray[np.float64]:
-    """Score both captions of items of one image by two texts, each distinct caption once: float64 `(n, 2)`.
-
-    Raises:
-        DataError: an item is not of one image by two texts, so that it has no one false text.
-        ModelError: the scorer gave a number that is not finite.
-    """
+    """Score both captions of items of one image by two texts, each distinct caption once: float64 `(n, 2)`."""
     for item in items:
         if item.shape != (1, 2):
             raise DataError(

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
 
-__all__ = ["LinkGrammar"]
-
 _ANSWER = re.compile(r"^(Found \d+ linkage|No complete linkages found)", re.MULTILINE)
 #: No words left over, no guesses at spelling, no second try with looser rules. The time allows for a busy machine.
 _OPTIONS = ("-null=0", "-spell=0", "-panic=0", "-islands-ok=0", "-graphics=0", "-verbosity=1", "-timeout=600")
@@ -41,11 +39,7 @@ class LinkGrammar:
 
     @classmethod
     def find(cls) -> Self:
-        """Find the program on the PATH.
-
-        Raises:
-            ModelError: it is not there.
-        """
+        """Find the program on the PATH."""
         program = shutil.which("link-parser")
         if program is None:
             raise ModelError(
@@ -62,11 +56,7 @@ class LinkGrammar:
         return f"tellapart:link-grammar:1:{version[0] if version else output.strip()[:60]}"
 
     def score_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return 1 for each text with a complete parse, else 0: float32 `(n,)`.
-
-        Raises:
-            ModelError: the program fails, or does not answer for every text.
-        """
+        """Return 1 for each text with a complete parse, else 0: float32 `(n,)`."""
         sentences = [_single_line(text) for text in texts]
         scores = np.array(self._parse_sentences(sentences), np.float32)
         rest = [position for position, sentence in enumerate(sentences) if sentence and not scores[position]]

@@ -19,8 +19,6 @@ from tellapart.models.torch.backend import (
     weights_fingerprint,
 )
 
-__all__ = ["ROWS", "TextModel"]
-
 #: Texts that a model reads together by default: about the nouns of a caption.
 ROWS = 4
 
@@ -60,11 +58,8 @@ class TextModel:
         rows: int = ROWS,
         tokenizer_limit: bool = False,
     ) -> Self:
-        """Load a class of transformers; `unused` are parts that its checkpoint may hold or lack. No weight is guessed.
-
-        Raises:
-            ModelError: it is not available, or its weights do not fit.
-            MissingDependencyError: torch or transformers is not installed.
+        """Load a class of transformers; `unused` are parts that its checkpoint may hold or lack. No weight is
+        guessed.
         """
         tokenizer = load_tokenizer(source)
         model = load_weights(architecture, source, runtime, unused=unused)
@@ -99,12 +94,7 @@ class TextModel:
     def ids(
         self, texts: Sequence[str], *, least: int = 1, special: bool = True, masked: bool = False
     ) -> list[list[int]]:
-        """Return the tokens of each text, with the special ones if wanted; `masked` texts hold some themselves.
-
-        Raises:
-            ModelError: a text has fewer than `least`, or more than the model reads, or a control token that cannot be
-                read as text.
-        """
+        """Return the tokens of each text, with the special ones if wanted; `masked` texts hold some themselves."""
         if not texts:
             return []
         limit = self.limit

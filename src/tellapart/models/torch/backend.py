@@ -113,7 +113,7 @@ def fastest_dtype(device: str) -> str:
 
 
 def _processor_facts() -> Mapping[str, object]:
-    """Return which instructions the processor has; nothing if this torch cannot tell."""
+    """Return which instructions the processor has; nothing if this torch does not know."""
     facts: Mapping[str, object] = getattr(import_torch().cpu, "get_capabilities", dict)()
     return facts
 
@@ -122,15 +122,15 @@ def _has_instructions(facts: Mapping[str, object], dtype: str) -> bool:
     return dtype not in _INSTRUCTIONS or any(facts.get(name) for name in _INSTRUCTIONS[dtype])
 
 
-def move(tensor: Tensor, where: Runtime) -> Tensor:
+def move(tensor: Tensor, place: Runtime) -> Tensor:
     """Return a tensor on the model's device; floating-point numbers are also converted to the model's dtype.
 
     A copy from the CPU to a GPU runs from pinned memory in the background, while the next batch is prepared.
     """
-    dtype = where.torch_dtype if tensor.is_floating_point() else tensor.dtype
-    if where.device != "cuda" or tensor.device.type != "cpu":
-        return tensor.to(where.device, dtype)
-    return tensor.to(dtype).pin_memory().to(where.device, non_blocking=True)
+    dtype = place.torch_dtype if tensor.is_floating_point() else tensor.dtype
+    if place.device != "cuda" or tensor.device.type != "cpu":
+        return tensor.to(place.device, dtype)
+    return tensor.to(dtype).pin_memory().to(place.device, non_blocking=True)
 
 
 def fixed_batches(samples: Sequence[T], size: int) -> Iterator[tuple[list[T], int]]:

@@ -10,8 +10,6 @@ from tellapart.models.torch.backend import bucket, fixed_batches, positions_by_k
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["LogProbability", "log_probability_of", "read_batches"]
-
 #: Texts in one forward pass. Part of a model's identity: every pass has this many rows.
 _ROWS = 4
 #: Text lengths are rounded up to a multiple of this.
@@ -40,12 +38,6 @@ def read_batches(
     """Return the log-probability of each answer, whose tokens are predicted at the end of a row.
 
     Rows are padded on the right, where a causal model cannot look, to a length that follows from the row alone.
-
-    Args:
-        read: the ids of each row, without the last one, after which nothing is predicted.
-        answers: the ids expected at the last places of each row.
-        limit: the longest that a row may be padded to.
-        logits: computes the predictions after each token of four rows of one length: `(row, token, vocabulary)`.
     """
     values = [LogProbability(0.0, 0)] * len(read)
     for length, rows in positions_by_key(bucket(len(ids), limit, step=_STEP) for ids in read).items():

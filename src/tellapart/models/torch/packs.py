@@ -13,8 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["HIDDEN", "Pack", "pack_texts"]
-
 #: Stands at the places of a text that its vector does not depend on: its padding.
 HIDDEN = -1
 
@@ -40,13 +38,6 @@ class Pack:
 
 def pack_texts(tokens: NDArray[np.int64], size: int) -> Iterator[Pack]:
     """Sort texts by their tokens, and cut them into packs of at most `size` nodes.
-
-    Args:
-        tokens: of each text, int64 `(n, length)`; `HIDDEN` at places that its vector does not depend on.
-        size: nodes in a pack; every pack is filled up to it.
-
-    Raises:
-        ValueError: a text alone has more nodes than `size`.
 
     >>> ids = np.array([[7, 1, 2, 9], [7, 1, 3, 9], [7, 9, -1, -1]])
     >>> pack, = pack_texts(ids, 8)

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from tellapart.models.torch.network import Network
 
-__all__ = ["ADAPTER_CONFIG", "PeftAdapter", "find_adapter", "merge_adapter"]
-
 Value = TypeVar("Value")
 
 #: Facts that are in no tensor: rank, scale, method.
@@ -63,11 +61,7 @@ class PeftAdapter:
 
     @property
     def base(self) -> str:
-        """The model that the matrices change.
-
-        Raises:
-            ModelError: adapter_config.json names none.
-        """
+        """The model that the matrices change."""
         base = self.settings.get("base_model_name_or_path")
         if not isinstance(base, str) or not base.strip():
             raise ModelError(
@@ -78,11 +72,7 @@ class PeftAdapter:
 
 
 def find_adapter(source: str | Path) -> PeftAdapter | None:
-    """Return the adapter in a folder; None if there is none.
-
-    Raises:
-        ModelError: adapter_config.json does not describe a LoRA that can be merged.
-    """
+    """Return the adapter in a folder; None if there is none."""
     folder = Path(source).expanduser()
     if not (folder / ADAPTER_CONFIG).is_file() or not any((folder / name).is_file() for name in _WEIGHTS):
         return None
@@ -94,47 +84,36 @@ def find_adapter(source: str | Path) -> PeftAdapter | None:
 
 
 def merge_adapter(name: str, model: Network, adapter: PeftAdapter, *, unused: Sequence[str] = ()) -> None:
-    """Add an adapter's updates to a model's weights, in place; a sum is taken in float64 and rounded once.
-
-    Args:
-        name: of the model, for errors.
-        model: a `torch.nn.Module` with the weights of the adapter's base.
-        adapter: its names of modules are the model's.
-        unused: names of parts that the model may lack.
-
-    Raises:
-        ModelError: a matrix lacks its other half or its layer, a shape does not fit, or a layer that adapter_config
-            names has no matrices.
-    """
+    """Add an adapter's updates to a model's weights, in place; a sum is taken in float64 and rounded once."""
     file = next(adapter.folder / each for each in _WEIGHTS if (adapter.folder / each).is_file())
-    where, modules, updated = f"{name}: {file.name}", dict(model.named_modules()), set()
+    place, modules, updated = f"{name}: {file.name}", dict(model.named_modules()), set()
     left_out = tuple(f"{part}." for part in unused)
     checkpoint = read_checkpoint(file)
     if checkpoint.others:
-        raise ModelError(f"{where} holds {checkpoint.part} and {checkpoint.others[0]}; leave one of them in it")
-    for module, a, b in _list_pairs(where, checkpoint.tensors):
+        raise ModelError(f"{place} holds {checkpoint.part} and {checkpoint.others[0]}; leave one of them in it")
+    for module, a, b in _list_pairs(place, checkpoint.tensors):
         if module.startswith(left_out) and module not in modules:
             continue
         layer = modules.get(module.replace(".base_layer", ""))
         if layer is None:
             raise ModelError(
-                f"{where} changes {module}, which {type(model).__name__} does not have; its names may be those of "
+                f"{place} changes {module}, which {type(model).__name__} does not have; its names may be those of "
                 "another class or version: merge it where it was trained (merge_and_unload), and name the merged model"
             )
         weight = layer.in_proj_weight if type(layer).__name__ == "MultiheadAttention" else layer.weight
-        scale = _update_scale(where, adapter.settings, module, len(a)) * _count_updates(where, adapter.settings, module)
+        scale = _update_scale(place, adapter.settings, module, len(a)) * _count_updates(place, adapter.settings, module)
         with import_torch().no_grad():
-            weight.copy_(weight.double() + scale * _multiply_halves(f"{where}: {module}", layer, weight, (a, b)))
+            weight.copy_(weight.double() + scale * _multiply_halves(f"{place}: {module}", layer, weight, (a, b)))
         updated.add(module)
-    _check_targets(where, adapter.settings, modules, updated)
+    _check_targets(place, adapter.settings, modules, updated)
 
 
 def _check_settings(folder: Path, settings: Mapping[str, Any]) -> None:
     """Refuse another method than LoRA's plain product, and further weights."""
-    where = folder / ADAPTER_CONFIG
+    place = folder / ADAPTER_CONFIG
     method = settings.get("peft_type")
     if method != "LORA":
-        raise ModelError(f"{where}: 'peft_type' is {method!r}, and only 'LORA' is merged here; {_ELSEWHERE}")
+        raise ModelError(f"{place}: 'peft_type' is {method!r}, and only 'LORA' is merged here; {_ELSEWHERE}")
     others = sorted(key for key, value in settings.items() if value and key not in _READ)
     start = settings.get("init_lora_weights", True)
     if settings.get("bias", "none") != "none":
@@ -143,7 +122,7 @@ def _check_settings(folder: Path, settings: Mapping[str, Any]) -> None:
         others.append("init_lora_weights")
     if others:
         stated = ", ".join(f"{key!r}: {settings[key]!r}" for key in others)
-        raise ModelError(f"{where} sets {stated}; only W + alpha / r * B A is merged here; {_ELSEWHERE}")
+        raise ModelError(f"{place} sets {stated}; only W + alpha / r * B A is merged here; {_ELSEWHERE}")
     if (folder / _MORE_WEIGHTS).is_file():
         raise ModelError(f"{folder} has weights beside its matrices, {_MORE_WEIGHTS}, not merged here; {_ELSEWHERE}")
 
@@ -151,21 +130,21 @@ def _check_settings(folder: Path, settings: Mapping[str, Any]) -> None:
 _ELSEWHERE = "merge it with peft (merge_and_unload), and name the merged model"
 
 
-def _list_pairs(where: str, tensors: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+def _list_pairs(place: str, tensors: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
     """Yield the name of a module with its matrices A and B."""
     found: dict[str, dict[str, Any]] = {}
     for key, tensor in sorted(tensors.items()):
         match = _KEY.fullmatch(key)
         if match is None:
-            raise ModelError(f"{where} holds {key}, which is not a LoRA matrix; {_ELSEWHERE}")
+            raise ModelError(f"{place} holds {key}, which is not a LoRA matrix; {_ELSEWHERE}")
         found.setdefault(match["module"], {})[match["half"]] = tensor
     for module, halves in found.items():
         if len(halves) < 2:
-            raise ModelError(f"{where} holds lora_{min(halves)} of {module} alone; expected lora_A and lora_B")
+            raise ModelError(f"{place} holds lora_{min(halves)} of {module} alone; expected lora_A and lora_B")
         yield module, halves["A"], halves["B"]
 
 
-def _update_scale(where: str, settings: Mapping[str, Any], module: str, rows: int) -> float:
+def _update_scale(place: str, settings: Mapping[str, Any], module: str, rows: int) -> float:
     """Return the factor of B A: alpha / r, or alpha / sqrt(r), of the module's pattern if it has one."""
     rank: Any
     alpha: Any
@@ -174,20 +153,20 @@ def _update_scale(where: str, settings: Mapping[str, Any], module: str, rows: in
         for pattern, plain in (("rank_pattern", "r"), ("alpha_pattern", "lora_alpha"))
     )
     if not (type(rank) is int and rank >= 1 and type(alpha) in {int, float} and math.isfinite(alpha)):
-        raise ModelError(f"{where}: {ADAPTER_CONFIG} gives {module} r {rank!r} and lora_alpha {alpha!r}; need numbers")
+        raise ModelError(f"{place}: {ADAPTER_CONFIG} gives {module} r {rank!r} and lora_alpha {alpha!r}; need numbers")
     if rows != rank:
-        raise ModelError(f"{where}: lora_A of {module} has {rows} rows, and {ADAPTER_CONFIG} has r {rank}")
+        raise ModelError(f"{place}: lora_A of {module} has {rows} rows, and {ADAPTER_CONFIG} has r {rank}")
     return float(alpha) / (math.sqrt(rank) if settings.get("use_rslora") else rank)
 
 
-def _count_updates(where: str, settings: Mapping[str, Any], module: str) -> int:
+def _count_updates(place: str, settings: Mapping[str, Any], module: str) -> int:
     """Return how often the peft that trained a module added its update; older ones did not write their version."""
     if not module.endswith(_TWICE):
         return 1
     version = str(settings.get("peft_version") or "")
     if tuple(int(part) for part in re.findall(r"\d+", version)[:3]) > _TWICE_UNTIL:
         raise ModelError(
-            f"{where} changes {module}, which peft up to {'.'.join(map(str, _TWICE_UNTIL))} updated twice; what peft "
+            f"{place} changes {module}, which peft up to {'.'.join(map(str, _TWICE_UNTIL))} updated twice; what peft "
             f"{version} does is not known here; {_ELSEWHERE}"
         )
     return 2
@@ -198,20 +177,20 @@ def _of_pattern(patterns: Mapping[str, Any], module: str, plain: Value) -> Value
     return next((value for key, value in patterns.items() if re.match(rf"(.*\.)?({key})$", module)), plain)
 
 
-def _multiply_halves(where: str, layer: Network, weight: Tensor, halves: tuple[Any, Any]) -> Tensor:
+def _multiply_halves(place: str, layer: Network, weight: Tensor, halves: tuple[Any, Any]) -> Tensor:
     """Return B A in float64, as the layer's weight lies: turned for embeddings and for transformers' Conv1D."""
     a, b = (half.to(weight.device).double().flatten(1) for half in halves)
     turned = type(layer).__name__ in {"Conv1D", "Embedding"}
     rows, columns = weight.shape[::-1] if turned else (weight.shape[0], weight[0].numel())
     if a.shape[1] != columns or tuple(b.shape) != (rows, len(a)):
         raise ModelError(
-            f"{where} has matrices of shapes {tuple(halves[0].shape)} and {tuple(halves[1].shape)}, which do not fit a "
+            f"{place} has matrices of shapes {tuple(halves[0].shape)} and {tuple(halves[1].shape)}, which do not fit a "
             f"{type(layer).__name__} with a weight of {tuple(weight.shape)}; the base is another model"
         )
     return (b @ a).T if turned else (b @ a).reshape(weight.shape)
 
 
-def _check_targets(where: str, settings: Mapping[str, Any], modules: Mapping[str, Any], updated: set[str]) -> None:
+def _check_targets(place: str, settings: Mapping[str, Any], modules: Mapping[str, Any], updated: set[str]) -> None:
     """Refuse a file in which a layer that the configuration lists has no matrices."""
     targets, chosen = settings.get("target_modules"), ("layers_to_transform", "layers_pattern", "exclude_modules")
     if not isinstance(targets, list) or any(settings.get(key) not in (None, []) for key in chosen):
@@ -220,6 +199,6 @@ def _check_targets(where: str, settings: Mapping[str, Any], modules: Mapping[str
     listed = {name for name in modules if f".{name}".endswith(names)}
     if bare := sorted(listed - {name.replace(".base_layer", "") for name in updated}):
         raise ModelError(
-            f"{where} has no matrices for {join_names(bare, 3)}, which 'target_modules' of {ADAPTER_CONFIG} lists; the "
+            f"{place} has no matrices for {join_names(bare, 3)}, which 'target_modules' of {ADAPTER_CONFIG} lists; the "
             "file is not whole, or the base is another model"
         )

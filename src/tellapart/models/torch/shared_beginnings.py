@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from tellapart.models.torch.network import Network
 
-__all__ = ["TORCH_MODULES", "CausalLayer", "CausalTower", "are_untouched", "encode_packs"]
-
 #: Modules of torch that are parts of the towers here.
 TORCH_MODULES = frozenset(
     {
@@ -75,10 +73,6 @@ class CausalTower:
 def are_untouched(modules: Iterable[Network], known: Collection[str]) -> bool:
     """Return whether modules and their parts are of known classes, and compute as these do.
 
-    Args:
-        modules: of a tower.
-        known: classes besides `TORCH_MODULES`, each by module and name. A subclass is another class.
-
     Returns:
         False if a class is not known or its forward pass was replaced, a module has a hook (or torch has one for all
         modules), was compiled, or is being trained, or a parameter is no plain one (a quantised one, for example).
@@ -103,14 +97,7 @@ def _is_untouched(part: Module, known: Collection[str]) -> bool:
 
 
 def encode_packs(tower: CausalTower, tokens: NDArray[np.int64], ends: NDArray[np.int64], size: int) -> Tensor:
-    """Return the features of texts of one padded length, `(n, dimensions)`.
-
-    Args:
-        tower: in its parts.
-        tokens: int64 `(n, length)`, `packs.HIDDEN` at places that a text's vector does not depend on.
-        ends: the place at which each text is read, int64 `(n,)`.
-        size: texts in a batch of the plain pass.
-    """
+    """Return the features of texts of one padded length, `(n, dimensions)`."""
     torch = import_torch()
     parts, positions = [], []
     for pack in pack_texts(tokens, size * tokens.shape[1]):

@@ -18,15 +18,6 @@ if TYPE_CHECKING:
 
     from tellapart.benchmarks.hub import Hub
 
-__all__ = [
-    "eval_result_entries",
-    "eval_results",
-    "eval_results_yaml",
-    "model_index_yaml",
-    "put_results",
-    "update_card",
-]
-
 #: Task -> the hub's word for it; matching and retrieval have none there, and go by the field's.
 _HUB_TASKS = {
     "pairs": "image-text-matching",
@@ -42,9 +33,6 @@ def eval_results(result: Result) -> list[EvalResult]:
     """Return a run's first-look metrics as huggingface_hub's records, fractions from 0 to 1.
 
     Interval, items, ties and chance are in `metric_args`; the content's fingerprint is in `dataset_args`.
-
-    Raises:
-        MissingDependencyError: huggingface_hub is not installed.
     """
     hub = require("huggingface_hub", extra="hub")
     entries = []
@@ -73,12 +61,7 @@ def eval_results(result: Result) -> list[EvalResult]:
 
 
 def model_index_yaml(result: Result) -> str:
-    """Return the front matter of a model card, between its two lines of dashes, with the run's results.
-
-    Raises:
-        RunError: the run measured nothing.
-        MissingDependencyError: huggingface_hub is not installed.
-    """
+    """Return the front matter of a model card, between its two lines of dashes, with the run's results."""
     entries = eval_results(result)
     if not entries:
         raise RunError(f"the run of {result.model.name} measured nothing that a card could hold")
@@ -88,15 +71,7 @@ def model_index_yaml(result: Result) -> str:
 
 
 def update_card(path: Path, result: Result) -> str:
-    """Return the text of a model card with the run's results put in; results of other sets stay.
-
-    Args:
-        path: a card (`README.md`) on disk; nothing is written.
-
-    Raises:
-        RunError: the card cannot be read, the hub refuses its front matter, or it is another model's.
-        MissingDependencyError: huggingface_hub is not installed.
-    """
+    """Return the text of a model card with the run's results put in; results of other sets stay."""
     hub = require("huggingface_hub", extra="hub")
     try:
         text = decode_text(read_whole(path, error=RunError), path, error=RunError)
@@ -110,25 +85,14 @@ def update_card(path: Path, result: Result) -> str:
 
 
 def put_results(text: str, result: Result, place: str, *, rename: bool = False) -> str:
-    """Return the text of a model card with a run's results put in; results of other sets stay.
-
-    Args:
-        text: of the card.
-        result: the run's record.
-        place: the card's path, for messages.
-        rename: give the card the run's name of the model; else a name that it has stays.
-
-    Raises:
-        RunError: the hub refuses the card's front matter.
-        MissingDependencyError: huggingface_hub is not installed.
-    """
+    """Return the text of a model card with a run's results put in; results of other sets stay."""
     hub = require("huggingface_hub", extra="hub")
     entries = eval_results(result)
     try:
         card = hub.ModelCard(text)
     except ValueError as error:
         raise RunError(f"{place} is not a model card: {error}") from error
-    new = {(one.unique_identifier, one.metric_type) for one in entries}
+    new = {(entry.unique_identifier, entry.metric_type) for entry in entries}
     if rename or not card.data.get("model_name"):
         card.data.model_name = result.model.name
     card.data.eval_results = [
@@ -145,10 +109,6 @@ def eval_results_yaml(result: Result) -> str:
     `task_id`; the hub shows an entry once its dataset is registered there as a benchmark whose `eval.yaml` has a task
     of that id.
 
-    Raises:
-        RunError: no benchmark of the run is on the hub.
-        MissingDependencyError: huggingface_hub is not installed.
-
     Source: huggingface.co/docs/hub/eval-results.
     """
     hub = require("huggingface_hub", extra="hub")
@@ -164,11 +124,7 @@ def eval_results_yaml(result: Result) -> str:
 
 
 def eval_result_entries(result: Result) -> tuple[list[EvalResultEntry], tuple[str, ...]]:
-    """Return the entries of `eval_results_yaml`, and the benchmarks that are not on the hub.
-
-    Raises:
-        MissingDependencyError: huggingface_hub is not installed.
-    """
+    """Return the entries of `eval_results_yaml`, and the benchmarks that are not on the hub."""
     hub = require("huggingface_hub", extra="hub")
     entries, left_out = [], []
     for name, record in result.benchmarks.items():

@@ -30,8 +30,6 @@ from tellapart.metrics.registry import METRICS
 from tellapart.records.result import IMPORTED, BenchmarkResult, Metrics, ModelRecord, Result, RunRecord, Value
 from tellapart.records.run_folder import RESULTS, write_result
 
-__all__ = ["ForeignResult", "Part", "import_results", "read_foreign"]
-
 _SAMPLES = (
     "of lmms-eval take the samples (--log_samples): python -m examples.elsewhere.lmms_eval makes a file of them for "
     "tellapart score"
@@ -39,19 +37,7 @@ _SAMPLES = (
 
 
 def import_results(files: Sequence[Path], out: Path, *, command: str, model: str | None = None) -> Result:
-    """Read result files of one model, and write them as a run folder without samples.
-
-    Args:
-        files: of CLIP_benchmark (JSON, or its CSV) or mteb; all parts of a set (SugarCrepe's) are put together, some
-            are a set each: `sugarcrepe/add_obj`.
-        out: the run folder, which must not hold a run.
-        command: the command line that the record names.
-        model: the model's name, if the files do not hold it; of a CSV file with several models, the one to take.
-
-    Raises:
-        RunError: a file is not such a result, a number lies outside of 0 to 1 (percent), the files are of several
-            models or hold the same set twice, or the folder holds a run already.
-    """
+    """Read result files of one model, and write them as a run folder without samples."""
     if (out / RESULTS).exists():
         raise RunError(f"{out} holds a run already; name a new folder")
     contents = [(path, content) for path in files for content in read_foreign(path, model)]
@@ -255,16 +241,7 @@ class ForeignResult:
 
 
 def read_foreign(path: Path, model: str | None = None) -> list[ForeignResult]:
-    """Read a result file; its fields show which tool wrote it.
-
-    Args:
-        path: the file; a `.csv` file holds several results.
-        model: the model's name; the name in the file, or of its folder, if not given. Of a CSV file with several
-            models, the name of the one to read.
-
-    Raises:
-        RunError: it cannot be read, is of neither tool, holds no number, or its model is not known.
-    """
+    """Read a result file; its fields show which tool wrote it."""
     if path.is_dir():
         raise RunError(f"{path} is a folder; name the result files of one model (of mteb: MODEL/REVISION/*.json)")
     if plain_suffix(path) == ".csv":

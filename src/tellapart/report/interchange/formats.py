@@ -12,8 +12,6 @@ from tellapart.errors import RunError, UnknownNameError
 if TYPE_CHECKING:
     from tellapart.records.result import Result
 
-__all__ = ["FORMATS", "convert"]
-
 #: Format -> its description.
 FORMATS = {
     "model-index": "the front matter of a model card",
@@ -23,18 +21,7 @@ FORMATS = {
 
 
 def convert(result: Result, to: str, card: Path | None = None) -> str:
-    """Return a run's record in another format, as text.
-
-    Args:
-        result: the record.
-        to: one of `FORMATS`.
-        card: a model card to put the results into, for `model-index`; nothing is written to it.
-
-    Raises:
-        UnknownNameError: no such format.
-        RunError: the run has nothing that the format can hold, or a card was named for another format.
-        MissingDependencyError: huggingface_hub is not installed, which the first two need.
-    """
+    """Return a run's record in another format, as text."""
     from tellapart.report.interchange.cards import eval_results_yaml, model_index_yaml, update_card
     from tellapart.report.interchange.harness import harness_json
 

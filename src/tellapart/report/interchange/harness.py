@@ -13,8 +13,6 @@ from tellapart.metrics.registry import METRICS
 from tellapart.records.result import BenchmarkResult, Result, Value, is_imported
 from tellapart.report.numbers import is_deviation
 
-__all__ = ["harness_json", "harness_results"]
-
 
 def harness_results(result: Result) -> dict[str, Any]:
     """Return a run as lm-eval's `results_*.json`: a benchmark is a task, a tag's value a task of its group.
@@ -66,7 +64,7 @@ def harness_results(result: Result) -> dict[str, Any]:
         "model_source": "tellapart",
         "model_name": result.model.name,
         "model_name_sanitized": re.sub(r'["<>:/\\|?*\[\]]+', "__", result.model.name),
-        "total_evaluation_time_seconds": f"{sum(one.seconds for one in result.benchmarks.values()):.6f}",
+        "total_evaluation_time_seconds": f"{sum(benchmark.seconds for benchmark in result.benchmarks.values()):.6f}",
         "tellapart_versions": run.versions,
     }
 

@@ -13,8 +13,6 @@ from tellapart.records.result import Result
 from tellapart.report.interchange.cards import eval_result_entries, model_index_yaml, put_results
 from tellapart.tasks.registry import find_task
 
-__all__ = ["CARD", "EVAL", "RESULTS", "HubFiles", "files_of_benchmark", "files_of_run"]
-
 CARD, RESULTS, EVAL = "README.md", ".eval_results/tellapart.yaml", "eval.yaml"
 
 #: Takes a file's path in a repository to its text; None if there is none.
@@ -44,10 +42,6 @@ def files_of_run(result: Result, read: ReadFile) -> HubFiles:
 
     `README.md` gets a model-index of all benchmarks; `.eval_results/tellapart.yaml` an entry for each metric of those
     that are datasets on the hub, the only ones that it has a place for. Results of other sets stay in both.
-
-    Raises:
-        RunError: the run measured nothing, or the hub would refuse a file that is there.
-        MissingDependencyError: huggingface_hub is not installed.
     """
     card = read(CARD)
     files = {CARD: model_index_yaml(result) if card is None else put_results(card, result, CARD)}
@@ -67,13 +61,6 @@ def files_of_run(result: Result, read: ReadFile) -> HubFiles:
 
 def files_of_benchmark(benchmark: Benchmark, *, config: str = "default", split: str = "test") -> HubFiles:
     """Return the `eval.yaml` that registers a benchmark's dataset on the hub: a task for each metric of a first look.
-
-    Args:
-        benchmark: the benchmark.
-        config, split: of the dataset, which hold its records.
-
-    Raises:
-        MissingDependencyError: PyYAML, which huggingface_hub brings, is not installed.
 
     Source: huggingface.co/docs/hub/eval-results.
 
@@ -108,11 +95,7 @@ def _first_look(benchmark: Benchmark) -> list[str]:
 
 
 def _entries_text(entries: list[Any], there: str | None) -> str:
-    """Write entries after those of a file that is there already and are of other sets or metrics.
-
-    Raises:
-        RunError: the hub would refuse the file.
-    """
+    """Write entries after those of a file that is there already and are of other sets or metrics."""
     hub, yaml = require("huggingface_hub", extra="hub"), require("yaml", extra="hub")
     new = {(entry.dataset_id, entry.task_id) for entry in entries}
     try:

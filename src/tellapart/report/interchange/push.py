@@ -12,8 +12,6 @@ from tellapart.errors import RunError, first_sentence, require
 from tellapart.models.hub import reach_hub
 from tellapart.report.interchange.hub_files import HubFiles
 
-__all__ = ["TOKEN", "HubRepository"]
-
 #: The variable that holds the token; no file and no option does.
 TOKEN = "HF_TOKEN"  # noqa: S105
 
@@ -41,11 +39,7 @@ class HubRepository:
         return f"{self._constants.ENDPOINT}/{'datasets/' if self.kind == 'dataset' else ''}{self.repo}"
 
     def read(self, path: str) -> str | None:
-        """Return the text of a file, or None if there is none.
-
-        Raises:
-            RunError: the hub is not to be used, cannot be reached, or does not show the repository.
-        """
+        """Return the text of a file, or None if there is none."""
         errors = self._errors
 
         def fetch() -> str | None:
@@ -65,11 +59,7 @@ class HubRepository:
         return self._known[path]
 
     def propose(self, proposed: HubFiles) -> str | None:
-        """Open a pull request with files; return its address, or None if the repository has them as they are.
-
-        Raises:
-            RunError: the token is missing, or the hub refuses it or cannot be reached.
-        """
+        """Open a pull request with files; return its address, or None if the repository has them as they are."""
         if not os.environ.get(TOKEN):
             raise RunError(
                 f"{TOKEN} is not set, and a pull request to {self.page} needs a token that may write discussions: make "

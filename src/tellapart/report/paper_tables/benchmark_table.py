@@ -20,8 +20,6 @@ from tellapart.report.paper_tables.row_layout import (
     with_authors_rule,
 )
 
-__all__ = ["BESIDE", "BOLD", "DAGGER", "IMPORTED_BESIDE", "benchmark_table", "can_be_tested", "unlike_published"]
-
 #: Meaning of the marks in a table with models down.
 BOLD = "bold: the best of its column, if it is above chance"
 DAGGER = "dagger: not told apart from the best by these items (Holm over all pairs of models, 5%)"
@@ -37,15 +35,6 @@ def benchmark_table(
 
     The best of each column is marked, if it is above chance, and with it the models that these items do not distinguish
     from it (its tier); reference models beside others never are. Chance is the last row.
-
-    Args:
-        runs: the models, in the order of the rows.
-        benchmark: which; the one there is if not given.
-        with_tiers: test the models against each other, if every one has outcomes of items.
-        seed: of the sign flips, if items are not independent.
-
-    Raises:
-        RunError: no run measured it, or the runs' items differ.
     """
     benchmark, own = pick_benchmark(runs, benchmark)
     records = [with_authors_rule(benchmark, run.record(benchmark)) for run in own]

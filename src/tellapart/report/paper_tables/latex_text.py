@@ -6,8 +6,6 @@ import unicodedata
 from collections.abc import Sequence
 from itertools import groupby
 
-__all__ = ["fit_width", "latex_packages", "latex_text"]
-
 _COMMANDS = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -64,9 +62,6 @@ def fit_width(tabular: Sequence[str]) -> list[str]:
 
 def latex_packages(latex: str) -> list[str]:
     r"""Return the lines, as comments, that a document's preamble must hold for a table.
-
-    Args:
-        latex: the table, its texts as `latex_text` writes them, as wide as `fit_width` makes it.
 
     >>> latex_packages("a & 1.0"), latex_packages("ą")[2:]
     (['% \\usepackage{booktabs}', '% \\usepackage{graphicx}'], ['% \\usepackage[T1]{fontenc}'])

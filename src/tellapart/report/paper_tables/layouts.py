@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from tellapart.evaluation.systems import System
     from tellapart.report.paper_tables.paper_table import PaperTable
 
-__all__ = ["AVERAGES", "LAYOUTS", "TableSettings", "lay_out"]
-
 #: Layout -> its content; without one, a benchmark's layout.
 LAYOUTS = {
     "vlue": "VLUE's Table 2: models across, tasks down, in domain and out of it",
@@ -67,17 +65,7 @@ _DEFAULT = TableSettings()
 
 
 def lay_out(folders: Sequence[Path], layout: str | None = None, settings: TableSettings = _DEFAULT) -> PaperTable:
-    """Return runs as a table.
-
-    Args:
-        folders: run folders.
-        layout: one of `LAYOUTS`; the benchmark's layout, or a column a benchmark, if not given.
-        settings: the content of the table.
-
-    Raises:
-        UnknownNameError: no such layout, or no such average.
-        RunError: the runs lack a number of the table, or an option is missing.
-    """
+    """Return runs as a table."""
     from tellapart.report.measured import gather, mark_imported
     from tellapart.report.paper_tables.vlue import captions_table, cost_table, tasks_table
     from tellapart.report.plots.costs import read_costs

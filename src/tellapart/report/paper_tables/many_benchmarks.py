@@ -28,8 +28,6 @@ from tellapart.report.paper_tables.row_layout import (
 )
 from tellapart.tasks.registry import main_metric
 
-__all__ = ["many_benchmarks_table"]
-
 #: Papers' names for the average of their table.
 _AVERAGE = "Avg"
 
@@ -48,17 +46,6 @@ def many_benchmarks_table(
     A benchmark's column is the average of its paper's table if that has one (EqBen, VALSE), of retrieval the mean
     of the six recalls, else the metric that ranks it (the group score of 2x2 items, the accuracy of a choice). Best,
     tiers and chance are as in the table of one benchmark.
-
-    Args:
-        runs: the models, in the order of the rows.
-        benchmarks: the columns, in this order.
-        average: add the plain mean of the columns, for models that have them all.
-        sort: one of the benchmarks, or `Avg`: order the rows by its column, the highest first.
-        with_tiers: test the models against each other, if every one has outcomes of items.
-        seed: of the sign flips, if items are not independent.
-
-    Raises:
-        RunError: no run measured a benchmark, the runs' items differ, or the column to sort by is missing.
     """
     columns = [_make_column(runs, benchmark, with_tiers=with_tiers, seed=seed) for benchmark in benchmarks]
     models = [run.label for run in runs if any(run.label in column.of for column in columns)]

@@ -13,8 +13,6 @@ from tellapart.evaluation.systems import System
 from tellapart.records.result import Metrics, Value
 from tellapart.report.paper_tables.paper_table import PaperTable, TableCell, TableColumn, mark_best
 
-__all__ = ["Part", "parts_of", "with_named_averages"]
-
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -71,16 +69,7 @@ def _separate_parts(parts: tuple[Part, ...]) -> Groups:
 
 
 def with_named_averages(table: PaperTable, runs: Sequence[System], named: Mapping[str, str]) -> PaperTable:
-    """Add a column for each named average, for models that have all of its parts.
-
-    Args:
-        table: models down.
-        runs: the models.
-        named: name of an average -> its definition, for the note.
-
-    Raises:
-        RunError: no run has all of its parts.
-    """
+    """Add a column for each named average, for models that have all of its parts."""
     of = {run.label: run for run in runs}
     for name, title in named.items():
         groups = parts_of(name)

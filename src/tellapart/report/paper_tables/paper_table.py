@@ -11,18 +11,6 @@ from tellapart.benchmarks.benchmark import PaperTable as RowOf
 from tellapart.errors import MetricError
 from tellapart.records.result import BenchmarkResult, Value
 
-__all__ = [
-    "PaperTable",
-    "TableCell",
-    "TableColumn",
-    "TableRow",
-    "groups_of",
-    "mark_best",
-    "numbers_of",
-    "paper_row",
-    "stack_groups",
-]
-
 
 def groups_of(record: BenchmarkResult, tag: str) -> dict[str, dict[str, Value]]:
     """Return a record's metrics over all items and over each value of a tag."""
@@ -134,10 +122,6 @@ def mark_best(table: PaperTable, lowest: Sequence[int] = ()) -> PaperTable:
 
     If a column has a row of chance, the best is marked only if it is above chance: its interval is, or, without
     one, the number. An imported number is not marked without chance.
-
-    Args:
-        table: unmarked.
-        lowest: columns in which low is good (a time).
 
     >>> rows = tuple(TableRow(name, (TableCell(value),)) for name, value in {"a": 50.004, "b": 50.0, "c": 49.0}.items())
     >>> [row.cells[0].best for row in mark_best(PaperTable("", ("model",), (TableColumn("", "x"),), rows)).rows]

@@ -18,16 +18,6 @@ from tellapart.report.paper_tables.paper_table import TableCell, TableColumn, gr
 from tellapart.stats.tiers import tiers
 from tellapart.tasks.registry import main_metric
 
-__all__ = [
-    "AUTHORS_RULE",
-    "RowLayout",
-    "mark_tiers",
-    "metrics_in_columns",
-    "paper_layout",
-    "plain_layout",
-    "with_authors_rule",
-]
-
 #: Source of a cell's number: a tag's value (or ALL), and the metric.
 _Source = tuple[str, str]
 
@@ -133,11 +123,7 @@ def _split_heading(name: str) -> tuple[str, str]:
 
 
 def plain_layout(records: Sequence[BenchmarkResult]) -> RowLayout:
-    """Return the layout of the metrics of a first look that all the records have; of retrieval with their mean.
-
-    Raises:
-        RunError: they share no metric.
-    """
+    """Return the layout of the metrics of a first look that all the records have; of retrieval with their mean."""
     names = first_metrics(records)
     authors = (name + AUTHORS_RULE for name in names)
     names += tuple(name for name in authors if all(name in record.metrics for record in records))
@@ -190,18 +176,7 @@ def mark_tiers(
     rows: Sequence[tuple[TableCell, ...]],
     seed: int,
 ) -> list[tuple[TableCell, ...]]:
-    """Mark, in every column that is one number of items, the models in the first tier, without reference models.
-
-    Args:
-        layout: of the rows.
-        runs: the models, all with outcomes of the same items.
-        benchmark: which.
-        rows: a row a model.
-        seed: of the sign flips, if items are not independent.
-
-    Raises:
-        RunError: the items differ.
-    """
+    """Mark, in every column that is one number of items, the models in the first tier, without reference models."""
     ranked = leave_references(runs)
     with_outcomes = {name for sample in samples_of(ranked[0], benchmark) for name in sample.outcomes}
     metrics = {source[1] for source in layout.sources if source is not None} & with_outcomes
@@ -219,4 +194,4 @@ def mark_tiers(
         for own, run in zip(cells, runs, strict=True):
             if run.label in top and len(top) > 1:
                 own[number] = replace(own[number], near=True)
-    return [tuple(own) for own in cells]
+    return [tuple(cell) for cell in cells]

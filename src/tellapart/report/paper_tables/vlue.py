@@ -12,8 +12,6 @@ from tellapart.report.paper_tables.benchmark_table import BESIDE, unlike_publish
 from tellapart.report.paper_tables.paper_table import PaperTable, TableCell, TableColumn, TableRow, mark_best
 from tellapart.report.plots.costs import Costs
 
-__all__ = ["captions_table", "cost_table", "tasks_table"]
-
 #: Task -> rows: the paper's name, our benchmark, our metric.
 _TASKS: dict[str, tuple[tuple[str, str, str], ...]] = {
     **{
@@ -57,9 +55,6 @@ def tasks_table(runs: Sequence[System]) -> PaperTable:
     Rows that no model measured are left out. VQA is measured by soft accuracy in domain and by exact match out of it,
     as in the paper.
 
-    Raises:
-        RunError: no run measured one of its benchmarks, or two runs of a model measured the same one.
-
     Source: Zhou et al. 2022, Table 2.
     """
     models = _collect_numbers(runs)
@@ -79,9 +74,6 @@ def tasks_table(runs: Sequence[System]) -> PaperTable:
 def captions_table(runs: Sequence[System]) -> PaperTable:
     """Lay out VLUE's Table 3: models down, BLEU-4 and CIDEr in domain and out of it, times a hundred.
 
-    Raises:
-        RunError: no run measured captions.
-
     Source: Zhou et al. 2022, Table 3.
     """
     beside = _name_references(runs)
@@ -98,9 +90,6 @@ def captions_table(runs: Sequence[System]) -> PaperTable:
 
 def cost_table(runs: Sequence[System], costs: Costs) -> PaperTable:
     """Lay out VLUE's Table 4: models down; the mean of NLVR2 and VQA out of domain, and a cost (low is good).
-
-    Raises:
-        RunError: no run measured both benchmarks, or a model has no cost.
 
     Source: Zhou et al. 2022, Table 4 and Figure 2.
     """

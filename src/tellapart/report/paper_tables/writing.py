@@ -15,8 +15,6 @@ from tellapart.errors import plain
 from tellapart.report.paper_tables.latex_text import fit_width, latex_packages, latex_text
 from tellapart.report.paper_tables.paper_table import PaperTable, TableCell, TableColumn, TableRow
 
-__all__ = ["write_csv", "write_json", "write_latex", "write_markdown"]
-
 #: A table in LaTeX with more columns of numbers takes the full width of a page with two columns of text.
 _MOST_COLUMNS = 7
 
@@ -31,10 +29,6 @@ def write_latex(table: PaperTable, *, intervals: bool = False) -> str:
     r"""Return a `table` environment for a document that uses the packages `booktabs` and `graphicx`.
 
     A table that would be wider than the text is made smaller.
-
-    Args:
-        table: the table to write.
-        intervals: write an interval next to its number, small; below it if there are many columns.
     """
     wide = len(table.columns) > _MOST_COLUMNS
     kind = "table*" if wide else "table"
@@ -92,7 +86,7 @@ def _latex_rows(table: PaperTable, *, intervals: bool, below: bool) -> list[str]
         if before is not None and row.block == before.block and table.blocks:
             labels[0] = ""
         bounds = [_latex_bounds(cell) if intervals else "" for cell in row.cells]
-        beside = [f" {own}" if own and not below else "" for own in bounds]
+        beside = [f" {bound}" if bound and not below else "" for bound in bounds]
         cells = [f"{_latex_number(cell, followed=bool(own))}{own}" for cell, own in zip(row.cells, beside, strict=True)]
         lines.append(" & ".join([*map(latex_text, labels), *cells]) + r" \\")
         if below and any(bounds):

@@ -21,8 +21,6 @@ from tellapart.tasks.registry import headline, main_metric
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["draw_agreement", "read_agreement"]
-
 #: With more benchmarks than this, cells have no room for their numbers.
 _MOST_NUMBERS = 24
 
@@ -30,17 +28,7 @@ _MOST_NUMBERS = 24
 def read_agreement(
     paths: Sequence[Path], benchmarks: Sequence[str] = (), labels: Mapping[str, str] | None = None
 ) -> Agreeing:
-    """Read runs, and files of imported numbers (`.toml`), and compare their benchmarks.
-
-    Args:
-        paths: run folders, or TOML files of numbers that a paper reports.
-        benchmarks: which; all if none.
-        labels: a model's name -> its label.
-
-    Raises:
-        RunError: a folder is not a run, a benchmark was not measured, or no two benchmarks share five models.
-        DataError: a file of imported numbers is malformed.
-    """
+    """Read runs, and files of imported numbers (`.toml`), and compare their benchmarks."""
     table: dict[str, dict[str, Measured]] = {}
     for path in (path for path in paths if path.suffix == ".toml"):
         imported = read_imported(path)
@@ -76,7 +64,7 @@ def _ranking_number(record: BenchmarkResult) -> Measured | None:
 
 def draw_agreement(found: Agreeing) -> Figure:
     """Draw rank correlations of benchmarks, neighbours alike: purple agrees, orange disagrees."""
-    names = [one.name for one in found.benchmarks]
+    names = [benchmark.name for benchmark in found.benchmarks]
     size = len(names)
     labels = [fold(name, 28) for name in names]
     figure, axes = axes_of(PAGE, min(9.0, 1.9 + 0.19 * size))

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw_bars", "draw_rows", "draw_sets", "title_of"]
-
 #: Panels side by side at most, so that each is wide enough for a readable scale.
 _MOST_PANELS = 4
 
@@ -31,14 +29,6 @@ def draw_bars(runs: Sequence[System], benchmark: str | None = None, metrics: Seq
     """Draw a group of bars for each metric: a bar with its interval for each model; chance is a dashed line.
 
     More than eight models are drawn by `draw_rows` instead.
-
-    Args:
-        runs: the models, in the order of the bars.
-        benchmark: its name; may be left out if all runs measured the same single benchmark.
-        metrics: their names; the benchmark's headline metrics if not given.
-
-    Raises:
-        RunError: the runs did not measure the same items, or a run lacks one of the metrics.
     """
     benchmark, measured = pick_benchmark(runs, benchmark)
     metrics = tuple(metrics) or first_metrics([run.record(benchmark) for run in measured])
@@ -50,16 +40,7 @@ def draw_bars(runs: Sequence[System], benchmark: str | None = None, metrics: Seq
 
 
 def draw_sets(runs: Sequence[System], benchmarks: Sequence[str], metrics: Sequence[str] = ()) -> Figure:
-    """Draw one panel for each benchmark, in it one bar for each model; panels share axes, and names are on the left.
-
-    Args:
-        runs: the models, from top to bottom; one that did not measure a benchmark has an empty line there.
-        benchmarks: the panels, in this order.
-        metrics: each benchmark takes the one that the models have; if none, the metric that ranks it.
-
-    Raises:
-        RunError: no run measured a benchmark, the runs' items differ, or a run lacks the metric.
-    """
+    """Draw one panel for each benchmark, in it one bar for each model; panels share axes, and names are on the left."""
     panels: dict[str, list[Value | None]] = {}
     measured_by = dict(pick_benchmark(runs, name) for name in benchmarks)
     for benchmark, chosen in ranking_metrics(measured_by, metrics).items():

@@ -14,8 +14,6 @@ from tellapart.data.strict_json import decode_text, expect_distinct, read_whole
 from tellapart.errors import DataError, RunError
 from tellapart.records.timing_record import Timing, read_timings
 
-__all__ = ["COSTS", "BatchCosts", "Costs", "read_batch_costs", "read_costs"]
-
 #: Name -> its text on an axis, and its place in a record.
 COSTS: dict[str, tuple[str, Callable[[Timing], float | None]]] = {
     "latency": ("latency of one pair, milliseconds", lambda timing: 1000 * timing.latency.median),
@@ -52,16 +50,7 @@ class BatchCosts:
 
 
 def read_costs(path: Path, which: str = "latency") -> Costs:
-    """Read one cost of every model.
-
-    Args:
-        path: `timing.json`, or a CSV file with the columns `model` and its cost, whose heading the axis repeats.
-        which: one of `COSTS`; a CSV file names its cost.
-
-    Raises:
-        RunError: no such cost, or a record that cannot be read or has none.
-        DataError: the CSV file is not as described.
-    """
+    """Read one cost of every model."""
     if plain_suffix(path) == ".csv":
         what, rows = _csv_rows(path, ("model",))
         return Costs(what, {name: cost for (name,), cost in rows.items()})
@@ -79,16 +68,7 @@ def read_costs(path: Path, which: str = "latency") -> Costs:
 
 
 def read_batch_costs(paths: Sequence[Path]) -> BatchCosts:
-    """Read a cost at several sizes of a batch.
-
-    Args:
-        paths: `tellapart time`'s records, each at another `--batch-size` (a pair then costs one over the throughput);
-            or CSV files with the columns `series`, `batch_size` and the cost, whose heading the axis repeats.
-
-    Raises:
-        RunError: a record cannot be read or has no throughput of pairs, or the files do not measure the same thing.
-        DataError: a CSV file is not as described.
-    """
+    """Read a cost at several sizes of a batch."""
     whats: dict[str, None] = {}
     costs: dict[str, dict[float, float]] = {}
     for path in paths:

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw_curves"]
-
 #: Panels side by side on a page.
 _MOST_ACROSS = 4
 
@@ -26,14 +24,6 @@ def draw_curves(runs: Sequence[System], benchmark: str | None = None, metrics: S
     """Draw a panel for every deviation, a curve a model; models whose scores have another scale get a separate row.
 
     The geometry is that of the report's page.
-
-    Args:
-        runs: models with scores of 2x2 items.
-        benchmark: which; the one there is if not given.
-        metrics: which deviations; all if not given.
-
-    Raises:
-        RunError: no such deviation, another tool measured a run, or the runs' items differ.
 
     Source: Wang et al. 2023 (EqBen), Figures 6 and 13.
     """

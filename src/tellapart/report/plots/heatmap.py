@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw_heatmap"]
-
 #: With more columns than this, cells have no room for their numbers.
 _MOST_NUMBERS = 12
 
@@ -37,15 +35,6 @@ def draw_heatmap(
 
     Of values and models, those that are more stand down. A number in brackets is not above chance: its interval reaches
     down to it. With more than twelve columns there are shades alone.
-
-    Args:
-        runs: the models, on the same items.
-        benchmark: which; the one there is if not given.
-        metric: which; the one that ranks the benchmark if not given.
-        tag: which; the one of the benchmark's paper, or the only one, if not given.
-
-    Raises:
-        RunError: the runs did not measure the same items, or have no such metric or tag.
     """
     benchmark, own = pick_benchmark(runs, benchmark)
     heat = heat_map({run.label: run.record(benchmark) for run in own}, benchmark, metric, tag)

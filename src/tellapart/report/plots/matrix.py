@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw_matrix"]
-
 #: Inches: of a cell's or a picture's width, between blocks, of the captions; a block with one image is wider, for its
 #: model's name.
 _SIDE, _GAP, _CAPTION, _NARROWEST = 0.8, 0.15, 1.5, 1.2
@@ -41,14 +39,6 @@ def draw_matrix(runs: Sequence[System], item: str, benchmark: str | None = None)
 
     The darker the cell, the higher the score within the item; a model's verdicts are under its block. As many blocks
     as fit a page are side by side, under one row of pictures.
-
-    Args:
-        runs: models with scores of that item.
-        item: its id.
-        benchmark: which; the one there is if not given.
-
-    Raises:
-        RunError: no such item, a task's item without a matrix, or a run that another tool measured.
 
     Source: Wang et al. 2023 (EqBen), Figures 1 and 5.
     """

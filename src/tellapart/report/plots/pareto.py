@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from matplotlib.text import Annotation
     from matplotlib.transforms import Bbox
 
-__all__ = ["CostPoint", "draw_pareto", "name_points", "points", "read_ranked"]
-
 #: Places of a name, in points from its marker, the most legible first.
 _PLACES = ((6, 3), (-6, 3), (7, 0), (-7, 0), (6, -3), (-6, -3), (0, 7), (0, -7), (6, 11), (-6, 11), (6, -11), (-6, -11))
 
@@ -44,11 +42,6 @@ def name_points(
     """Write each name next to its point so that it meets no point, no other name, no part of a line and no frame.
 
     If one has no such place, all points get numbers, in the order given, and the names are below the picture.
-
-    Args:
-        figure, axes: drawn in full, but for the names.
-        points: name, and the place in the axes' units.
-        line: corners of a line that no name may cross, in the axes' units.
     """
     if _place_names(figure, axes, points, line):
         return
@@ -168,15 +161,6 @@ def points(
 ) -> list[CostPoint]:
     """Put scores and costs together; runs of one model are one point, its score the plain mean over benchmarks.
 
-    Args:
-        runs: the models; each must have every benchmark, and a cost.
-        costs: by the models' names.
-        benchmarks: one or several.
-        metrics: each benchmark takes the one that the models have; if none, the metric that ranks it.
-
-    Raises:
-        RunError: no model has all the benchmarks, or one has no cost.
-
     Source: VLUE section 5.3 and Figure 2: the mean of NLVR2 and VQA against the time of one pair.
     """
     complete, ranked = read_ranked(runs, benchmarks, metrics)
@@ -186,7 +170,7 @@ def points(
         there = ", ".join(known) or "no model"
         raise RunError(f"no {costs.what} of {', '.join(missing)}; the file has {there}: add them, by the same names")
     values = [[value_of(run, name, metric) for name, metric in ranked.items()] for run in complete]
-    scores = [100 * float(np.mean([one.value for one in own])) for own in values]
+    scores = [100 * float(np.mean([one.value for one in value])) for value in values]
     front = pareto_front([(score, -known[name]) for score, name in zip(scores, names, strict=True)])
     return [
         CostPoint(run.label, known[name], score, *_find_interval(own), bool(on))
@@ -197,11 +181,7 @@ def points(
 def read_ranked(
     runs: Sequence[System], benchmarks: Sequence[str], metrics: Sequence[str] = ()
 ) -> tuple[list[System], dict[str, str]]:
-    """Return the models that measured all the benchmarks, and of each benchmark the metric for all of them.
-
-    Raises:
-        RunError: no model has all the benchmarks; or as `ranking_metrics`.
-    """
+    """Return the models that measured all the benchmarks, and of each benchmark the metric for all of them."""
     complete = leave_references([run for run in runs if all(name in run.result.benchmarks for name in benchmarks)])
     if not complete:
         raise RunError(f"no model measured {' and '.join(benchmarks)}; name runs that did")
@@ -218,10 +198,6 @@ def draw_pareto(models: Sequence[CostPoint], across: str, upward: str) -> Figure
     """Draw models as points, those on the front joined by steps and filled, the others hollow.
 
     Each point has its model's name next to it; if names would overlap, a number, and the names are below the picture.
-
-    Args:
-        models: at least one.
-        across, upward: the texts of the axes, with units.
     """
     narrow = len(models) <= _FEW and max(len(point.model) for point in models) <= _SHORT
     figure, axes = axes_of(COLUMN if narrow else PAGE, 2.6 if narrow else 3.6)

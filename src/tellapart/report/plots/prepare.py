@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from tellapart.report.plots.costs import BatchCosts
 
-__all__ = ["KINDS", "PlotSettings", "check_kind", "draw_batches", "prepare_plot"]
-
 
 def draw_batches(costs: BatchCosts) -> Figure:
     """Draw a line a series, both axes logarithmic: a cost that grows with the batch's square is a line of slope two."""
@@ -105,11 +103,7 @@ class PlotSettings:
 
 
 def check_kind(kind: str) -> str:
-    """Return the kind of a picture.
-
-    Raises:
-        UnknownNameError: no such kind.
-    """
+    """Return the kind of a picture."""
     if kind not in KINDS:
         raise UnknownNameError(
             f"no picture {quote(kind)}{nearest(kind, KINDS) or ';'} the kinds are {', '.join(KINDS)}"
@@ -118,17 +112,7 @@ def check_kind(kind: str) -> str:
 
 
 def prepare_plot(kind: str, paths: Sequence[Path], settings: PlotSettings) -> Callable[[], Figure]:
-    """Read a picture's input, and return the function that draws it.
-
-    Args:
-        kind: one of `KINDS`.
-        paths: run folders; for `cost`, files of `tellapart time` or CSV; for `agree`, also files of imported numbers.
-        settings: the content of the picture.
-
-    Raises:
-        UnknownNameError: no such kind.
-        RunError: the runs lack a number of the picture, or an option is missing.
-    """
+    """Read a picture's input, and return the function that draws it."""
     from tellapart.report.plots.agreement import draw_agreement, read_agreement
     from tellapart.report.plots.costs import read_batch_costs
 

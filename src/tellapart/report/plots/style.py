@@ -18,22 +18,6 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-__all__ = [
-    "COLUMN",
-    "FORMATS",
-    "GREY",
-    "PAGE",
-    "PlotStyle",
-    "axes_of",
-    "fold",
-    "legend_below",
-    "look",
-    "new_figure",
-    "plain_logarithm",
-    "write_picture",
-    "write_title",
-]
-
 #: The two widths of a picture in inches, a paper's column and its page; its letters are 7 to 9 points high.
 COLUMN, PAGE = 3.3, 6.9
 
@@ -103,16 +87,7 @@ def look(number: int) -> PlotStyle:
 
 
 def write_picture(path: Path, draw: Callable[[], Figure]) -> None:
-    """Draw under the rules of this module, and write the file atomically; the same picture has the same bytes.
-
-    Args:
-        path: ends in `.pdf`, `.svg` or `.png` (200 dots per inch).
-        draw: makes the figure.
-
-    Raises:
-        RunError: another ending, or the file cannot be written.
-        MissingDependencyError: matplotlib is not installed.
-    """
+    """Draw under the rules of this module, and write the file atomically; the same picture has the same bytes."""
     ending = path.suffix.removeprefix(".").lower()
     if ending not in FORMATS:
         raise RunError(f"{path}: a picture is written as .pdf, .svg or .png; name it so")
@@ -175,11 +150,7 @@ def _find_fonts(characters: set[int]) -> list[str]:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure of that many inches.
-
-    Raises:
-        MissingDependencyError: matplotlib is not installed.
-    """
+    """Return an empty figure of that many inches."""
     require("matplotlib", extra="plot")
     from matplotlib.figure import Figure
 

@@ -14,18 +14,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw_thresholds"]
-
 #: Panels side by side on a page.
 _MOST_ACROSS = 3
 
 
 def draw_thresholds(curves: Curves) -> Figure:
-    """Draw a panel for all items, and one for each value of the second tag; a curve a model, its threshold below.
-
-    Args:
-        curves: of at least one model.
-    """
+    """Draw a panel for all items, and one for each value of the second tag; a curve a model, its threshold below."""
     subsets = list(dict.fromkeys(row.subset for row in curves.curves))
     across = min(_MOST_ACROSS, len(subsets))
     down = -(-len(subsets) // across)

@@ -14,8 +14,6 @@ from tellapart.stats.tiers import tiers
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["draw_tiers"]
-
 #: Of a name in a line, if the picture is a column wide; longer names have two lines, or a page.
 _LETTERS = 20
 
@@ -26,15 +24,6 @@ def draw_tiers(
     """Draw models from best to worst; a band of grey or white is a tier.
 
     No member of a tier differs from its best, and all models of later tiers do.
-
-    Args:
-        runs: the models, on the same items.
-        benchmark: which; the one there is if not given.
-        metric: which; the one that ranks the benchmark if not given.
-        seed: of the sign flips, if items are not independent.
-
-    Raises:
-        RunError: another tool measured one of them, the items differ, or the metric has no value of an item.
     """
     benchmark, own = pick_benchmark(runs, benchmark)
     metric = metric or ranking_metrics({benchmark: own})[benchmark]

@@ -23,8 +23,6 @@ from tellapart.training.data.image_loader import Augment
 from tellapart.training.data.rows import TrainingRows
 from tellapart.training.encoders.trainable import Trainable, picture_side
 
-__all__ = ["find_augmentation", "warn_of_flips"]
-
 _Generator = np.random.Generator
 
 #: A step of an augmentation: a picture, the generator, the side in pixels that the model reads.
@@ -173,13 +171,7 @@ _AUGMENTATIONS: Mapping[str, tuple[_Change, ...]] = MappingProxyType(
 
 
 def find_augmentation(name: str, seed: int, trainable: Trainable) -> Augment | None:
-    """Return the function that changes a picture, given a part's number and the row's; None if nothing is changed.
-
-    Args:
-        name: a value of `data.augment`.
-        seed: of the run.
-        trainable: the model, which gives the side of its images.
-    """
+    """Return the function that changes a picture, given a part's number and the row's; None if nothing is changed."""
     changes = _AUGMENTATIONS[name]
     if not changes:
         return None

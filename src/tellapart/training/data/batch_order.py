@@ -13,8 +13,6 @@ import numpy as np
 from tellapart.errors import DataError
 from tellapart.training.data.rows import TrainingRow, TrainingRows
 
-__all__ = ["BatchOrder", "draw_choices", "draw_units"]
-
 
 @dataclass(frozen=True)
 class BatchOrder:
@@ -25,9 +23,6 @@ class BatchOrder:
         size: pairs a step, over all ranks.
         seed: of the permutations.
         together: keep the rows of an item in one batch.
-
-    Raises:
-        DataError: there are fewer rows than a batch takes, or items do not fill a batch evenly.
 
     >>> from pathlib import Path
     >>> from tellapart.training.data.rows import TrainingRow
@@ -94,13 +89,6 @@ def draw_choices(pool: Sequence[int], count: int, seed: int, step: int, row: int
 
 def draw_units(row: TrainingRow, count: int, seed: int, step: int, number: int) -> list[tuple[str, str]]:
     """Draw units with their foils, with replacement, by seed, step and row alone; relations alone if there are some.
-
-    Args:
-        row: has a unit at least.
-        count: units to draw.
-        seed: of the run.
-        step: number of the part.
-        number: of the row.
 
     Source: CS-CLIP (Kargi et al. 2026), `StructuredSampler` of its code with its released settings.
 

@@ -12,17 +12,12 @@ import numpy as np
 from tellapart.models.protocols import Bounded
 from tellapart.training.data.rows import TrainingRows
 
-__all__ = ["Duplicates", "TextIds", "count_duplicates"]
-
 #: Texts that are tokenised at a time, and whose numbers are kept.
 _BLOCK, _KEPT = 4096, 1 << 22
 
 
 class TextIds:
     """A number for each text: the same for texts of the same tokens within the context, in every process.
-
-    Args:
-        reader: shows the tokens.
 
     >>> class Letters:
     ...     def token_ids(self, texts):
@@ -105,12 +100,7 @@ class Duplicates:
 
 
 def count_duplicates(rows: TrainingRows, reader: Bounded) -> Duplicates:
-    """Count texts and pictures that are the same.
-
-    Args:
-        rows: of training, with the hashes of their pictures.
-        reader: shows the tokens of a text.
-    """
+    """Count texts and pictures that are the same."""
     texts = list(dict.fromkeys(text for row in rows.rows for text in (row.caption, *row.negatives)))
     numbers = dict(zip(texts, (ids := TextIds(reader))(texts), strict=True))
     captions, pictures = [numbers[row.caption] for row in rows.rows], rows.image_ids.tolist()

@@ -10,23 +10,12 @@ from tellapart.training.data.joined_rows import JoinedRows, join_pictures
 from tellapart.training.data.rows import TrainingRows
 from tellapart.training.encoders.trainable import Inputs
 
-__all__ = ["Augment", "ImageLoader"]
-
 #: Changes a picture, by the step's number and the row's.
 Augment = Callable[[Pixels, int, int], Pixels]
 
 
 class ImageLoader:
-    """Reads and prepares the images of rows.
-
-    Args:
-        rows: of training.
-        prepare: the model's preprocessing of one image, uint8 `(height, width, 3)`.
-        keep: keep prepared images in memory, for sets that fit.
-        threads: that read.
-        side: of the images that the model reads, which joined pictures have.
-        augment: changes pictures before they are prepared; None leaves them as they are.
-    """
+    """Reads and prepares the images of rows."""
 
     def __init__(
         self,

@@ -12,8 +12,6 @@ from tellapart.builders.negatives.lexicon import function_words
 from tellapart.models.protocols import Pixels
 from tellapart.training.data.rows import TrainingRows
 
-__all__ = ["JoinedRows", "draw_joined", "join_captions", "join_pictures", "swap_words"]
-
 #: Draws of a second row that is of another picture and lies as the first does; after them any shape will do.
 _TRIES = 32
 
@@ -38,13 +36,6 @@ class JoinedRows:
 
 def draw_joined(rows: TrainingRows, first: int, positives: int, seed: int, step: int) -> JoinedRows:
     """Draw a row to join to another, and the captions, by seed, step and row alone.
-
-    Args:
-        rows: of training, of two pictures at least.
-        first: number of the row.
-        positives: further captions, which join one of either row's `positives`.
-        seed: of the run.
-        step: number of the part.
 
     Source: CLIC (Peleg et al. 2025), `CombineCsvDataset` of its code, which swaps words of one part of speech; here
     they are words that name a thing or a property.

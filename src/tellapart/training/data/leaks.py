@@ -22,8 +22,6 @@ from tellapart.tasks.registry import find_task
 from tellapart.training.data.rows import TrainingRows
 from tellapart.training.data.shards import read_image
 
-__all__ = ["Leak", "PictureHashes", "find_leaks", "hash_pictures", "refuse_leaks"]
-
 
 @dataclass(frozen=True, slots=True)
 class Leak:
@@ -73,11 +71,7 @@ class PictureHashes:
 
 
 def hash_pictures(rows: TrainingRows, progress: Progress | None = None) -> PictureHashes:
-    """Return the hashes of the rows' image files, each of which is decoded once.
-
-    Raises:
-        DataError: an image cannot be read.
-    """
+    """Return the hashes of the rows' image files, each of which is decoded once."""
     return _hash_images(_list_files(rows), lambda name: read_image(Path(name)), "training images", progress)
 
 
@@ -93,16 +87,6 @@ def find_leaks(
     hashes: PictureHashes | None = None,
 ) -> list[Leak]:
     """Compare every training image with every picture of the benchmarks, by pixels and by perceptual hash.
-
-    Args:
-        rows: training rows.
-        benchmarks: names of sets and tasks.
-        progress: called with how far it is.
-        place: folders of the files, and whether images may lie outside of their set's folder.
-        hashes: of these rows' pictures and any others; if None, each picture is decoded for them.
-
-    Raises:
-        DataError: an image cannot be read.
 
     >>> from tellapart.training.data.rows import TrainingRow
     >>> demo = find_benchmark("demo").records()
@@ -130,11 +114,7 @@ def find_leaks(
 
 
 def refuse_leaks(leaks: Sequence[Leak]) -> None:
-    """Refuse to train on a benchmark's pictures.
-
-    Raises:
-        DataError: a benchmark shares a picture, or a near copy of one, with the training images.
-    """
+    """Refuse to train on a benchmark's pictures."""
     for leak in leaks:
         parts = []
         if leak.same:

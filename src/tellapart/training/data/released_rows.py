@@ -20,8 +20,6 @@ from tellapart.data.rows import read_csv
 from tellapart.data.strict_json import decode_text, expect_distinct, read_whole
 from tellapart.errors import DataError, quote
 
-__all__ = ["json_rows", "table_rows"]
-
 #: Field -> the columns that hold it in open_clip's, Hugging Face's and others' tables; the first that is there counts.
 _USUAL = {
     "image": ("image", "filepath", "image_path", "file_name", "filename", "path"),
@@ -37,32 +35,20 @@ _SIDES = {"synthetic-images-for-original-captions": 0, "synthetic-images-for-cou
 
 
 def json_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the captions of a JSON file as `read_json_captions` does, each with the others of its image.
-
-    Raises:
-        DataError: as `read_json_captions`, or an image's name is not a text.
-    """
+    """Yield the captions of a JSON file as `read_json_captions` does, each with the others of its image."""
     rows = list(read_json_captions(path))
     captions: dict[object, list[object]] = {}
-    for where, row in rows:
+    for place, row in rows:
         if not isinstance(row["image"], str):
-            raise DataError(f"{where}: field 'image' must be the name of a file, got {quote(row['image'])}")
+            raise DataError(f"{place}: field 'image' must be the name of a file, got {quote(row['image'])}")
         captions.setdefault(row["image"], []).append(row["caption"])
-    for where, row in rows:
+    for place, row in rows:
         others = [text for text in captions[row["image"]] if text != row["caption"]]
-        yield where, row | ({"positive_captions": others} if others else {})
+        yield place, row | ({"positive_captions": others} if others else {})
 
 
 def table_rows(path: Path, columns: Mapping[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the rows of a CSV or TSV file: NegCLIP's, COCO-Counterfactuals', or any with an image and a caption.
-
-    Args:
-        path: the file.
-        columns: field (`image`, `caption`, `cluster`) -> its column; for the others the usual names are tried.
-
-    Raises:
-        DataError: the file cannot be read, or a column is missing.
-    """
+    """Yield the rows of a CSV or TSV file: NegCLIP's, COCO-Counterfactuals', or any with an image and a caption."""
     header = decode_text(read_whole(path), path).partition("\n")[0].rstrip("\r")
     if not columns and plain_suffix(path) == ".tsv" and "neg_caption" in header.split("\t"):
         yield from _negclip_rows(path)
@@ -92,10 +78,10 @@ def _pick_fields(path: Path, row: Mapping[str, str], columns: Mapping[str, str])
     return fields
 
 
-def _refuse_false(where: Path | str, row: Mapping[str, str], columns: Mapping[str, str]) -> None:
+def _refuse_false(place: Path | str, row: Mapping[str, str], columns: Mapping[str, str]) -> None:
     if unread := [name for name in row if _FALSE.match(name) and name not in columns.values()]:
         raise DataError(
-            f"{where}: column {unread[0]!r} is not read: a table holds image, caption and cluster, and NegCLIP's TSV "
+            f"{place}: column {unread[0]!r} is not read: a table holds image, caption and cluster, and NegCLIP's TSV "
             "neg_caption and neg_image; put false captions into JSONL as negative_captions, or remove the column",
             field=unread[0],
         )
@@ -103,9 +89,6 @@ def _refuse_false(where: Path | str, row: Mapping[str, str], columns: Mapping[st
 
 def _negclip_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the rows of a NegCLIP file: `title`, `filepath`, and Python lists of `neg_caption` and `neg_image`.
-
-    Raises:
-        DataError: the file cannot be read, a column is missing, or holds no list.
 
     Source: Yuksekonul et al. (2023), the released `train_neg_clip.tsv` and `valid_neg_clip.tsv`.
     """
@@ -117,17 +100,17 @@ def _negclip_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     except csv.Error as error:
         raise DataError(f"{path}: is not NegCLIP's TSV: {error}") from error
     for number, fields in enumerate(lines):
-        where = f"{path}:{number + 2}"
+        place = f"{path}:{number + 2}"
         for name in _COLUMNS:
             if fields.get(name) is None:
-                raise DataError(f"{where}: column {name!r} is missing; expected NegCLIP's TSV, or a JSONL file of rows")
+                raise DataError(f"{place}: column {name!r} is missing; expected NegCLIP's TSV, or a JSONL file of rows")
         yield (
-            where,
+            place,
             {
                 "image": fields["filepath"],
                 "caption": fields["title"],
-                "negative_captions": _read_list(where, "neg_caption", fields["neg_caption"]),
-                "negative_images": _read_list(where, "neg_image", fields["neg_image"]),
+                "negative_captions": _read_list(place, "neg_caption", fields["neg_caption"]),
+                "negative_images": _read_list(place, "neg_image", fields["neg_image"]),
             },
         )
 
@@ -140,9 +123,6 @@ def _counterfactual_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     caption and hard counterpart, and the two are one item. All pairs of one picture of COCO are one cluster. Any other
     path is read unchanged.
 
-    Raises:
-        DataError: the file cannot be read or has not these columns.
-
     Source: Le et al. (2023), the released `train-coco-cfs.csv`, `dev-coco-cfs.csv` and `test-coco-cfs.csv`.
     """
     rows = [(f"{path}:{line}", _read_half(fields, f"{path}:{line}")) for line, fields in read_csv(path)]
@@ -152,8 +132,8 @@ def _counterfactual_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     for item, numbers in enumerate(halves.values()):
         images = {rows[number][1]["image"] for number in numbers}
         if len(images) < len(numbers):
-            where, row = rows[numbers[-1]]
-            raise DataError(f"{where}: {row['image']!r} appears twice in the file")
+            place, row = rows[numbers[-1]]
+            raise DataError(f"{place}: {row['image']!r} appears twice in the file")
         for number in numbers:
             others = [other for other in numbers if other != number]
             captions = [rows[other][1]["caption"] for other in others]
@@ -161,11 +141,11 @@ def _counterfactual_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     yield from rows
 
 
-def _read_half(fields: dict[str, str], where: str) -> dict[str, Any]:
+def _read_half(fields: dict[str, str], place: str) -> dict[str, Any]:
     for name in ("image_path", "caption"):
         if name not in fields:
-            raise DataError(f"{where}: column {name!r} is missing; a CSV file of rows holds image_path and caption")
-    _refuse_false(where, fields, {})
+            raise DataError(f"{place}: column {name!r} is missing; a CSV file of rows holds image_path and caption")
+    _refuse_false(place, fields, {})
     image = PurePosixPath(fields["image_path"])
     side = next((number for folder, number in _SIDES.items() if folder in image.parts), None)
     if side is None:
@@ -175,15 +155,15 @@ def _read_half(fields: dict[str, str], where: str) -> dict[str, Any]:
     return {"image": name, "caption": fields["caption"], "cluster": coco, "pair": image.stem}
 
 
-def _read_list(where: str, name: str, text: str) -> list[Any]:
+def _read_list(place: str, name: str, text: str) -> list[Any]:
     try:
         value = ast.literal_eval(text)  # a literal: nothing runs
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         value = None
     if not isinstance(value, list):
-        raise DataError(f"{where}: column {name!r} is not a list: {quote(text)}")
+        raise DataError(f"{place}: column {name!r} is not a list: {quote(text)}")
     try:
         "".join(map(str, value)).encode()
     except UnicodeEncodeError as error:
-        raise DataError(f"{where}: column {name!r}: half a character, which no UTF-8 file can hold") from error
+        raise DataError(f"{place}: column {name!r}: half a character, which no UTF-8 file can hold") from error
     return value

@@ -14,10 +14,13 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import re
+import unicodedata
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -40,9 +43,41 @@ from tellapart.errors import DataError, TellapartWarning, quote
 from tellapart.records.run_folder import write_text_file
 from tellapart.training.data.released_rows import json_rows, table_rows
 from tellapart.training.data.shards import find_member, read_image, shard_rows
-from tellapart.training.data.wording import words_of
 
-__all__ = ["TrainingRow", "TrainingRows", "images_root", "read_rows", "write_rows"]
+#: A number, in which every mark counts.
+_NUMBER = re.compile(
+    r"""((?:(?<![^\W\d_])[-\u2010-\u2015\u2212]\s*)?  # a sign, if no letter is before it
+        [.,]?\d+(?:[^\w\s]\d+)*                        # digits, and marks between them
+        (?:\s*[%\u2030'"\u2032\u2033]+)?)              # percent, feet, inches""",
+    re.VERBOSE,
+)
+
+#: Punctuation that is read as a word.
+_READ = frozenset("%&@#*/\\")
+
+
+class _Marks(dict[int, int | str]):
+    """A table of `str.translate` that makes spaces of punctuation, in any script."""
+
+    def __missing__(self, code: int) -> int | str:
+        mark = unicodedata.category(chr(code))[0] == "P" and unicodedata.normalize("NFKC", chr(code)) not in _READ
+        self[code] = " " if mark else code
+        return self[code]
+
+
+_MARKS = _Marks()
+
+
+@lru_cache(1 << 16)  # a caption is the false one of other rows
+def words_of(text: str) -> tuple[str, ...]:
+    """Return the words of a text: without case and punctuation, and numbers with every mark; the text if it is none.
+
+    >>> words_of("Jack - - o lantern's") == words_of("jack-o-lantern's."), words_of("-5") == words_of("5")
+    (True, False)
+    """
+    parts = _NUMBER.split(text.lower())
+    words = [["".join(part.split())] if k % 2 else part.translate(_MARKS).split() for k, part in enumerate(parts)]
+    return tuple(chain.from_iterable(words)) or (text,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +149,7 @@ class TrainingRows:
         return tuple(tuple(numbers) for numbers in items.values())
 
     def pixels(self, number: int) -> NDArray[np.uint8]:
-        """Decode a row's image to RGB, uint8 `(height, width, 3)`.
-
-        Raises:
-            DataError: it cannot be read or decoded.
-        """
+        """Decode a row's image to RGB, uint8 `(height, width, 3)`."""
         path = self.rows[number].image
         try:
             return decode(read_image(path), str(path))
@@ -126,11 +157,7 @@ class TrainingRows:
             raise DataError(f"training row {number}: {error}") from error
 
     def is_wide(self, number: int) -> bool:
-        """Return whether a row's image is at least as wide as high; its head alone is read, once.
-
-        Raises:
-            DataError: it cannot be read or is not an image.
-        """
+        """Return whether a row's image is at least as wide as high; its head alone is read, once."""
         path = self.rows[number].image
         if path not in self._wide_images:
             try:
@@ -161,10 +188,6 @@ class TrainingRows:
         """Split by cluster: each cluster's hash decides its side, so more data move no cluster.
 
         Clusters that share a picture are one, of the name that comes first.
-
-        Args:
-            share: of the clusters, in expectation, that the first part gets.
-            salt: another salt is another split.
 
         Source: COCO-Counterfactuals trains on 80 % of its pairs; its released split is by row, and breaks pairs.
 
@@ -213,21 +236,6 @@ def read_rows(
     refused: list[DataError] | None = None,
 ) -> TrainingRows:
     """Read all sources; every image must exist.
-
-    Args:
-        sources: files and folders, relative to `home`, a folder with or without `folder:` before it.
-        home: the configuration's folder.
-        images: the folder that the files' image paths are relative to; the file's folder if None. A pair set's images
-            are looked for there first, then in the set's folder.
-        take: for each source the share of its clusters that is used; everything if empty.
-        limit: only the first so many items.
-        columns: field -> its column, in CSV and TSV files.
-        outside: images may lie outside of these folders.
-        refused: gets the errors of rows that cannot be read, and of sources; such a row keeps its number, and has an
-            image that is not a file. Without it the first such error is raised.
-
-    Raises:
-        DataError: a source is missing or holds something else; the message names file, line and field.
 
     Warns:
         TellapartWarning: a file's false captions or hard images are true of their row's picture; they are left out.
@@ -348,33 +356,33 @@ def _jsonl_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _make_row(
-    where: str, fields: dict[str, Any], find: Callable[[str], Path], count: int, left: list[str], *, item: int
+    place: str, fields: dict[str, Any], find: Callable[[str], Path], count: int, left: list[str], *, item: int
 ) -> TrainingRow:
     for name in ("image", "caption"):
         if not isinstance(fields.get(name), str) or not fields[name].strip():
-            raise DataError(f"{where}: field {name!r} must be a text, got {quote(fields.get(name))}")
+            raise DataError(f"{place}: field {name!r} must be a text, got {quote(fields.get(name))}")
     try:
         one_text(fields["caption"])
         image = find(fields["image"])
     except ValueError as error:
-        raise DataError(f"{where}: field 'caption': {error}") from error
+        raise DataError(f"{place}: field 'caption': {error}") from error
     except DataError as error:
-        raise DataError(f"{where}: field 'image': {error}") from error
-    negatives, positives = (_read_texts(where, fields, name) for name in ("negative_captions", "positive_captions"))
+        raise DataError(f"{place}: field 'image': {error}") from error
+    negatives, positives = (_read_texts(place, fields, name) for name in ("negative_captions", "positive_captions"))
     others = fields.get("negative_images", [])
     if not isinstance(others, list) or not all(type(other) is int and 0 <= other < count for other in others):
         raise DataError(
-            f"{where}: field 'negative_images' must be a list of row numbers below {count}, got {quote(others)}"
+            f"{place}: field 'negative_images' must be a list of row numbers below {count}, got {quote(others)}"
         )
     units = fields.get("units", [])
     if not isinstance(units, list) or not all(_is_unit(unit) for unit in units):
         raise DataError(
-            f"{where}: field 'units' must be a list of pairs of texts, each alone or with a third entry "
+            f"{place}: field 'units' must be a list of pairs of texts, each alone or with a third entry "
             f'"relation", got {quote(units)}'
         )
     # A "negative" that is the caption but for case, spaces and marks is none (15 are in NegCLIP's validation file).
     true = {words_of(text) for text in (fields["caption"], *positives)}
-    left += [f"{where}: negative_captions {quote(text)}" for text in negatives if words_of(text) in true]
+    left += [f"{place}: negative_captions {quote(text)}" for text in negatives if words_of(text) in true]
     return TrainingRow(
         image=image,
         caption=fields["caption"],
@@ -388,10 +396,10 @@ def _make_row(
     )
 
 
-def _read_texts(where: str, fields: dict[str, Any], name: str) -> list[str]:
+def _read_texts(place: str, fields: dict[str, Any], name: str) -> list[str]:
     texts = fields.get(name, [])
     if not isinstance(texts, list) or not all(isinstance(text, str) and text.strip() for text in texts):
-        raise DataError(f"{where}: field {name!r} must be a list of texts, got {quote(texts)}")
+        raise DataError(f"{place}: field {name!r} must be a list of texts, got {quote(texts)}")
     return texts
 
 
@@ -414,17 +422,8 @@ def images_root(source: str, images: Path | None) -> Path:
 
 
 def write_rows(path: Path, rows: TrainingRows, root: Path, *, outside: bool = False) -> None:
-    """Write one JSON object a row: `image`, `caption`, `cluster`, `negative_captions`, `negative_images` (row numbers).
-
-    Args:
-        path: the file, which is written atomically.
-        rows: in this order; `counterparts` are numbers among them.
-        root: the folder that image paths are written relative to.
-        outside: images may lie elsewhere; their paths are written in full.
-
-    Raises:
-        DataError: an image lies elsewhere.
-        RunError: the file cannot be written.
+    """Write one JSON object a row: `image`, `caption`, `cluster`, `negative_captions`, `negative_images` (row
+    numbers).
     """
     home = root.resolve()
     lines = []

@@ -19,8 +19,6 @@ from tellapart.data.images import leaves
 from tellapart.data.strict_json import decode_text, parse_json, read_whole
 from tellapart.errors import DataError
 
-__all__ = ["expand_shards", "find_member", "read_image", "shard_rows"]
-
 _RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
 _KEY = re.compile(r"(.*/)?[^./]*")
 _END = 1024  # bytes of zeros
@@ -43,10 +41,8 @@ def expand_shards(path: Path) -> list[Path]:
 
 
 def shard_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield place and fields of the samples of shards, in order; a caption in `KEY.txt` counts before that in the JSON.
-
-    Raises:
-        DataError: a shard is missing, packed or cut off, or a member's name leaves its folder or is there twice.
+    """Yield place and fields of the samples of shards, in order; a caption in `KEY.txt` counts before that in the
+    JSON.
     """
     for shard in expand_shards(path):
         for key, names in groupby(_list_members(shard), key=lambda name: _KEY.match(name)[0]):  # type: ignore[index]
@@ -71,11 +67,7 @@ def find_member(root: Path, reference: str) -> Path | None:
 
 
 def read_image(path: Path) -> bytes:
-    """Return the bytes of a training row's image: of a file, or of a member of a shard.
-
-    Raises:
-        DataError: it cannot be read.
-    """
+    """Return the bytes of a training row's image: of a file, or of a member of a shard."""
     if (shard := _find_shard(path)) is None:
         return read_whole(path)
     name = path.relative_to(shard).as_posix()

@@ -15,8 +15,6 @@ from tellapart.data.progress import Progress
 from tellapart.errors import DataError
 from tellapart.training.config import DataConfig
 
-__all__ = ["RECIPE", "build_recipes", "data_folder", "find_sources"]
-
 RECIPE = "recipe:"
 _HUB = "hf:"
 #: Saves a data set of the hub, with `image` and `caption` columns, as rows.jsonl.
@@ -27,11 +25,7 @@ _SAVE = (
 
 
 def data_folder(config: DataConfig, home: Path) -> Path | None:
-    """Return the folder of the data that `data.folder` or `--data` names, or None.
-
-    Raises:
-        DataError: the folder does not exist.
-    """
+    """Return the folder of the data that `data.folder` or `--data` names, or None."""
     if config.folder is None:
         return None
     folder = home / Path(config.folder).expanduser()
@@ -41,11 +35,7 @@ def data_folder(config: DataConfig, home: Path) -> Path | None:
 
 
 def build_recipes(config: DataConfig, home: Path, progress: Progress | None = None) -> None:
-    """Build the set of every recipe among the sources; one that is built is left as it is.
-
-    Raises:
-        TellapartError: as `tellapart.builders.pipeline.build`.
-    """
+    """Build the set of every recipe among the sources; one that is built is left as it is."""
     for source in config.train:
         if source.startswith(RECIPE):
             recipe = _recipe_path(source, home)
@@ -57,9 +47,6 @@ def find_sources(config: DataConfig, home: Path) -> list[str]:
     """Return the sources as `read_rows` takes them: a recipe as its set, a path as the file or folder found.
 
     A path is relative to the configuration's folder; if nothing is there, to the folder of the data.
-
-    Raises:
-        DataError: a source is a data set of the hub, which training does not fetch.
     """
     data = data_folder(config, home)
     found = []

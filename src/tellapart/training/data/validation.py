@@ -24,15 +24,9 @@ from tellapart.stats.paired import paired_difference
 from tellapart.training.data.rows import TrainingRows
 from tellapart.training.data.shards import read_image
 
-__all__ = ["better_beyond_doubt", "items_right", "left_over", "match_numbers", "metric_of", "rescore", "validation_set"]
-
 
 def metric_of(metric: str | None, shape: tuple[int, int]) -> str:
-    """Return the metric that chooses: the configured one, or the strictest that the set's shape has.
-
-    Raises:
-        DataError: the metric is not defined for that shape.
-    """
+    """Return the metric that chooses: the configured one, or the strictest that the set's shape has."""
     defined = [one.name for one in defined_for(shape) if one.binary]
     name = metric or ("group_score" if "group_score" in defined else defined[0])
     if name not in defined:
@@ -44,17 +38,7 @@ def metric_of(metric: str | None, shape: tuple[int, int]) -> str:
 
 
 def validation_set(name: str, reported: Sequence[str] = (), place: Locations | None = None) -> PairSet:
-    """Load the validation set.
-
-    Args:
-        name: a benchmark's name, or `folder:PATH`.
-        reported: names of the benchmarks that are reported in the end.
-        place: folders of the files, and whether images may lie outside of their set's folder.
-
-    Raises:
-        DataError: the set is reported, too: weights would be chosen on the test.
-        UnknownNameError: no such set.
-    """
+    """Load the validation set."""
     if name in reported:
         raise DataError(
             f"data.validation: {name!r} is among report.benchmarks: weights that are chosen on a test set say nothing "
@@ -67,13 +51,6 @@ def left_over(rows: TrainingRows, trained: TrainingRows | None = None) -> PairSe
     """Make a validation set of rows that are not trained on: each item's images with its captions.
 
     Rows that have no false caption are left out: nothing can be chosen by them.
-
-    Args:
-        rows: that are left.
-        trained: the others, which show whether a lower `data.share` would help.
-
-    Raises:
-        DataError: no row has a false caption, or items are of several shapes.
 
     >>> from tellapart.training.data.rows import TrainingRow
     >>> left_over(TrainingRows((TrainingRow(Path("a.png"), "two clocks", ("three clocks",)),))).shape
@@ -131,12 +108,6 @@ def better_beyond_doubt(now: Sequence[float], before: Sequence[float], pairs: Pa
 
     Its level is 95 % for one look. Of several each gets an equal part of the 5 % (Bonferroni), so that in a run that
     gets no better at all of them together, one in twenty at most mistakes noise for progress.
-
-    Args:
-        now: 0 or 1 for each item.
-        before: of the same items, at an earlier look.
-        pairs: the items.
-        looks: how many times a run will ask this, the earlier and later times included.
 
     >>> from tellapart.training.data.rows import TrainingRow
     >>> rows = (TrainingRow(Path("a.png"), "one", ("two",), item=k, cluster=str(k)) for k in range(40))

@@ -21,8 +21,6 @@ from tellapart.training.data.rows import TrainingRows
 from tellapart.training.data.shards import read_image
 from tellapart.training.losses.terms import read_terms
 
-__all__ = ["Problems", "join_faults", "open_images", "read_leniently"]
-
 #: A line on a row or a file that cannot be read; and the values in it, which differ from row to row.
 _FAULT = re.compile(r"(?P<place>.+?)(?::(?P<line>\d+))?: (?P<fault>.*)", re.DOTALL)
 _VALUE = re.compile(r"(field '[^']*')|'[^']*'|\"[^\"]*\"")
@@ -106,10 +104,6 @@ def _drop_key(values: dict[str, Any], problem: DataError) -> None:
 
 def open_images(rows: TrainingRows, seconds: float) -> tuple[TrainingRows, int, list[str]]:
     """Open every image, and decode as many as the time allows.
-
-    Args:
-        rows: of training.
-        seconds: for decoding; the first bytes of the rest are read.
 
     Returns:
         The rows whose images can be read, with the hashes of those that were decoded; how many these are, and a line

@@ -16,8 +16,6 @@ from tellapart.report.terminal import console, print_lines, table
 from tellapart.training.data.duplicates import Duplicates
 from tellapart.training.dry_run.lenient import join_faults
 
-__all__ = ["DataPlan", "DryRun", "Forecast", "Schedule", "Span", "Trial", "WeightGroup"]
-
 #: Missing pictures that are listed on the terminal; JSON has all.
 _LISTED = 10
 

@@ -7,6 +7,7 @@ import os
 import shutil
 import time
 import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
@@ -21,23 +22,24 @@ from tellapart.data.progress import NotedProgress
 from tellapart.errors import DataError, RunError, TellapartWarning, quote, require
 from tellapart.evaluation.run import run
 from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.records.machine import device_peak, forget_device_peak, resident_memory
 from tellapart.tasks.registry import find_task
-from tellapart.training.config import TrainConfig
+from tellapart.training.checkpoint import Weights, read_weights, weights_of
+from tellapart.training.config import LogConfig, TrainConfig
 from tellapart.training.data.augmentation import warn_of_flips
 from tellapart.training.data.batch_order import BatchOrder
 from tellapart.training.data.duplicates import Duplicates, count_duplicates
 from tellapart.training.data.leaks import find_leaks, refuse_leaks
 from tellapart.training.data.rows import TrainingRows
 from tellapart.training.data.sources import RECIPE, find_sources
-from tellapart.training.data.validation import better_beyond_doubt, metric_of
+from tellapart.training.data.validation import better_beyond_doubt, items_right, metric_of, rescore
 from tellapart.training.dry_run.lenient import Problems, join_faults, open_images, read_leniently
 from tellapart.training.dry_run.plan import DataPlan, DryRun, Forecast, Schedule, Span, Trial, WeightGroup
-from tellapart.training.dry_run.trial import TRIED_ITEMS, fit_seconds, try_steps, try_validation
 from tellapart.training.encoders.load_start import draw_start, open_start, resolve_name
 from tellapart.training.encoders.lora import describe_updated
 from tellapart.training.encoders.trainable import Trainable
-from tellapart.training.idle_terms import IDLE_STEPS, describe_idle, find_idle_terms
-from tellapart.training.loop import Training, fit_steps, make_optimiser, rate
+from tellapart.training.idle_terms import IDLE_STEPS, NOT_TERMS, describe_idle, find_idle_terms
+from tellapart.training.loop import Training, fit_steps, make_optimiser, rate, train
 from tellapart.training.presets import list_presets
 from tellapart.training.ranks import RankGroup, open_accelerator
 from tellapart.training.run_files import RunFiles
@@ -52,7 +54,114 @@ from tellapart.training.training_run import (
     step_of,
 )
 
-__all__ = ["rehearse"]
+#: Items of each set on which the evaluation is tried, and then those by which its time is measured.
+TRIED_ITEMS = (8, 32)
+
+#: Seconds after which no more items are tried.
+_PATIENCE = 5.0
+
+
+@dataclass
+class _Watch:
+    """Times a training loop by its calls: of a tracker after each step, of progress after the step's checkpoint."""
+
+    training: Training
+    progress: NotedProgress | None
+    seconds: list[float] = field(default_factory=list)
+    written: list[float] = field(default_factory=list)
+    weights: Weights = field(default_factory=dict)
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    _begun: float = 0.0
+    _logged: float = 0.0
+
+    def run(self, config: TrainConfig) -> None:
+        """Train to the end of a configuration."""
+        self._begun = time.perf_counter()
+        training = replace(self.training, config=config)
+        training.files.trackers[:] = [self._track_numbers]
+        train(training, progress=self._note_step)
+
+    def _track_numbers(self, _step: int, numbers: Mapping[str, float]) -> None:
+        self._logged = time.perf_counter()
+        if "total" in numbers:
+            self.seconds.append(self._logged - self._begun)
+            self.numbers = numbers
+
+    def _note_step(self, stage: str, done: int, total: int, note: str = "", /) -> None:
+        if self.progress is not None:
+            self.progress(stage, done, total, note)
+        if done == total:
+            self.written.append(time.perf_counter() - self._logged)
+            self.weights = weights_of(self.training.trainable.module)
+        self._begun = time.perf_counter()
+
+
+def try_steps(training: Training, steps: int, seconds: float, progress: NotedProgress | None = None) -> Trial:
+    """Take two steps, read their checkpoint, take the second one again from that of the first, and go on."""
+    files, module, device = training.files, training.trainable.module, training.config.device
+    watch = _Watch(training, progress)
+    files.folder.mkdir(parents=True, exist_ok=True)
+    forget_device_peak()
+    watch.run(_shorten_run(training.config, 2, every=1))
+    checkpoint, first = files.checkpoints / "step-00000002", watch.weights
+    size = sum(path.stat().st_size for path in checkpoint.iterdir())
+    read_weights(checkpoint / "weights.safetensors", module)
+    same = _are_equal(first, weights_of(module))
+    shutil.rmtree(checkpoint)
+    watch.run(_shorten_run(training.config, 2, every=1))
+    same = same and _are_equal(first, watch.weights)
+    # The first step of a loop has its preparations in its time.
+    kept = [1]
+    more = min(steps, IDLE_STEPS, 2 + int(seconds / watch.seconds[1]))
+    if more > 2:
+        begun = len(watch.seconds)
+        watch.run(_shorten_run(training.config, more, every=more))
+        kept += range(begun + 1, len(watch.seconds))
+    memory = device_peak(device)
+    return Trial(
+        seconds=tuple(watch.seconds[k] for k in kept),
+        steps=more,
+        peak_bytes=resident_memory(peak=True) if memory is None else memory,
+        checkpoint_bytes=size,
+        checkpoint_seconds=watch.written[0],
+        same=same,
+        loss={name: value for name, value in watch.numbers.items() if name not in NOT_TERMS},
+    )
+
+
+def _shorten_run(config: TrainConfig, steps: int, every: int) -> TrainConfig:
+    validation = config.validation.model_copy(update={"every": every, "keep": 2, "patience": None})
+    return config.with_steps(steps).model_copy(update={"validation": validation, "log": LogConfig()})
+
+
+def _are_equal(one: Weights, other: Weights) -> bool:
+    return one.keys() == other.keys() and all(bool((value == other[name]).all()) for name, value in one.items())
+
+
+def try_validation(training: Training, pairs: PairSet, metric: str) -> float:
+    """Measure a few items of the validation set, and return the seconds that all of them would take."""
+
+    def measure_some(count: int) -> None:
+        items_right(metric, rescore(training.trainable.model(), pairs.select(range(count))))
+
+    return fit_seconds(measure_some, len(pairs))
+
+
+def fit_seconds(measure_some: Callable[[int], None], items: int) -> float:
+    """Call with 8 items, then with 32, and return the seconds that all items would take, on a line through both.
+
+    If 8 took long they are not followed by 32: the seconds are in proportion to theirs.
+    """
+    points = [(0, 0.0)]
+    for count in sorted({min(items, item) for item in TRIED_ITEMS}):
+        began = time.perf_counter()
+        measure_some(count)
+        points.append((count, time.perf_counter() - began))
+        if points[-1][1] > _PATIENCE:
+            break
+    (few, short), (many, long) = points[-2:]
+    return long + max(0.0, long - short) / (many - few) * (items - many)
+
 
 #: Seconds that a dry run takes at most, if two steps and the start fit in; the shares of its parts in what is left.
 _SECONDS = 30.0
@@ -82,18 +191,7 @@ def rehearse(
     seconds: float = _SECONDS,
     progress: NotedProgress | None = None,
 ) -> DryRun:
-    """Try everything of a training run but its long part, and keep every problem; nothing is left behind.
-
-    Args:
-        path: the configuration.
-        out: the folder that the run would have; runs/train-NAME if None.
-        data: the folder of training files and benchmarks.
-        limit: steps after which the run would stop.
-        allow_leak: whether training images may be pictures of a reported set.
-        seeds: that the forecast is for.
-        seconds: to spend.
-        progress: called as the work advances.
-    """
+    """Try everything of a training run but its long part, and keep every problem; nothing is left behind."""
     began, problems = time.monotonic(), Problems()
     config = read_leniently(path, problems)
     if config is None:
@@ -428,7 +526,7 @@ class _Rehearsal:
                 "lower validation.keep, or train to another folder with out="
             )
         parts = {name: seeds * seconds for name, seconds in self.parts.items()}
-        return Forecast(Span(*(seeds * float(each) for each in ends)), parts, round(seeds * disk), round(peak))
+        return Forecast(Span(*(seeds * float(end) for end in ends)), parts, round(seeds * disk), round(peak))
 
 
 def _count_bytes(folder: Path) -> int:

@@ -16,20 +16,9 @@ from tellapart.training.encoders.trainable import keep_still
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["settle_norms"]
-
 
 def settle_norms(module: nn.Module, config: TrainConfig, ranks: int) -> None:
     """Freeze the statistics of batch normalisation if the configuration asks for it, or trains low-rank updates alone.
-
-    Args:
-        module: of torch, with all other changes of the start; it is left in training.
-        config: with `batch_norm`, `batch.micro` and `lora`.
-        ranks: processes that share a batch.
-
-    Raises:
-        DataError: `batch_norm = "frozen"`, and there are no statistics to keep; or a batch is cut into pieces or
-            shared by ranks, and layers read statistics of it.
 
     >>> torch, batch = import_torch(), {"size": 4, "micro": 2}
     >>> settings = {"name": "few", "model": "-", "data": {"train": ["a"]}, "loss": {"name": "itc"}, "batch": batch}

@@ -21,25 +21,19 @@ from tellapart.models.protocols import Pixels
 from tellapart.models.torch.backend import Runtime, import_torch, runtime
 from tellapart.training.encoders.trainable import Inputs, TrainableDual
 
-__all__ = ["TrainableCompact", "open_compact", "write_parts"]
-
 
 def open_compact(name: str, device: str) -> TrainableCompact:
-    """Open a compact dual encoder, `compact:FOLDER`, to train it.
-
-    Raises:
-        ModelError: its files are missing or do not fit each other, or the device is not available.
-    """
-    where = runtime(ModelOptions(device=device))
-    return TrainableCompact(name, open_parts(Path(name.removeprefix(PREFIX)).expanduser()), where)
+    """Open a compact dual encoder, `compact:FOLDER`, to train it."""
+    place = runtime(ModelOptions(device=device))
+    return TrainableCompact(name, open_parts(Path(name.removeprefix(PREFIX)).expanduser()), place)
 
 
 class TrainableCompact(TrainableDual):
     """A compact dual encoder with gradients."""
 
-    def __init__(self, name: str, parts: CompactParts, where: Runtime) -> None:
-        self._name, self._parts, self._where = name, parts, where
-        model, config, self.reader = parts.model.to(where.device), parts.config, parts
+    def __init__(self, name: str, parts: CompactParts, place: Runtime) -> None:
+        self._name, self._parts, self._where = name, parts, place
+        model, config, self.reader = parts.model.to(place.device), parts.config, parts
         super().__init__(
             model,
             lambda images: model.visual(scale_pixels(images["pixels"], config)),

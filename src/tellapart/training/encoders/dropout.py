@@ -12,18 +12,9 @@ from tellapart.models.torch.backend import import_torch
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["add_dropout"]
-
 
 def add_dropout(module: nn.Module, patterns: Mapping[str, float]) -> None:
     """Have parts of a module lose a share of their output while it trains; the first pattern that matches counts.
-
-    Args:
-        module: of torch.
-        patterns: of the parts' names, each with the share that is set to zero, below 1.
-
-    Raises:
-        DataError: no part's name matches a pattern.
 
     >>> torch = import_torch()
     >>> layers = torch.nn.Sequential(torch.nn.Identity()).train()

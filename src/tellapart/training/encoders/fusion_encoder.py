@@ -26,8 +26,6 @@ from tellapart.training.encoders.trainable import Inputs, unit
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-__all__ = ["TrainableFusion", "open_fusion"]
-
 
 def open_fusion(
     name: str,
@@ -38,28 +36,14 @@ def open_fusion(
     image_size: int | None = None,
     also: Sequence[str] = (),
 ) -> TrainableFusion:
-    """Open a fusion encoder to train its matching head and all below it.
-
-    Args:
-        name: a folder or a hub id of transformers, with or without `hf:` before it; or a file of authors, `meter:FILE`.
-        device: `cpu`, `cuda` or `mps`.
-        reading: of the head where the model is validated, `itm` (if None) or `itm_logit`; of an authors' file the head
-            that is trained, too (`rank`).
-        contrast: train the projections to unimodal vectors, too; else they are frozen.
-        image_size: side of the images of an authors' file, in pixels; the model's side if None.
-        also: readings of further matching heads of an authors' file, which are trained, too.
-
-    Raises:
-        ModelError: it has no matching head that can be trained, or its files are malformed.
-        MissingDependencyError: torch or transformers is not installed.
-    """
-    where = runtime(ModelOptions(device=device))
+    """Open a fusion encoder to train its matching head and all below it."""
+    place = runtime(ModelOptions(device=device))
     prefix = declared_prefix(name)
     if isinstance(prefix, FusionPrefix) and prefix.open_trainable is not None:
         readings = (reading or "itm", *also)
-        parts = prefix.open_trainable(name, where, readings, image_size)
-        trainable = TrainableFusion(parts, where, parts.read, readings)
-        _freeze_unread(trainable, where.device, contrast=contrast)
+        parts = prefix.open_trainable(name, place, readings, image_size)
+        trainable = TrainableFusion(parts, place, parts.read, readings)
+        _freeze_unread(trainable, place.device, contrast=contrast)
         return trainable
     if also:
         raise ModelError(
@@ -77,7 +61,7 @@ def open_fusion(
             "retrieval, by hub id or folder, or METER or FIBER in its authors' file; or take a loss of dual encoders "
             "(itc, negclip, eqsim, ...)"
         )
-    halves, processor = family.load_trainable(source, where), load_processor(source)
+    halves, processor = family.load_trainable(source, place), load_processor(source)
     preparation = prepare_pixels(source, family, halves, processor)
 
     def save(folder: Path) -> str:
@@ -87,7 +71,7 @@ def open_fusion(
             processor.save_pretrained(folder)
         return f"hf:{folder}"
 
-    trainable = TrainableFusion(TrainableParts(source, halves, preparation, family.contrast, save), where, reading)
+    trainable = TrainableFusion(TrainableParts(source, halves, preparation, family.contrast, save), place, reading)
     if family.contrast is not None and not contrast:
         for head in family.contrast.heads:
             halves.module.get_submodule(head).requires_grad_(False)
@@ -117,19 +101,13 @@ def _freeze_unread(trainable: TrainableFusion, device: str, *, contrast: bool) -
 class TrainableFusion:
     """A fusion encoder with gradients.
 
-    Args:
-        parts: the opened model.
-        where: runtime, with device and dtype.
-        reading: of the head in `model()`; `itm` if None.
-        heads: readings of the matching heads, that one's first.
-
     Attributes:
         module: the model in its wrapper; called with a function, it calls that with itself: one forward of a full
             step. Its `heads` are the readings of the columns that `join` returns.
     """
 
-    def __init__(self, parts: TrainableParts, where: Runtime, reading: str | None, heads: tuple[str, ...] = ()) -> None:
-        self._parts, self._where, self._reading = parts, where, reading or "itm"
+    def __init__(self, parts: TrainableParts, place: Runtime, reading: str | None, heads: tuple[str, ...] = ()) -> None:
+        self._parts, self._where, self._reading = parts, place, reading or "itm"
         parts.halves.module.requires_grad_(True)
         self.module: nn.Module = _matcher_class()(parts.halves, parts.contrast, parts.others)
         cast("Any", self.module).heads = heads or (self._reading,)

@@ -18,19 +18,13 @@ from tellapart.models.protocols import Pixels
 from tellapart.models.torch.backend import Runtime, import_torch, runtime
 from tellapart.training.encoders.trainable import Inputs, TrainableDual
 
-__all__ = ["TrainableHuggingFace", "open_huggingface"]
-
 #: Architectures whose checkpoint holds a scale that is the exponential of `logit_scale`.
 _SCALED = ("CLIPModel", "MetaClip2Model", "SiglipModel", "Siglip2Model", "AltCLIPModel", "ChineseCLIPModel")
 
 
 def open_huggingface(source: str, device: str) -> TrainableHuggingFace:
-    """Open a CLIP-like model of transformers to train it.
-
-    Raises:
-        ModelError: it is of another architecture, or its files are malformed.
-    """
-    where = runtime(ModelOptions(device=device))
+    """Open a CLIP-like model of transformers to train it."""
+    place = runtime(ModelOptions(device=device))
     architecture = next(iter(read_config(source).get("architectures") or ()), "")
     if architecture not in _SCALED:
         raise ModelError(
@@ -39,15 +33,15 @@ def open_huggingface(source: str, device: str) -> TrainableHuggingFace:
         )
     towers = cast("Towers", find_towers(architecture))
     return TrainableHuggingFace(
-        source, load_weights(architecture, source, where, unused=towers.unused), load_processor(source), towers, where
+        source, load_weights(architecture, source, place, unused=towers.unused), load_processor(source), towers, place
     )
 
 
 class TrainableHuggingFace(TrainableDual):
     """A CLIP-like model of transformers with gradients."""
 
-    def __init__(self, name: str, model: Any, processor: Any, towers: Towers, where: Runtime) -> None:
-        self._name, self._processor, self._towers, self._where = name, processor, towers, where
+    def __init__(self, name: str, model: Any, processor: Any, towers: Towers, place: Runtime) -> None:
+        self._name, self._processor, self._towers, self._where = name, processor, towers, place
         self._image_inputs = image_inputs(name, processor.image_processor)
         check_images(name, model.config, self._image_inputs)
         pool_at_end(name, model, processor.tokenizer)

@@ -15,19 +15,12 @@ from tellapart.training.encoders.trainable import Trainable, TrainableDual
 from tellapart.training.losses.loss import DualLoss, FusionLoss
 from tellapart.training.ranks import RankGroup
 
-__all__ = ["draw_start", "open_dual", "open_start", "resolve_name"]
-
 
 def open_start(name: str, settings: StartSettings) -> tuple[Trainable | None, str]:
     """Open the start; return it with the fingerprint of its weights.
 
     A `new:` model has no weights yet: it comes back as None, with the fingerprint of its architecture; `draw_start`
     opens it, once the run has a folder.
-
-    Raises:
-        DataError: the configuration asks for an option that the family lacks.
-        ModelError: the model cannot be trained by that loss, or its files are malformed.
-        MissingDependencyError: its library is not installed.
     """
     if name.startswith(NEW):
         return None, new_model_facts(Path(name.removeprefix(NEW)))
@@ -40,9 +33,6 @@ def draw_start(name: str, settings: StartSettings, folder: Path, ranks: RankGrou
 
     Returns:
         Its name, and itself.
-
-    Raises:
-        TellapartError: as `open_start` and `write_new_model`.
     """
     new = Path(name.removeprefix(NEW))
     ranks.first(lambda: write_new_model(new, folder, settings.seed))
@@ -82,17 +72,7 @@ def _open_trainable(name: str, settings: StartSettings) -> Trainable:
 
 
 def open_dual(name: str, device: str) -> Trainable:
-    """Open a dual encoder to train it.
-
-    Args:
-        name: of open_clip (`open_clip:`, `hf-hub:`, `local-dir:`), of transformers (a folder or a hub id), or
-            `compact:FOLDER`.
-        device: `cpu`, `cuda` or `mps`.
-
-    Raises:
-        ModelError: it has no towers with gradients (an ONNX model, a reference), or its files are malformed.
-        MissingDependencyError: its library is not installed.
-    """
+    """Open a dual encoder to train it."""
     from tellapart.models.compact.dual_encoder import PREFIX as COMPACT
     from tellapart.models.openclip.source import FOLDER, HUB, TAG
 

@@ -11,8 +11,6 @@ from tellapart.models.torch.backend import import_torch
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-__all__ = ["LocalFeatures", "LocalTower"]
-
 
 @dataclass(frozen=True, slots=True)
 class LocalTower:
@@ -28,13 +26,7 @@ class LocalTower:
 
 
 class LocalFeatures:
-    """Keeps the states that two towers' last norms give, from when it is made.
-
-    Args:
-        images: the image tower; its first token is not a patch.
-        texts: the text tower.
-        words: takes token ids, int64 `(n, length)`, to which of them are words or the end, bool `(n, length)`.
-    """
+    """Keeps the states that two towers' last norms give, from when it is made."""
 
     def __init__(self, images: LocalTower, texts: LocalTower, words: Callable[[Any], Any]) -> None:
         self._towers, self._words = (images, texts), words
@@ -49,9 +41,6 @@ class LocalFeatures:
 
     def read(self, ids: Tensor) -> tuple[Any, Any, Any]:
         """Return the towers' last outputs: patches, words, and a mask of real words.
-
-        Args:
-            ids: of the texts that were encoded, int64 `(m, length)`.
 
         Returns:
             Patches as their tower projects them, float32 `(n, patches, d)`; words as unit vectors, float32

@@ -24,17 +24,6 @@ from tellapart.training.encoders.trainable import Trainable
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-__all__ = [
-    "add_updates",
-    "count_updated",
-    "describe_updated",
-    "linear_layers",
-    "merge_updates",
-    "save_merged",
-    "with_directions",
-]
-
-
 #: Weights that an attention reads without a layer's call; classes, and their layers whose weights alone are read.
 _READ = ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight")
 _READ_LAYERS = {"MultiheadAttention": ("out_proj",), "AttentionPool2d": ("q_proj", "k_proj", "v_proj", "c_proj")}
@@ -44,15 +33,6 @@ def add_updates(trainable: Trainable, config: LoraConfig, seed: int) -> None:
     """Add low-rank updates to linear layers, and freeze all else but the contrastive scale.
 
     The updates' length is 0 at first, so the model begins unchanged.
-
-    Args:
-        trainable: the model; its linear layers are replaced in place.
-        config: rank, weight, dropout, and which layers.
-        seed: of the updates' directions.
-
-    Raises:
-        ModelError: unknown layer, or dropout before a projection that has no input of its own.
-        MissingDependencyError: peft is not installed.
     """
     peft, torch = require("peft", extra="train"), import_torch()
     names, read = linear_layers(trainable.module, config.targets), _read_weights(trainable.module)
@@ -104,13 +84,6 @@ def save_merged(trainable: Trainable, folder: Path) -> str:
 
 def linear_layers(module: nn.Module, ends: Sequence[str] = ()) -> list[str]:
     """Return the names of the linear layers that can have an update: those that are not frozen.
-
-    Args:
-        module: of any model. The packed projections of an attention are one layer, `in_proj`.
-        ends: of the names, in full parts (`fc1`, `layers.0.mlp.fc1`, `attn.in_proj`); all layers if empty.
-
-    Raises:
-        ModelError: none has such an end.
 
     >>> import torch
     >>> block = torch.nn.TransformerEncoderLayer(8, 2)
@@ -195,7 +168,7 @@ def merge_updates(module: nn.Module) -> Iterator[None]:
         with torch.no_grad():
             for owner, leaf, layer, weight in adapted:
                 base = layer.get_base_layer()
-                base.weight.data = weight + sum(layer.get_delta_weight(one) for one in layer.active_adapters)
+                base.weight.data = weight + sum(layer.get_delta_weight(adapter) for adapter in layer.active_adapters)
                 setattr(owner, leaf, base)
             for owner, name, _, _ in read:
                 parametrize.remove_parametrizations(owner, name)

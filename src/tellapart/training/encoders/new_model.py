@@ -20,8 +20,6 @@ from tellapart.models.torch.backend import import_torch
 from tellapart.training.checkpoint import replace_folder
 from tellapart.training.encoders.compact_encoder import write_parts
 
-__all__ = ["NEW", "new_model_facts", "write_new_model"]
-
 #: The prefix of such a model's name.
 NEW = "new:"
 
@@ -30,11 +28,7 @@ _SUFFIXES = {".json", ".txt", ".model"}
 
 
 def new_model_facts(folder: Path) -> str:
-    """Return the SHA-256 of the files that describe the model.
-
-    Raises:
-        ModelError: the folder holds no configuration of open_clip, of transformers or of a compact dual encoder.
-    """
+    """Return the SHA-256 of the files that describe the model."""
     if not any((folder / name).is_file() for name in (_OPEN_CLIP, "config.json")):
         raise ModelError(
             f"{NEW}{folder}: expected a folder with {_OPEN_CLIP}, or with config.json and a processor's files"
@@ -47,11 +41,8 @@ def new_model_facts(folder: Path) -> str:
 
 
 def write_new_model(folder: Path, target: Path, seed: int) -> str:
-    """Draw weights for a folder's configuration, write the model to `target` unless that exists, and return its name.
-
-    Raises:
-        ModelError: the configuration is not one that its library builds.
-        RunError: the folder cannot be written.
+    """Draw weights for a folder's configuration, write the model to `target` unless that exists, and return its
+    name.
     """
     new_model_facts(folder)
     if not target.exists():

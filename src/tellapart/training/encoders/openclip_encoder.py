@@ -26,17 +26,9 @@ from tellapart.training.encoders.trainable import Inputs, TrainableDual
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["TrainableOpenClip", "open_openclip"]
-
 
 def open_openclip(name: str, device: str) -> TrainableOpenClip:
-    """Open an open_clip model to train it.
-
-    Raises:
-        UnknownNameError: no such architecture or tag.
-        ModelError: its files are missing or do not fit each other, its checkpoint holds several weights and none is
-            named, or the device is not available.
-    """
+    """Open an open_clip model to train it."""
     options = ModelOptions(device=device)
     runtime(options)
     name = complete_name(name)

@@ -19,18 +19,6 @@ from tellapart.training.encoders.local_features import LocalFeatures
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-__all__ = [
-    "Encoded",
-    "Inputs",
-    "Trainable",
-    "TrainableDual",
-    "autocast",
-    "freeze_images",
-    "keep_still",
-    "picture_side",
-    "unit",
-]
-
 #: Inputs of a tower by name, on the CPU; of many samples stacked along the first axis.
 Inputs = Mapping[str, "Tensor"]
 
@@ -87,13 +75,7 @@ class Trainable(Protocol):
 
 
 class TrainableDual:
-    """The gradients of a dual encoder: the module in its wrapper, and CLIP's `logit_scale`.
-
-    Args:
-        model: of its library.
-        encode_images: takes inputs to features `(n, d)`, of any length.
-        encode_texts: the same for texts.
-    """
+    """The gradients of a dual encoder: the module in its wrapper, and CLIP's `logit_scale`."""
 
     def __init__(
         self, model: Any, encode_images: Callable[[Inputs], Any], encode_texts: Callable[[Inputs], Any]
@@ -116,11 +98,7 @@ class TrainableDual:
             self.module.register_parameter("logit_bias", torch.nn.Parameter(value))
 
     def add_local(self) -> None:
-        """Let the module return vectors of patches and of words, too.
-
-        Raises:
-            ModelError: the model has none in the space of its images and texts.
-        """
+        """Let the module return vectors of patches and of words, too."""
         local = self._local_features()
         if local is None:
             raise ModelError(
@@ -134,11 +112,7 @@ class TrainableDual:
 
 
 def freeze_images(trainable: Trainable) -> None:
-    """Train the text tower and the scale alone: the image tower keeps its weights, and its norms their means.
-
-    Raises:
-        ModelError: the model has no separate image tower.
-    """
+    """Train the text tower and the scale alone: the image tower keeps its weights, and its norms their means."""
     towers = {"visual", "vision_model", "visual_projection"}
     model: Any = getattr(trainable.module, "model", None)
     dual = isinstance(trainable, TrainableDual)

@@ -10,8 +10,6 @@ from tellapart.errors import ModelError
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Batch", "LossParts", "sum_parts", "wide"]
-
 #: Scalars that are summed, by name, and their sum under `total`. Weights are in the parts already.
 LossParts = dict[str, "Tensor"]
 

@@ -17,8 +17,6 @@ from tellapart.training.losses.ranks import gather, mean_over_ranks, share
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["CE_CLIP", "CeClip", "ce_clip"]
-
 
 @dataclass(frozen=True, slots=True)
 class CeClip(LossOptions):

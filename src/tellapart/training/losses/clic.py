@@ -13,8 +13,6 @@ from tellapart.training.losses.options import LossOptions, number
 from tellapart.training.losses.preset import Preset
 from tellapart.training.losses.ranks import mean_over_ranks
 
-__all__ = ["CLIC", "Clic", "clic"]
-
 
 @dataclass(frozen=True, slots=True)
 class Clic(LossOptions):

@@ -18,8 +18,6 @@ from tellapart.training.losses.preset import Preset
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["CS_CLIP", "CsClip", "cs_clip"]
-
 
 @dataclass(frozen=True, slots=True)
 class CsClip(LossOptions):

@@ -15,8 +15,6 @@ from tellapart.training.losses.ranks import mean_over_ranks
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["CYCLIP", "CyClip", "cyclip"]
-
 
 @dataclass(frozen=True, slots=True)
 class CyClip(LossOptions):

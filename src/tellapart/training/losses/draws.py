@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["best", "draw", "gumbel", "uniform"]
-
 
 def _sign_constant(constant: int) -> int:
     return constant - (1 << 64) if constant >= 1 << 63 else constant

@@ -16,8 +16,6 @@ from tellapart.training.losses.ranks import gather, mean_over_ranks, share
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["EQSIM", "drawn_negatives", "eqsim"]
-
 _DEFAULT = EqSim()
 
 

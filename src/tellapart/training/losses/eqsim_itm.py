@@ -18,8 +18,6 @@ from tellapart.training.losses.ranks import share
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["EQSIM_ITM", "EQSIM_RANKING", "eqsim_itm", "eqsim_ranking"]
-
 _DEFAULT = EqSim()
 
 

@@ -7,8 +7,6 @@ from typing import Any
 
 from tellapart.training.losses.preset import Preset
 
-__all__ = ["EQSIM_F30K", "EQSIM_FIBER_F30K", "EQSIM_METER_F30K"]
-
 #: FIBER's and METER's optimiser. A tenth of the steps is warm-up (of 29,000 images with five captions), then a line to
 #: zero.
 _OPTIMISER: Mapping[str, Any] = {

@@ -17,8 +17,6 @@ from tellapart.training.losses.options import LossOptions, number, one_of
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["NORMALISATIONS", "VARIANTS", "EqSim", "Four", "hinge", "v1", "v2_image", "v2_text", "where"]
-
 #: Variant -> which pairs v1 and v2 hold for: all, close, distant, none.
 VARIANTS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {

@@ -16,8 +16,6 @@ from tellapart.training.losses.preset import Preset
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["FSC_CLIP", "FscClip", "fsc_clip", "local_logits"]
-
 
 @dataclass(frozen=True, slots=True)
 class FscClip(LossOptions):

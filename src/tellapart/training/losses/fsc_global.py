@@ -17,8 +17,6 @@ from tellapart.training.losses.ranks import share
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["FSC_COCO", "FSC_GLOBAL", "FSC_OURS", "FscGlobal", "focal_choice", "fsc_global"]
-
 
 @dataclass(frozen=True, slots=True)
 class FscGlobal(LossOptions):

@@ -13,8 +13,6 @@ from tellapart.training.losses.ranks import mean_over_ranks
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["ITC", "contrast", "contrasts", "itc"]
-
 
 def itc(batch: Batch) -> LossParts:
     """Return the symmetric contrastive loss, in nats: parts `image_to_text` and `text_to_image`, a half each.

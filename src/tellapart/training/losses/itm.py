@@ -12,8 +12,6 @@ from tellapart.training.losses.ranks import mean_over_ranks, share
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["ITM", "itm"]
-
 
 def itm(matches: Matches) -> LossParts:
     """Return the binary cross-entropy, in nats: a third each of parts `true`, `wrong_text` and `wrong_image`.

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from tellapart.training.losses.batch import Batch
     from tellapart.training.losses.matches import Matches
 
-__all__ = ["DualLoss", "FusionLoss", "Loss", "declare", "find_loss"]
-
 
 @dataclass(frozen=True, slots=True)
 class Loss:
@@ -45,7 +43,7 @@ class Loss:
         """Return the parts of the loss of a `Batch` or of `Matches`, with options or the defaults."""
         return self.function(inputs) if options is None else self.function(inputs, options)
 
-    def read_options(self, values: Mapping[str, Any], where: str) -> Any:
+    def read_options(self, values: Mapping[str, Any], place: str) -> Any:
         """Return the options with some values set; None if the loss has none.
 
         Raises:
@@ -56,13 +54,13 @@ class Loss:
         for key in values:
             if key not in known:
                 listed = f"its options are {', '.join(known)}" if known else "it has none"
-                raise DataError(f"{where} has no option {key!r}{nearest(key, known) or ';'} {listed}")
+                raise DataError(f"{place} has no option {key!r}{nearest(key, known) or ';'} {listed}")
         try:
             return None if self.options is None else self.options(**values)
         except TypeError as wrong:
-            raise DataError(f"{where}: an option has the wrong type: {wrong}") from wrong
+            raise DataError(f"{place}: an option has the wrong type: {wrong}") from wrong
         except ModelError as wrong:
-            raise ModelError(f"{where}: {wrong}") from wrong
+            raise ModelError(f"{place}: {wrong}") from wrong
 
 
 @dataclass(frozen=True, slots=True)

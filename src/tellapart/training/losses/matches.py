@@ -14,8 +14,6 @@ from tellapart.training.losses.ranks import gather
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Matches", "NegativePairs", "counterparts", "hard_negatives"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Matches:

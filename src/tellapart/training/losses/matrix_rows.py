@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from tellapart.training.losses.batch import Batch
 
-__all__ = ["AllPairs", "MatrixRows", "by_rows", "find_true", "gather_pairs", "gather_true"]
-
 #: Makes one number of an image's and a text's (an odd number: int64 wraps, and nothing is lost).
 _IMAGE = -0x61C8864680B583EB
 

@@ -12,8 +12,6 @@ from tellapart.training.losses.own_choices import own_choices
 from tellapart.training.losses.preset import Preset
 from tellapart.training.losses.ranks import share
 
-__all__ = ["NEGBENCH", "NegBench", "negbench"]
-
 
 @dataclass(frozen=True, slots=True)
 class NegBench(LossOptions):

@@ -16,8 +16,6 @@ from tellapart.training.losses.ranks import gather
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["BIVLC", "BIVLC_OURS", "NEGCLIP", "negclip"]
-
 
 def negclip(batch: Batch) -> LossParts:
     """Return `itc` whose images must find their text among all false captions, too; texts see images alone.

@@ -8,8 +8,6 @@ from typing import Any
 from tellapart.catalog import nearest
 from tellapart.errors import ModelError, UnknownNameError
 
-__all__ = ["Bounds", "LossOptions", "number", "one_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Bounds:

@@ -11,8 +11,6 @@ from tellapart.training.losses.matrix_rows import find_true, gather_true
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["own_choices"]
-
 
 def own_choices(batch: Batch, loss: str) -> tuple[Tensor, Tensor]:
     """Return each image's logits with its captions, and which captions there are.

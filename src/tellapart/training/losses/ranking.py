@@ -7,8 +7,6 @@ from tellapart.training.losses.loss import FusionLoss
 from tellapart.training.losses.matches import Matches
 from tellapart.training.losses.ranks import mean_over_ranks
 
-__all__ = ["RANKING", "ranking"]
-
 
 def ranking(matches: Matches) -> LossParts:
     """Return the cross-entropy of the true text among it and the wrong ones, in nats: part `rank`.

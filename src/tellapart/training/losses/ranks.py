@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from torch import Tensor
     from torch.autograd import Function
 
-__all__ = ["count_rows", "gather", "mean_over_ranks", "own_rank", "rank_count", "share"]
-
 
 def rank_count() -> int:
     """Return how many ranks train together; 1 without torch.distributed.

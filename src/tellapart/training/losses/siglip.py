@@ -13,8 +13,6 @@ from tellapart.training.losses.ranks import mean_over_ranks
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["SIGLIP", "siglip"]
-
 
 def siglip(batch: Batch) -> LossParts:
     """Return the sigmoid loss, in nats an image: part `matched` of the true pairs, `unmatched` of all others.

@@ -10,8 +10,6 @@ from tellapart.errors import DataError, UnknownNameError
 from tellapart.training.losses.batch import LossParts
 from tellapart.training.losses.loss import DualLoss, FusionLoss, Loss, find_loss
 
-__all__ = ["LossTerm", "loss_options", "read_terms", "sum_terms"]
-
 
 @dataclass(frozen=True, slots=True)
 class LossTerm:
@@ -82,12 +80,12 @@ def _check_term(first: LossTerm, name: str, loss: Loss, reading: object, place: 
         raise DataError(f"{place}.{name}: needs false captions or counterparts, which no fusion encoder's step draws")
 
 
-def loss_options(table: Mapping[str, Any], where: str = "[loss]") -> Any:
+def loss_options(table: Mapping[str, Any], place: str = "[loss]") -> Any:
     """Return a loss's options as it takes them, or None if it takes none.
 
     Args:
         table: the loss's `name`, and options; `also` is left out.
-        where: the place that an error names.
+        place: the place that an error names.
 
     Raises:
         DataError: the name is missing, or the loss has no such option.
@@ -99,13 +97,13 @@ def loss_options(table: Mapping[str, Any], where: str = "[loss]") -> Any:
     """
     name = table.get("name")
     if not isinstance(name, str):
-        raise DataError(f"{where}: key 'name' is missing; `tellapart ls losses` lists the losses")
+        raise DataError(f"{place}: key 'name' is missing; `tellapart ls losses` lists the losses")
     options = {key: value for key, value in table.items() if key not in {"name", "also"}}
     try:
         loss = find_loss(name)
     except UnknownNameError as error:
-        raise UnknownNameError(f"{where}: {error}") from error
-    return loss.read_options(options, f"{where}: {name!r}")
+        raise UnknownNameError(f"{place}: {error}") from error
+    return loss.read_options(options, f"{place}: {name!r}")
 
 
 def sum_terms(terms: Sequence[LossTerm], parts: Sequence[LossParts]) -> LossParts:

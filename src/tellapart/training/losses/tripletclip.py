@@ -12,8 +12,6 @@ from tellapart.training.losses.loss import DualLoss
 from tellapart.training.losses.preset import Preset
 from tellapart.training.losses.trohn_img import side_by_side
 
-__all__ = ["TRIPLETCLIP", "tripletclip"]
-
 
 def tripletclip(batch: Batch) -> LossParts:
     """Return NegCLIP of the pairs with their mates' texts as false captions, and the same with the sides changed.

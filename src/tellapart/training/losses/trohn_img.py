@@ -9,8 +9,6 @@ from tellapart.training.losses.loss import DualLoss
 from tellapart.training.losses.negclip import BIVLC, BIVLC_OURS
 from tellapart.training.losses.preset import Preset
 
-__all__ = ["TROHN_IMG", "side_by_side", "trohn_img"]
-
 
 def trohn_img(batch: Batch) -> LossParts:
     """Return `itc` over the pairs and their mates: images `[I; I']` with texts `[T; T']`, `2b` by `2b` on one rank.

@@ -28,11 +28,60 @@ from tellapart.models.scoring.deferred import Deferred
 from tellapart.models.scoring.embeddings import embeddings
 from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.models.vectors import normalise
 from tellapart.training.data.rows import TrainingRow, TrainingRows
 from tellapart.training.data.shards import read_image
-from tellapart.training.mining.nearest import nearest
 
-__all__ = ["MiningSettings", "RowPictures", "coarse_to_fine", "encode_pictures", "hard_rows", "nearest_images"]
+#: TrainingRows of the product in memory at once: 25,000 columns of float32 take 25 MB.
+BLOCK = 256
+
+#: Pairs whose products are summed in float64 at once.
+_PAIRS = 1 << 14
+
+
+def nearest(
+    vectors: NDArray[np.float32], k: int, *, block: int = BLOCK, progress: Progress | None = None
+) -> NDArray[np.int64]:
+    """Return for each vector the `k` others of largest cosine, the nearest first; of equals the lower number first.
+
+    A float32 matrix product finds the candidates, with its rounding error as their margin; their cosines are then
+    summed in float64, each by itself. So the answer is that of the slow way, and depends on no order of computation.
+
+    Returns:
+        int64 `(n, k)`.
+
+    >>> nearest(np.array([[1, 0], [0, 1], [1, 0.1], [1, 0.2]], np.float32), 2).tolist()
+    [[2, 3], [3, 2], [3, 0], [2, 0]]
+    """
+    if not 1 <= k < len(vectors):
+        raise DataError(f"{k} nearest of {len(vectors)} images: ask for at least 1 and fewer than there are")
+    unit = normalise(vectors)
+    # Of a sum of d products of unit vectors in float32, in any order (Higham 2002, section 3.1), and both sides err.
+    margin = np.float32(2.2 * unit.shape[1] * np.finfo(np.float32).eps / 2)
+    neighbours = np.empty((len(unit), k), np.int64)
+    for start in range(0, len(unit), block):
+        rows = unit[start : start + block]
+        cosines = rows @ unit.T
+        cosines[np.arange(len(rows)), start + np.arange(len(rows))] = -np.inf
+        limits = np.partition(cosines, len(unit) - k, axis=1)[:, len(unit) - k] - margin
+        row, column = np.nonzero(cosines >= limits[:, None])
+        order = np.lexsort((column, -_exact_cosines(rows, unit, row, column), row))
+        firsts = np.searchsorted(row, np.arange(len(rows)))  # `nonzero` goes row by row
+        neighbours[start : start + block] = column[order][firsts[:, None] + np.arange(k)]
+        if progress:
+            progress("nearest images", min(start + block, len(unit)), len(unit))
+    return neighbours
+
+
+def _exact_cosines(
+    rows: NDArray[np.float32], unit: NDArray[np.float32], row: NDArray[np.int64], column: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Cosines of pairs, each summed in float64 and in one order."""
+    sums = np.empty(len(row))
+    for start in range(0, len(row), _PAIRS):
+        part = slice(start, start + _PAIRS)
+        sums[part] = (rows[row[part]].astype(np.float64) * unit[column[part]]).sum(axis=1)
+    return sums
 
 
 #: Images that are scored together: 640 captions each make 20,480 pairs.
@@ -48,9 +97,6 @@ class MiningSettings:
         negatives: captions that each row gets.
         hard: of those, the ones with the highest scores; the others are drawn at random.
         seed: of the draws.
-
-    Raises:
-        DataError: a number below 1, or more hard negatives than negatives.
     """
 
     nearest: int = 128
@@ -99,18 +145,6 @@ def coarse_to_fine(
     """Return the rows with mined negatives: hard ones first, the hardest first; `counterparts` are their rows.
 
     Scores are in the store, so that a killed run goes on from there, to the same rows.
-
-    Args:
-        rows: of training; negatives and counterparts that they have are replaced.
-        features: a dual encoder, whose image vectors decide which images are near.
-        scorer: any model that scores images with texts; the higher, the more alike.
-        store: of vectors and scores.
-        settings: numbers.
-        progress: called with the number done.
-
-    Raises:
-        DataError: an image cannot be read, or there are too few captions of other images.
-        ModelError: a model is of the wrong kind, or its output is malformed.
     """
     settings = settings or MiningSettings()
     pictures = encode_pictures(rows.rows, features, store=store, progress=progress)
@@ -150,17 +184,6 @@ def nearest_images(
 
     Of an image with several rows, the row of the same rank is taken: the second caption of one with that of the other.
     A row with a caption of the image itself is passed over, and an image that has no other.
-
-    Args:
-        rows: of training; counterparts that they have are replaced.
-        features: a dual encoder, whose image vectors decide which images are near.
-        store: of vectors.
-        count: images.
-        progress: called with the number done.
-
-    Raises:
-        DataError: an image cannot be read, or there are not `count` others with another caption.
-        ModelError: the model is not a dual encoder, or its output is malformed.
     """
     pictures = encode_pictures(rows.rows, features, store=store, progress=progress)
     texts = [_reading(row.caption) for row in rows.rows]
@@ -200,21 +223,7 @@ def hard_rows(
     count: int,
     progress: Progress | None = None,
 ) -> list[tuple[int, ...]]:
-    """Return the rows of near pictures whose captions score highest with each picture; of equals the nearer first.
-
-    Args:
-        rows: of training.
-        pictures: of the rows.
-        near: numbers of near pictures, int64 `(picture, k)`, the nearest first.
-        scorer: any model that scores images with texts.
-        store: of scores.
-        count: rows for each picture.
-        progress: called with the number done.
-
-    Raises:
-        DataError: near pictures have fewer different captions.
-        ModelError: the scorer's output is malformed.
-    """
+    """Return the rows of near pictures whose captions score highest with each picture; of equals the nearer first."""
     hard: list[tuple[int, ...]] = []
     for start in range(0, len(pictures.files), _IMAGES):
         block = range(start, min(start + _IMAGES, len(pictures.files)))
@@ -230,7 +239,7 @@ def hard_rows(
         filled = [numbers + numbers[-1:] * (widest - len(numbers)) for numbers in candidates]
         pairs = _as_pairs(
             [
-                (pictures.files[picture], [rows[each].caption for each in numbers])
+                (pictures.files[picture], [rows[number].caption for number in numbers])
                 for picture, numbers in zip(block, filled, strict=True)
             ]
         )
@@ -269,12 +278,7 @@ def _draw_rows(count: int, seed: int, number: int) -> Iterator[int]:
 def encode_pictures(
     rows: Sequence[TrainingRow], model: Model | Deferred, *, store: EmbeddingStore, progress: Progress | None = None
 ) -> RowPictures:
-    """Encode every distinct picture that the store lacks by a dual encoder, and sort the rows by picture.
-
-    Raises:
-        DataError: an image is missing or cannot be decoded.
-        ModelError: the model is not a dual encoder, or its output is malformed.
-    """
+    """Encode every distinct picture that the store lacks by a dual encoder, and sort the rows by picture."""
     caption = {str(row.image): row.caption for row in rows}
     files = [*caption]
     pairs = _as_pairs([(file, (text,)) for file, text in caption.items()])
@@ -294,17 +298,15 @@ def encode_pictures(
         files=tuple(files[position] for position in firsts),
         rows=tuple(map(tuple, members)),
         of_row=of_row,
-        captions=tuple(frozenset(_reading(rows[row].caption) for row in each) for each in members),
+        captions=tuple(frozenset(_reading(rows[row].caption) for row in member) for member in members),
         vectors=encoded.images[firsts, 0],
         hashes=dict(encoded.hashes),
     )
 
 
 def _as_pairs(captions: Sequence[tuple[str, Sequence[str]]]) -> PairSet:
-    """Return a pair set with an item for each image file and its captions; all files have the same number of captions.
-
-    Raises:
-        DataError: a text has a lone surrogate, which no store can encode.
+    """Return a pair set with an item for each image file and its captions; all files have the same number of
+    captions.
     """
     items = tuple(
         make_item(f"captions of {file}", id=str(number), images=(file,), texts=tuple(texts))

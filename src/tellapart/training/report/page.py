@@ -6,25 +6,112 @@ the template escapes them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from markupsafe import Markup
 
-from tellapart.evaluation.compare import MetricComparison
+from tellapart.data.rows import read_jsonl
+from tellapart.errors import DataError, RunError, first_line, quote
+from tellapart.evaluation.metric_comparison import MetricComparison
 from tellapart.records.run_folder import RESULTS, write_text_file
+from tellapart.report.line_chart import LineChart, svg
 from tellapart.report.numbers import points
 from tellapart.report.page import page_environment
 from tellapart.report.show import write_run_report
+from tellapart.training.idle_terms import ENDS, NOT_TERMS
 from tellapart.training.model_card import settings_of
 from tellapart.training.record import RECORD, TrainRecord
-from tellapart.training.report.curves import log_charts, sweep_chart, write_curves
 from tellapart.training.run_files import RunFiles
 
-__all__ = ["PAGE", "difference_bar", "write_progress", "write_training_report"]
+if TYPE_CHECKING:
+    from tellapart.training.run_files import RunFiles
+    from tellapart.training.sweep import Sweep
+
+
+#: Points of a curve at most; each is the mean of as many steps as leave these.
+_POINTS = 200
+
+
+def sweep_chart(sweep: Sweep) -> LineChart:
+    """Draw each benchmark's mean headline metric, in percent, over alpha; the Pareto-best alpha is marked.
+
+    Source: WiSE-FT (Wortsman et al. 2022), Figure 1, with alpha instead of the plane of the two accuracies.
+
+    >>> from tellapart.training.sweep import Sweep
+    >>> sweep_chart(Sweep(("demo",), {0.0: (0.1,), 1.0: (0.4,)}, 1.0, "local-dir:model")).lines
+    {'demo': [(0.0, 10.0), (1.0, 40.0)]}
+    """
+    lines = {
+        name: [(alpha, 100 * values[position]) for alpha, values in sweep.curve.items()]
+        for position, name in enumerate(sweep.benchmarks)
+    }
+    title = "From the start (0) to the trained weights (1): mean of headline metrics, %"
+    return LineChart(title, "alpha", lines, (sweep.best, f"Pareto-best {sweep.best:.2f}"))
+
+
+def log_charts(path: Path) -> list[LineChart]:
+    """Draw a log's losses, its validation values, which are in percent, and its learning rate.
+
+    A point of a loss is the mean of as many steps as leave 200 points. A validation value has its 95 % interval.
+    """
+    losses: dict[str, list[tuple[float, float]]] = {}
+    values: dict[str, list[tuple[float, float]]] = {}
+    rates: list[tuple[float, float]] = []
+    ranges: list[tuple[float, float, float]] = []
+    try:
+        for _, record in read_jsonl(path):
+            if "learning_rate" in record:
+                rates.append((_number(record, "step"), _number(record, "learning_rate")))
+            if all(end in record for end in ENDS):
+                low, high = (100 * _number(record, end) for end in ENDS)
+                ranges.append((_number(record, "step"), low, high))
+            for name in (name for name in record if name not in NOT_TERMS):
+                of_validation = name.startswith("validation_")
+                curves, factor = (values, 100) if of_validation else (losses, 1)
+                point = _number(record, "step"), factor * _number(record, name)
+                curves.setdefault(name.removeprefix("validation_"), []).append(point)
+    except (DataError, KeyError, TypeError, OverflowError) as error:
+        raise RunError(f"{path}: is damaged ({first_line(error)}); go on with resume=True, which mends it") from error
+    # The total first, then its parts by name; of the validation set the metric that chooses, whose interval is drawn.
+    ordered = {name: _thin_points(losses[name]) for name in sorted(losses, key=lambda name: (name != "total", name))}
+    last = max((line[-1][0] for line in [*losses.values(), *values.values()]), default=0.0)
+    chosen = "Validation set, %" + (", and its 95 % interval" if ranges else "")
+    charts = (
+        LineChart("Loss and its parts", "step", ordered, span=(0.0, last)),
+        LineChart(chosen, "step", values, span=(0.0, last), ranges=ranges),
+        LineChart("Learning rate", "step", {"learning_rate": _thin_points(rates)} if rates else {}, span=(0.0, last)),
+    )
+    return [chart for chart in charts if chart.lines]
+
+
+def _number(record: Mapping[str, Any], name: str) -> float:
+    if isinstance(record[name], bool) or not isinstance(record[name], int | float):
+        raise TypeError(f"its {quote(name)} is not a number")
+    return float(record[name])
+
+
+def write_curves(files: RunFiles, sweep: Sweep | None) -> list[Path]:
+    """Write `log.svg`, and `wise/curve.svg` next to `curve.json` if there was a sweep; return their paths."""
+    charts_of = {files.folder / "log.svg": log_charts(files.log_path)}
+    if sweep is not None:
+        charts_of[files.sweep / "curve.svg"] = [sweep_chart(sweep)]
+    paths = [path for path, charts in charts_of.items() if charts]
+    for path in paths:
+        write_text_file(path, svg(charts_of[path]))
+    return paths
+
+
+def _thin_points(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return means of as many neighbours as leave `_POINTS` points at most."""
+    size = -(-len(points) // _POINTS)
+    parts = (points[start : start + size] for start in range(0, len(points), size))
+    return [(part[-1][0], math.fsum(y for _, y in part) / len(part)) for part in parts]
+
 
 #: The page's name in the run's folder.
 PAGE = "report.html"
@@ -34,14 +121,6 @@ def write_training_report(folder: Path, record: TrainRecord, *, outside: bool = 
     """Write `report.html` and the curves of a training run's folder; return the page's path.
 
     The run folder of the measurements before and after, `report/`, gets a separate report, which shows the items.
-
-    Args:
-        folder: the training run's.
-        record: its record.
-        outside: images may lie outside of the folders of their sets, as of `Locations`.
-
-    Raises:
-        RunError: the log is missing or damaged, the run folder's records are, or a file cannot be written.
     """
     run_files = RunFiles(folder)
     if (run_files.report / RESULTS).is_file():
@@ -72,11 +151,7 @@ def write_training_report(folder: Path, record: TrainRecord, *, outside: bool = 
 
 
 def write_progress(run_files: RunFiles, name: str, done: int, total: int) -> None:
-    """Write the page of a run that still trains, which loads itself again; `write_training_report` ends it.
-
-    Raises:
-        RunError: the log is damaged, or the page cannot be written.
-    """
+    """Write the page of a run that still trains, which loads itself again; `write_training_report` ends it."""
     text = (
         page_environment()
         .from_string(files("tellapart.training.report").joinpath("progress.html.j2").read_text(encoding="utf-8"))

@@ -15,12 +15,10 @@ from tellapart.report.terminal import console, print_lines, table
 from tellapart.report.why import print_why
 
 if TYPE_CHECKING:
-    from tellapart.evaluation.compare import MetricComparison
+    from tellapart.evaluation.metric_comparison import MetricComparison
     from tellapart.training.record import TrainRecord
     from tellapart.training.seeds import SeedRow
     from tellapart.training.sweep import Sweep
-
-__all__ = ["print_seeds", "print_trained", "seeds_json", "trained_json"]
 
 
 def trained_json(record: TrainRecord, page: Path) -> dict[str, Any]:

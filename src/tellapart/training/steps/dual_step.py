@@ -27,8 +27,6 @@ from tellapart.training.steps.step import TrainingStep
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["DrawnRows", "DualStep"]
-
 #: Some prepared images and some texts that are encoded at a time.
 _Piece = tuple[Sequence[Inputs], Sequence[str]]
 
@@ -76,9 +74,6 @@ class DualStep(TrainingStep[DrawnRows]):
         """Return how many false captions each image gets, and the use of its hard counterpart.
 
         The loss's published numbers fill in the keys that the configuration leaves out.
-
-        Raises:
-            DataError: rows lack the hard counterparts that are asked for.
         """
         loss, name, data, rows = self.config.find_loss(), self.config.loss["name"], self.config.data, self.rows.rows
         assert isinstance(loss, DualLoss)  # noqa: S101  (for the type checker)
@@ -101,11 +96,7 @@ class DualStep(TrainingStep[DrawnRows]):
         return captions, images
 
     def _choose_joins(self) -> tuple[str, int]:
-        """Return which steps join pictures (`none`, `always`, `alternate`), and further true captions of each.
-
-        Raises:
-            DataError: the loss reads no joined pictures, or a row has no further true caption, or there is one picture.
-        """
+        """Return which steps join pictures (`none`, `always`, `alternate`), and further true captions of each."""
         name, data, rows = self.config.loss["name"], self.config.data, self.rows.rows
         joins = getattr(self.config.find_loss(), "joins", False)
         how = data.join or ("alternate" if joins else "none")

@@ -29,8 +29,6 @@ from tellapart.training.steps.step import TrainingStep
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["DrawnPairs", "FusionStep", "matching_settings"]
-
 
 @dataclass(frozen=True, slots=True)
 class DrawnPairs:
@@ -53,11 +51,7 @@ class DrawnPairs:
 
 
 def matching_settings(config: TrainConfig, rows: TrainingRows) -> MatchingConfig:
-    """Return `[matching]` with the number of negatives filled in: the loss's default if the configuration has none.
-
-    Raises:
-        DataError: the batch or a row has too few negatives, or an option is set that only dual encoders have.
-    """
+    """Return `[matching]` with the number of negatives filled in: the loss's default if the configuration has none."""
     name, matching = config.loss["name"], config.matching or MatchingConfig()
     count = matching.negatives or max(loss.negatives for loss in _matching_losses(config.loss_terms()))
     part = config.batch.part
@@ -91,12 +85,7 @@ def _matching_losses(terms: Sequence[LossTerm]) -> list[FusionLoss]:
 
 
 class FusionStep(TrainingStep[DrawnPairs]):
-    """Training steps of a fusion encoder.
-
-    Raises:
-        DataError: as `matching_settings`.
-        ModelError: `matching.hardest` or a contrastive loss is set, and the model has no unimodal towers.
-    """
+    """Training steps of a fusion encoder."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

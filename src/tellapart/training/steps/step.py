@@ -15,8 +15,6 @@ from tellapart.training.encoders.trainable import Inputs, Trainable
 from tellapart.training.losses.batch import LossParts
 from tellapart.training.losses.terms import LossTerm, sum_terms
 
-__all__ = ["Drawn", "TrainingStep"]
-
 #: The rows that one family draws for a step.
 Drawn = TypeVar("Drawn")
 
