@@ -100,7 +100,7 @@ def mcnemar_p(only_a: Any, only_b: Any) -> NDArray[np.float64]:
     """
     fewer, discordant = np.minimum(only_a, only_b), np.add(only_a, only_b)
     tails = 2 * binomial_tail(discordant - fewer, discordant, 0.5)
-    return np.asarray(np.where(2 * fewer == discordant, 1.0, np.minimum(1.0, tails)), dtype=np.float64)
+    return np.asarray(np.where(2 * fewer >= discordant - 1, 1.0, tails), dtype=np.float64)
 
 
 def paired_difference(
