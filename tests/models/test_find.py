@@ -149,6 +149,11 @@ def test_an_unknown_prefix_is_answered_with_the_nearest(name: str, hint: tuple[s
         find_model(name)
 
 
+def test_an_address_without_its_prefix_is_answered_with_the_name_to_write() -> None:
+    with raises(UnknownNameError, "api:http://localhost:8000/v1#tiny"):
+        find_model("http://localhost:8000/v1#tiny")
+
+
 def test_a_folder_of_transformers_may_have_a_colon_in_its_name(
     asked: list[tuple[str, str, ModelOptions]], tmp_path: Path
 ) -> None:

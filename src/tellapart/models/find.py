@@ -202,6 +202,8 @@ def find_prefix(name: str) -> ModelPrefix | None:
     if (Path(name).expanduser() / "config.json").is_file():
         return _load_prefix("hf:")
     head, colon, _ = name.partition(":")
+    if head in {"http", "https"}:
+        raise UnknownNameError(f"{name} is an address; a model on a server is named by api:URL#MODEL: write api:{name}")
     if colon and "/" not in head:  # a hub id has no colon
         return _load_prefix(head + colon)
     return _load_prefix("hf:") if "/" in name else None

@@ -193,7 +193,8 @@ class BenchmarkResult(Record):
         tied_comparisons: how many such equalities there are.
         rounded_ties: items in which two scores of a score file differ, but beyond float32 only.
         images, texts: distinct ones in the benchmark.
-        images_encoded, texts_encoded, pairs_scored: the number that this run had to compute; the rest was in the store.
+        images_encoded, texts_encoded, pairs_scored: the number that this process had to compute; the rest was in the
+            store, from an earlier run or from other ranks.
         texts_shared: the texts encoded by a tower that computed common beginnings once; the others were encoded apart.
         seconds: wall time of scoring and measuring.
         limited_from: the benchmark's full number of items if a limit cut it.

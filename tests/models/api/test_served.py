@@ -192,6 +192,19 @@ def test_a_server_that_is_away_is_named_at_once() -> None:
         find_model("api:http://node-1.example:8000/v1#tiny")
 
 
+def test_a_server_that_stays_away_is_named_while_a_run_waits_and_at_its_end(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(connection, "_PAUSE", 0.0)
+    away = connection.Connection("http://127.0.0.1:9/v1", "tiny", timeout=1, tries=6, insecure=False)
+    for _ in range(2):
+        with raises(ModelError, "http://127.0.0.1:9/v1", "6", "start", "same command"):
+            away.ask("chat/completions", {})
+    (warning,) = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert "http://127.0.0.1:9/v1" in warning.getMessage()
+    assert "asked again" in warning.getMessage()
+
+
 def test_a_file_of_answers_that_is_none_is_named_and_a_damaged_answer_is_asked_for_again(tmp_path: Path) -> None:
     path = tmp_path / "answers.sqlite"
     answers = Answers(path)

@@ -31,6 +31,8 @@ _PASSING = frozenset({0, 408, 409, 429, 500, 502, 503, 504})
 _FINAL = frozenset({401, 403, 404})
 #: Seconds to wait after the first failure, doubled after each; and at most, even if the server asks for more.
 _PAUSE, _LONGEST = 0.5, 60.0
+#: Failures of one request after which the user is warned: a progress that stands still has a reason.
+_WARNED = 4
 #: A reply of a few hundred tokens has a few kilobytes; a longer body is not read to its end.
 _BYTES = 4_000_000
 
@@ -46,6 +48,7 @@ class Connection:
     def __init__(self, base: str, model: str, *, timeout: float, tries: int, insecure: bool) -> None:
         self.base = base.rstrip("/")
         self.model, self._timeout, self._tries, self._refusal = model, timeout, tries, ""
+        self._warned = False
         host = _read_host(self.base, insecure)
         self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if key := _key_for(host):
@@ -71,17 +74,25 @@ class Connection:
             problem = f"HTTP {status} {text:.200}" if status else text
             if status not in _PASSING:
                 refusal = (
-                    f"{self.base} refuses the request: {problem}; check the address, the model's name "
-                    f"{self.model!r} and the key: {self._key_facts()}"
+                    f"{self._locate(path)} refuses the request: {problem}; check the address (most end in /v1), the "
+                    f"model's name {self.model!r} and the key: {self._key_facts()}"
                 )
                 self._refusal = refusal if data and status in _FINAL else ""
                 raise ModelError(refusal)
             if attempt + 1 < tries:
                 pause = min(wait or _PAUSE * 2**attempt, _LONGEST)
                 failed = plain(f"{self.base}: {problem}")
-                _log.info("%s; asked again in %.1f s (try %d of %d)", failed, pause, attempt + 2, tries)
+                level = logging.WARNING if attempt + 1 == _WARNED and not self._warned else logging.INFO
+                self._warned |= level == logging.WARNING
+                _log.log(level, "%s; asked again in %.1f s (try %d of %d)", failed, pause, attempt + 2, tries)
                 time.sleep(pause)
-        raise ModelError(f"{self.base}: no reply in {f'{tries} tries' if tries > 1 else 'one try'}: {problem}")
+        raise ModelError(
+            f"{self.base}: no reply in {f'{tries} tries' if tries > 1 else 'one try'}: {problem}; start the server, or "
+            "mend the address, and give the same command again"
+        )
+
+    def _locate(self, path: str) -> str:
+        return f"{self.base.removesuffix('/v1')}{path}" if path.startswith("/") else f"{self.base}/{path}"
 
     def _key_facts(self) -> str:
         if "Authorization" in self._headers:
@@ -90,8 +101,8 @@ class Connection:
 
     def _send_request(self, path: str, data: bytes | None) -> tuple[int, bytes, float]:
         """Return the status (0: no answer), the body or the error, and the seconds that the server asks to wait."""
-        address = f"{self.base.removesuffix('/v1')}{path}" if path.startswith("/") else f"{self.base}/{path}"
-        request = urllib.request.Request(address, data, self._headers)  # noqa: S310  # http or https: `_read_host`
+        # http or https: `_read_host`
+        request = urllib.request.Request(self._locate(path), data, self._headers)  # noqa: S310
         try:
             with self._open(request, timeout=self._timeout) as response:
                 wait = (response.headers.get("Retry-After") or "").strip()
