@@ -150,7 +150,7 @@ def test_an_unknown_prefix_is_answered_with_the_nearest(name: str, hint: tuple[s
 
 
 def test_an_address_without_its_prefix_is_answered_with_the_name_to_write() -> None:
-    with raises(UnknownNameError, "api:http://localhost:8000/v1#tiny"):
+    with raises(UnknownNameError, "api:http://localhost:8000/v1#tiny", "hf:ORG/REPO"):
         find_model("http://localhost:8000/v1#tiny")
 
 

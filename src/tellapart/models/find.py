@@ -203,7 +203,9 @@ def find_prefix(name: str) -> ModelPrefix | None:
         return _load_prefix("hf:")
     head, colon, _ = name.partition(":")
     if head in {"http", "https"}:
-        raise UnknownNameError(f"{name} is an address; a model on a server is named by api:URL#MODEL: write api:{name}")
+        raise UnknownNameError(
+            f"{name} is an address; write api:{name} for a model on a server, hf:ORG/REPO for the hub's"
+        )
     if colon and "/" not in head:  # a hub id has no colon
         return _load_prefix(head + colon)
     return _load_prefix("hf:") if "/" in name else None

@@ -198,7 +198,7 @@ def test_a_server_that_stays_away_is_named_while_a_run_waits_and_at_its_end(
     monkeypatch.setattr(connection, "_PAUSE", 0.0)
     away = connection.Connection("http://127.0.0.1:9/v1", "tiny", timeout=1, tries=6, insecure=False)
     for _ in range(2):
-        with raises(ModelError, "http://127.0.0.1:9/v1", "6", "start", "same command"):
+        with raises(ModelError, "http://127.0.0.1:9/v1", "6", "address", "same command"):
             away.ask("chat/completions", {})
     (warning,) = [record for record in caplog.records if record.levelname == "WARNING"]
     assert "http://127.0.0.1:9/v1" in warning.getMessage()

@@ -87,8 +87,8 @@ class Connection:
                 _log.log(level, "%s; asked again in %.1f s (try %d of %d)", failed, pause, attempt + 2, tries)
                 time.sleep(pause)
         raise ModelError(
-            f"{self.base}: no reply in {f'{tries} tries' if tries > 1 else 'one try'}: {problem}; start the server, or "
-            "mend the address, and give the same command again"
+            f"{self.base}: no reply in {f'{tries} tries' if tries > 1 else 'one try'}: {problem}; see to the server "
+            "or the address, and give the same command again"
         )
 
     def _locate(self, path: str) -> str:
