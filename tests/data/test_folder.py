@@ -109,6 +109,13 @@ def test_faults_of_several_lines_are_named_at_once(folder: Folder, record: Recor
         assert (error.line, error.field) == (1, "images[1]")
 
 
+def test_a_fault_of_many_lines_is_written_once(folder: Folder, record: Record) -> None:
+    home = folder([record(id=str(k)) | {"captions": []} for k in range(30)])
+    with raises(DataError, "pairs.jsonl:1", "captions", "lines 2, 3", "after 20") as failure:
+        read_pair_set(home)
+    assert str(failure.value).count("captions") == 1
+
+
 def test_a_set_is_named_after_its_folder_or_as_told(
     folder: Folder, record: Record, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -82,9 +82,18 @@ def read_pair_set(folder: Path | str, name: str | None = None, find: Callable[[s
         lines[item.id] = place
         first = first or row
     if faults:
-        first_fault, *others = faults
-        more = join_names([str(fault).removeprefix(f"{listing}:") for fault in others], limit=_FAULTS)
-        text = f"{first_fault}; and in other lines: {more}" if others else str(first_fault)
+        first_fault = faults[0]
+        alike: dict[str, list[str]] = {}
+        for fault in faults:
+            number, _, problem = str(fault).removeprefix(f"{listing}:").partition(": ")
+            alike.setdefault(problem, []).append(number)
+        (_, *same), *others = alike.values()
+        text = f"{first_fault} (lines {join_names(same, 5)}, too)" if same else str(first_fault)
+        if others:
+            further = [f"{numbers[0]}: {problem}" for problem, numbers in alike.items()][1:]
+            text += f"; and in other lines: {join_names(further, _FAULTS)}"
+        if len(faults) == _FAULTS:
+            text += f"; lines after {number} were not read"
         raise DataError(text, path=f"{listing}:{first_fault.line}", field=first_fault.field, got=first_fault.got)
     if not items:
         raise DataError(f"{listing} lists no pairs")
