@@ -22,7 +22,7 @@ def test_limits_count_what_was_sent_later_than_now(board: MakeBoard, back: float
     assert made.send(made.npz(made.right(0.25))).status_code == 429
     made.clock.now -= back
     refused = made.send(made.npz(made.right(0.25)))
-    assert refused.status_code == 429 and "today's 2" in refused.json()["detail"]
+    assert refused.status_code == 429 and "submissions (2)" in refused.json()["detail"]
 
 
 def test_a_file_that_waits_is_measured_and_counted_once(board: MakeBoard) -> None:

@@ -220,9 +220,9 @@ def test_a_reading_process_ends_with_its_server(job: tuple[Any, dict[str, Any], 
     row = json.dumps({"label": f"{ids[0]}_c0_i0", "score": 0.5})
     (folder / "sent.jsonl").write_text(f"{row}\n" * 400_000)  # seconds to read
     server = (
-        "import json, sys; from pathlib import Path; from tellapart.board.submissions.process import Process\n"
+        "import json, sys; from pathlib import Path; from tellapart.board.submissions.queue import Process\n"
         "process = Process(json.loads(sys.argv[1]), Path(sys.argv[2]), 60)\n"
-        "from tellapart.board.submissions.process import ReadResult\n"
+        "from tellapart.board.submissions.queue import ReadResult\n"
         "print(process._process.pid, flush=True)\nlist(process.messages(ReadResult))"
     )
     started = subprocess.Popen(

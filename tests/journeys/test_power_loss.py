@@ -51,10 +51,14 @@ def files_of(folder: Path) -> dict[str, Any]:
     return found
 
 
+#: When and how fast something was made, and how much of it this process had to compute.
+_OF_A_PROCESS = {"started", "seconds", "resumed", "command", "sha256", "torch_threads"}
+_OF_A_PROCESS |= {"images_encoded", "texts_encoded", "texts_shared", "pairs_scored"}
+
+
 def without_times(value: Any) -> Any:
     if isinstance(value, dict):
-        left_out = ("started", "seconds", "resumed", "command", "sha256", "torch_threads")
-        return {key: without_times(each) for key, each in value.items() if key not in left_out}
+        return {key: without_times(each) for key, each in value.items() if key not in _OF_A_PROCESS}
     return [without_times(each) for each in value] if isinstance(value, list) else value
 
 
