@@ -18,13 +18,15 @@ from tellapart.errors import ModelError
 from tellapart.models.find import find_model, find_prefix
 from tellapart.models.options import ModelOptions
 from tellapart.models.prefix import files_below
-from tellapart.models.protocols import DualEncoder, Generator, Model, PairScorer, TextScorer
+from tellapart.models.protocols import DualEncoder, Generator, Model, NoteTaker, PairScorer, TextScorer
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.store.libraries import library_versions
 
 #: This package's code of all model families: a number may change with any of it.
 _CODE = Path(__file__).parents[1]
 _SCORERS = (TextScorer, DualEncoder, PairScorer, Generator)
+#: What a record has of a model without loading it.
+_STATED = ("texts", "provenance", "notes")
 
 
 class Deferred:
@@ -36,10 +38,13 @@ class Deferred:
         fingerprint: str,
         kind: ScoreKind,
         load: Callable[[], Model],
+        *,
         texts: str = "",
         provenance: str = "",
+        notes: str = "",
     ) -> None:
         self.name, self.fingerprint, self.kind, self.texts, self.provenance = name, fingerprint, kind, texts, provenance
+        self._notes = tuple(notes.splitlines())
         self._load = load
         self._loaded: Model | None = None
 
@@ -47,6 +52,10 @@ class Deferred:
     def truncated(self) -> int:
         """Texts that lost their end, as the model counts them; 0 while it has read none."""
         return int(getattr(self._loaded, "truncated", 0))
+
+    def take_notes(self) -> tuple[str, ...]:
+        """Return what a user should know of the model, a sentence each."""
+        return self._notes
 
     def load(self) -> Model:
         """Load the model, once."""
@@ -66,16 +75,15 @@ def find_deferred(name: str, options: ModelOptions, store: EmbeddingStore) -> Mo
     facts = store.model_of(key)
     if facts is not None and facts["kind"] in get_args(ScoreKind):
         kind: ScoreKind = facts["kind"]  # type: ignore[assignment]
-        load = partial(find_model, name, options)
-        return Deferred(
-            facts["name"], facts["fingerprint"], kind, load, facts.get("texts", ""), facts.get("provenance", "")
-        )
+        stated = {rule: facts.get(rule, "") for rule in _STATED}
+        return Deferred(facts["name"], facts["fingerprint"], kind, partial(find_model, name, options), **stated)
     model = find_model(name, options)
     # Not of a model that only answers, which is asked again each time, nor of one whose prompt every record names.
     if isinstance(model, _SCORERS) and not hasattr(model, "prompt"):
         facts = {"name": model.name, "fingerprint": model.fingerprint, "kind": model.kind}
-        more = {rule: text for rule in ("texts", "provenance") if (text := getattr(model, rule, ""))}
-        store.put_model(key, facts | more)
+        notes = "\n".join(model.take_notes()) if isinstance(model, NoteTaker) else ""
+        stated = {rule: notes if rule == "notes" else getattr(model, rule, "") for rule in _STATED}
+        store.put_model(key, facts | {rule: text for rule, text in stated.items() if text})
     return model
 
 
