@@ -160,7 +160,7 @@ def test_a_run_that_is_none_fails_the_job_and_the_comment_says_why(
     done = act(runs["base"], tmp_path / "nowhere")
     assert done.returncode == 2
     assert "the gate could not judge" in github.comments[-1]["body"]
-    assert "error: no run in" in github.comments[-1]["body"]
+    assert "nowhere is not there" in github.comments[-1]["body"]
     assert "passed=false\n" in (tmp_path / "job" / "output").read_text()
 
 

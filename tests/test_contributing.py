@@ -105,7 +105,8 @@ def test_the_loss_brings_its_preset_and_the_bounds_of_its_options(package: Path)
     path.write_text("\n".join((*values, "[optimiser]\nsteps = 1")))
     program = f"""
 from pathlib import Path
-from tellapart.training.config import loss_options, read_config
+from tellapart.training.config import read_config
+from tellapart.training.losses.terms import loss_options
 config = read_config(Path({str(path)!r}))
 print(loss_options(config.loss).margin, config.optimiser.learning_rate)
 try:

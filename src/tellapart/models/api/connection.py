@@ -81,10 +81,12 @@ class Connection:
                 raise ModelError(refusal)
             if attempt + 1 < tries:
                 pause = min(wait or _PAUSE * 2**attempt, _LONGEST)
-                failed = plain(f"{self.base}: {problem}")
-                level = logging.WARNING if attempt + 1 == _WARNED and not self._warned else logging.INFO
-                self._warned |= level == logging.WARNING
-                _log.log(level, "%s; asked again in %.1f s (try %d of %d)", failed, pause, attempt + 2, tries)
+                again = plain(f"{self.base}: {problem}; asked again in {pause:.1f} s (try {attempt + 2} of {tries})")
+                if attempt + 1 == _WARNED and not self._warned:
+                    self._warned = True
+                    _log.warning("%s", again)
+                else:
+                    _log.info("%s", again)
                 time.sleep(pause)
         raise ModelError(
             f"{self.base}: no reply in {f'{tries} tries' if tries > 1 else 'one try'}: {problem}; see to the server "
