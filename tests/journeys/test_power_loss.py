@@ -45,21 +45,23 @@ def files_of(folder: Path) -> dict[str, Any]:
             continue
         found[name] = path.read_bytes()
         if path.name in ("results.json", "record.json"):
-            found[name] = without_times(json.loads(found[name]))
+            of_end = name.startswith(("wise/alpha-0.00/", "wise/alpha-1.00/"))
+            found[name] = without(json.loads(found[name]), _TIMES | _COMPUTED if of_end else _TIMES)
         elif path.name == "README.md":
             found[name] = re.sub(rb"[\d,]+ s( since it was resumed)? on", b"", found[name])
     return found
 
 
-#: When and how fast something was made, and how much of it this process had to compute.
-_OF_A_PROCESS = {"started", "seconds", "resumed", "command", "sha256", "torch_threads"}
-_OF_A_PROCESS |= {"images_encoded", "texts_encoded", "texts_shared", "pairs_scored"}
+#: When and how fast something was made.
+_TIMES = {"started", "seconds", "resumed", "command", "sha256", "torch_threads"}
+#: The ends of a sweep are taken from the report, or computed again if another process made that.
+_COMPUTED = {"images_encoded", "texts_encoded", "texts_shared"}
 
 
-def without_times(value: Any) -> Any:
+def without(value: Any, left_out: set[str]) -> Any:
     if isinstance(value, dict):
-        return {key: without_times(each) for key, each in value.items() if key not in _OF_A_PROCESS}
-    return [without_times(each) for each in value] if isinstance(value, list) else value
+        return {key: without(each, left_out) for key, each in value.items() if key not in left_out}
+    return [without(each, left_out) for each in value] if isinstance(value, list) else value
 
 
 def tellapart(*words: object) -> list[str]:

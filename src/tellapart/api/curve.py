@@ -16,18 +16,11 @@ from tellapart.api.arguments import (
     refuse_columns,
     refuse_idle,
 )
-from tellapart.api.evaluate import CacheGiven, use_store
 from tellapart.api.frame import Frame, text_of
-from tellapart.api.plugins import open_benchmark, open_model
-from tellapart.api.progress import reporting
 from tellapart.data.scores import join_names
 from tellapart.errors import RunError, quote
-from tellapart.evaluation.adaptive import search_threshold
 from tellapart.evaluation.curve import Curves, measure_curves, read_chance
 from tellapart.evaluation.item_outcomes import read_outcomes
-from tellapart.evaluation.run import Settings
-from tellapart.models.memory.given import ModelGiven, as_model
-from tellapart.models.memory.rest import keep_random_state
 from tellapart.records.zipped import unpacked
 from tellapart.report.comparisons import gather_models
 from tellapart.report.curve_tables import curve_lines, curve_tables
@@ -38,6 +31,9 @@ from tellapart.stats.psychometric import LEAST_ITEMS
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+    from tellapart.api.evaluate import CacheGiven
+    from tellapart.models.memory.given import ModelGiven
 
 __all__ = ["CurvesFitted", "curve"]
 
@@ -100,6 +96,15 @@ def curve(
             raise RunError(f"adaptive={quote(adaptive)}: give a number of items from {LEAST_ITEMS}, for example 100")
         if model is None or benchmark is None or runs or by is not None:
             raise RunError(f"adaptive={adaptive}: name one model= and benchmark=, and neither runs nor by=")
+        # Curves of runs need no model.
+        from tellapart.api.evaluate import use_store
+        from tellapart.api.plugins import open_benchmark, open_model
+        from tellapart.api.progress import reporting
+        from tellapart.evaluation.adaptive import search_threshold
+        from tellapart.evaluation.run import Settings
+        from tellapart.models.memory.given import as_model
+        from tellapart.models.memory.rest import keep_random_state
+
         refuse_columns(columns, (benchmark,))
         settings = Settings(
             models=(open_model(model) if isinstance(model, str) else as_model(model),), device=device, seed=seed,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -59,9 +58,13 @@ def curve_command(
     Example: `tellapart curve runs/a runs/b --over size --out curve.png`
     """
     from tellapart.api.curve import curve
-    from tellapart.api.evaluate import describe_stored
 
-    with interruptible(partial(describe_stored, cache), quiet=quiet) as progress:
+    def describe_kept() -> str | None:
+        from tellapart.api.evaluate import describe_stored
+
+        return describe_stored(cache)
+
+    with interruptible(describe_kept, quiet=quiet) as progress:
         fitted = curve(
             *runs or (), over=over, by=by, benchmark=benchmark, metric=metric, out=out, seed=seed, model=model,
             adaptive=adaptive, items=items, data=data, columns=columns_of(columns), device=device, cache=cache,

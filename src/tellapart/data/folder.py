@@ -64,14 +64,16 @@ def read_pair_set(folder: Path | str, name: str | None = None, find: Callable[[s
     items: list[Item] = []
     lines: dict[str, str] = {}
     first: dict[str, Any] = {}
-    faults: list[DataError] = []
+    faults: dict[str, list[int]] = {}
+    first_fault: DataError | None = None
     for line, row in read_csv(listing) if listing.suffix == ".csv" else read_jsonl(listing):
         place = f"{listing}:{line}"
         try:
             item = _own_item(look, row) if listing.name == LISTINGS[0] else _foreign_item(look, row, line)
         except DataError as error:
-            faults.append(DataError(f"{place}: {error}", path=place, field=error.field, got=error.got))
-            if len(faults) == _FAULTS:
+            first_fault = first_fault or error
+            faults.setdefault(str(error), []).append(line)
+            if sum(map(len, faults.values())) == _FAULTS:
                 break
             continue
         if item.id in lines:
@@ -81,20 +83,15 @@ def read_pair_set(folder: Path | str, name: str | None = None, find: Callable[[s
         items.append(item)
         lines[item.id] = place
         first = first or row
-    if faults:
-        first_fault = faults[0]
-        alike: dict[str, list[str]] = {}
-        for fault in faults:
-            number, _, problem = str(fault).removeprefix(f"{listing}:").partition(": ")
-            alike.setdefault(problem, []).append(number)
-        (_, *same), *others = alike.values()
-        text = f"{first_fault} (lines {join_names(same, 5)}, too)" if same else str(first_fault)
-        if others:
-            further = [f"{numbers[0]}: {problem}" for problem, numbers in alike.items()][1:]
-            text += f"; and in other lines: {join_names(further, _FAULTS)}"
-        if len(faults) == _FAULTS:
-            text += f"; lines after {number} were not read"
-        raise DataError(text, path=f"{listing}:{first_fault.line}", field=first_fault.field, got=first_fault.got)
+    if first_fault is not None:
+        (first_line, *same), *_ = faults.values()
+        text = f"{listing}:{first_line}: {first_fault}"
+        text += f" (lines {join_names([str(number) for number in same], 5)}, too)" if same else ""
+        if others := [f"{numbers[0]}: {problem}" for problem, numbers in faults.items()][1:]:
+            text += f"; and in other lines: {join_names(others, _FAULTS)}"
+        if sum(map(len, faults.values())) == _FAULTS:
+            text += f"; lines after {line} were not read"
+        raise DataError(text, path=f"{listing}:{first_line}", field=first_fault.field, got=first_fault.got)
     if not items:
         raise DataError(f"{listing} lists no pairs")
     card, frames = read_card(folder)

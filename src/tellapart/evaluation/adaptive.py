@@ -55,7 +55,7 @@ def search_threshold(
         progress: called with the number of items measured.
 
     Raises:
-        RunError: items of a value cannot stand for each other: too few values have `LEAST_ALIKE` items, a cluster has
+        RunError: items of a value are not interchangeable: too few values have `LEAST_ALIKE` items, a cluster has
             several items of a value, or another tag parts them into kinds.
         TellapartError: as `evaluate`.
     """
@@ -119,7 +119,7 @@ def _choose_metric(pairs: PairSet, model: Model, metric: str | None) -> Metric:
 def _expect_alike(
     benchmark: str, over: str, samples: Sequence[Sample], values: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the values of which items are drawn; refuse items that do not stand for the others of their value."""
+    """Return the values of which items are drawn; refuse items of a value that are not interchangeable."""
     every, counts = np.unique(values[~np.isnan(values)], return_counts=True)
     levels = every[counts >= LEAST_ALIKE]
     if len(levels) < LEAST_LEVELS:

@@ -19,13 +19,12 @@ _SIZES = range(2, 7)
 _SIDES = (("ipos_2t", "ineg_2t", "text_score", "i2t"), ("tpos_2i", "tneg_2i", "image_score", "t2i"))
 
 #: Columns of BiVLC's files -> comparisons.
-_COLUMNS = dict(
-    zip(
-        ("text_score_i0", "text_score_i1", "image_score_c0", "image_score_c1"),
-        _SIDES[0][:2] + _SIDES[1][:2],
-        strict=True,
-    )
-)
+_COLUMNS = {
+    "text_score_i0": "ipos_2t",
+    "text_score_i1": "ineg_2t",
+    "image_score_c0": "tpos_2i",
+    "image_score_c1": "tneg_2i",
+}
 
 
 def read_comparisons(sample: Sample) -> tuple[float, ...] | None:
@@ -43,11 +42,8 @@ def read_comparisons(sample: Sample) -> tuple[float, ...] | None:
             values += outcomes[first], outcomes[second]
         elif side is not None:
             values += (1.0, 1.0) if side == 1 else (side, nan)
-    return (
-        tuple(map(float, values))
-        if len(values) == 4 and all(value in {0, 1} or isnan(value) for value in values)
-        else None
-    )
+    right_or_wrong = all(value in {0, 1} or isnan(value) for value in values)
+    return tuple(map(float, values)) if len(values) == 4 and right_or_wrong else None
 
 
 def read_outcome_file(path: Path) -> list[Sample]:

@@ -25,8 +25,6 @@ from tellapart.models.store.libraries import library_versions
 #: This package's code of all model families: a number may change with any of it.
 _CODE = Path(__file__).parents[1]
 _SCORERS = (TextScorer, DualEncoder, PairScorer, Generator)
-#: What a record has of a model without loading it.
-_STATED = ("texts", "provenance", "notes")
 
 
 class Deferred:
@@ -75,14 +73,14 @@ def find_deferred(name: str, options: ModelOptions, store: EmbeddingStore) -> Mo
     facts = store.model_of(key)
     if facts is not None and facts["kind"] in get_args(ScoreKind):
         kind: ScoreKind = facts["kind"]  # type: ignore[assignment]
-        stated = {rule: facts.get(rule, "") for rule in _STATED}
+        stated = {rule: facts.get(rule, "") for rule in ("texts", "provenance", "notes")}
         return Deferred(facts["name"], facts["fingerprint"], kind, partial(find_model, name, options), **stated)
     model = find_model(name, options)
     # Not of a model that only answers, which is asked again each time, nor of one whose prompt every record names.
     if isinstance(model, _SCORERS) and not hasattr(model, "prompt"):
         facts = {"name": model.name, "fingerprint": model.fingerprint, "kind": model.kind}
-        notes = "\n".join(model.take_notes()) if isinstance(model, NoteTaker) else ""
-        stated = {rule: notes if rule == "notes" else getattr(model, rule, "") for rule in _STATED}
+        stated = {rule: getattr(model, rule, "") for rule in ("texts", "provenance")}
+        stated["notes"] = "\n".join(model.take_notes()) if isinstance(model, NoteTaker) else ""
         store.put_model(key, facts | {rule: text for rule, text in stated.items() if text})
     return model
 
