@@ -50,7 +50,7 @@ from tellapart.training.report import page as report_page  # noqa: F401
 _OF_THE_PROCESS = {"started", "seconds", "resumed", "images_encoded", "texts_encoded", "pairs_scored", "command"}
 
 _SAID_IN_PAGES = re.compile(
-    r"What this run computed: .*? s; the rest|\b\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d)?(?:\+00:00)?(?:, resumed)?"
+    r"What this process computed: .*? s; the rest|\b\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d)?(?:\+00:00)?(?:, resumed)?"
     r"|\b[\d.,]+ s\b(?: since it was resumed| since then)?"
 )
 
