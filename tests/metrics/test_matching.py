@@ -19,6 +19,7 @@ from tellapart.metrics.matching import (
     Reason,
     best_assignments,
     contrasts,
+    match_bounds,
     match_score,
     reasons,
     share_of_squares,
@@ -167,3 +168,19 @@ def test_items_that_are_not_square_or_too_large_are_refused() -> None:
         contrasts(np.zeros((1, 3, 3)))
     with raises(ScoreError, "match_score", "0"):
         match_score([[[np.nan, 0.1], [0.1, 0.2]]])
+
+
+@settings(deadline=None)
+@given(drawn((2, 2)))
+def test_outcomes_alone_bound_the_match(scores: NDArray[np.float32]) -> None:
+    (a, b), (c, d) = scores[:, 0].T, scores[:, 1].T
+    sure, may = match_bounds(np.stack([a > b, d > c, a > c, d > b], axis=1)).T
+    match = match_score(scores) == 1
+    assert not (sure & ~match).any()
+    assert not (match & ~may).any()
+
+
+def test_one_right_of_each_side_may_match_and_need_not() -> None:
+    # Sides, and not places, are what a match follows from: image 0 and text 0 are right here, image 1 and text 1 wrong.
+    assert match_bounds([[1, 0, 1, 0]]).tolist() == [[False, True]]
+    assert match_score([[[3, 2], [2, 1.5]], [[3, 2], [2, 0]]]).tolist() == [1, 0]
