@@ -213,8 +213,12 @@ class Layout:
             wanted, evidence = (wanted, "published files have") if stated is None else ((stated,), "the settings state")
             if wanted is None or count in wanted:
                 continue
-            whole = min((depth for depth in wanted if depth > count), default=count)
-            absent = sorted({*(candidates or range(whole))} - {*numbers})[count - whole :] if count < whole else []
+            depth_there = min((depth for depth in wanted if depth > count), default=count)
+            absent = (
+                sorted({*(candidates or range(depth_there))} - {*numbers})[count - depth_there :]
+                if count < depth_there
+                else []
+            )
             lacks = f"it lacks {join_names([_name_part(pattern, number) for number in absent], 3)}: " if absent else ""
             raise ModelError(
                 f"{self.source} is incomplete: {lacks}it has {count} of {_name_part(pattern, '*')} at width {width}, "
@@ -264,9 +268,9 @@ def _find_gaps(layers: Mapping[int, Mapping[str, tuple[int, ...]]]) -> set[tuple
             kinds.setdefault(kind, {}).setdefault(number, set()).add(part)
     gaps = set()
     for kind, holders in kinds.items():
-        whole, first = set().union(*holders.values()), min(holders) if kind else 0
+        numbers, first = set().union(*holders.values()), min(holders) if kind else 0
         last = max(holders if kind in _FIRST else layers)
-        gaps |= {(n, part) for n in layers if first <= n <= last for part in whole - holders.get(n, set())}
+        gaps |= {(n, part) for n in layers if first <= n <= last for part in numbers - holders.get(n, set())}
     return gaps
 
 
@@ -290,8 +294,8 @@ class NativeHalves(Halves):
         """Depths that only the file's tensors show."""
         depths: Mapping[str, int] = self.module.config.depths
         layers = [(pattern.format("*").removesuffix("."), n) for pattern, n in depths.items() if "{}" in pattern]
-        told = ", ".join(f"{count} of {pattern}" for pattern, count in layers)
-        return (f"no published size of this model: its depth is counted from the file: {told}",) if told else ()
+        counts = ", ".join(f"{count} of {pattern}" for pattern, count in layers)
+        return (f"no published size of this model: its depth is counted from the file: {counts}",) if counts else ()
 
 
 @dataclass(frozen=True, slots=True)

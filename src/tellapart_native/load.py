@@ -162,8 +162,8 @@ def _expect_options(family: NativeFamily, name: str, options: ModelOptions) -> N
         raise ModelError(
             f"{name}: {family.title} has no reading {options.reading!r}; it has {', '.join(family.readings)}"
         )
-    taken = {"device", "dtype", "reading", "texts", "tokenizer", "image_size"}  # each file says what it takes of these
-    options.expect_effect(name, taken | {"regions"} if family.images is None else taken)
+    read = {"device", "dtype", "reading", "texts", "tokenizer", "image_size"}  # each file says what it takes of these
+    options.expect_effect(name, read | {"regions"} if family.images is None else read)
 
 
 def open_model(family: NativeFamily, name: str, place: Runtime, *, image_size: int | None = None) -> OpenedModel:
@@ -194,9 +194,9 @@ def open_model(family: NativeFamily, name: str, place: Runtime, *, image_size: i
 
 def _read_settings(checkpoint: Checkpoint, model_type: str) -> Mapping[str, Any]:
     """Return the settings that `config.json` beside the file names, else those in the checkpoint."""
-    beside = checkpoint.path.with_name("config.json")
-    if beside.is_file():
-        settings = load_json(beside)
+    config_file = checkpoint.path.with_name("config.json")
+    if config_file.is_file():
+        settings = load_json(config_file)
         if isinstance(settings, Mapping) and settings.get("model_type") == model_type:
             return settings
     held = checkpoint.beside.get("hyper_parameters", checkpoint.beside)
@@ -205,10 +205,10 @@ def _read_settings(checkpoint: Checkpoint, model_type: str) -> Mapping[str, Any]
     return {key: value for part in parts for key, value in part.items() if isinstance(value, str | int | float | bool)}
 
 
-def _fairseq_parts(beside: Mapping[Any, Any]) -> list[Mapping[Any, Any]]:
+def _fairseq_parts(entries: Mapping[Any, Any]) -> list[Mapping[Any, Any]]:
     """Return the arguments that fairseq keeps: `args`, or `model` and `task` in `cfg` of later versions."""
-    later = beside.get("cfg")
-    parts = [beside.get("args"), *((later.get("model"), later.get("task")) if isinstance(later, Mapping) else ())]
+    later = entries.get("cfg")
+    parts = [entries.get("args"), *((later.get("model"), later.get("task")) if isinstance(later, Mapping) else ())]
     return [part for part in parts if isinstance(part, Mapping)]
 
 
@@ -216,15 +216,15 @@ def choose_reading(opened: OpenedModel, name: str | None) -> Reading:
     """Return a reading that the file has the head of, by default the first."""
     held = opened.module.state_dict()
     readings = opened.family.readings.items()
-    there = {key: reading for key, reading in readings if reading.needs in held and reading.lacks not in held}
-    if name is None and there:
-        return next(iter(there.values()))
-    if name not in there:
+    available = {key: reading for key, reading in readings if reading.needs in held and reading.lacks not in held}
+    if name is None and available:
+        return next(iter(available.values()))
+    if name not in available:
         raise ModelError(
             f"{opened.path}: this file of {opened.family.title} has no reading {name!r}; it has "
-            f"{', '.join(there) or 'none'}"
+            f"{', '.join(available) or 'none'}"
         )
-    return there[name]
+    return available[name]
 
 
 def load_vocabulary(opened: OpenedModel, folder: Path | None = None) -> PreTrainedTokenizerBase:

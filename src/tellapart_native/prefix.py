@@ -62,8 +62,8 @@ def _list_files(name: str) -> list[Path] | None:
     """List a model's files: weights, tokenizer, settings, this code; None if the tokenizer is the hub's."""
     path = Path(split_part(name.partition(":")[2])[0]).expanduser()
     folder = path if path.is_dir() else path.parent
-    beside = [folder / name for name in (*TOKENIZER_FILES, "config.json") if (folder / name).is_file()]
-    if not any(file.name in TOKENIZER_FILES for file in beside):
+    files = [folder / name for name in (*TOKENIZER_FILES, "config.json") if (folder / name).is_file()]
+    if not any(file.name in TOKENIZER_FILES for file in files):
         return None
     weights = [path] if path.is_file() else sorted(folder.glob("*.safetensors"))
-    return [*weights, *beside, *sorted(_CODE.rglob("*.py"))]
+    return [*weights, *files, *sorted(_CODE.rglob("*.py"))]

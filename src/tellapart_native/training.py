@@ -69,11 +69,11 @@ def open_trainable(
     opened.checkpoint.expect_one(name)
     if family.begin_training is None:
         raise ModelError(f"{name}: {family.title} cannot be trained here; METER and FIBER can")
-    chosen = []
+    parameters = []
     for reading in readings:
         family.begin_training(opened.module, reading)
-        chosen.append(choose_reading(opened, reading))
-        if chosen[-1].read not in {"itm", "itm_logit"}:
+        parameters.append(choose_reading(opened, reading))
+        if parameters[-1].read not in {"itm", "itm_logit"}:
             raise ModelError(f"{name}: a matching loss trains a matching head; reading {reading!r} does not use one")
     preparation, tokenizer = prepare_inputs(opened, ModelOptions(device=place.device))
 
@@ -82,5 +82,5 @@ def open_trainable(
         save_native(opened.module, tokenizer, folder)
         return f"{prefix}:{folder}"
 
-    first, *others = (reading.halves(opened.module) for reading in chosen)
-    return TrainableParts(name, first, preparation, family.contrast, save, tuple(others), chosen[0].read)
+    first, *others = (reading.halves(opened.module) for reading in parameters)
+    return TrainableParts(name, first, preparation, family.contrast, save, tuple(others), parameters[0].read)

@@ -90,26 +90,26 @@ def find_agreement(table: Mapping[str, Mapping[str, Measured]]) -> Agreeing:
             f"no two benchmarks share {FEWEST_MODELS} models; agreement needs {FEWEST_MODELS} models or more that were "
             "measured on the same benchmarks: name more runs"
         )
-    found = agree(values)
+    agreement = agree(values)
     sizes = {name: max(table[model][name].n for model in models) for name in benchmarks}
     rows = [
         AgreeingBenchmark(
             name=benchmarks[k],
             metric=table[models[0]][benchmarks[k]].metric,
             n=sizes[benchmarks[k]],
-            mean=found.mean(k),
-            nearest=benchmarks[found.nearest(k)],
-            nearest_correlation=float(found.spearman[k, found.nearest(k)]),
+            mean=agreement.mean(k),
+            nearest=benchmarks[agreement.nearest(k)],
+            nearest_correlation=float(agreement.spearman[k, agreement.nearest(k)]),
             items_needed=_count_needed(values[:, k], sizes[benchmarks[k]]),
         )
-        for k in found.order
+        for k in agreement.order
     ]
     return Agreeing(
         models=len(models),
         benchmarks=tuple(rows),
-        correlations=_order_correlations(found),
-        shares=tuple(float(share) for share in found.shares),
-        dimensions=found.dimensions,
+        correlations=_order_correlations(agreement),
+        shares=tuple(float(share) for share in agreement.shares),
+        dimensions=agreement.dimensions,
         left_out=tuple(left_out),
     )
 
@@ -140,6 +140,6 @@ def _count_needed(values: np.ndarray, n: int) -> float | None:
     return items_to_tell_apart(values, n)
 
 
-def _order_correlations(found: BenchmarkAgreement) -> tuple[tuple[float, ...], ...]:
-    matrix = found.spearman[np.ix_(found.order, found.order)]
-    return tuple(tuple(float(one) for one in row) for row in matrix)
+def _order_correlations(agreement: BenchmarkAgreement) -> tuple[tuple[float, ...], ...]:
+    matrix = agreement.spearman[np.ix_(agreement.order, agreement.order)]
+    return tuple(tuple(float(correlation) for correlation in row) for row in matrix)

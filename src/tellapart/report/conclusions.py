@@ -67,29 +67,34 @@ def weak_subsets(entry: ModelEntry, metric: str, *, seed: int = 0) -> tuple[Weak
 
     # A tag that names each item would have as many masks as items.
     masks_of = by_tag([{tag: value for tag, value in sample.tags.items() if tag in groups_of} for sample in samples])
-    found: dict[str, list[WeakSubset]] = {}
+    subsets: dict[str, list[WeakSubset]] = {}
     for tag, groups in groups_of.items():
         masks = masks_of.get(tag, {})
         tagged: NDArray[np.bool_] = np.logical_or.reduce([*masks.values(), np.zeros(len(values), np.bool_)])
         for value, mask in masks.items():
             others = tagged & ~mask
-            known = groups[value].metrics.get(metric) if value in groups else None
+            value_there = groups[value].metrics.get(metric) if value in groups else None
             # A difference that the record's narrower interval does not show needs no wider one.
-            if known is None or known.high is None or known.high >= values[tagged].mean() or not others.any():
+            if (
+                value_there is None
+                or value_there.high is None
+                or value_there.high >= values[tagged].mean()
+                or not others.any()
+            ):
                 continue
             if _lies_below(interval(mask), interval(others)):
                 low, high = float(values[mask].mean()), float(values[others].mean())
-                found.setdefault(tag, []).append(WeakSubset(tag, value, low, int(mask.sum()), high))
-    return _of_the_lowest(found)
+                subsets.setdefault(tag, []).append(WeakSubset(tag, value, low, int(mask.sum()), high))
+    return _of_the_lowest(subsets)
 
 
-def _lies_below(one: Interval, other: Interval) -> bool:
-    return one.high is not None and other.low is not None and one.high < other.low
+def _lies_below(lower: Interval, other: Interval) -> bool:
+    return lower.high is not None and other.low is not None and lower.high < other.low
 
 
-def _of_the_lowest(found: Mapping[str, list[WeakSubset]]) -> tuple[WeakSubset, ...]:
+def _of_the_lowest(subsets_of: Mapping[str, list[WeakSubset]]) -> tuple[WeakSubset, ...]:
     """Return the subsets of the tag that has the lowest, the lowest first."""
-    ordered = (sorted(subsets, key=lambda subset: (subset.mean, -subset.n)) for subsets in found.values())
+    ordered = (sorted(subsets, key=lambda subset: (subset.mean, -subset.n)) for subsets in subsets_of.values())
     by_lowest = sorted(ordered, key=lambda subsets: (subsets[0].mean, -subsets[0].n))
     return tuple(by_lowest[0]) if by_lowest else ()
 
@@ -182,19 +187,19 @@ def conclude_all(conclusions: Sequence[Conclusion]) -> tuple[str, ...]:
             (BELOW, "below it on"),
             ("", "without a chance or an interval to judge by on"),
         ):
-            if names := [name for name, one in on.items() if one == said]:
+            if names := [name for name, state in on.items() if state == said]:
                 parts.append(f"{words} {_join_names(names)}")
         sentences.append(f"{', '.join(parts)}.")
     if len(models) > _MOST_NAMED:
         sentences.append(f"The other {len(models) - _MOST_NAMED} models are told of with each benchmark.")
     ranked = [conclusion for conclusion in conclusions if conclusion.first]
-    firsts = {model: sum(model in each.first for each in ranked) for each in ranked for model in each.first}
+    firsts = {model: sum(model in ranking.first for ranking in ranked) for ranking in ranked for model in ranking.first}
     if firsts:
         best = sorted(firsts, key=lambda model: -firsts[model])
-        told = _join_names([f"{model} on {firsts[model]}" for model in best])
+        firsts_text = _join_names([f"{model} on {firsts[model]}" for model in best])
         sentences.append(
             f"First, or not distinguishable from the first, of {_write_count(len(ranked), 'benchmark')} "
-            f"with tests: {told}."
+            f"with tests: {firsts_text}."
         )
     return tuple(sentences)
 
@@ -230,8 +235,8 @@ def _describe_model(section: Section, metric: str, entry: ModelEntry, standing: 
     value = _get_value(entry, metric)
     items = _write_items(section, metric)
     reached = f"{entry.label} reaches {_write_percent(value.value)} by {_write_metric(metric)} on {items}"
-    known = value.low is not None and value.high is not None
-    interval = f" ({_write_interval(value)})" if known else f" ({value.reason})" if value.reason else ""
+    bounded = value.low is not None and value.high is not None
+    interval = f" ({_write_interval(value)})" if bounded else f" ({value.reason})" if value.reason else ""
     if entry.label not in standing:
         return f"{reached}{interval}."
     return f"{reached}{interval}: {standing[entry.label]}, {_write_percent(value.chance or 0)}{_describe_ties(value)}."
@@ -239,8 +244,8 @@ def _describe_model(section: Section, metric: str, entry: ModelEntry, standing: 
 
 def _describe_ties(value: Value) -> str:
     """Describe the cost of ties if they may be why a value lies below chance."""
-    below = value.chance is not None and value.high is not None and value.high < value.chance
-    if not below or not value.ties or value.tie_neutral is None:
+    is_below = value.chance is not None and value.high is not None and value.high < value.chance
+    if not is_below or not value.ties or value.tie_neutral is None:
         return ""
     neutral = _write_percent(value.tie_neutral)
     return (
@@ -256,7 +261,7 @@ def _first_of(section: Section, metric: str, rivals: Rivals) -> str:
     level = [entry for entry in rest if _get_value(entry, metric).value == _get_value(first, metric).value]
     if level:
         few = len(level) < _MOST_NAMED
-        names = _join_names([each.label for each in (first, *level)]) if few else f"{len(level) + 1} models"
+        names = _join_names([member.label for member in (first, *level)]) if few else f"{len(level) + 1} models"
         start = f"{names} are level, first of {count} models on {items}, each with {value} by {_write_metric(metric)}"
         rest = [entry for entry in rest if entry not in level]
         if not rest:
@@ -291,7 +296,7 @@ def _chance_of_all(metric: str, ranking: Sequence[ModelEntry], standing: dict[st
         return [f"{'Both' if len(ranking) == 2 else 'All'} are {next(iter(standing.values()))}, {chance}."]
     parts: list[str] = []
     for said in (ABOVE, LEVEL, BELOW):
-        if names := [name for name, one in standing.items() if one == said]:
+        if names := [name for name, state in standing.items() if state == said]:
             few = _join_names(names) if len(names) <= _MOST_NAMED else f"{len(names)} models"
             parts.append(f"{few} {'is' if len(names) == 1 else 'are'} {said}{'' if parts else f', {chance}'}")
     return [f"{'; '.join(parts)}."]
@@ -306,7 +311,7 @@ def _describe_failures(metric: str, entry: ModelEntry) -> list[str]:
         f"{entry.label} fails most at items tagged {worst.tag} = {worst.value}: {_write_percent(worst.mean)} of "
         f"{_write_count(worst.n, 'item')} against {_write_percent(worst.others)} of the others"
     )
-    then = _join_names([f"{one.value} ({_write_percent(one.mean)} of {thousands(one.n)})" for one in more])
+    then = _join_names([f"{subset.value} ({_write_percent(subset.mean)} of {thousands(subset.n)})" for subset in more])
     return [f"{said}; then {then}." if then else f"{said}."]
 
 
@@ -315,17 +320,25 @@ def _describe_words_alone(section: Section, metric: str) -> list[str]:
 
     Two texts with the same score are an example: the shortest.
     """
-    entry = next((each for each in section.entries if each.run.result.model.name == "bag-of-words"), None)
+    entry = next(
+        (candidate for candidate in section.entries if candidate.run.result.model.name == "bag-of-words"), None
+    )
     tag = None if entry is None else first_breakdown({entry.label: entry.record}, section.name)
     if entry is None or tag is None:
         return []
-    values = {name: each.metrics[metric] for name, each in entry.record.by[tag].items() if metric in each.metrics}
-    high, low = (extreme(values.values(), key=lambda each: each.value, default=None) for extreme in (max, min))
+    values = {
+        name: candidate.metrics[metric]
+        for name, candidate in entry.record.by[tag].items()
+        if metric in candidate.metrics
+    }
+    high, low = (
+        extreme(values.values(), key=lambda candidate: candidate.value, default=None) for extreme in (max, min)
+    )
     if high is None or low is None or high.low is None or low.high is None or low.high >= high.low:
         return []
     said = []
     for end in (high, low):
-        names = [name for name, each in values.items() if each.value == end.value]
+        names = [name for name, candidate in values.items() if candidate.value == end.value]
         of = _join_names(names) if len(names) <= _MOST_NAMED else f"{len(names)} values of {tag}"
         said.append(f"{100 * end.value:.4g}% of {of}")
     lost = [
@@ -342,8 +355,10 @@ def _describe_words_alone(section: Section, metric: str) -> list[str]:
 def _write_items(section: Section, metric: str) -> str:
     """Write how many units the metric is a mean of, of how many a limit left them, and their clusters."""
     noun = next((sample.unit for sample in section.samples if metric in sample.outcomes), "item")
-    value, whole = section.record.metrics[metric], section.record.limited_from
-    items = _write_count(value.n, noun) if whole is None else f"{thousands(value.n)} of {_write_count(whole, noun)}"
+    value, published = section.record.metrics[metric], section.record.limited_from
+    items = (
+        _write_count(value.n, noun) if published is None else f"{thousands(value.n)} of {_write_count(published, noun)}"
+    )
     return items if value.clusters == value.n else f"{items} in {_write_count(value.clusters, 'cluster')}"
 
 

@@ -79,8 +79,8 @@ def curve_tables(curves: Curves) -> list[Table]:
         subset = [] if curves.by is None else ["all items" if pair.subset is None else pair.subset]
         value = "" if pair.difference is None else f"{pair.difference:+.4g}"
         if pair.p is not None:
-            ends = ("open" if end is None else f"{end:+.4g}" for end in (pair.low, pair.high))
-            value += f" [{', '.join(ends)}]"
+            bounds = ("open" if end is None else f"{end:+.4g}" for end in (pair.low, pair.high))
+            value += f" [{', '.join(bounds)}]"
         p_values = ["–" if p is None else write_p(p) for p in (pair.p, pair.p_holm)]
         add_row(pairs, [pair.a, pair.b, *subset, value, *p_values])
     return [rows, pairs]

@@ -166,10 +166,10 @@ def _draw_curves(traces: Sequence[Trace], values: Sequence[NDArray[np.float64]],
     # An odd number of bins that the items fill: more items show finer structure.
     bins = 2 * min(20, max(4, round(0.6 * math.sqrt(min(map(len, values)))))) + 1
     histograms = [histogram(value, bins=bins, limit=frame.reach) if np.ptp(value) > 0 else None for value in values]
-    peak = max((float(one.density.max()) for one in histograms if one is not None), default=0.0) or 1.0
-    for trace, own, density in zip(traces, values, histograms, strict=True):
+    peak = max((float(drawn.density.max()) for drawn in histograms if drawn is not None), default=0.0) or 1.0
+    for trace, numbers, density in zip(traces, values, histograms, strict=True):
         if density is None:
-            yield Line(trace.label, trace.style, spike=frame.across(float(own[0])))
+            yield Line(trace.label, trace.style, spike=frame.across(float(numbers[0])))
             continue
         centres = (density.edges[:-1] + density.edges[1:]) / 2
         points = zip(centres.tolist(), (density.density / peak).tolist(), strict=True)
@@ -179,9 +179,9 @@ def _draw_curves(traces: Sequence[Trace], values: Sequence[NDArray[np.float64]],
 
 def _draw_dots(traces: Sequence[Trace], values: Sequence[NDArray[np.float64]], frame: _Frame) -> Iterator[Line]:
     room = frame.height / len(traces)
-    for number, (trace, own) in enumerate(zip(traces, values, strict=True)):
+    for number, (trace, numbers) in enumerate(zip(traces, values, strict=True)):
         floor = (number + 1) * room - RADIUS
-        places = [frame.across(float(x)) for x in np.sort(own[np.abs(own) <= frame.reach])]
+        places = [frame.across(float(x)) for x in np.sort(numbers[np.abs(numbers) <= frame.reach])]
         levels = _stack_dots(places)
         rise = min(2 * RADIUS, max(0.0, room - 2 * RADIUS) / max([1, *levels]))
         dots = ((x, round(floor - rise * level, 2)) for x, level in zip(places, levels, strict=True))

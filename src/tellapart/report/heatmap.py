@@ -68,9 +68,9 @@ def heat_map(
     tag = _check_tag(records, benchmark, tag)
     names = dict.fromkeys(value for record in records.values() for value in record.by.get(tag, {}))
     groups = [{value: group.metrics for value, group in record.by.get(tag, {}).items()} for record in records.values()]
-    by = (_make_row(value, [own.get(value, {}).get(metric) for own in groups]) for value in names)
-    whole = _make_row("all items", [record.metrics.get(metric) for record in records.values()])
-    return HeatMap(benchmark, metric, tag, tuple(records), (*(row for row in by if row.n or row.is_imported), whole))
+    by = (_make_row(value, [by_value.get(value, {}).get(metric) for by_value in groups]) for value in names)
+    total = _make_row("all items", [record.metrics.get(metric) for record in records.values()])
+    return HeatMap(benchmark, metric, tag, tuple(records), (*(row for row in by if row.n or row.is_imported), total))
 
 
 def _make_row(name: str, values: list[Value | None]) -> HeatRow:
@@ -79,11 +79,11 @@ def _make_row(name: str, values: list[Value | None]) -> HeatRow:
 
 def breakdown_tag(records: Mapping[str, BenchmarkResult], benchmark: str) -> str | None:
     """Return the tag that breaks a benchmark down: its paper's, or the only one; None if neither is clear."""
-    known = dict.fromkeys(tag for record in records.values() for tag in record.by)
+    tags = dict.fromkeys(tag for record in records.values() for tag in record.by)
     declared = declared_benchmark(benchmark)
-    if declared is not None and declared.paper is not None and declared.paper[0] in known:
+    if declared is not None and declared.paper is not None and declared.paper[0] in tags:
         return declared.paper[0]
-    return next(iter(known)) if len(known) == 1 else None
+    return next(iter(tags)) if len(tags) == 1 else None
 
 
 def first_breakdown(records: Mapping[str, BenchmarkResult], benchmark: str, *, most: int | None = None) -> str | None:
@@ -98,16 +98,16 @@ def first_breakdown(records: Mapping[str, BenchmarkResult], benchmark: str, *, m
 
 
 def _check_tag(records: Mapping[str, BenchmarkResult], benchmark: str, tag: str | None) -> str:
-    known = list(dict.fromkeys(tag for record in records.values() for tag in record.by))
-    if not known:
+    tags = list(dict.fromkeys(tag for record in records.values() for tag in record.by))
+    if not tags:
         raise RunError(f"the items of {benchmark} have no tags to break it down by")
-    chosen = breakdown_tag(records, benchmark) if tag is None else tag
-    if chosen is None:
-        raise RunError(f"{benchmark} can be broken down by {', '.join(known)}; choose one with tag=")
-    if chosen not in known:
-        hint = nearest(chosen, known) or ";"
-        raise RunError(f"{benchmark} is not broken down by {chosen!r}{hint} its tags are {', '.join(known)}")
-    return chosen
+    name = breakdown_tag(records, benchmark) if tag is None else tag
+    if name is None:
+        raise RunError(f"{benchmark} can be broken down by {', '.join(tags)}; choose one with tag=")
+    if name not in tags:
+        hint = nearest(name, tags) or ";"
+        raise RunError(f"{benchmark} is not broken down by {name!r}{hint} its tags are {', '.join(tags)}")
+    return name
 
 
 def is_above_chance(value: Value) -> bool:

@@ -74,9 +74,9 @@ class ImageSources:
         return f"the images of {self.benchmark} are not at {' nor at '.join(map(str, places_of(place, self.folder)))}"
 
     def _live_reader(self, outside: bool) -> Callable[[str], bytes] | None:
-        own = self._found(self.own)
-        if own is not None and self.benchmark.startswith(FOLDER):  # its items, which may be a million, are not read
-            return own_images(own, self._place(outside))
+        located = self._found(self.own)
+        if located is not None and self.benchmark.startswith(FOLDER):  # its items, which may be a million, are not read
+            return own_images(located, self._place(outside))
         try:
             benchmark = self._live_benchmark(outside)
             return None if benchmark is None else benchmark.read_image()
@@ -85,10 +85,10 @@ class ImageSources:
 
     def _live_benchmark(self, outside: bool) -> Benchmark | None:
         """Find the benchmark again; None if the user's set is gone."""
-        own = self._found(self.own)
-        if self.own is not None and own is None:
+        located = self._found(self.own)
+        if self.own is not None and located is None:
             return None
-        return find_again(self.benchmark, own, self._place(outside))
+        return find_again(self.benchmark, located, self._place(outside))
 
     def _place(self, outside: bool) -> Locations:
         return Locations(self._found(self.data), self._found(self.images), outside)

@@ -92,9 +92,9 @@ def _make_card(analysis: ItemAnalysis, outcomes: ItemOutcomes, number: int, pict
     right: Sequence[str] = [
         name for name, value in zip(outcomes.systems, outcomes.values[number], strict=True) if value == 1
     ]
-    known = [pictures.uris[pictures.index[image]] for image in item.images if image in pictures.index]
-    shown = tuple(right[:_MOST_NAMES])
-    return _Card(analysis.items[number], tuple(known), item.texts, shown, len(right) - len(shown))
+    uris = [pictures.uris[pictures.index[image]] for image in item.images if image in pictures.index]
+    listed = tuple(right[:_MOST_NAMES])
+    return _Card(analysis.items[number], tuple(uris), item.texts, listed, len(right) - len(listed))
 
 
 def _across(share: float) -> float:

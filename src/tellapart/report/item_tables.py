@@ -30,8 +30,8 @@ def analysis_tables(analysis: ItemAnalysis) -> list[Table]:
 
 def first_to_check(analysis: ItemAnalysis, most: int) -> list[ItemRow]:
     """Return the items whose labels are to be checked first: those with the lowest p, then discrimination."""
-    known = [row for row in analysis.items if row.discrimination is not None]
-    return sorted(known, key=lambda row: (row.p or 0.0, row.discrimination or 0.0, row.id))[:most]
+    rated = [row for row in analysis.items if row.discrimination is not None]
+    return sorted(rated, key=lambda row: (row.p or 0.0, row.discrimination or 0.0, row.id))[:most]
 
 
 def analysis_lines(analysis: ItemAnalysis) -> list[str]:
@@ -47,11 +47,12 @@ def analysis_lines(analysis: ItemAnalysis) -> list[str]:
         lines.append(
             f"got together beyond their difficulty: {thousands(len(analysis.groups))} groups of items, first {first}"
         )
-    chosen = next((row for row in analysis.short_forms if row.size == len(analysis.short)), None)
-    if chosen is not None:
+    short_form = next((row for row in analysis.short_forms if row.size == len(analysis.short)), None)
+    if short_form is not None:
         lines.append(
-            f"the short form of {thousands(chosen.size)} items: another system's score on all items is predicted "
-            f"with an error of {percent(chosen.error)} points (as many items at random: {percent(chosen.random_error)})"
+            f"the short form of {thousands(short_form.size)} items: another system's score on all items is predicted "
+            f"with an error of {percent(short_form.error)} points (as many items at random: "
+            f"{percent(short_form.random_error)})"
         )
     if analysis.unmeasured:
         lines.append(f"{thousands(analysis.unmeasured)} items are left out: a system has no value of them")
@@ -93,8 +94,8 @@ def _item_table(title: str, items: Sequence[ItemRow]) -> Table:
     rows = table("item", "right", "discrimination", "p", "p (FDR)", "p (Holm)", numbers_from=1, title=title)
     for row in items:
         bounds = _bounds(row.low, row.high)
-        shown = (row.p, row.p_fdr, row.p_holm)
-        cells = (_write(value, lambda number: f"{number:.3g}") for value in shown)
+        p_values = (row.p, row.p_fdr, row.p_holm)
+        cells = (_write(value, lambda number: f"{number:.3g}") for value in p_values)
         rows.add_row(plain(row.id), percent(row.right, 1), f"{row.discrimination:+.2f}{bounds}", *cells)
     return rows
 

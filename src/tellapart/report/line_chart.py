@@ -61,8 +61,8 @@ class LineChart:
     @property
     def summary(self) -> str:
         """The picture in words, for a reader who does not see it: the first and last value of each line."""
-        ends = (f"{name} from {line[0][1]:.4g} to {line[-1][1]:.4g}" for name, line in self.lines.items())
-        return f"{self.title}, over {self.x}: {', '.join(ends)}"
+        changes = (f"{name} from {line[0][1]:.4g} to {line[-1][1]:.4g}" for name, line in self.lines.items())
+        return f"{self.title}, over {self.x}: {', '.join(changes)}"
 
 
 def svg(charts: Sequence[LineChart]) -> str:

@@ -31,11 +31,11 @@ def mark_imported(runs: Sequence[System], benchmarks: Sequence[str] = ()) -> lis
 
 
 def _mark_label(run: System, benchmarks: Sequence[str]) -> str:
-    own = {name: record for name, record in run.result.benchmarks.items() if name in benchmarks or not benchmarks}
-    imported = [title_of_set([run], name) for name, record in own.items() if is_imported(record)]
+    records = {name: record for name, record in run.result.benchmarks.items() if name in benchmarks or not benchmarks}
+    imported = [title_of_set([run], name) for name, record in records.items() if is_imported(record)]
     if not imported:
         return run.label
-    some = "" if len(imported) == len(own) else f": {', '.join(imported)}"
+    some = "" if len(imported) == len(records) else f": {', '.join(imported)}"
     return f"{run.label} (imported{some})"
 
 
@@ -52,32 +52,33 @@ def title_of_set(runs: Sequence[System], benchmark: str) -> str:
 
 def pick_benchmark(runs: Sequence[System], name: str | None) -> tuple[str, list[System]]:
     """Return a benchmark's name and the runs that measured it, all on the same items."""
-    known = list(dict.fromkeys(benchmark for run in runs for benchmark in run.result.benchmarks))
-    if name is None and len(known) > 1:
+    measured_names = list(dict.fromkeys(benchmark for run in runs for benchmark in run.result.benchmarks))
+    if name is None and len(measured_names) > 1:
         raise RunError(
-            f"these runs measured {', '.join(known)}; choose one with benchmarks= (of bars several, a panel each)"
+            f"these runs measured {', '.join(measured_names)}; choose one with benchmarks= "
+            "(of bars several, a panel each)"
         )
-    chosen = set_name(name) if name else next(iter(known), None)
-    measured = [run for run in runs if chosen in run.result.benchmarks]
-    if chosen is None or not measured:
-        raise RunError(f"no run measured {chosen or 'anything'!r}; they hold {', '.join(known) or 'nothing'}")
+    picked = set_name(name) if name else next(iter(measured_names), None)
+    measured = [run for run in runs if picked in run.result.benchmarks]
+    if picked is None or not measured:
+        raise RunError(f"no run measured {picked or 'anything'!r}; they hold {', '.join(measured_names) or 'nothing'}")
     # Of numbers made elsewhere the content is unknown: they are compared with any.
-    contents = {run.record(chosen).fingerprint: run for run in measured if not _has_unknown_items(run.record(chosen))}
+    contents = {run.record(picked).fingerprint: run for run in measured if not _has_unknown_items(run.record(picked))}
     if len(contents) > 1:
         contents_text = "; ".join(
-            f"{run.folders[chosen]} has {items_text(run.record(chosen))}, content {fingerprint[:8]}"
+            f"{run.folders[picked]} has {items_text(run.record(picked))}, content {fingerprint[:8]}"
             for fingerprint, run in contents.items()
         )
-        limited = ", without limit=" if any(run.record(chosen).limited_from for run in contents.values()) else ""
-        raise RunError(f"{chosen} is not the same in these runs ({contents_text}); measure the same pairs{limited}")
-    return chosen, measured
+        limited = ", without limit=" if any(run.record(picked).limited_from for run in contents.values()) else ""
+        raise RunError(f"{picked} is not the same in these runs ({contents_text}); measure the same pairs{limited}")
+    return picked, measured
 
 
 def sort_runs(runs: Sequence[System], benchmark: str | None, metric: str) -> list[System]:
     """Order models by a metric of one benchmark, the highest first; those that did not measure it are last."""
-    chosen, measured = pick_benchmark(runs, benchmark)
-    measured.sort(key=lambda run: -value_of(run, chosen, metric).value)
-    return [*measured, *(run for run in runs if chosen not in run.result.benchmarks)]
+    name, measured = pick_benchmark(runs, benchmark)
+    measured.sort(key=lambda run: -value_of(run, name, metric).value)
+    return [*measured, *(run for run in runs if name not in run.result.benchmarks)]
 
 
 def _has_unknown_items(record: BenchmarkResult) -> bool:

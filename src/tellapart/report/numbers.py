@@ -77,8 +77,8 @@ def items_text(record: BenchmarkResult) -> str:
     items = max((value.n for value in record.metrics.values()), default=0)
     if not items:
         return ""
-    one = items == 1 and record.limited_from is None
-    return f"{count_text(items, record.limited_from)} item{'' if one else 's'}"
+    single = items == 1 and record.limited_from is None
+    return f"{count_text(items, record.limited_from)} item{'' if single else 's'}"
 
 
 def worth_text(values: Iterable[Value]) -> str:
@@ -92,10 +92,10 @@ def worth_text(values: Iterable[Value]) -> str:
     >>> worth_text([value.model_copy(update={"effective": 7000.0})])
     ''
     """
-    worth = [(value.effective, value.n) for value in values if value.effective is not None]
-    if not any(effective < _MATTERS * n for effective, n in worth):
+    sizes = [(value.effective, value.n) for value in values if value.effective is not None]
+    if not any(effective < _MATTERS * n for effective, n in sizes):
         return ""
-    low, high = (thousands(round(extreme(worth)[0])) for extreme in (min, max))
+    low, high = (thousands(round(extreme(sizes)[0])) for extreme in (min, max))
     return f"as good as {low}" if low == high else f"as good as {low} to {high}"
 
 
@@ -118,10 +118,10 @@ def describe_ties(metrics: Mapping[str, Iterable[tuple[str, Value | None]]]) -> 
     >>> describe_ties({"text_score": [("clip", flat.model_copy(update={"ties": 0})), ("flat", flat)]})
     'a tie counts as wrong; with ties broken at random: text_score flat 25.00 (3 tied)'
     """
-    found = {
+    tied = {
         name: [f"{model} {text}" for model, value in of if (text := tie_text(value))] for name, of in metrics.items()
     }
-    listed = "; ".join(f"{name} {', '.join(models)}" for name, models in found.items() if models)
+    listed = "; ".join(f"{name} {', '.join(models)}" for name, models in tied.items() if models)
     return f"a tie counts as wrong; with ties broken at random: {listed}" if listed else ""
 
 
@@ -163,7 +163,7 @@ def is_even(record: BenchmarkResult, tag: str) -> bool:
     """
     if tag not in record.macro:
         return False
-    sizes = [max((value.n for value in one.metrics.values()), default=0) for one in record.by[tag].values()]
+    sizes = [max((value.n for value in group.metrics.values()), default=0) for group in record.by[tag].values()]
     macro = record.macro[tag].metrics
     same = all(abs(value.value - record.metrics[name].value) < _SAME for name, value in macro.items())
     everything = max((value.n for value in record.metrics.values()), default=0)

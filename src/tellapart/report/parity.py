@@ -27,10 +27,10 @@ def print_parity(parity: Parity) -> None:
         print_lines(f"A and B part at the {first.step}{f': {plain(first.cause)}' if first.cause else ''}")
 
 
-def _write_outcome(one: ParityOutcome) -> str:
-    ends = () if one.low is None or one.high is None else (100 * one.low, 100 * one.high)
-    between = f"[{ends[0]:.2f}, {ends[1]:.2f}]" if ends else "(no interval)"
+def _write_outcome(outcome: ParityOutcome) -> str:
+    bounds = () if outcome.low is None or outcome.high is None else (100 * outcome.low, 100 * outcome.high)
+    between = f"[{bounds[0]:.2f}, {bounds[1]:.2f}]" if bounds else "(no interval)"
     return (
-        f"{one.metric}: {one.flipped:,} of {one.items:,} outcomes differ; {100 * one.a:.2f} and {100 * one.b:.2f} "
-        f"percent, B - A {100 * (one.b - one.a):.2f} {between}"
+        f"{outcome.metric}: {outcome.flipped:,} of {outcome.items:,} outcomes differ; {100 * outcome.a:.2f} and "
+        f"{100 * outcome.b:.2f} percent, B - A {100 * (outcome.b - outcome.a):.2f} {between}"
     )

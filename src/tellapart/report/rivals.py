@@ -79,8 +79,8 @@ class Rivals:
 
 def own_models(section: Section) -> tuple[ModelEntry, ...]:
     """Return the models without the reference models; all if all are reference models."""
-    own = tuple(entry for entry in section.entries if entry.run.result.model.name not in REFERENCES)
-    return own or section.entries
+    entries = tuple(entry for entry in section.entries if entry.run.result.model.name not in REFERENCES)
+    return entries or section.entries
 
 
 def rivals_of(section: Section, *, seed: int = 0) -> Rivals:
@@ -102,8 +102,8 @@ def rivals_of(section: Section, *, seed: int = 0) -> Rivals:
     pairs = [(low, high) for high, low in combinations(range(len(tested)), 2)]
     systems = [System(entry.label, {}, entry.run.result) for entry in tested]
     duels = tuple(
-        Duel(tested[a], tested[b], {row.metric: row for row in found.rows})
-        for (a, b), found in zip(pairs, compare_pairs(systems, [shared], pairs, seed=seed), strict=True)
+        Duel(tested[a], tested[b], {row.metric: row for row in comparison.rows})
+        for (a, b), comparison in zip(pairs, compare_pairs(systems, [shared], pairs, seed=seed), strict=True)
     )
     tests = len(duels) * len(shared.outcomes)
     return Rivals(ranking, tuple(shared.outcomes), duels, len(ranking) - len(tested), tests)

@@ -124,7 +124,7 @@ class Section:
             if entry.record.kind is not None and (values := deviations(entry.record, entry.samples))
         ]
         return [
-            [plot(metric, group) for metric in group[0].values if all(metric in one.values for one in group)]
+            [plot(metric, group) for metric in group[0].values if all(metric in trace.values for trace in group)]
             for group in share_a_scale(traces)
         ]
 
@@ -171,9 +171,9 @@ def worth_of(records: Sequence[tuple[str, BenchmarkResult]]) -> str:
     """Write how many independent items are as good as a benchmark's, by the main metric of models that are not
     references.
     """
-    own = [record for name, record in records if name not in REFERENCES] or [record for _, record in records]
-    main = main_metric(shared_headline(own))
-    return worth_text(record.metrics[main] for record in own if main in record.metrics)
+    measured = [record for name, record in records if name not in REFERENCES] or [record for _, record in records]
+    main = main_metric(shared_headline(measured))
+    return worth_text(record.metrics[main] for record in measured if main in record.metrics)
 
 
 def note_lines(notes_of: Sequence[tuple[str, Sequence[str]]]) -> list[str]:

@@ -118,14 +118,14 @@ def _draw_page(
     runs = []
     images = None
     checkpoints = read_checkpoints(folder, keep=True)
-    for each in [folder / name for name in choose_shown(checkpoints)] or find_runs(folder):
-        result = read_result(each)
-        own = {name: record for name, record in result.benchmarks.items() if not is_imported(record)}
-        if not own:
+    for run in [folder / name for name in choose_shown(checkpoints)] or find_runs(folder):
+        result = read_result(run)
+        records = {name: record for name, record in result.benchmarks.items() if not is_imported(record)}
+        if not records:
             continue
-        samples = {name: read_samples(each, name, record) for name, record in own.items()}
+        samples = {name: read_samples(run, name, record) for name, record in records.items()}
         images = images or _Images(folder, result, bundle, outside)  # all the runs of a folder measured the same files
-        runs.append(ReportRun(result.model_copy(update={"benchmarks": own}), samples, images.read))
+        runs.append(ReportRun(result.model_copy(update={"benchmarks": records}), samples, images.read))
     if images is None:
         return None, ()
     return make_page(runs, checkpoints=checkpoints, reload=reload), tuple(images.lost.values())
@@ -173,12 +173,18 @@ def print_runs(
     """Print the first look at every benchmark of a run, its conclusions, and how to see the rest."""
     groups = on_the_same_items([read_result(run) for run in find_runs(folder)])
     # A tag with one value has the numbers over all items.
-    tagged_by = [tag for name, own in groups for each in own for tag in each.benchmarks[name].by.items()]
+    tagged_by = [
+        tag for name, members in groups for measured in members for tag in measured.benchmarks[name].by.items()
+    ]
     tags = [*dict.fromkeys(tag for tag, values in tagged_by if len(values) > 1)]
     if by is not None:
-        having = [(name, own) for name, own in groups if any(by in each.benchmarks[name].by for each in own)]
+        having = [
+            (name, members)
+            for name, members in groups
+            if any(by in measured.benchmarks[name].by for measured in members)
+        ]
         # Without one, an error names the tags.
-        _print_tables(tag_table(own, name, by) for name, own in having or groups)
+        _print_tables(tag_table(members, name, by) for name, members in having or groups)
         _print_path(write())
         return
     for name, results in groups:
@@ -186,8 +192,10 @@ def print_runs(
         if read := [first.read_as] * bool(first.read_as) + [f"read from field {first.field}"] * bool(first.field):
             print_lines(plain(f"{name}: {'; '.join(read)}"))
     _print_tables(followed_tables(folder) or ([] if every else first_tables(groups)))
-    if shown := {result.model.name for _, own in groups for result in own} & _REFERENCES.keys():
-        print_lines(f"references: {'; '.join(f'{name} {_REFERENCES[name]}' for name in _REFERENCES if name in shown)}")
+    if references := {result.model.name for _, members in groups for result in members} & _REFERENCES.keys():
+        print_lines(
+            f"references: {'; '.join(f'{name} {_REFERENCES[name]}' for name in _REFERENCES if name in references)}"
+        )
         print_lines("")
     printed: set[str] = set()
     for benchmark, results in groups:
@@ -204,7 +212,7 @@ def print_runs(
     if not every:
         tagged = f", or by a tag of the items: --by {plain('|'.join(map(shlex.quote, tags)))}" if tags else ""
         print_lines(f"the rest: tellapart show {plain(shlex.quote(str(named or folder)))} --all{tagged}")
-        if any(result.model.name == DEFAULT_MODEL for _, own in groups for result in own):
+        if any(result.model.name == DEFAULT_MODEL for _, members in groups for result in members):
             print_lines("your model: tellapart run -m MODEL, a name, file, folder or hub id (tellapart ls models)")
     _print_path(report)
 
@@ -214,16 +222,16 @@ def _print_path(report: WrittenReport) -> None:
 
 
 def _print_tables(tables: Iterable[Table | None]) -> None:
-    for each in tables:
-        if each is not None:
-            console().print(each)
+    for part in tables:
+        if part is not None:
+            console().print(part)
             print_lines("")
 
 
 def _print_all(results: Sequence[Result], benchmark: str) -> None:
     # A reference model's deviations show nothing about the others; a run of them alone still shows them.
-    own = [result for result in results if result.model.name not in REFERENCES] or results
-    breakdown, equivariance = breakdown_table(own[0], benchmark), equivariance_table(own, benchmark)
+    measured = [result for result in results if result.model.name not in REFERENCES] or results
+    breakdown, equivariance = breakdown_table(measured[0], benchmark), equivariance_table(measured, benchmark)
     paper = _paper_table(results, benchmark)
     _print_tables((*result_tables(results, benchmark), breakdown, equivariance, paper))
 
@@ -255,7 +263,7 @@ def on_the_same_items(results: Sequence[Result]) -> list[tuple[str, list[Result]
     for result in results:
         for name, record in result.benchmarks.items():
             groups.setdefault((name, record.fingerprint), []).append(result)
-    return [(name, own) for (name, _), own in groups.items()]
+    return [(name, members) for (name, _), members in groups.items()]
 
 
 def _note_lines(results: Sequence[Result], benchmark: str, *, ties: bool) -> list[str]:

@@ -109,26 +109,26 @@ def breakdown_table(result: Result, benchmark: str) -> Table | None:
             _add_group(rows, f"macro: mean of {tag}'s {len(groups)} values", macro.metrics, names, style="dim")
         rows.add_section()
     # The record of another tool describes its average over all parts.
-    whole = next(iter(record.metrics.values())).average if is_imported(record) else "micro: all items"
+    average = next(iter(record.metrics.values())).average if is_imported(record) else "micro: all items"
     same = f" (= macro of {', '.join(even)})" if even else ""
-    _add_group(rows, f"{whole}{same}", record.metrics, names, style="dim")
+    _add_group(rows, f"{average}{same}", record.metrics, names, style="dim")
     return rows
 
 
 def find_records(results: Sequence[Result], benchmark: str) -> list[tuple[str, BenchmarkResult]]:
     """Return the models' names and records of a benchmark."""
-    own = [result for result in results if benchmark in result.benchmarks]
-    if not own:
-        known = sorted({name for result in results for name in result.benchmarks})
-        there = f"there is {', '.join(map(plain, known))}" if known else "there are none"
-        raise RunError(f"no result has benchmark {benchmark!r}; {there}")
-    return [(result.model.name, result.benchmarks[benchmark]) for result in own]
+    measured = [result for result in results if benchmark in result.benchmarks]
+    if not measured:
+        measured_names = sorted({name for result in results for name in result.benchmarks})
+        listed = f"there is {', '.join(map(plain, measured_names))}" if measured_names else "there are none"
+        raise RunError(f"no result has benchmark {benchmark!r}; {listed}")
+    return [(result.model.name, result.benchmarks[benchmark]) for result in measured]
 
 
 def counts_differ(record: BenchmarkResult, names: Sequence[str]) -> bool:
     """Return whether a metric is a mean of groups or the like, so that a column is not of all the record's items."""
-    whole = max((value.n for value in record.metrics.values()), default=0)
-    return any(record.metrics[name].n != whole for name in names if name in record.metrics)
+    largest = max((value.n for value in record.metrics.values()), default=0)
+    return any(record.metrics[name].n != largest for name in names if name in record.metrics)
 
 
 def write_title(benchmark: str, records: Sequence[tuple[str, BenchmarkResult]], names: Sequence[str]) -> str:
@@ -138,12 +138,12 @@ def write_title(benchmark: str, records: Sequence[tuple[str, BenchmarkResult]], 
     level = "" if value is None else f", {value.level:.0%} intervals"
     if is_imported(record):
         return f"{plain(benchmark)}: percent, measured by another tool"
-    worth = worth_of(records)
+    effective = worth_of(records)
     size = items_text(record)
     if value is not None and 0 < value.clusters < value.n:
         size += f" in {thousands(value.clusters)} cluster{'' if value.clusters == 1 else 's'}"
     of = f"{size}, percent of n" if counts_differ(record, names) else f"percent of {size}"
-    return f"{plain(benchmark)}: {of}{f', {worth}' if worth else ''}{level}"
+    return f"{plain(benchmark)}: {of}{f', {effective}' if effective else ''}{level}"
 
 
 def make_table(title: str, headings: Sequence[str]) -> Table:

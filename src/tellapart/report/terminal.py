@@ -64,9 +64,9 @@ def console(*, stderr: bool = False, width: int | None = None) -> Console:
         return PlainConsole(width=width or 120, color_system=None, force_terminal=False, force_jupyter=False)
     # Without a terminal rich assumes 80 columns, and would fold a table that someone pipes into a file.
     # In a notebook it would draw boxes in place of printing.
-    own = PlainConsole(force_jupyter=False)
+    plain_console = PlainConsole(force_jupyter=False)
     terminal = sys.stdout.isatty() or os.environ.get("TTY_COMPATIBLE") == "1"  # FORCE_COLOR asks for colours alone
-    return own if terminal else PlainConsole(width=120, force_jupyter=False)
+    return plain_console if terminal else PlainConsole(width=120, force_jupyter=False)
 
 
 def print_text(text: object, *, end: str = "\n", error: bool = False) -> None:

@@ -82,9 +82,9 @@ class GatedLayer(BertLayer):
         A decoder's new tokens read `seen`, which are the states of all tokens so far.
         """
         attention, cross = self.attention, self.crossattention_t2i
-        own = attention.output.dense(attention.self(states, states if seen is None else seen, mask))
-        read = cross.output.dense(cross.self(own, image, None))
-        states = attention.output.LayerNorm(self.alpha_t2i * read + own + states)
+        attended = attention.output.dense(attention.self(states, states if seen is None else seen, mask))
+        read = cross.output.dense(cross.self(attended, image, None))
+        states = attention.output.LayerNorm(self.alpha_t2i * read + attended + states)
         states = self.output.dense(nn.functional.gelu(self.intermediate.dense(states))) + states
         return states if last else self.output.LayerNorm(states)
 

@@ -50,10 +50,14 @@ def read_answer_list(path: Path) -> tuple[str, ...]:
         if set(content) != {str(k) for k in range(len(content))}:
             raise ModelError(f"{path} is an object, and its keys are not the numbers from 0 to {len(content) - 1}")
         content = [content[str(k)] for k in range(len(content))]
-    if not isinstance(content, list) or not content or not all(isinstance(one, str) and one for one in content):
+    if (
+        not isinstance(content, list)
+        or not content
+        or not all(isinstance(answer, str) and answer for answer in content)
+    ):
         raise ModelError(f"{path} must hold a list of answers, or an object of their numbers")
     if len(set(content)) < len(content):
-        again = next(one for k, one in enumerate(content) if one in content[:k])
+        again = next(answer for k, answer in enumerate(content) if answer in content[:k])
         raise ModelError(f"{path} holds the answer {again!r} twice")
     return tuple(content)
 
@@ -146,13 +150,13 @@ class DecodesAnswers(Answers):
         """Return the numbers of all answers to one question, whose states are `(1, tokens, width)`: `(answers,)`."""
         ids, real = self._ids.to(question.device), self._real.to(question.device)
         first = self.module.text_decoder(ids[:1, :1], question, mask)[0, 0][ids[:, 1]]
-        kept = first.topk(min(_RANKED, len(ids))).indices
-        rows = ids[kept]
+        likeliest = first.topk(min(_RANKED, len(ids))).indices
+        rows = ids[likeliest]
         logs = self.module.text_decoder(rows, question.expand(len(rows), -1, -1), mask.expand(len(rows), -1))
-        each = logs[:, :-1].gather(2, rows[:, 1:, None])[..., 0]
-        inside = torch.arange(1, rows.shape[1], device=rows.device)[None] < real[kept, None]
+        of_tokens = logs[:, :-1].gather(2, rows[:, 1:, None])[..., 0]
+        inside = torch.arange(1, rows.shape[1], device=rows.device)[None] < real[likeliest, None]
         numbers = torch.full_like(first, -torch.inf)
-        numbers[kept] = first[kept] + each.where(inside, each.new_zeros(())).sum(1)
+        numbers[likeliest] = first[likeliest] + of_tokens.where(inside, of_tokens.new_zeros(())).sum(1)
         return numbers
 
 

@@ -85,9 +85,9 @@ def check_ends(name: str, texts: TokenReader) -> None:
     """Check that a tokenizer marks a text's beginning and end: the first word is predicted after the one, and the other
     is predicted after the last word.
     """
-    found = int(texts.tokens([""], 8)["attention_mask"].sum())
-    if found < 2:
+    tokens = int(texts.tokens([""], 8)["attention_mask"].sum())
+    if tokens < 2:
         raise ModelError(
-            f"{name}: its tokenizer gives an empty text {found} tokens, not a beginning and an end, without which no "
+            f"{name}: its tokenizer gives an empty text {tokens} tokens, not a beginning and an end, without which no "
             "caption has a likelihood; name the captioner's tokenizer with tokenizer=FOLDER"
         )

@@ -66,8 +66,8 @@ class Past:
 def read_before(ids: Tensor, new: int) -> Tensor:
     """Return which of all tokens each of the new ones may read, itself included: bool `(rows, new, tokens)`."""
     rows, length = ids.shape
-    whole = torch.ones(length, length, dtype=torch.bool, device=ids.device).tril()
-    return whole[length - new :].expand(rows, -1, -1)
+    mask = torch.ones(length, length, dtype=torch.bool, device=ids.device).tril()
+    return mask[length - new :].expand(rows, -1, -1)
 
 
 #: Takes ids `(rows, tokens)`, and the rows of the step before that they go on from (None in the first step), to log P
@@ -90,19 +90,19 @@ def search_beams(step: Step, start: Sequence[int], end: int, search: Search, dev
         words = logs.shape[1]
         best, places = (totals[:, None] + logs).flatten().topk(min(2 * search.beams, logs.numel()))
         parents, following = places // words, places % words
-        kept = []
+        beams = []
         for rank, (total, parent, word) in enumerate(zip(best.tolist(), parents, following, strict=True)):
             if total == -torch.inf:
                 break
             if word != end:
-                kept.append(rank)
+                beams.append(rank)
             elif rank < search.beams:
                 done.append((total / (length + 1 + search.counted), ids[parent, len(start) :].tolist()))
-        kept = kept[: search.beams]
-        if len(done) >= search.beams or not kept:
+        beams = beams[: search.beams]
+        if len(done) >= search.beams or not beams:
             break
-        rows = parents[kept]
-        ids, totals = torch.cat([ids[rows], following[kept, None]], dim=1), best[kept]
+        rows = parents[beams]
+        ids, totals = torch.cat([ids[rows], following[beams, None]], dim=1), best[beams]
     return max(done[: search.beams], key=itemgetter(0))[1]
 
 

@@ -38,12 +38,12 @@ def heat_box(heat: NDArray[np.float32], size: tuple[int, int], candidates: Seque
     if not candidates:
         return _best_cells(heat, size)
     torch = import_torch()
-    whole = torch.nn.functional.interpolate(
+    resized = torch.nn.functional.interpolate(
         torch.from_numpy(np.ascontiguousarray(heat))[None, None], (size[1], size[0]), mode="bicubic"
     )[0, 0].numpy()
     shares = []
     for x, y, width, height in candidates:
-        inside = whole[max(int(y), 0) : int(y + height), max(int(x), 0) : int(x + width)]
+        inside = resized[max(int(y), 0) : int(y + height), max(int(x), 0) : int(x + width)]
         shares.append(inside.sum(dtype=np.float64) / max(width * height, 1e-9) ** 0.5)
     x, y, width, height = candidates[int(np.argmax(shares))]
     return float(x), float(y), float(width), float(height)
@@ -126,8 +126,8 @@ class FusionTwoImages(FusionHead):
         self._expect_images(sentences, left, right)
         states = self.image_states([*left, *right])
         both = [
-            TorchState(one.tensors + other.tensors)
-            for one, other in zip(states[: len(left)], states[len(left) :], strict=True)
+            TorchState(left_states.tensors + other.tensors)
+            for left_states, other in zip(states[: len(left)], states[len(left) :], strict=True)
         ]
         return self.encoder.score_states(both, self.text_states(sentences))
 
@@ -157,6 +157,6 @@ class FusionHeat(FusionHead):
         """Return the candidate, or the rectangle of the map's cells, that holds the most heat: see `heat_box`."""
         heats = self.outputs(images, phrases)
         return [
-            heat_box(heat, (image.shape[1], image.shape[0]), own)
-            for heat, image, own in zip(heats, images, candidates, strict=True)
+            heat_box(heat, (image.shape[1], image.shape[0]), boxes)
+            for heat, image, boxes in zip(heats, images, candidates, strict=True)
         ]

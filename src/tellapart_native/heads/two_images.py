@@ -48,6 +48,6 @@ class PooledImages(NativeHalves):
 def share_sources(text: Network) -> None:
     """Have the two layers of a pair, of the left and the right image, share keys and values of the image."""
     upper = text.encoder.layer[text.fusion :]
-    for one, other in zip(upper[::2], upper[1::2], strict=True):
+    for first, other in zip(upper[::2], upper[1::2], strict=True):
         for name in ("key", "value"):
-            setattr(other.crossattention.self, name, getattr(one.crossattention.self, name))
+            setattr(other.crossattention.self, name, getattr(first.crossattention.self, name))

@@ -45,8 +45,8 @@ class _Bottleneck(nn.Module):  # type: ignore[misc, name-defined]
 
     def forward(self, states: Tensor) -> Tensor:
         inner = self.bn2(self.conv2(self.bn1(self.conv1(states)).relu())).relu()
-        own = states if self.downsample is None else self.downsample(states)
-        return (self.bn3(self.conv3(inner)) + own).relu()
+        shortcut = states if self.downsample is None else self.downsample(states)
+        return (self.bn3(self.conv3(inner)) + shortcut).relu()
 
 
 class Resnet(nn.Module):  # type: ignore[misc, name-defined]

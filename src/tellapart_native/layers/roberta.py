@@ -56,9 +56,9 @@ def read_context(layout: Layout, prefix: str, usual: int) -> int:
 
     A folder written here has `context`, the authors' configuration `max_text_len`.
     """
-    most = layout.shape_of(f"{prefix}.embeddings.position_embeddings.weight")[0] - _FIRST_POSITION
+    longest = layout.shape_of(f"{prefix}.embeddings.position_embeddings.weight")[0] - _FIRST_POSITION
     name = "context" if "context" in layout.settings else "max_text_len"
-    context = layout.settings.get(name, min(usual, most))
-    if not isinstance(context, int) or not 3 <= context <= most:
-        raise ModelError(f"{layout.source}: {name} is {context}; an integer from 3 to {most} is expected")
+    context = layout.settings.get(name, min(usual, longest))
+    if not isinstance(context, int) or not 3 <= context <= longest:
+        raise ModelError(f"{layout.source}: {name} is {context}; an integer from 3 to {longest} is expected")
     return context

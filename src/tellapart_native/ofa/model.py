@@ -117,8 +117,8 @@ class _Layer(nn.Module):  # type: ignore[misc, name-defined]
     ) -> Tensor:
         """Take `(batch, n, width)` one layer up; new tokens read `seen`, which are the states of all tokens so far."""
         read = self.self_attn_layer_norm(states if seen is None else seen)
-        own = self.self_attn(read[:, -states.shape[1] :], read, bias)
-        states = states + (self.self_attn_ln if self.decodes else self.attn_ln)(own)
+        attended = self.self_attn(read[:, -states.shape[1] :], read, bias)
+        states = states + (self.self_attn_ln if self.decodes else self.attn_ln)(attended)
         if self.decodes:
             crossed = self.encoder_attn(self.encoder_attn_layer_norm(states), source, source_bias)
             states = states + self.cross_attn_ln(crossed)
@@ -361,8 +361,10 @@ class OfaCaptionerMean(OfaCaptioner):
 def add_codes(tokenizer: PreTrainedTokenizerBase, config: NativeConfig) -> None:
     """Add the tokens `<code_0>`, ... of images and `<bin_0>`, ... of coordinates to BART's, unless they are there."""
     codes = [f"<{kind}_{k}>" for kind in _CODES for k in range(getattr(config, kind))]
-    known = tokenizer.get_vocab()
-    tokenizer.add_tokens([code for code in codes if code not in known], special_tokens=True)  # no words of a caption
+    vocabulary = tokenizer.get_vocab()
+    tokenizer.add_tokens(
+        [code for code in codes if code not in vocabulary], special_tokens=True
+    )  # no words of a caption
     if len(tokenizer) != config.vocab_size:
         raise ModelError(
             f"OFA's tokenizer has {len(tokenizer)} tokens, {len(codes)} of images and coordinates among them, and the "
@@ -377,9 +379,11 @@ def _build_ofa(layout: Layout) -> Network:
     module = nn.Module()
     resnet = Resnet(layout, "encoder.embed_images", 1e-3 if settings.get("sync_bn") else 1e-5)
     module.encoder, module.decoder = Encoder(layout, resnet), Decoder(layout)
-    most = module.encoder.side * _STRIDE
-    if not 0 < size <= most:
-        raise ModelError(f"{layout.source}: image_size is {size}; OFA has positions for pictures up to {most} pixels")
+    largest = module.encoder.side * _STRIDE
+    if not 0 < size <= largest:
+        raise ModelError(
+            f"{layout.source}: image_size is {size}; OFA has positions for pictures up to {largest} pixels"
+        )
     words = module.encoder.embed_tokens.num_embeddings
     # The authors cut questions at 80 tokens, and no caption; the table of positions bounds both.
     context = module.encoder.embed_positions.num_embeddings - _UNUSED

@@ -57,13 +57,13 @@ def shorter_side(size: int, colours: Colours) -> ImageInputs:
     Bicubic. Sides are rounded, then cut down to multiples of 32, so the picture roughly keeps its shape. A side of a
     very narrow picture that would become 0 becomes 32.
     """
-    most = int(_LONGEST * size)
+    longest = int(_LONGEST * size)
 
     def prepare_pixels(pixels: Pixels) -> Prepared:
         shape = np.array(pixels.shape[:2], np.float64)
         sides = shape * (size / shape.min())
-        if sides.max() > most:
-            sides *= most / sides.max()
+        if sides.max() > longest:
+            sides *= longest / sides.max()
         height, width = (max(int(side + 0.5) // _STEP * _STEP, _STEP) for side in sides)
         picture = Image.fromarray(pixels).resize((width, height), Image.Resampling.BICUBIC)
         return {"pixel_values": scale_colours(picture, colours)}

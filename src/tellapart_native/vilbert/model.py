@@ -82,8 +82,8 @@ class RegionEmbeddings(nn.Module):  # type: ignore[misc, name-defined]
         mean = (features * real).sum(dim=1, keepdim=True) / real.sum(dim=1, keepdim=True)
         left, top, right, bottom = boxes.unbind(-1)
         places = torch.cat([boxes, ((right - left) * (bottom - top))[..., None]], dim=-1)
-        whole = places.new_tensor([0, 0, 1, 1, 1]).expand(len(places), 1, 5)
-        features, places = torch.cat([mean, features], dim=1), torch.cat([whole, places], dim=1)
+        picture = places.new_tensor([0, 0, 1, 1, 1]).expand(len(places), 1, 5)
+        features, places = torch.cat([mean, features], dim=1), torch.cat([picture, places], dim=1)
         states = self.image_embeddings(features) + self.image_location_embeddings(places)
         return self.LayerNorm(states), torch.cat([mask.new_ones((len(mask), 1)), mask], dim=1)
 

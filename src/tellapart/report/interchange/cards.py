@@ -78,9 +78,9 @@ def update_card(path: Path, result: Result) -> str:
         data = hub.ModelCard(text).data
     except (RunError, ValueError) as error:
         raise RunError(f"{path} is not a model card: {error}") from error
-    named = data.get("model_name")
-    if data.get("eval_results") and named != result.model.name:
-        raise RunError(f"{path} holds results of {named}, the run is of {result.model.name}; name the right card")
+    name = data.get("model_name")
+    if data.get("eval_results") and name != result.model.name:
+        raise RunError(f"{path} holds results of {name}, the run is of {result.model.name}; name the right card")
     return put_results(text, result, str(path), rename=True)
 
 
@@ -182,8 +182,8 @@ def _write_note(record: BenchmarkResult, value: Value) -> str:
     if is_imported(record):
         return "; ".join(record.notes)
     cut = "" if record.limited_from is None else f" of {record.limited_from}"
-    worth = worth_text([value])
-    parts = [f"{value.n}{cut} items{f' ({worth})' if worth else ''}, a tie is never right"]
+    effective = worth_text([value])
+    parts = [f"{value.n}{cut} items{f' ({effective})' if effective else ''}, a tie is never right"]
     if record.published_items is not None:
         parts.append(f"not the published files, which hold {record.published_items} records")
     if value.low is not None and value.high is not None:

@@ -61,7 +61,7 @@ def import_results(files: Sequence[Path], out: Path, *, command: str, model: str
             versions={content.tool: content.version or "not said" for _, content in contents},
         ),
         model=ModelRecord(name=models[0], fingerprint=f"{IMPORTED}{contents[0][1].tool}"),
-        benchmarks={name: one for own in by_benchmark.values() for name, one in _make_records(own).items()},
+        benchmarks={name: record for own in by_benchmark.values() for name, record in _make_records(own).items()},
     )
     write_result(out, result)
     return result
@@ -71,10 +71,14 @@ def _make_records(contents: Sequence[tuple[Path, ForeignResult]]) -> dict[str, B
     """Return the record of a set; of parts that are not all of it, or of unknown sizes, a record each, named so."""
     first = contents[0][1]
     parts: dict[Part, tuple[Path, Mapping[str, float]]] = {}
-    for path, one in contents:
-        if one.tool != first.tool or parts.keys() & one.metrics.keys() or (parts and None in {*parts, *one.metrics}):
-            raise RunError(f"{path}: {one.benchmark} is in two of these files; name one of them")
-        parts |= {part: (path, numbers) for part, numbers in one.metrics.items()}
+    for path, content in contents:
+        if (
+            content.tool != first.tool
+            or parts.keys() & content.metrics.keys()
+            or (parts and None in {*parts, *content.metrics})
+        ):
+            raise RunError(f"{path}: {content.benchmark} is in two of these files; name one of them")
+        parts |= {part: (path, numbers) for part, numbers in content.metrics.items()}
     name, sizes = first.benchmark, _SIZES.get(first.benchmark, {})
     if None in parts:
         path, numbers = parts[None]
@@ -84,16 +88,21 @@ def _make_records(contents: Sequence[tuple[Path, ForeignResult]]) -> dict[str, B
         some = f"{len(by)} of {len(sizes)} parts were given"
         reason = some if by.keys() < sizes.keys() else "nothing shows how many items each part has"
         note = f"a part of {name}, without a number over all parts: {reason}"
-        named = {f"{name}/{part[1]}": part for part in by}
-        return {own: _make_record(contents, [parts[part][0]], own, by[part], note) for own, part in named.items()}
+        part_names = {f"{name}/{part[1]}": part for part in by}
+        return {
+            metrics: _make_record(contents, [parts[part][0]], metrics, by[part], note)
+            for metrics, part in part_names.items()
+        }
     total = sum(sizes.values())
-    shared = [metric for metric in next(iter(by.values())) if all(metric in own for own in by.values())]
-    means = {metric: sum(sizes[part] * own[metric].value for part, own in by.items()) / total for metric in shared}
+    shared = [metric for metric in next(iter(by.values())) if all(metric in metrics for metrics in by.values())]
+    means = {
+        metric: sum(sizes[part] * metrics[metric].value for part, metrics in by.items()) / total for metric in shared
+    }
     counts = ", ".join(f"{part[1]} {size:,}" for part, size in sizes.items() if part is not None)
     note = f"over all {total:,} items each of the {len(by)} parts counts by its published number of items: {counts}"
     files = [path for path, _ in parts.values()]
     record = _make_record(contents, files, name, _make_values(means, first, "micro: all items"), note)
-    groups = {value: Metrics(metrics=own) for (_, value), own in by.items()}
+    groups = {value: Metrics(metrics=metrics) for (_, value), metrics in by.items()}
     return {name: record.model_copy(update={"by": {next(iter(by))[0]: groups}})}
 
 
@@ -106,10 +115,12 @@ def _make_record(
 ) -> BenchmarkResult:
     first = contents[0][1]
     paths = dict.fromkeys(files)
-    names = {ours: theirs for _, one in contents for ours, theirs in one.names.items()}
-    taken = [ours if ours == own else f"{own} as {ours}" for ours, own in names.items()]
+    names = {ours: theirs for _, content in contents for ours, theirs in content.names.items()}
+    renamed = [ours if ours == original else f"{original} as {ours}" for ours, original in names.items()]
     # A value that is missing is more than a number that is not taken.
-    left = sorted(dict.fromkeys(other for _, one in contents for other in one.left), key=lambda name: "(" not in name)
+    left = sorted(
+        dict.fromkeys(other for _, content in contents for other in content.left), key=lambda name: "(" not in name
+    )
     digests = b"".join(hashlib.sha256(read_whole(path)).digest() for path in paths)
     return BenchmarkResult(
         title=f"{name}, measured by {first.tool}",
@@ -121,7 +132,7 @@ def _make_record(
             f"imported from {first.tool} {first.version}".rstrip()
             + ": its files hold no outcome of an item, so numbers have no interval; it gives a tie to whichever comes "
             "first (argmax), here a tie is never right",
-            f"taken of {name}: {join_names(taken, _MOST_NAMES)}"
+            f"taken of {name}: {join_names(renamed, _MOST_NAMES)}"
             + (f"; left out: {join_names([*left], _MOST_NAMES)}" if left else "")
             + (f"; {note}" if note else ""),
         ),
@@ -147,9 +158,13 @@ def _find_chance(benchmark: str, metric: str) -> float | None:
     declared = declared_benchmark(benchmark)
     if declared is None or declared.shape is None or metric not in METRICS:
         return None
-    known = METRICS[metric]
+    metric_declared = METRICS[metric]
     shape, true = declared.shape, declared.true
-    return known.chance(shape, true) if known.shapes and known.defined_for(shape, true) else None
+    return (
+        metric_declared.chance(shape, true)
+        if metric_declared.shapes and metric_declared.defined_for(shape, true)
+        else None
+    )
 
 
 #: A part of a set (tag, value); None for all of it.
@@ -313,8 +328,8 @@ def _clip_benchmark(path: Path, content: Mapping[str, Any], model: str | None) -
     benchmark = _CLIP_SETS.get(dataset, theirs) if language == "en" else theirs
     if task == "image_caption_selection":
         # Whether the items of an unknown set have two images is not known.
-        known = benchmark == "winoground"
-        return result(benchmark, "pairs", _choose_names(path, numbers, _PAIRS if known else {}))
+        is_winoground = benchmark == "winoground"
+        return result(benchmark, "pairs", _choose_names(path, numbers, _PAIRS if is_winoground else {}))
     if task == "zeroshot_retrieval":
         return result(benchmark, "retrieval", _name_recalls(numbers))
     if task == "zeroshot_classification":
@@ -347,22 +362,24 @@ def _read_mteb(path: Path, content: Mapping[str, Any], model: str | None) -> For
     benchmark, kind, names = _MTEB_TASKS.get(task, (f"mteb:{task}", task, {}))
     scores = content["scores"]
     parts: dict[Part, Mapping[str, float]] = {}
-    chosen: dict[str, str] = {}
+    chosen_names: dict[str, str] = {}
     others: dict[str, None] = {}
     for split, entries in scores.items() if isinstance(scores, dict) else ():
         for entry in entries if isinstance(entries, list) else ():
             numbers, left = _read_numbers(path, entry)
-            own = _choose_names(path, numbers, names)
-            parts["hf_subset", f"{split} {entry.get('hf_subset', 'default')}"] = _take_numbers(path, numbers, own)
-            chosen |= own
-            others |= dict.fromkeys((*(name for name in numbers if name not in own.values()), *left))
+            ours = _choose_names(path, numbers, names)
+            parts["hf_subset", f"{split} {entry.get('hf_subset', 'default')}"] = _take_numbers(path, numbers, ours)
+            chosen_names |= ours
+            others |= dict.fromkeys((*(name for name in numbers if name not in ours.values()), *left))
     if not parts:
         raise RunError(f"{path} holds no scores")
     # A subset that has a name is not all of the set.
     if len(parts) == 1 and all(part is not None and part[1].endswith(" default") for part in parts):
         parts = {None: next(iter(parts.values()))}
     version = str(content["mteb_version"] or "")
-    return ForeignResult("mteb", version, model or _mteb_model(path), benchmark, kind, parts, chosen, tuple(others))
+    return ForeignResult(
+        "mteb", version, model or _mteb_model(path), benchmark, kind, parts, chosen_names, tuple(others)
+    )
 
 
 def _mteb_model(path: Path) -> str:
@@ -420,8 +437,8 @@ def _choose_names(path: Path, numbers: Mapping[str, float], names: Mapping[str, 
     """Return our names of a file's numbers with theirs; a number under our name comes first. Without `names`, all."""
     if not names:
         return {name: name for name in numbers}
-    chosen = {ours: theirs for theirs, ours in names.items() if theirs in numbers}
-    chosen |= {ours: ours for ours in names.values() if ours in numbers}
-    if not chosen:
+    pairs = {ours: theirs for theirs, ours in names.items() if theirs in numbers}
+    pairs |= {ours: ours for ours in names.values() if ours in numbers}
+    if not pairs:
         raise RunError(f"{path}: none of {', '.join(names)} is among its metrics {', '.join(numbers)}")
-    return chosen
+    return pairs

@@ -43,8 +43,8 @@ def harness_results(result: Result) -> dict[str, Any]:
             name: dict.fromkeys(_list_scores(metrics), True) for name, (_, metrics, _) in tasks.items()
         },
         "n-samples": {
-            name: {"original": (record.limited_from or items) if whole else items, "effective": items}
-            for name, (record, metrics, whole) in tasks.items()
+            name: {"original": (record.limited_from or items) if title else items, "effective": items}
+            for name, (record, metrics, title) in tasks.items()
             for items in [_count_items(metrics)]
         },
     }

@@ -102,6 +102,8 @@ def _entries_text(entries: list[Any], there: str | None) -> str:
         earlier = [] if there is None else hub.parse_eval_result_entries(yaml.safe_load(there) or [])
     except (yaml.YAMLError, KeyError, TypeError, AttributeError, ValueError) as error:
         raise RunError(f"{RESULTS} in the repository is not a list of results: {first_line(error)}") from error
-    kept = [entry for entry in earlier if (entry.dataset_id, entry.task_id) not in new]
-    text: str = yaml.safe_dump(hub.eval_result_entries_to_yaml([*kept, *entries]), sort_keys=False, allow_unicode=True)
+    remaining = [entry for entry in earlier if (entry.dataset_id, entry.task_id) not in new]
+    text: str = yaml.safe_dump(
+        hub.eval_result_entries_to_yaml([*remaining, *entries]), sort_keys=False, allow_unicode=True
+    )
     return text

@@ -74,7 +74,7 @@ class HubRepository:
             return None
 
         def commit() -> Any:
-            made = self._api.create_commit(
+            commit_info = self._api.create_commit(
                 self.repo,
                 operations,
                 commit_message=proposed.message,
@@ -82,12 +82,12 @@ class HubRepository:
                 repo_type=self.kind,
                 create_pr=True,
             )
-            return made.pr_url
+            return commit_info.pr_url
 
         address: str | None = self._ask_hub(commit)
         return address
 
-    def _ask_hub(self, what: Callable[[], Any]) -> Any:
+    def _ask_hub(self, call: Callable[[], Any]) -> Any:
         """Ask the hub; its errors become one line with advice."""
         errors = self._errors
         with reach_hub(self._hub) as why:
@@ -97,7 +97,7 @@ class HubRepository:
             with warnings.catch_warnings():
                 # The hub's advice on a card (no licence) is its owner's.
                 warnings.simplefilter("ignore", UserWarning)
-                return what()
+                return call()
         except errors.GatedRepoError as error:
             raise RunError(f"{self.page} is gated: accept its conditions there, and set {TOKEN}") from error
         except errors.RepositoryNotFoundError as error:

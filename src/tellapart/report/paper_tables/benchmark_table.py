@@ -36,23 +36,25 @@ def benchmark_table(
     The best of each column is marked, if it is above chance, and with it the models that these items do not distinguish
     from it (its tier); reference models beside others never are. Chance is the last row.
     """
-    benchmark, own = pick_benchmark(runs, benchmark)
-    records = [with_authors_rule(benchmark, run.record(benchmark)) for run in own]
+    benchmark, measured = pick_benchmark(runs, benchmark)
+    records = [with_authors_rule(benchmark, run.record(benchmark)) for run in measured]
     layout = paper_layout(benchmark, records) or plain_layout(records)
     cells = [layout.cells(record) for record in records]
-    ranked = leave_references(own)
+    ranked = leave_references(measured)
     testable = with_tiers and can_be_tested(ranked, benchmark)
     if testable:
-        cells = mark_tiers(layout, own, benchmark, cells, seed)
-    rows = [TableRow(run.label, row, reference=run not in ranked) for run, row in zip(own, cells, strict=True)]
+        cells = mark_tiers(layout, measured, benchmark, cells, seed)
+    rows = [TableRow(run.label, row, reference=run not in ranked) for run, row in zip(measured, cells, strict=True)]
     notes = [BOLD, *([DAGGER] if testable else []), *([IMPORTED_BESIDE] if any(map(is_imported, records)) else [])]
-    notes += [BESIDE] if len(ranked) < len(own) else []
+    notes += [BESIDE] if len(ranked) < len(measured) else []
     notes += [AUTHORS_TIES] if any(column.name.endswith(AUTHORS_RULE) for column in layout.columns) else []
-    notes += [ties] if (ties := describe_ties(metrics_in_columns(layout, own, benchmark))) else []
-    notes += unlike_published(own, [benchmark])
+    notes += [ties] if (ties := describe_ties(metrics_in_columns(layout, measured, benchmark))) else []
+    notes += unlike_published(measured, [benchmark])
     chance = TableRow("chance", layout.chance(min(records, key=is_imported)), plain=True)
     rows += [chance] if any(cell.value is not None for cell in chance.cells) else []
-    title = ", ".join(filter(None, (title_of_set(own, benchmark), max(map(items_text, records), key=len), "percent")))
+    title = ", ".join(
+        filter(None, (title_of_set(measured, benchmark), max(map(items_text, records), key=len), "percent"))
+    )
     return mark_best(stack_groups(PaperTable(title, ("model",), layout.columns, tuple(rows), notes=tuple(notes))))
 
 
@@ -68,11 +70,13 @@ def unlike_published(runs: Sequence[System], benchmarks: Sequence[str]) -> list[
     }
     listed = (find_benchmark(benchmark) for benchmark in benchmarks if benchmark in BENCHMARKS)
     mined = {
-        one.name: [
-            run.label for run in runs if one.name in run.result.benchmarks and one.was_mined_by(run.result.model.name)
+        declared.name: [
+            run.label
+            for run in runs
+            if declared.name in run.result.benchmarks and declared.was_mined_by(run.result.model.name)
         ]
-        for one in listed
-        if one.mined_by
+        for declared in listed
+        if declared.mined_by
     }
     marked = [
         f"chose the items of {benchmark} where it failed, and its authors leave it out: {', '.join(labels)} "
@@ -81,10 +85,10 @@ def unlike_published(runs: Sequence[System], benchmarks: Sequence[str]) -> list[
         if labels
     ]
     return marked + [
-        f"not the published files of {benchmark}, which hold {thousands(own[0][1])} records: "
-        f"{', '.join(label for label, _ in own)} (does not compare)"
-        for benchmark, own in counts.items()
-        if own
+        f"not the published files of {benchmark}, which hold {thousands(labelled[0][1])} records: "
+        f"{', '.join(label for label, _ in labelled)} (does not compare)"
+        for benchmark, labelled in counts.items()
+        if labelled
     ]
 
 

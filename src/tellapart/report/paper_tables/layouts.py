@@ -121,8 +121,8 @@ def _own_table(runs: Sequence[System], settings: TableSettings) -> PaperTable:
     if len(benchmarks) > 1 or (settings.average_as and not settings.average):
         average = settings.average
         table = many_benchmarks_table(runs, benchmarks, average=average, sort=sort, with_tiers=with_tiers, seed=seed)
-        named = {name: AVERAGES[name] for name in settings.average_as}
-        return with_named_averages(table, runs, named) if named else table
+        averages = {name: AVERAGES[name] for name in settings.average_as}
+        return with_named_averages(table, runs, averages) if averages else table
     if settings.average:
         raise RunError(f"average=True is the mean over several benchmarks; got {', '.join(benchmarks) or 'none'}")
     benchmark = next(iter(benchmarks), None)

@@ -51,7 +51,7 @@ def many_benchmarks_table(
     models = [run.label for run in runs if any(run.label in column.of for column in columns)]
     ranked = {run.label for run in leave_references(runs)}
     cells = {model: tuple(column.of.get(model, TableCell(None)) for column in columns) for model in models}
-    rows = [TableRow(model, own, reference=model not in ranked) for model, own in cells.items()]
+    rows = [TableRow(model, row_cells, reference=model not in ranked) for model, row_cells in cells.items()]
     chance = TableRow("chance", tuple(column.chance for column in columns), plain=True)
     headings = [column.heading for column in columns]
     if average:
@@ -62,8 +62,8 @@ def many_benchmarks_table(
         rows = _sort_rows(rows, [*benchmarks, *([_AVERAGE] if average else [])], sort)
     rows += [chance] if any(cell.value is not None for cell in chance.cells) else []
     title = f"{', '.join(column.benchmark for column in columns)}, percent"
-    beside = [BESIDE] if any(row.reference for row in rows) else []
-    notes = (*_write_notes(columns, average=average), *beside, *unlike_published(runs, benchmarks))
+    notes_of_references = [BESIDE] if any(row.reference for row in rows) else []
+    notes = (*_write_notes(columns, average=average), *notes_of_references, *unlike_published(runs, benchmarks))
     return mark_best(PaperTable(title, ("model",), tuple(headings), tuple(rows), notes=notes))
 
 
@@ -94,22 +94,22 @@ class _Column:
 
 
 def _make_column(runs: Sequence[System], benchmark: str, *, with_tiers: bool, seed: int) -> _Column:
-    _, own = pick_benchmark(runs, benchmark)
-    names = [run.label for run in own]
-    records = [run.record(benchmark) for run in own]
+    _, measured = pick_benchmark(runs, benchmark)
+    names = [run.label for run in measured]
+    records = [run.record(benchmark) for run in measured]
     layout = _headline_layout(benchmark, records)
     cells = [layout.cells(record) for record in records]
-    is_tested = with_tiers and can_be_tested(leave_references(own), benchmark)
+    is_tested = with_tiers and can_be_tested(leave_references(measured), benchmark)
     if is_tested:
-        cells = mark_tiers(layout, own, benchmark, cells, seed)
+        cells = mark_tiers(layout, measured, benchmark, cells, seed)
     (column,) = layout.columns
     return _Column(
-        benchmark=title_of_set(own, benchmark),
-        heading=TableColumn(title_of_set(own, benchmark), f"{column.group} {column.name}".strip()),
+        benchmark=title_of_set(measured, benchmark),
+        heading=TableColumn(title_of_set(measured, benchmark), f"{column.group} {column.name}".strip()),
         of={name: cell for name, (cell,) in zip(names, cells, strict=True)},
         chance=layout.chance(min(records, key=is_imported))[0],
         items=max(map(items_text, records), key=len),
-        metrics=metrics_in_columns(layout, own, benchmark),
+        metrics=metrics_in_columns(layout, measured, benchmark),
         is_tested=is_tested,
         is_imported=any(map(is_imported, records)),
     )
@@ -118,7 +118,9 @@ def _make_column(runs: Sequence[System], benchmark: str, *, with_tiers: bool, se
 def _headline_layout(benchmark: str, records: Sequence[BenchmarkResult]) -> RowLayout:
     """Choose the one number of a benchmark that stands for it."""
     paper = paper_layout(benchmark, records)
-    averages = [] if paper is None else [number for number, one in enumerate(paper.columns) if one.name == _AVERAGE]
+    averages = (
+        [] if paper is None else [number for number, column in enumerate(paper.columns) if column.name == _AVERAGE]
+    )
     if paper is not None and averages:
         return paper.only(averages[0])
     layout = plain_layout(records)

@@ -36,7 +36,7 @@ Groups = tuple[tuple[Part, ...], ...]
 @cache
 def parts_of(name: str) -> Groups:
     """Return the parts of a named average."""
-    a, b = (_full_part(f"whatsup-{one}", "individual_score") for one in "ab")
+    a, b = (_full_part(f"whatsup-{side}", "individual_score") for side in "ab")
     coco, genome = ((_full_part(f"whatsup-{of}-one"), _full_part(f"whatsup-{of}-two")) for of in ("coco", "vg"))
     six, seven = (a, b, *coco, *genome), _list_subsets("")
     groups: dict[str, Groups] = {
@@ -55,13 +55,13 @@ def parts_of(name: str) -> Groups:
 
 
 def _full_part(name: str, metric: str = "choice_score") -> Part:
-    each = 4 if metric == "individual_score" else 1  # a set of four photographs asks four questions
-    return Part(name, metric, each * find_benchmark(name).items)
+    questions = 4 if metric == "individual_score" else 1  # a set of four photographs asks four questions
+    return Part(name, metric, questions * find_benchmark(name).items)
 
 
 def _list_subsets(kind: str) -> tuple[Part, ...]:
-    named = [subset for subset in SUBSETS if subset.startswith(kind)]
-    return tuple(Part("sugarcrepe", "choice_score", SUBSETS[subset][0], subset) for subset in named)
+    subsets = [subset for subset in SUBSETS if subset.startswith(kind)]
+    return tuple(Part("sugarcrepe", "choice_score", SUBSETS[subset][0], subset) for subset in subsets)
 
 
 def _separate_parts(parts: tuple[Part, ...]) -> Groups:
@@ -73,15 +73,15 @@ def with_named_averages(table: PaperTable, runs: Sequence[System], named: Mappin
     of = {run.label: run for run in runs}
     for name, title in named.items():
         groups = parts_of(name)
-        found = {label: _mean_parts(groups, run) for label, run in of.items()}
-        if all(value is None for value, _ in found.values()):
+        means = {label: _mean_parts(groups, run) for label, run in of.items()}
+        if all(value is None for value, _ in means.values()):
             needed = ", ".join(dict.fromkeys(part.benchmark for group in groups for part in group))
             raise RunError(f"average_as={name} is over all parts of {needed}; no run has them all")
         # Chance is the same of every model that has one.
-        chance = next((chance for _, chance in found.values() if chance is not None), None)
+        chance = next((chance for _, chance in means.values() if chance is not None), None)
         foreign = {label for label, run in of.items() if _is_imported(groups, run)}
         cells = [
-            TableCell(found[row.label][0] if row.label in found else chance, imported=row.label in foreign)
+            TableCell(means[row.label][0] if row.label in means else chance, imported=row.label in foreign)
             for row in table.rows
         ]
         rows = (replace(row, cells=(*row.cells, cell)) for row, cell in zip(table.rows, cells, strict=True))
@@ -95,10 +95,10 @@ def _mean_parts(parts: Groups, run: System) -> tuple[float | None, float | None]
     groups = [[(_find_value(part, run), part.size) for part in group] for group in parts]
     if any(value is None for group in groups for value, _ in group):
         return None, None
-    known = [[(value, size) for value, size in group if value is not None] for group in groups]
-    chances = [[(value.chance, size) for value, size in group if value.chance is not None] for group in known]
-    own = _over_groups([[(value.value, size) for value, size in group] for group in known])
-    return own, _over_groups(chances) if list(map(len, chances)) == list(map(len, known)) else None
+    measured = [[(value, size) for value, size in group if value is not None] for group in groups]
+    chances = [[(value.chance, size) for value, size in group if value.chance is not None] for group in measured]
+    mean = _over_groups([[(value.value, size) for value, size in group] for group in measured])
+    return mean, _over_groups(chances) if list(map(len, chances)) == list(map(len, measured)) else None
 
 
 def _is_imported(parts: Groups, run: System) -> bool:
@@ -115,5 +115,5 @@ def _find_value(part: Part, run: System) -> Value | None:
     record = run.result.benchmarks.get(part.benchmark)
     if record is None:
         return None
-    own = record.by.get("subset", {}).get(part.subset, Metrics(metrics={})) if part.subset else record
-    return own.metrics.get(part.metric)
+    metrics_there = record.by.get("subset", {}).get(part.subset, Metrics(metrics={})) if part.subset else record
+    return metrics_there.metrics.get(part.metric)

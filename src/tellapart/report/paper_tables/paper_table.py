@@ -19,7 +19,7 @@ def groups_of(record: BenchmarkResult, tag: str) -> dict[str, dict[str, Value]]:
 
 def numbers_of(groups: Mapping[str, Mapping[str, Value]]) -> dict[str, dict[str, float]]:
     """Return the numbers alone."""
-    return {value: {name: one.value for name, one in metrics.items()} for value, metrics in groups.items()}
+    return {value: {name: number.value for name, number in metrics.items()} for value, metrics in groups.items()}
 
 
 def paper_row(row_of: RowOf, numbers: Mapping[str, Mapping[str, float]]) -> dict[str, float] | None:
@@ -140,7 +140,7 @@ def mark_best(table: PaperTable, lowest: Sequence[int] = ()) -> PaperTable:
             marked = _mark_best([cells[number][column] for number in rivals], sign=sign, chance=chance)
             for number, cell in zip(rivals, marked, strict=True):
                 cells[number][column] = cell
-    rows = tuple(replace(row, cells=tuple(own)) for row, own in zip(table.rows, cells, strict=True))
+    rows = tuple(replace(row, cells=tuple(row_cells)) for row, row_cells in zip(table.rows, cells, strict=True))
     return _drop_empty_marks(replace(table, rows=rows))
 
 
@@ -155,9 +155,9 @@ def _drop_empty_marks(table: PaperTable) -> PaperTable:
     level = [
         number
         for number in range(len(table.columns))
-        if len(known := [row.cells[number] for row in models if row.cells[number].value is not None]) > 2
-        and any(cell.near for cell in known)
-        and all(cell.near or cell.best for cell in known)
+        if len(filled := [row.cells[number] for row in models if row.cells[number].value is not None]) > 2
+        and any(cell.near for cell in filled)
+        and all(cell.near or cell.best for cell in filled)
     ]
     if not level:
         return table
@@ -168,18 +168,18 @@ def _drop_empty_marks(table: PaperTable) -> PaperTable:
     names = [f"{table.columns[n].group} {table.columns[n].name}".strip() for n in level]
     note = f"no model is distinguished from the best by the items of {', '.join(names)} (Holm over all pairs, 5%)"
     marked = any(cell.near for row in rows for cell in row.cells)
-    notes = [one for one in table.notes if marked or not one.startswith("dagger:")]
+    notes = [text for text in table.notes if marked or not text.startswith("dagger:")]
     return replace(table, rows=rows, notes=(*notes[:1], note, *notes[1:]))
 
 
 def _mark_best(cells: Sequence[TableCell], *, sign: int, chance: float | None = None) -> tuple[TableCell, ...]:
     """Mark the best of cells, if it is above chance; one alone has nothing to be better than."""
     printed = [None if cell.value is None else sign * round(cell.value, 2) for cell in cells]
-    known = [number for number in printed if number is not None]
-    if len(known) < 2:
+    numbers = [number for number in printed if number is not None]
+    if len(numbers) < 2:
         return tuple(cells)
     return tuple(
-        replace(cell, best=True, near=False) if number == max(known) and _is_above(cell, chance) else cell
+        replace(cell, best=True, near=False) if number == max(numbers) and _is_above(cell, chance) else cell
         for cell, number in zip(cells, printed, strict=True)
     )
 
@@ -204,7 +204,7 @@ def stack_groups(table: PaperTable) -> PaperTable:
     for number, column in enumerate(table.columns):
         columns_of.setdefault(column.group, []).append(number)
     names = [[table.columns[number].name for number in numbers] for numbers in columns_of.values()]
-    if len(table.columns) <= _MOST_COLUMNS or len(names) < 2 or any(own != names[0] for own in names):
+    if len(table.columns) <= _MOST_COLUMNS or len(names) < 2 or any(other != names[0] for other in names):
         return table
     rows = tuple(
         replace(row, block=group, cells=tuple(row.cells[number] for number in numbers))

@@ -60,11 +60,11 @@ class RowLayout:
 
     def chance(self, record: BenchmarkResult) -> tuple[TableCell, ...]:
         """Return the row of a model without information; empty cells if chance is not defined."""
-        known = {
-            value: {name: one.chance for name, one in own.items() if one.chance is not None}
-            for value, own in groups_of(record, self.tag).items()
+        chances = {
+            value: {name: number.chance for name, number in metrics.items() if number.chance is not None}
+            for value, metrics in groups_of(record, self.tag).items()
         }
-        return tuple(map(TableCell, self._fill_row(known)))
+        return tuple(map(TableCell, self._fill_row(chances)))
 
     def only(self, number: int) -> RowLayout:
         """Return a layout of one of its columns."""
@@ -152,7 +152,8 @@ def _find_sources(
     for value, metrics in groups.items():
         for metric in metrics:
             probe = {
-                other: {name: float((other, name) == (value, metric)) for name in own} for other, own in groups.items()
+                other: {name: float((other, name) == (value, metric)) for name in names}
+                for other, names in groups.items()
             }
             weights = paper_row(row_of, probe) or {}
             sources |= {column: (value, metric) for column, weight in weights.items() if weight == 100.0}
@@ -163,9 +164,9 @@ def metrics_in_columns(
     layout: RowLayout, runs: Sequence[System], benchmark: str
 ) -> dict[str, list[tuple[str, Value | None]]]:
     """Return the numbers over all items, by model, of the metrics in a layout's columns; of means, the main one."""
-    shown = [source[1].removesuffix(AUTHORS_RULE) for source in layout.sources if source is not None]
+    metrics = [source[1].removesuffix(AUTHORS_RULE) for source in layout.sources if source is not None]
     records = {run.label: run.record(benchmark) for run in runs}
-    names = dict.fromkeys(shown) or [main_metric(first_metrics([*records.values()]))]
+    names = dict.fromkeys(metrics) or [main_metric(first_metrics([*records.values()]))]
     return {name: [(label, record.metrics.get(name)) for label, record in records.items()] for name in names}
 
 
@@ -189,9 +190,9 @@ def mark_tiers(
         mask = np.array([source[0] in {ALL, tags.get(layout.tag)} for tags in outcomes.tags], dtype=np.bool_)
         if not mask.any():
             continue
-        clusters = [cluster for cluster, chosen in zip(outcomes.clusters, mask, strict=True) if chosen]
+        clusters = [cluster for cluster, selected in zip(outcomes.clusters, mask, strict=True) if selected]
         top = tiers({label: values[mask] for label, values in outcomes.of.items()}, clusters, seed=seed)[0].names
-        for own, run in zip(cells, runs, strict=True):
+        for row_cells, run in zip(cells, runs, strict=True):
             if run.label in top and len(top) > 1:
-                own[number] = replace(own[number], near=True)
+                row_cells[number] = replace(row_cells[number], near=True)
     return [tuple(cell) for cell in cells]

@@ -59,14 +59,14 @@ def tasks_table(runs: Sequence[System]) -> PaperTable:
     """
     models = _collect_numbers(runs)
     rows = [
-        TableRow(label, tuple(_make_cell(own.get((benchmark, metric))) for own in models.values()), block=task)
+        TableRow(label, tuple(_make_cell(numbers.get((benchmark, metric))) for numbers in models.values()), block=task)
         for task, lines in _TASKS.items()
         for label, benchmark, metric in lines
     ]
     benchmarks = [benchmark for lines in _TASKS.values() for _, benchmark, _ in lines]
     measured = _measured_rows(rows, benchmarks)
-    beside = _name_references(runs)
-    columns = tuple(TableColumn("", model, reference=model in beside) for model in models)
+    references = _name_references(runs)
+    columns = tuple(TableColumn("", model, reference=model in references) for model in models)
     notes = ("bold: the best of its row; OOD: out of domain", *_list_deviations(runs, benchmarks))
     return mark_best(PaperTable("VLUE, percent", ("task", "metric"), columns, measured, best_of="row", notes=notes))
 
@@ -76,10 +76,14 @@ def captions_table(runs: Sequence[System]) -> PaperTable:
 
     Source: Zhou et al. 2022, Table 3.
     """
-    beside = _name_references(runs)
+    references = _name_references(runs)
     rows = [
-        TableRow(model, tuple(_make_cell(own.get(source)) for source in _CAPTIONS.values()), reference=model in beside)
-        for model, own in _collect_numbers(runs).items()
+        TableRow(
+            model,
+            tuple(_make_cell(numbers.get(source)) for source in _CAPTIONS.values()),
+            reference=model in references,
+        )
+        for model, numbers in _collect_numbers(runs).items()
     ]
     benchmarks = [benchmark for benchmark, _ in _CAPTIONS.values()]
     measured = _measured_rows(rows, benchmarks)
@@ -93,23 +97,23 @@ def cost_table(runs: Sequence[System], costs: Costs) -> PaperTable:
 
     Source: Zhou et al. 2022, Table 4 and Figure 2.
     """
-    known = {plain(name): cost for name, cost in costs.of.items()}
+    cost_of = {plain(name): cost for name, cost in costs.of.items()}
     name_of = {run.label: plain(run.result.model.name) for run in runs}
-    beside, rows = _name_references(runs), []
-    for label, own in _collect_numbers(runs).items():
-        scores = [own[source].value for source in _PERFORMANCE if source in own]
+    references, rows = _name_references(runs), []
+    for label, numbers in _collect_numbers(runs).items():
+        scores = [numbers[source].value for source in _PERFORMANCE if source in numbers]
         if len(scores) < len(_PERFORMANCE):
             continue
         model = name_of[label]
-        if model not in known:
-            raise RunError(f"no {costs.what} of {model}; the file has {', '.join(known) or 'no model'}")
-        cells = TableCell(100 * sum(scores) / len(scores)), TableCell(known[model])
-        rows.append(TableRow(label, cells, reference=label in beside))
+        if model not in cost_of:
+            raise RunError(f"no {costs.what} of {model}; the file has {', '.join(cost_of) or 'no model'}")
+        cells = TableCell(100 * sum(scores) / len(scores)), TableCell(cost_of[model])
+        rows.append(TableRow(label, cells, reference=label in references))
     benchmarks = [benchmark for benchmark, _ in _PERFORMANCE]
     measured = _measured_rows(rows, benchmarks)
     columns = (TableColumn("", "performance"), TableColumn("", costs.what))
-    what = "bold: the best of its column; performance: the mean of NLVR2 and VQA out of domain, percent"
-    notes = (what, *_list_deviations(runs, benchmarks))
+    legend = "bold: the best of its column; performance: the mean of NLVR2 and VQA out of domain, percent"
+    notes = (legend, *_list_deviations(runs, benchmarks))
     table = PaperTable("VLUE, performance and cost", ("model",), columns, measured, notes=notes)
     return mark_best(table, lowest=(1,))
 

@@ -63,7 +63,7 @@ def _latex_headings(table: PaperTable, *, stacked: bool) -> list[str]:
         lines = r"\\".join(map(latex_text, words))
         return rf"\shortstack[r]{{{lines}}}" if len(words) > 1 else lines
 
-    groups = [(name, len(list(own))) for name, own in groupby(column.group for column in table.columns)]
+    groups = [(name, len(list(columns))) for name, columns in groupby(column.group for column in table.columns)]
     names = " & ".join([*map(latex_text, table.heads), *map(name_of, table.columns)]) + r" \\"
     if not any(name for name, _ in groups):
         return [names]
@@ -86,8 +86,11 @@ def _latex_rows(table: PaperTable, *, intervals: bool, below: bool) -> list[str]
         if before is not None and row.block == before.block and table.blocks:
             labels[0] = ""
         bounds = [_latex_bounds(cell) if intervals else "" for cell in row.cells]
-        beside = [f" {bound}" if bound and not below else "" for bound in bounds]
-        cells = [f"{_latex_number(cell, followed=bool(own))}{own}" for cell, own in zip(row.cells, beside, strict=True)]
+        suffixes = [f" {bound}" if bound and not below else "" for bound in bounds]
+        cells = [
+            f"{_latex_number(cell, followed=bool(suffix))}{suffix}"
+            for cell, suffix in zip(row.cells, suffixes, strict=True)
+        ]
         lines.append(" & ".join([*map(latex_text, labels), *cells]) + r" \\")
         if below and any(bounds):
             lines.append(" & ".join([*[""] * len(labels), *bounds]) + r" \\")

@@ -43,13 +43,15 @@ def read_agreement(
     if folders := [path for path in paths if path.suffix != ".toml"]:
         for system in leave_references(gather(folders, labels or {})):
             row = table.setdefault(system.label, {})
-            row |= {name: one for name, record in system.result.benchmarks.items() if (one := _ranking_number(record))}
-    known = {name for row in table.values() for name in row}
-    if unknown := [name for name in benchmarks if name not in known]:
-        raise RunError(f"agree: no run measured {unknown[0]!r}; these have {', '.join(sorted(known)) or 'nothing'}")
-    wanted = set(benchmarks) or known
+            row |= {
+                name: number for name, record in system.result.benchmarks.items() if (number := _ranking_number(record))
+            }
+    names = {name for row in table.values() for name in row}
+    if unknown := [name for name in benchmarks if name not in names]:
+        raise RunError(f"agree: no run measured {unknown[0]!r}; these have {', '.join(sorted(names)) or 'nothing'}")
+    wanted = set(benchmarks) or names
     return find_agreement(
-        {model: {name: one for name, one in row.items() if name in wanted} for model, row in table.items()}
+        {model: {name: number for name, number in row.items() if name in wanted} for model, row in table.items()}
     )
 
 
@@ -62,13 +64,13 @@ def _ranking_number(record: BenchmarkResult) -> Measured | None:
     return Measured(shares[main].value, shares[main].n, main)
 
 
-def draw_agreement(found: Agreeing) -> Figure:
+def draw_agreement(agreement: Agreeing) -> Figure:
     """Draw rank correlations of benchmarks, neighbours alike: purple agrees, orange disagrees."""
-    names = [benchmark.name for benchmark in found.benchmarks]
+    names = [benchmark.name for benchmark in agreement.benchmarks]
     size = len(names)
     labels = [fold(name, 28) for name in names]
     figure, axes = axes_of(PAGE, min(9.0, 1.9 + 0.19 * size))
-    matrix = np.array(found.correlations)
+    matrix = np.array(agreement.correlations)
     image = axes.imshow(matrix, cmap="PuOr", vmin=-1.4, vmax=1.4, aspect="auto")
     axes.set_yticks(range(size), labels)
     axes.set_xticks(range(size), labels, rotation=90)
@@ -81,13 +83,13 @@ def draw_agreement(found: Agreeing) -> Figure:
             axes.text(across, down, f"{100 * value:.0f}", ha="center", va="center", size=6)
     else:
         figure.colorbar(image, ax=axes, boundaries=np.linspace(-1, 1, 101), ticks=[-1, -0.5, 0, 0.5, 1])
-    first = ", ".join(f"{100 * share:.0f}" for share in found.shares[:3])
+    first = ", ".join(f"{100 * share:.0f}" for share in agreement.shares[:3])
     unit = "times 100" if size <= _MOST_NUMBERS else "shade"
     axes.set_xlabel(
-        f"Spearman's correlation over {found.models} models ({unit}); principal components of ranks: {first} % of the "
-        f"variance, {found.dimensions} above shuffled tables",
+        f"Spearman's correlation over {agreement.models} models ({unit}); principal components of ranks: {first} % of "
+        f"the variance, {agreement.dimensions} above shuffled tables",
         fontsize=7,
         wrap=True,
     )
-    write_title(figure, f"Do {size} benchmarks rank {found.models} models alike?")
+    write_title(figure, f"Do {size} benchmarks rank {agreement.models} models alike?")
     return figure

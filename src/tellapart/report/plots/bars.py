@@ -43,10 +43,10 @@ def draw_sets(runs: Sequence[System], benchmarks: Sequence[str], metrics: Sequen
     """Draw one panel for each benchmark, in it one bar for each model; panels share axes, and names are on the left."""
     panels: dict[str, list[Value | None]] = {}
     measured_by = dict(pick_benchmark(runs, name) for name in benchmarks)
-    for benchmark, chosen in ranking_metrics(measured_by, metrics).items():
+    for benchmark, metric in ranking_metrics(measured_by, metrics).items():
         measured = measured_by[benchmark]
-        values = [value_of(run, benchmark, chosen) if run in measured else None for run in runs]
-        title = f"{title_of_set(runs, benchmark)}: {chosen.replace('_', ' ')}"
+        values = [value_of(run, benchmark, metric) if run in measured else None for run in runs]
+        title = f"{title_of_set(runs, benchmark)}: {metric.replace('_', ' ')}"
         items = items_text(measured[0].record(benchmark))
         panels[f"{title} ({items})" if items else title] = values
     names = [fold(run.label, 30) for run in runs]
@@ -152,15 +152,15 @@ def draw_rows(values: Mapping[str, Sequence[Value]], metrics: Sequence[str], tit
 
 def _draw_panel(axes: Axes, values: Sequence[Value | None]) -> None:
     """Draw one bar for each row, with interval, ties and chance; the row of a missing value stays empty."""
-    known = {row: value for row, value in enumerate(values) if value is not None}
-    shares = [100 * value.value for value in known.values()]
-    axes.barh([*known], shares, 0.72, color="#56B4E9", edgecolor="black", linewidth=0.5)
-    for row, value in known.items():
+    measured = {row: value for row, value in enumerate(values) if value is not None}
+    shares = [100 * value.value for value in measured.values()]
+    axes.barh([*measured], shares, 0.72, color="#56B4E9", edgecolor="black", linewidth=0.5)
+    for row, value in measured.items():
         if value.low is not None and value.high is not None:
             axes.plot([100 * value.low, 100 * value.high], [row, row], color="black", linewidth=1.0)
         if value.ties and value.tie_neutral is not None:
             axes.plot(100 * value.tie_neutral, row, "d", color="white", markeredgecolor="black", markersize=4)
-    if (chance := _find_chance(known.values())) is not None:
+    if (chance := _find_chance(measured.values())) is not None:
         axes.axvline(100 * chance, color=GREY, linestyle="--", linewidth=1.2)
     axes.set_xlim(0, max(100.0, axes.get_xlim()[1]))
     axes.tick_params(axis="y", length=0)

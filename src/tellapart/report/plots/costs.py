@@ -52,19 +52,19 @@ class BatchCosts:
 def read_costs(path: Path, which: str = "latency") -> Costs:
     """Read one cost of every model."""
     if plain_suffix(path) == ".csv":
-        what, rows = _csv_rows(path, ("model",))
-        return Costs(what, {name: cost for (name,), cost in rows.items()})
+        title, rows = _csv_rows(path, ("model",))
+        return Costs(title, {name: cost for (name,), cost in rows.items()})
     if which not in COSTS:
-        *most, last = COSTS
-        raise RunError(f"no cost {which!r}; use {', '.join(most)} or {last}, or another CSV file")
-    what, read = COSTS[which]
+        *others, last = COSTS
+        raise RunError(f"no cost {which!r}; use {', '.join(others)} or {last}, or another CSV file")
+    title, read = COSTS[which]
     timings = read_timings(path).models
     costs = {timing.model.name: read(timing) for timing in timings}
     if len(costs) < len(timings):
         raise RunError(f"{path} measured a model twice; it has {', '.join(timing.model.name for timing in timings)}")
     if missing := [name for name, cost in costs.items() if cost is None]:
         raise RunError(f"{path} does not say the {which} of {', '.join(missing)}")
-    return Costs(what, {name: cost for name, cost in costs.items() if cost is not None})
+    return Costs(title, {name: cost for name, cost in costs.items() if cost is not None})
 
 
 def read_batch_costs(paths: Sequence[Path]) -> BatchCosts:
@@ -72,24 +72,24 @@ def read_batch_costs(paths: Sequence[Path]) -> BatchCosts:
     whats: dict[str, None] = {}
     costs: dict[str, dict[float, float]] = {}
     for path in paths:
-        what, rows = _batch_rows(path)
-        whats[what] = None
+        title, rows = _batch_rows(path)
+        whats[title] = None
         for (series, size), cost in rows.items():
-            own = costs.setdefault(series, {})
-            if size in own:
+            points = costs.setdefault(series, {})
+            if size in points:
                 raise RunError(f"{path}: {series} at a batch of {size:g} was measured in two of these files; name one")
-            own[size] = cost
+            points[size] = cost
     if not costs:
         raise RunError("no file was named; name records of `tellapart time --out`, or CSV files")
     if len(whats) > 1:
         raise RunError(f"these files measure different things: {'; '.join(whats)}; draw one at a time")
-    return BatchCosts(next(iter(whats)), {series: tuple(sorted(own.items())) for series, own in costs.items()})
+    return BatchCosts(next(iter(whats)), {series: tuple(sorted(points.items())) for series, points in costs.items()})
 
 
 def _batch_rows(path: Path) -> tuple[str, dict[tuple[str, float], float]]:
     if plain_suffix(path) == ".csv":
-        what, rows = _csv_rows(path, ("series", "batch_size"))
-        return what, {(series, _read_number(path, size)): cost for (series, size), cost in rows.items()}
+        title, rows = _csv_rows(path, ("series", "batch_size"))
+        return title, {(series, _read_number(path, size)): cost for (series, size), cost in rows.items()}
     costs: dict[tuple[str, float], float] = {}
     for timing in read_timings(path).models:
         if timing.throughput.pairs is None:

@@ -27,8 +27,8 @@ def draw_curves(runs: Sequence[System], benchmark: str | None = None, metrics: S
 
     Source: Wang et al. 2023 (EqBen), Figures 6 and 13.
     """
-    benchmark, own = pick_benchmark(runs, benchmark)
-    traces = [_make_trace(number, run, benchmark, metrics) for number, run in enumerate(own)]
+    benchmark, measured = pick_benchmark(runs, benchmark)
+    traces = [_make_trace(number, run, benchmark, metrics) for number, run in enumerate(measured)]
     groups = share_a_scale(traces)
     names = [name for name in traces[0].values if all(name in trace.values for trace in traces)]
     columns = min(_MOST_ACROSS, len(names))
@@ -46,7 +46,8 @@ def draw_curves(runs: Sequence[System], benchmark: str | None = None, metrics: S
         first.plot([], [], color=look(trace.style).colour, linestyle=look(trace.style).dash, label=trace.label)
     legend_below(figure, first, 3)
     write_title(
-        figure, f"{title_of_set(own, benchmark)}, {items_text(own[0].record(benchmark))}: equivariance deviations"
+        figure,
+        f"{title_of_set(measured, benchmark)}, {items_text(measured[0].record(benchmark))}: equivariance deviations",
     )
     return figure
 

@@ -36,8 +36,8 @@ def draw_heatmap(
     Of values and models, those that are more stand down. A number in brackets is not above chance: its interval reaches
     down to it. With more than twelve columns there are shades alone.
     """
-    benchmark, own = pick_benchmark(runs, benchmark)
-    heat = heat_map({run.label: run.record(benchmark) for run in own}, benchmark, metric, tag)
+    benchmark, measured = pick_benchmark(runs, benchmark)
+    heat = heat_map({run.label: run.record(benchmark) for run in measured}, benchmark, metric, tag)
     counts = [f" ({thousands(row.n)})" if row.n else "" for row in heat.rows]
     down = [f"{plain(row.name)}{count}" for row, count in zip(heat.rows, counts, strict=True)]
     across = list(heat.models)
@@ -58,7 +58,7 @@ def draw_heatmap(
     axes.tick_params(length=0)
     caption = _write_caption(heat, with_numbers=with_numbers)
     axes.set_xlabel(fold(caption, int((heads.width - _LETTER * _longest_line(labels) - 0.2) / _LETTER)), fontsize=7)
-    write_title(figure, f"{title_of(own, benchmark)}, by {plain(heat.tag)}")
+    write_title(figure, f"{title_of(measured, benchmark)}, by {plain(heat.tag)}")
     return figure
 
 

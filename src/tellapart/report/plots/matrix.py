@@ -42,14 +42,14 @@ def draw_matrix(runs: Sequence[System], item: str, benchmark: str | None = None)
 
     Source: Wang et al. 2023 (EqBen), Figures 1 and 5.
     """
-    benchmark, own = pick_benchmark(runs, benchmark)
-    samples = [_find_sample(run, benchmark, item) for run in own]
+    benchmark, measured = pick_benchmark(runs, benchmark)
+    samples = [_find_sample(run, benchmark, item) for run in measured]
     images, texts = len(samples[0].scores), len(samples[0].scores[0])
-    pictures = _read_pictures(own[0], benchmark, samples[0])
+    pictures = _read_pictures(measured[0], benchmark, samples[0])
     width = max(_SIDE * images, _NARROWEST)
     block = width + _GAP
-    across = min(len(own), max(1, int((PAGE - _CAPTION) // block)))
-    down = -(-len(own) // across)
+    across = min(len(measured), max(1, int((PAGE - _CAPTION) // block)))
+    down = -(-len(measured) // across)
     figure = new_figure(_CAPTION + across * block, 0.35 + _SIDE + down * (0.42 * texts + 0.5))
     grid = figure.add_gridspec(
         1 + down,
@@ -63,10 +63,10 @@ def draw_matrix(runs: Sequence[System], item: str, benchmark: str | None = None)
         inner = grid[0, column].subgridspec(1, images, wspace=0.04)
         for number in range(images):
             _draw_picture(figure.add_subplot(inner[0, number]), number, pictures[number])
-    for number, (run, sample) in enumerate(zip(own, samples, strict=True)):
+    for number, (run, sample) in enumerate(zip(measured, samples, strict=True)):
         axes = figure.add_subplot(grid[1 + number // across, 1 + number % across])
         _draw_cells(axes, sample, run.label, int(width / _LETTER))
-    write_title(figure, f"{title_of_set(own, benchmark)}, item {plain(item)}")
+    write_title(figure, f"{title_of_set(measured, benchmark)}, item {plain(item)}")
     return figure
 
 

@@ -94,7 +94,7 @@ class _Room:
         from matplotlib.transforms import Bbox
 
         markers = [Bbox.from_bounds(x - 5, y - 5, 10, 10) for x, y in self.centres]
-        names = [other for own, other in self.taken.items() if own != number]
+        names = [other for position, other in self.taken.items() if position != number]
         frame = self.frame
         outside = not (frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 and box.y1 <= frame.y1)
         crossed = sum(bool(part.intersects_bbox(box, filled=False)) for part in self.parts)
@@ -105,7 +105,7 @@ class _Room:
             x, y = centre
             return math.hypot(max(box.x0 - x, 0.0, x - box.x1), max(box.y0 - y, 0.0, y - box.y1))
 
-        others = [far(centre) for own, centre in enumerate(self.centres) if own != number]
+        others = [far(centre) for position, centre in enumerate(self.centres) if position != number]
         return min(others, default=math.inf) <= far(self.centres[number]) + 3
 
 
@@ -165,16 +165,16 @@ def points(
     """
     complete, ranked = read_ranked(runs, benchmarks, metrics)
     names = [plain(run.result.model.name) for run in complete]
-    known = {plain(name): cost for name, cost in costs.of.items()}
-    if missing := [name for name in names if name not in known]:
-        there = ", ".join(known) or "no model"
-        raise RunError(f"no {costs.what} of {', '.join(missing)}; the file has {there}: add them, by the same names")
+    cost_of = {plain(name): cost for name, cost in costs.of.items()}
+    if missing := [name for name in names if name not in cost_of]:
+        listed = ", ".join(cost_of) or "no model"
+        raise RunError(f"no {costs.what} of {', '.join(missing)}; the file has {listed}: add them, by the same names")
     values = [[value_of(run, name, metric) for name, metric in ranked.items()] for run in complete]
-    scores = [100 * float(np.mean([one.value for one in value])) for value in values]
-    front = pareto_front([(score, -known[name]) for score, name in zip(scores, names, strict=True)])
+    scores = [100 * float(np.mean([number.value for number in value])) for value in values]
+    front = pareto_front([(score, -cost_of[name]) for score, name in zip(scores, names, strict=True)])
     return [
-        CostPoint(run.label, known[name], score, *_find_interval(own), bool(on))
-        for run, name, score, own, on in zip(complete, names, scores, values, front, strict=True)
+        CostPoint(run.label, cost_of[name], score, *_find_interval(costs_of_model), bool(on))
+        for run, name, score, costs_of_model, on in zip(complete, names, scores, values, front, strict=True)
     ]
 
 

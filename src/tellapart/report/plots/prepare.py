@@ -128,8 +128,8 @@ def prepare_plot(kind: str, paths: Sequence[Path], settings: PlotSettings) -> Ca
     if kind == "pareto":
         return _prepare_pareto(paths, settings)
     if kind == "agree":
-        found = read_agreement(paths, settings.benchmarks, settings.labels)
-        return lambda: draw_agreement(found)
+        agreement = read_agreement(paths, settings.benchmarks, settings.labels)
+        return lambda: draw_agreement(agreement)
     return _prepare_one_benchmark(kind, paths, settings)
 
 
@@ -183,8 +183,8 @@ def _prepare_pareto(paths: Sequence[Path], settings: PlotSettings) -> Callable[[
     models = points(runs, costs, benchmarks, settings.metrics)
     titles = []
     for name, metric in read_ranked(runs, benchmarks, settings.metrics)[1].items():
-        _, own = pick_benchmark(runs, name)
-        record = own[0].record(name)
+        _, measured = pick_benchmark(runs, name)
+        record = measured[0].record(name)
         limited = "" if record.limited_from is None else f" ({items_text(record)})"
         titles.append(f"{title_of_set(runs, name)} {metric.replace('_', ' ')}{limited}")
     upward = f"{'mean of ' if len(titles) > 1 else ''}{' and '.join(titles)}, percent"

@@ -140,12 +140,12 @@ def _find_fonts(characters: set[int]) -> list[str]:
         if not left:
             break
         try:
-            known = left & FT2Font(entry.fname).get_charmap().keys()
+            covered = left & FT2Font(entry.fname).get_charmap().keys()
         except (OSError, RuntimeError):  # gone, or damaged
             continue
-        if known and not entry.name.startswith("Last Resort"):
+        if covered and not entry.name.startswith("Last Resort"):
             fonts.append(entry.name)
-            left -= known
+            left -= covered
     return fonts
 
 

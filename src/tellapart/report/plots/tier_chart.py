@@ -25,14 +25,14 @@ def draw_tiers(
 
     No member of a tier differs from its best, and all models of later tiers do.
     """
-    benchmark, own = pick_benchmark(runs, benchmark)
-    metric = metric or ranking_metrics({benchmark: own})[benchmark]
-    values = {run.label: value_of(run, benchmark, metric) for run in own}
-    outcomes = outcomes_of(own, benchmark, metric)
+    benchmark, measured = pick_benchmark(runs, benchmark)
+    metric = metric or ranking_metrics({benchmark: measured})[benchmark]
+    values = {run.label: value_of(run, benchmark, metric) for run in measured}
+    outcomes = outcomes_of(measured, benchmark, metric)
     narrow = max(fold(name, _LETTERS).count("\n") for name in values) < 2
     labels = {name: fold(name, _LETTERS if narrow else 2 * _LETTERS) for name in values}
     height = max(0.28, 0.14 * max(name.count("\n") + 1 for name in labels.values()))
-    figure, axes = axes_of(COLUMN if narrow else PAGE, 0.9 + height * len(own))
+    figure, axes = axes_of(COLUMN if narrow else PAGE, 0.9 + height * len(measured))
     row = 0
     names: list[str] = []
     for band, tier in enumerate(tiers(outcomes.of, outcomes.clusters, seed=seed)):
@@ -49,7 +49,7 @@ def draw_tiers(
                 axes.text(1.01, row, f"rank {tier.rank}", transform=axes.get_yaxis_transform(), va="center")
             names.append(name)
             row += 1
-    chance = values[own[0].label].chance
+    chance = values[measured[0].label].chance
     if chance is not None:
         axes.axvline(100 * chance, color=GREY, linestyle="--", linewidth=1.2)
         axes.text(100 * chance, -0.55, " chance", color=GREY, va="bottom")
@@ -57,5 +57,5 @@ def draw_tiers(
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.set_xlabel(f"{metric.replace('_', ' ')}, percent")
     axes.grid(axis="x")
-    write_title(figure, title_of(own, benchmark))
+    write_title(figure, title_of(measured, benchmark))
     return figure
