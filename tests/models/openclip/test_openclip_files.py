@@ -14,8 +14,8 @@ from facts import check_facts, raises
 from tellapart.errors import ModelError, TellapartWarning, UnknownNameError
 from tellapart.evaluation.verified import read_result
 from tellapart.models.find import find_model
-from tellapart.models.openclip.building import without_initialisation
 from tellapart.models.openclip.fitting import fitting_architectures
+from tellapart.models.openclip.library import without_initialisation
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import DualEncoder
 from tellapart.models.scoring.deferred import source_key

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tellapart.models.openclip.internals import read_attribute
 from tellapart.models.openclip.tokens import TextTower
 from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.packs import HIDDEN
@@ -48,7 +47,7 @@ class SharedTexts:
         if f"{kind.__module__}.{kind.__qualname__}" not in _MODELS or "encode_text" in vars(self._model):
             return False
         names = ("token_embedding", "transformer", "ln_final")  # of CLIP, which is its own text tower
-        parts = [text] if text is not self._model else [read_attribute(text, name) for name in names]
+        parts = [text] if text is not self._model else [getattr(text, name) for name in names]
         causal = self._tower.shortens or (self._last is not None and getattr(text, "attn_mask", None) is not None)
         return causal and are_untouched(parts, _PARTS)
 
@@ -60,10 +59,10 @@ class SharedTexts:
         torch, length = import_torch(), ids.shape[1]
         ends = self._tower.pooling_positions(ids)
         tokens = torch.where(torch.arange(length) <= ends[:, None], ids, HIDDEN)
-        mask = read_attribute(self._text, "attn_mask")[:length, :length].to(self._dtype)
+        mask = self._text.attn_mask[:length, :length].to(self._dtype)
 
         def embed(tokens: Tensor, depths: Tensor) -> Tensor:
-            return self._embed_places(read_attribute(self._text, "token_embedding")(tokens), depths)
+            return self._embed_places(self._text.token_embedding(tokens), depths)
 
         def read(states: Tensor) -> Tensor:
             return self._tower.project(self._tower.last_norm(states))
@@ -74,18 +73,18 @@ class SharedTexts:
     def _encode_appended(self, ids: Tensor, size: int) -> Tensor:
         """Encode as CoCa: an appended token sees the tokens that its mask shows, and is read."""
         torch, (count, length) = import_torch(), ids.shape
-        shown = ids != read_attribute(self._text, "pad_id")
+        shown = ids != self._text.pad_id
         appended = shown.new_ones(count, 1)
         # In CoCa's released weights the mask is one place off, which open_clip keeps for them.
-        parts = [shown, appended] if read_attribute(self._text, "correct_cls_mask") else [appended, shown]
+        parts = [shown, appended] if self._text.correct_cls_mask else [appended, shown]
         shown = torch.cat(parts, dim=1)  # (n, length + 1), as keys
-        marker = read_attribute(self._text, "token_embedding").num_embeddings
+        marker = self._text.token_embedding.num_embeddings
         tokens = torch.where(shown[:, :-1], ids, HIDDEN)
         tokens = torch.cat([tokens, tokens.new_full((count, 1), marker)], dim=1)
-        causal = read_attribute(self._text, "attn_mask")[: length + 1, : length + 1].to(self._dtype)
+        causal = self._text.attn_mask[: length + 1, : length + 1].to(self._dtype)
 
         def embed(tokens: Tensor, depths: Tensor) -> Tensor:
-            words = read_attribute(self._text, "token_embedding")(tokens.clamp(max=marker - 1))
+            words = self._text.token_embedding(tokens.clamp(max=marker - 1))
             return self._embed_places(torch.where((tokens == marker)[:, None], self._last, words), depths)
 
         def mask(texts: Sequence[int]) -> Tensor:
@@ -99,15 +98,15 @@ class SharedTexts:
 
     @property
     def _dtype(self) -> torch.dtype:
-        dtype: torch.dtype = read_attribute(read_attribute(self._text, "transformer"), "get_cast_dtype")()
+        dtype: torch.dtype = self._text.transformer.get_cast_dtype()
         return dtype
 
     @property
     def _layers(self) -> list[_Layer]:
-        return [_Layer(block) for block in read_attribute(read_attribute(self._text, "transformer"), "resblocks")]
+        return [_Layer(block) for block in self._text.transformer.resblocks]
 
     def _embed_places(self, words: Tensor, depths: Tensor) -> Tensor:
-        return words.to(self._dtype) + read_attribute(self._text, "positional_embedding")[depths].to(self._dtype)
+        return words.to(self._dtype) + self._text.positional_embedding[depths].to(self._dtype)
 
 
 class _Layer:
@@ -116,7 +115,7 @@ class _Layer:
     def __init__(self, block: Network) -> None:
         names = ("attn", "ln_1", "ln_2", "ls_1", "ls_2", "mlp")
         self._attention, self._norm, self._last_norm, self._scale, self._last_scale, self._mlp = (
-            read_attribute(block, name) for name in names
+            getattr(block, name) for name in names
         )
         self.heads: int = self._attention.num_heads
 

@@ -17,7 +17,6 @@ from tellapart.errors import ModelError, first_line
 from tellapart.models.caption_rules import caption_rule
 from tellapart.models.openclip.causal import SharedTexts
 from tellapart.models.openclip.fitting import complete_name
-from tellapart.models.openclip.internals import read_attribute
 from tellapart.models.openclip.library import import_open_clip
 from tellapart.models.openclip.source import FOLDER, resolve
 from tellapart.models.openclip.tokens import TextTower, Tokens
@@ -159,7 +158,7 @@ class OpenClipEncoder:
         self.truncated = 0
         self.activation, self.texts, self.device = parts.activation, parts.texts, runtime.device
         self.provenance = parts.checkpoint.weights if parts.checkpoint else ""
-        self.logit_scale = float(read_attribute(parts.model, "logit_scale").detach().exp())
+        self.logit_scale = float(parts.model.logit_scale.detach().exp())
         self._size = _ON_CPU if runtime.device == "cpu" else _ELSEWHERE
         self.batch_size = 4 * self._size
         self.name, self._runtime, self._dimensions = name, runtime, int(config["embed_dim"])

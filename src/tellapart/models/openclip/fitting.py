@@ -12,8 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from tellapart.data.scores import join_names
 from tellapart.errors import ModelError, TellapartWarning
-from tellapart.models.openclip.building import quiet_open_clip, without_initialisation
-from tellapart.models.openclip.library import import_open_clip, import_towers
+from tellapart.models.openclip.library import (
+    import_open_clip,
+    import_towers,
+    quiet_open_clip,
+    without_initialisation,
+)
 from tellapart.models.openclip.source import NEW_ARCHITECTURE, TAG, name_forms
 from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.checkpoint import read_state_dict

@@ -1,29 +1,36 @@
-"""Importing open_clip without libraries that most of its models never call: half of a command's start.
+"""open_clip, imported without libraries that most of its models never call, and quiet while it builds a model.
 
 open_clip imports transformers and timm, for the towers of a few architectures, and both import torch's compiler, as
-torchvision does for one operator: 3 of 5 processor seconds (`python bench/startup.py`). Each of them is
+torchvision does for one operator: more than half of the start (`python bench/startup.py`, decision 18). Each of them is
 imported here when open_clip first calls it.
 """
 
 from __future__ import annotations
 
 import importlib
+import logging
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
 from threading import RLock, get_ident
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tellapart.errors import MissingDependencyError, require
-from tellapart.models.openclip.internals import internal_module, internal_name
 from tellapart.models.torch.backend import import_torch
 
-#: The packages that open_clip does without if importing them fails.
-_LATER = ("transformers", "timm")
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
 
-#: The parts of the compiler that torchvision imports, for a function that asks it for every region of interest.
+#: The versions whose towers, tokenizers and internal names are known here; pyproject.toml has the same (decision 20).
+VERSIONS = ">=3.3,<4"
+
+#: open_clip's module and class that need a package, without which open_clip does.
+_LATER = {"timm": ("timm_model", "TimmModel"), "transformers": ("hf_model", "HFTextEncoder")}
+
+#: The part of the compiler that torchvision imports, for a function that asks it for every region of interest.
 _COMPILER = "torch._dynamo.utils"
 
 _lock = RLock()
@@ -34,6 +41,9 @@ def import_open_clip() -> ModuleType:
 
     A library that is imported already is not hidden, and neither is one from another thread.
 
+    Raises:
+        MissingDependencyError: open_clip is not installed, or in a version that has other towers.
+
     >>> "ViT-B-32" in import_open_clip().list_models()
     True
     """
@@ -43,9 +53,22 @@ def import_open_clip() -> ModuleType:
             with _without_compiler():
                 require("torchvision", extra="models")
             with _without_later():
-                require("open_clip", extra="models")
-                _call_later()
+                _expect_version(require("open_clip", extra="models").__version__)
+                for package, (module, name) in _LATER.items():
+                    if getattr(importlib.import_module(f"open_clip.{module}"), package) is None:
+                        setattr(sys.modules["open_clip.model"], name, _Late(module, name))
         return require("open_clip", extra="models")
+
+
+def _expect_version(version: str) -> None:
+    """Refuse a version of other internals: a tower that differs in one step would give other scores in silence."""
+    if not (3, 3) <= tuple(map(int, re.findall(r"\d+", version)[:2])) < (4, 0):
+        for name in [name for name in sys.modules if name.split(".")[0] == "open_clip"]:
+            del sys.modules[name]  # the next call must refuse it, too
+        raise MissingDependencyError(
+            f"open_clip_torch {version} is not a version that is known here ({VERSIONS}); run: "
+            f'pip install "open_clip_torch{VERSIONS}"'
+        )
 
 
 def import_towers(config: Mapping[str, Any]) -> None:
@@ -53,63 +76,43 @@ def import_towers(config: Mapping[str, Any]) -> None:
 
     open_clip's call imports them too, but under whatever device and modes the model is being built.
     """
-    import_open_clip()
+    model = import_open_clip().model
     for tower, key, name in (
         ("vision_cfg", "timm_model_name", "TimmModel"),
         ("text_cfg", "hf_model_name", "HFTextEncoder"),
     ):
-        if key in config[tower] and isinstance(late := internal_name(f"model.{name}"), _Late):
-            late.fetch_object()
+        if key in config[tower] and isinstance(late := getattr(model, name), _Late):
+            late.fetch()
 
 
 class _Late:
-    """Stands for a class of one of open_clip's modules, which is read again, with its library, at the first call."""
+    """Stands for a class of `open_clip.model`, whose module is read again, with its library, at the first call."""
 
-    def __init__(self, within: ModuleType, module: ModuleType, name: str) -> None:
-        self._within, self._module, self._name = within, module, name
+    def __init__(self, module: str, name: str) -> None:
+        self._module, self._name = module, name
 
-    def fetch_object(self) -> Any:
+    def fetch(self) -> Any:
+        model = sys.modules["open_clip.model"]
         with _lock:
-            if getattr(self._within, self._name) is self:
-                setattr(self._within, self._name, getattr(importlib.reload(self._module), self._name))
-        return getattr(self._within, self._name)
+            if getattr(model, self._name) is self:
+                module = importlib.reload(sys.modules[f"open_clip.{self._module}"])
+                setattr(model, self._name, getattr(module, self._name))
+        return getattr(model, self._name)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.fetch_object()(*args, **kwargs)
-
-
-def _call_later() -> None:
-    # CoCa's writing needs a class that transformers 5 no longer has: it is off in any case.
-    try:
-        for module, library, name in (
-            ("timm_model", "timm", "TimmModel"),
-            ("hf_model", "transformers", "HFTextEncoder"),
-        ):
-            if internal_name(f"{module}.{library}") is None and internal_name(f"model.{name}"):
-                model = internal_module("model")
-                setattr(model, name, _Late(model, internal_module(module), name))
-    except MissingDependencyError:
-        # The next call must not take the half without timm and transformers for a complete import.
-        for loaded in [each for each in sys.modules if each.split(".")[0] == "open_clip"]:
-            del sys.modules[loaded]
-        raise
-
-
-class _Hiding(MetaPathFinder):
-    """Hides the libraries to come later, in one thread."""
-
-    def __init__(self) -> None:
-        self._thread = get_ident()
-
-    def find_spec(self, fullname: str, *_: object) -> None:
-        if fullname in _LATER and get_ident() == self._thread:
-            raise ModuleNotFoundError(f"{fullname} is imported later", name=fullname)
+        return self.fetch()(*args, **kwargs)
 
 
 @contextmanager
 def _without_later() -> Iterator[None]:
-    finder = _Hiding()
-    sys.meta_path.insert(0, finder)
+    thread = get_ident()
+
+    class Hiding(MetaPathFinder):
+        def find_spec(self, fullname: str, *_: object) -> None:
+            if fullname in _LATER and get_ident() == thread:
+                raise ModuleNotFoundError(f"{fullname} is imported later", name=fullname)
+
+    sys.meta_path.insert(0, finder := Hiding())
     try:
         yield
     finally:
@@ -133,8 +136,32 @@ def _without_compiler() -> Iterator[None]:
 def _call_compiler(name: str) -> Callable[..., Any]:
     if name.startswith("__"):
         raise AttributeError(name)
+    return lambda *args: getattr(importlib.import_module(_COMPILER), name)(*args)  # noqa: PLW0108 (not at once)
 
-    def call(*args: Any) -> Any:
-        return getattr(importlib.import_module(_COMPILER), name)(*args)
 
-    return call
+@contextmanager
+def quiet_open_clip() -> Iterator[None]:
+    """Keep open_clip from logging that the weights are random (they are loaded next) and from setting up logging."""
+    root, silent = logging.getLogger(), logging.NullHandler()
+    disabled = root.manager.disable
+    root.addHandler(silent)
+    logging.disable(logging.ERROR)
+    try:
+        yield
+    finally:
+        logging.disable(disabled)
+        root.removeHandler(silent)
+
+
+def without_initialisation() -> AbstractContextManager[object]:
+    """Skip the random initialisation of weights: half of the time that building a ViT-B/32 takes."""
+    torch = import_torch()
+    random = {torch.Tensor.uniform_, torch.Tensor.normal_}  # attention draws by these without asking a mode first
+
+    class Uninitialised(torch.overrides.TorchFunctionMode):  # type: ignore[misc, name-defined]
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if getattr(func, "__module__", None) == "torch.nn.init" or func in random:
+                return args[0] if args else kwargs["tensor"]
+            return func(*args, **(kwargs or {}))
+
+    return Uninitialised()

@@ -9,7 +9,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tellapart.models.control_tokens import ControlTokens, refusal
-from tellapart.models.openclip.internals import read_attribute
 from tellapart.models.openclip.library import import_open_clip
 from tellapart.models.torch.backend import bucket, import_torch
 
@@ -45,7 +44,7 @@ class Tokens:
         if self._control is not None:
             vars(self._inner).update(self._control.split)
         options = {key: getattr(tokenizer, key, None) for key in _OPTIONS}
-        vocabulary = read_attribute(tokenizer, "encoder") if self._inner is None else _read_vocabulary(self._inner)
+        vocabulary = tokenizer.encoder if self._inner is None else _read_vocabulary(self._inner)
         self.facts: dict[str, Any] = {
             "kind": type(tokenizer).__name__,
             **{key: getattr(value, "__name__", value) for key, value in options.items()},
@@ -58,7 +57,7 @@ class Tokens:
 
     def read(self, texts: Sequence[str]) -> tuple[Any, int]:
         """Return token ids, int64 `(n, context_length)`, and how many texts lost their end."""
-        length = read_attribute(self._tokenizer, "context_length")
+        length = self._tokenizer.context_length
         if not texts:
             return import_torch().zeros((0, length), dtype=import_torch().int64), 0
         ids = self._tokenize(texts)
@@ -66,13 +65,13 @@ class Tokens:
 
     def _find_longer(self, texts: Sequence[str], ids: Any, length: int) -> list[bool]:
         if self._inner is None:
-            encode = read_attribute(self._tokenizer, "encode")
+            encode = self._tokenizer.encode
             # Only a text whose last token is no padding may be longer; 2: start and end.
             last = ids[:, -1].tolist()
             return [bool(end) and len(encode(text)) + 2 > length for text, end in zip(texts, last, strict=True)]
         # open_clip's mode `clips` adds three tokens itself; else the tokenizer adds some.
-        clips = read_attribute(self._tokenizer, "tokenizer_mode") == "clips"
-        clean = read_attribute(self._tokenizer, "clean_fn")
+        clips = self._tokenizer.tokenizer_mode == "clips"
+        clean = self._tokenizer.clean_fn
         cleaned = [clean(text) for text in ("", *texts)]
         whole = self._inner(cleaned, add_special_tokens=not clips, verbose=False).input_ids
         if self._control is not None:
@@ -86,7 +85,7 @@ class Tokens:
 
     def find_cut(self, texts: Sequence[str]) -> list[bool]:
         """Return for each text whether it is longer than the context."""
-        length = read_attribute(self._tokenizer, "context_length")
+        length = self._tokenizer.context_length
         return self._find_longer(texts, self._ids_of(texts), length) if texts else []
 
     def _ids_of(self, texts: Sequence[str]) -> Any:
@@ -102,7 +101,7 @@ class Tokens:
         ids = self._tokenizer(list(texts))
         if self._inner is None:
             for name, mark in (("sot_token_id", "<start_of_text>"), ("eot_token_id", "<end_of_text>")):
-                rows = ((ids == read_attribute(self._tokenizer, name)).sum(dim=1) > 1).nonzero().flatten().tolist()
+                rows = ((ids == getattr(self._tokenizer, name)).sum(dim=1) > 1).nonzero().flatten().tolist()
                 if rows:
                     raise refusal("open_clip", texts[rows[0]], mark)
         return ids
@@ -142,9 +141,9 @@ class TextTower:
             return self._model.encode_text(ids)
         # As open_clip's forward, which takes the full context only.
         text, length = self._text, ids.shape[1]
-        embed, transformer = read_attribute(text, "token_embedding"), read_attribute(text, "transformer")
-        positions, mask = read_attribute(text, "positional_embedding"), read_attribute(text, "attn_mask")
-        dtype = read_attribute(transformer, "get_cast_dtype")()
+        embed, transformer = text.token_embedding, text.transformer
+        positions, mask = text.positional_embedding, text.attn_mask
+        dtype = transformer.get_cast_dtype()
         tokens = embed(ids).to(dtype) + positions[:length].to(dtype)
         hidden = self.last_norm(transformer(tokens, attn_mask=mask[:length, :length]))
         return self.project(hidden[import_torch().arange(len(ids), device=ids.device), self.pooling_positions(ids)])
@@ -152,11 +151,11 @@ class TextTower:
     @property
     def last_norm(self) -> Module:
         """The module that gives a state for every token."""
-        return read_attribute(self._text, "ln_final")
+        return self._text.ln_final
 
     def project(self, states: Tensor) -> Tensor:
         """Take states, `(..., width)`, to the space of the features, `(..., dimensions)`."""
-        projection = read_attribute(self._text, "text_projection")
+        projection = self._text.text_projection
         if projection is None:
             return states
         return states @ projection if isinstance(projection, import_torch().Tensor) else projection(states)

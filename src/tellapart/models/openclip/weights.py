@@ -13,10 +13,13 @@ from tellapart.data.strict_json import load_json
 from tellapart.errors import MissingDependencyError, ModelError, first_line, require
 from tellapart.models.caption_rules import caption_rule
 from tellapart.models.hub import reach_hub
-from tellapart.models.openclip.building import quiet_open_clip, without_initialisation
 from tellapart.models.openclip.fitting import Shapes, fitting_architectures, odd
-from tellapart.models.openclip.internals import internal_name, read_attribute
-from tellapart.models.openclip.library import import_open_clip, import_towers
+from tellapart.models.openclip.library import (
+    import_open_clip,
+    import_towers,
+    quiet_open_clip,
+    without_initialisation,
+)
 from tellapart.models.openclip.source import CONFIG, FOLDER, HUB, Source
 from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.checkpoint import Checkpoint, read_checkpoint
@@ -212,8 +215,9 @@ def _check_size(source: Source, facts: Mapping[str, Any]) -> None:
 
 def _activation_of(model: Network) -> str:
     # Towers of other libraries (timm, transformers) have another activation, which no option of open_clip changes.
-    towers = {internal_name("transformer.VisionTransformer"), internal_name("transformer.Transformer")}
-    activations = {internal_name("transformer.QuickGELU"), import_torch().nn.GELU}
+    parts = import_open_clip().transformer
+    towers = {parts.VisionTransformer, parts.Transformer}
+    activations = {parts.QuickGELU, import_torch().nn.GELU}
     kinds = {type(part) for module in model.modules() if type(module) in towers for part in module.modules()}
     return " and ".join(sorted(kind.__name__ for kind in kinds & activations))
 
@@ -265,17 +269,16 @@ def _did_you_mean(source: Source, expected: Shapes, actual: Shapes) -> str:
 
 def _convert_names(source: Source, model: Network, tensors: dict[str, Any]) -> dict[str, Any]:
     """Rename the tensors that open_clip itself renames; stretch and fill in nothing."""
-    convert = internal_name("convert.convert_state_dict")
-    rename = internal_name("model.convert_to_custom_text_state_dict")
+    open_clip = import_open_clip()
     if any(name.startswith(("text_model.", "vision_model.")) for name in tensors):
         raise ModelError(
             f"{source.name}: {source.checkpoint} is a checkpoint of transformers, not of open_clip; name its folder, "
             "with config.json in it: hf:FOLDER"
         )
     with _explain_errors(source, f"{source.checkpoint.name} cannot be converted"):
-        tensors = convert(model, tensors)
+        tensors = open_clip.convert.convert_state_dict(model, tensors)
     if "positional_embedding" in tensors and not hasattr(model, "positional_embedding"):
-        tensors = rename(tensors)
+        tensors = open_clip.model.convert_to_custom_text_state_dict(tensors)
     if not hasattr(model, _COUNTER):
         tensors.pop(_COUNTER, None)
     for name in ("logit_scale", "logit_bias"):  # a number, or one in a list
@@ -291,13 +294,13 @@ def _check_tokenizer(source: Source, model: Network, tokenizer: ClipTokenizer) -
     sizes = import_open_clip().get_model_tokenize_cfg(model)
     rows, context = sizes["vocab_size"], sizes["context_length"]
     inner = getattr(tokenizer, "tokenizer", None)  # of transformers; else open_clip's
-    entries = read_attribute(tokenizer, "vocab_size") if inner is None else max(inner.get_vocab().values()) + 1
+    entries = tokenizer.vocab_size if inner is None else max(inner.get_vocab().values()) + 1
     if (inner is None and entries != rows) or entries > rows:
         raise ModelError(
             f"{source.name}: its tokenizer has {entries} entries, its token embeddings {rows} rows; they belong to "
             "different models: name the right one as 'hf_tokenizer_name' in open_clip_config.json"
         )
-    if (length := read_attribute(tokenizer, "context_length")) > context:
+    if (length := tokenizer.context_length) > context:
         raise ModelError(
             f"{source.name}: its tokenizer makes {length} tokens, its text tower takes {context}; "
             "correct 'context_length' in open_clip_config.json"
@@ -308,7 +311,7 @@ def _check_tokenizer(source: Source, model: Network, tokenizer: ClipTokenizer) -
             "'reduction_mask' from 'tokenizer_kwargs' in open_clip_config.json"
         )
     pool = getattr(text, "pool_type", getattr(text, "text_pool_type", None))
-    end = read_attribute(tokenizer, "eot_token_id") if inner is None else inner.eos_token_id
+    end = tokenizer.eot_token_id if inner is None else inner.eos_token_id
     pooled = end
     if pool in {"eos", "argmax"}:
         pooled = entries - 1 if pool == "argmax" else getattr(text, "eos_id", getattr(text, "text_eos_id", None))

@@ -14,8 +14,7 @@ from tellapart.models.compact.dual_encoder import PREFIX as COMPACT
 from tellapart.models.compact.dual_encoder import CompactParts
 from tellapart.models.compact.towers import build_encoder
 from tellapart.models.huggingface.files import import_transformers, load_processor, quiet, read_config
-from tellapart.models.openclip.building import quiet_open_clip
-from tellapart.models.openclip.library import import_open_clip
+from tellapart.models.openclip.library import import_open_clip, quiet_open_clip
 from tellapart.models.torch.backend import import_torch
 from tellapart.training.checkpoint import replace_folder
 from tellapart.training.encoders.compact_encoder import write_parts

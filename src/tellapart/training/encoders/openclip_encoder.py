@@ -12,7 +12,6 @@ import numpy as np
 from tellapart.errors import require
 from tellapart.models.openclip.dual_encoder import OpenClipEncoder
 from tellapart.models.openclip.fitting import complete_name
-from tellapart.models.openclip.internals import read_attribute
 from tellapart.models.openclip.library import import_open_clip
 from tellapart.models.openclip.source import Source, resolve
 from tellapart.models.openclip.tokens import TextTower, Tokens
@@ -71,17 +70,17 @@ class TrainableOpenClip(TrainableDual):
 
     def _local_features(self) -> LocalFeatures | None:
         """Find the last norms and projections of a ViT that pools by its first token, and of a causal text tower."""
-        vision = read_attribute(self._parts.model, "visual")
+        vision = self._parts.model.visual
         if not self._tower.shortens or getattr(vision, "pool_type", None) != "tok":
             return None
-        if read_attribute(vision, "attn_pool") is not None:
+        if vision.attn_pool is not None:
             return None
 
         def project(states: Tensor) -> Tensor:
-            matrix = read_attribute(vision, "proj")
+            matrix = vision.proj
             return states if matrix is None else states @ matrix
 
-        images = LocalTower(read_attribute(vision, "ln_post"), project)
+        images = LocalTower(vision.ln_post, project)
         return LocalFeatures(images, LocalTower(self._tower.last_norm, self._tower.project), self._tower.words)
 
     def model(self) -> OpenClipEncoder:
