@@ -29,6 +29,9 @@ class ClipTokenizer(Protocol):
     def __call__(self, texts: list[str]) -> Tensor:
         """Return token ids, int64 `(n, context_length)`."""
 
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute, of which the two kinds have different ones."""
+
 
 class Tokens:
     """Turns texts into token ids as a tokenizer of `open_clip.get_tokenizer` does, and counts the cut ones.
