@@ -60,27 +60,13 @@ class Recipe(Drawing):
     vocabulary: str = "demo"
 
     def values(self) -> dict[str, Any]:
-        """Return the recipe as JSON types; the vocabulary, `unseen` and `exchange` only if they are not the demo's.
-
-        Recipes that were written before there was another one keep their fingerprint.
-        """
-        values = {"name": self.name, "seed": self.seed} | self.model_dump(mode="json")
-        if self.vocabulary == "demo":
-            del values["vocabulary"]
-        for name in ("unseen", "exchange"):
-            if not values[name]:
-                del values[name]
-        return values
+        """Return the recipe as JSON types."""
+        return {"name": self.name, "seed": self.seed} | self.model_dump(mode="json")
 
     @property
     def fingerprint(self) -> str:
-        """First 16 hexadecimal digits of the SHA-256 of the recipe's canonical JSON.
-
-        The number of order items takes no part: recipes from before there were any keep theirs, and so do their items.
-        """
-        values = self.values()
-        values["items"] = {aspect: number for aspect, number in values["items"].items() if aspect != "order"}
-        text = json.dumps(values, sort_keys=True)
+        """First 16 hexadecimal digits of the SHA-256 of the recipe's canonical JSON."""
+        text = json.dumps(self.values(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def item_keys(self, stream: str = "demo") -> list[Key]:

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from tellapart.data.atomic import atomic_file
 from tellapart.data.folder import read_pair_set
 from tellapart.data.item import Item
+from tellapart.data.validation import validate_table
 from tellapart.errors import DataError
 from tellapart_render.captions.grammar import (
     COUNTS,
@@ -42,6 +43,7 @@ from tellapart_render.captions.vocabulary import vocabulary
 from tellapart_render.captions.wordings import draw_synonyms, meaning, mirror, reword
 from tellapart_render.scenes.quadruple import Key, Quadruple, draw, rivals
 from tellapart_render.scenes.scene import corners, project
+from tellapart_render.scenes_builder import Scenes
 
 _CONVERSE: dict[Relation, Relation] = {"left": "right", "right": "left", "front": "behind", "behind": "front"}
 
@@ -257,9 +259,9 @@ def write_training_rows(folder: Path) -> int:
     """Write `rows.jsonl`, `captions.jsonl` and `mirrored/` into the folder of a set of scenes; return how many rows."""
     pairs = read_pair_set(folder)
     recipe = pairs.card.get("recipe")
-    options = recipe.get("options") if isinstance(recipe, Mapping) else None
-    if not isinstance(recipe, Mapping) or recipe.get("builder") != "scenes" or not isinstance(options, Mapping):
+    if not isinstance(recipe, Mapping) or recipe.get("builder") != "scenes":
         raise DataError(f"{folder}: its card.json names no recipe of the builder 'scenes'; build the set first")
+    options = validate_table(Scenes.Options, recipe.get("options"), f"{folder / 'card.json'}: options of 'recipe'")
     (folder / "mirrored").mkdir(exist_ok=True)
     rows: list[dict[str, Any]] = []
     own: list[dict[str, Any]] = []
@@ -277,15 +279,14 @@ def write_training_rows(folder: Path) -> int:
     return len(rows)
 
 
-def _draw_again(item: Item, seed: int, options: Mapping[str, Any], folder: Path) -> Quadruple:
+def _draw_again(item: Item, seed: int, options: Scenes.Options, folder: Path) -> Quadruple:
     """Return the quadruple that an item shows, from the numbers that it was drawn by."""
     if "level" in item.tags:
         raise DataError(f"{folder}: {item.id}: aspect {item.tags['aspect']!r} is graded, and has no training rows")
     aspect, index, attempt = item.tags["aspect"], int(item.id.rpartition("-")[2]), item.provenance.get("attempt")
-    held_out, wording = item.tags["held_out"], options.get("wording", "minimal")
-    words = options.get("vocabulary", "demo")  # older sets name none, and are of the demo's
-    chosen = tuple(options.get("unseen", ())), tuple(options.get("exchange", ()))
-    key = Key("demo", seed, aspect, index, attempt, wording, held_out, words, *chosen)  # type: ignore[arg-type]
+    names = (options.wording, item.tags["held_out"], options.vocabulary)
+    chosen = tuple(options.unseen), tuple(options.exchange)
+    key = Key("demo", seed, aspect, index, attempt, *names, *chosen)  # type: ignore[arg-type]
     quadruple = draw(key)
     if quadruple.captions != item.texts:
         raise DataError(

@@ -52,14 +52,8 @@ def test_who_always_says_a_is_right_by_luck(desk) -> None:
     assert 0.42 < right / len(answers) < 0.58  # 600 answers, four standard deviations
 
 
-def test_a_token_is_a_text_to_a_spreadsheet_and_earlier_sheets_are_read(desk, knows) -> None:
-    at = desk("i2t", n=2)
-    assert at.study.token[0].isalpha()
-    sheets = at.sheets(knows(at))
-    answers = at.imported(*sheets)
-    for sheet in sheets:
-        sheet.write_text(sheet.read_text().replace(at.study.token, at.study.token[1:]))
-    assert at.imported(*sheets) == answers
+def test_a_token_is_a_text_to_a_spreadsheet(desk) -> None:
+    assert desk("i2t", n=2).study.token[0].isalpha()
 
 
 @pytest.mark.parametrize("reply", ["Both", "both", " NEITHER "])

@@ -151,7 +151,7 @@ def test_a_truth_that_does_not_fit_together_is_one_line(
     path.write_text(json.dumps(truth))
     assert len(read_truth(path).public) == 2
     path.write_text(json.dumps({key: value for key, value in truth.items() if key != "pixels"}))
-    with raises(DataError, "pixels", "earlier version", str(tmp_path)):
+    with raises(DataError, "pixels", "backup", str(tmp_path)):
         read_truth(path)
     path.write_text(json.dumps(truth | {name: value}))
     with raises(DataError, "truth.json", "benchmark") as raised:

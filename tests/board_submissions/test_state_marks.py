@@ -135,15 +135,6 @@ def test_a_database_of_an_earlier_copy_is_noticed(ended: Ended) -> None:
         ended.start()
 
 
-def test_a_state_of_the_version_before_is_marked_and_goes_on(ended: Ended) -> None:
-    change_database(ended, "DROP TABLE mark; ALTER TABLE submission DROP COLUMN field; PRAGMA user_version = 1")
-    (ended.state / "marker.json").unlink()
-    assert ended.start().accounts.of_token(ended.tokens["ann"]).user == "ann"
-    replace_secret(ended)
-    with raises(StoreError, "database", "tokens"):
-        ended.start()
-
-
 @pytest.mark.slow
 def test_an_upload_that_is_gone_costs_its_sender_nothing_and_holds_nobody_up(board: MakeBoard) -> None:
     made = board(8, limits={"daily": 9, "total": 9})

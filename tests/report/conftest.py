@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
+from tellapart.benchmarks.find import declared_benchmark
 from tellapart.data.pairset import Outline
 from tellapart.data.scores import ScoreKind, Scores
 from tellapart.errors import DataError
@@ -18,6 +19,7 @@ from tellapart.evaluation.tabulate_units import tabulate_units
 from tellapart.models.scoring.score import Scored
 from tellapart.records.result import BenchmarkResult, ModelRecord, Result, RunRecord, Sample
 from tellapart.report.sections import ReportRun
+from tellapart.tasks.authors import count_ties
 from tellapart.tasks.pairs import ListedPairs, measure_pairs
 
 COLOURS = ("red", "blue", "green", "orange", "purple", "teal")
@@ -52,6 +54,9 @@ def made_run(plan: Plan, scores: NDArray[np.float32]) -> ReportRun:
     tags = tuple(plan.tags[k % len(plan.tags)] for k in range(plan.n)) if plan.tags else ({},) * plan.n
     outline = Outline(ids, plan.shape, ids, tags)
     measured = measure_pairs(ListedPairs(outline), Scored(Scores(ids, scores, plan.kind)))
+    declared = declared_benchmark(plan.benchmark)
+    if declared and declared.tie_rule != "wrong":
+        measured = [count_ties(measured[0], declared.tie_rule)]
     table = tabulate_units(measured)
     values = measured[0].values
     samples = [

@@ -186,8 +186,6 @@ def test_a_validation_value_names_its_metric_and_its_items(run: tuple[Path, Fini
     config = {**record.config, "data": {"train": ["a"], "validation": "folder:sets/mine"}}
     named = changed(record, best=0.6875, data=data, config=config)
     assert named.describe_validation() == "group_score 68.75 % on 1,200 items of folder:sets/mine"
-    older = {key: value for key, value in data.items() if key != "validation_metric"}  # before 0.2 it was not kept
-    assert "metric 68.75 % on 1,200 items of" in str(changed(named, data=older).describe_validation())
     assert changed(record, best=None).describe_validation() is None
 
 

@@ -89,7 +89,7 @@ def decode_replies(
         places.setdefault(place.unit, {})[place.id] = ""
     for reply in replies:
         task = tasks.get(reply.task)
-        if not _is_of(reply, study) or task is None:
+        if reply.study != study.token or task is None:
             raise DataError(_explain_unknown(reply, study))
         answer = _decode_answer(survey, task, reply, allowed)
         if reply.worker:
@@ -134,14 +134,10 @@ def _describe(answer: SurveyAnswer) -> str:
     return "skipped" if answer.skipped else quote(answer.values, 80)
 
 
-def _is_of(reply: Reply, study: Study) -> bool:
-    return reply.study in (study.token, study.token[1:])  # without the letter: exported by an earlier version
-
-
 def _explain_unknown(reply: Reply, study: Study) -> str:
     if not reply.task:
         return f"{reply.where}: has no `task`; export with the task's data"
-    if not _is_of(reply, study):
+    if reply.study != study.token:
         origin = f"of study {reply.study!r}" if reply.study else "of no study"
         return (
             f"{reply.where}: task {reply.task} is {origin}, not of study {study.token!r}; name the folder of its study"

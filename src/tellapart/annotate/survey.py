@@ -143,8 +143,7 @@ class Study(AnnotationRow):
     def token(self) -> str:
         """A mark of this study's tasks, so that another study's answers are not taken for them.
 
-        It begins with a letter: a spreadsheet takes `160788599e18` for a number. Sheets of earlier versions
-        lack the letter.
+        It begins with a letter: a spreadsheet takes `160788599e18` for a number.
         """
         text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
         return "s" + hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -147,7 +147,7 @@ class Score(BoardTable, table=True):
 
     Attributes:
         tag, value_of: empty for a score over all items, else a tag and one of its values; a macro average has no value.
-        reason: why there is no interval; None if there is one, or the record is older.
+        reason: why there is no interval; None if there is one.
         official: as the benchmark's authors count ties; None where that is the same number, or unknown.
         tier: rank among the benchmark's models that were tested against each other; None if that was impossible.
     """

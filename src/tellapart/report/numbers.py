@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from tellapart.metrics.ties import TieRule
 from tellapart.records.result import BenchmarkResult, Value
 
 #: Share of its items below which the worth of items in clusters is written.
@@ -123,22 +122,6 @@ def describe_ties(metrics: Mapping[str, Iterable[tuple[str, Value | None]]]) -> 
     }
     listed = "; ".join(f"{name} {', '.join(models)}" for name, models in tied.items() if models)
     return f"a tie counts as wrong; with ties broken at random: {listed}" if listed else ""
-
-
-def official_number(value: Value | None, rule: TieRule) -> float | None:
-    """Return a share of right items as the benchmark's authors count ties; None if that is our count, or unknown.
-
-    Records of earlier versions hold no such number; if a tie is right it follows from theirs.
-
-    >>> tied = Value(value=0.25, ties=2, method="wilson", n=8, clusters=8, average="micro: items")
-    >>> official_number(tied, "right"), official_number(tied.model_copy(update={"official": 0.375}), "first")
-    (0.5, 0.375)
-    """
-    if value is None or not value.ties:
-        return None
-    if value.official is None and rule == "right":
-        return (value.value * value.n + value.ties) / value.n
-    return value.official
 
 
 def is_deviation(value: Value) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from tellapart.benchmarks.find import declared_benchmark
 from tellapart.errors import RunError, plain
 from tellapart.records.result import BenchmarkResult, Result, Value, is_imported
 from tellapart.report.numbers import (
@@ -13,7 +12,6 @@ from tellapart.report.numbers import (
     is_deviation,
     is_even,
     items_text,
-    official_number,
     percent,
     score,
     thousands,
@@ -51,15 +49,13 @@ def result_table(results: Sequence[Result], benchmark: str, *, names: Sequence[s
     records = find_records(results, benchmark)
     first = records[0][1]
     names = shared_headline([first]) if names is None else names
-    declared = declared_benchmark(benchmark)
-    rule = "wrong" if declared is None else declared.tie_rule
     rows = make_table(write_title(benchmark, records, names), ["model", *names])
     for model, record in records:
         values = [record.metrics.get(name) for name in names]
         add_row(rows, [model, *("" if value is None else score(value) for value in values)])
         if any(value is not None and value.ties for value in values):
             add_row(rows, ["  ties broken at random", *(tie_text(value) for value in values)], style="dim")
-            official = [official_number(value, rule) for value in values]
+            official = [None if value is None else value.official for value in values]
             if any(number is not None for number in official):
                 cells = ("" if number is None else percent(number) for number in official)
                 add_row(rows, ["  ties as its authors count", *cells], style="dim")

@@ -270,7 +270,7 @@ CHOICE = Task(
     output="text",
     noun="question",
     metrics=_METRICS,
-    headlines=(("both_orders", "mean_of_orders", "order_bias"), ("both_orders", "order_bias")),  # of older records
+    headlines=(("both_orders", "mean_of_orders", "order_bias"),),
     **by_field("choices"),
     content=_list_content,
     template=_fill_template,

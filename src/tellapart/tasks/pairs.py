@@ -235,7 +235,7 @@ PAIRS = Task(
     metrics=tuple(METRICS.values()),
     headlines=(
         ("text_score", "image_score", "group_score", "match_score"),
-        ("text_score", "image_score", "group_score"),  # older records
+        ("text_score", "image_score", "group_score"),  # as papers print them
         ("pairwise", "acc", "min_pc_pf"),
         ("choice_score",),
         ("itt",),

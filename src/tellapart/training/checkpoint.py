@@ -229,8 +229,7 @@ def _check_sums(checkpoint: Path) -> None:
         sums = decode_text(read_whole(path), path).splitlines()
     except DataError as error:
         raise RunError(
-            f"{path}: cannot be read ({first_line(error)}): the checkpoint is incomplete, or of an earlier version; "
-            f"delete {checkpoint} and go on"
+            f"{path}: cannot be read ({first_line(error)}): the checkpoint is incomplete; delete {checkpoint} and go on"
         ) from error
     if changed := [name for name in _FILES if f"{_digest(checkpoint / name)}  {name}" not in sums]:
         raise RunError(

@@ -76,7 +76,7 @@ def _describe_origin(record: TrainRecord) -> Iterator[str]:
         if share < 1
         else ""
     )
-    if data.duplicates is not None and (counts := data.duplicates.describe()):
+    if data.duplicates and (counts := data.duplicates.describe()):
         masked = table.get("duplicates") == "masked"
         fate = "are never each other's negatives" if masked else "counted as each other's negatives, as released"
         yield f"Of these, {counts}. Equal captions and pictures {fate} (`data.duplicates`)."

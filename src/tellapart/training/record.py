@@ -40,11 +40,10 @@ class DataRecord(_Record):
         rows, images, items: how many.
         fingerprint: SHA-256 of all texts and of the bytes of every image.
         validation: items that the weights were chosen by; None if the last weights were taken.
-        validation_metric: by which metric of theirs; None in records that were written before it was kept.
+        validation_metric: by which metric of theirs; None without such items.
         validation_leak: pictures that the set of `data.validation` shares with the training images; None if no such set
             is named.
-        duplicates: rows with the same caption or picture, and texts that are cut; None in records that were written
-            before they were counted.
+        duplicates: rows with the same caption or picture, and texts that are cut; None before they are counted.
     """
 
     rows: int
@@ -90,7 +89,7 @@ class TrainRecord(_Record):
         idle: terms of the loss that were 0 at each of the first 50 steps, and why; empty if there were none.
         comparison: of the start (a) with the trained model (b), on the reported benchmarks.
         why: match and priors of the reported square items, `before` and `after`, without tags and items; None if
-            there are none, and in records that were written before they were kept.
+            there are none.
         sweep: over weights between the two.
         transductive: the set whose items these weights or their start were fitted to without labels, if there is one.
         rounds: of test-time matching.
@@ -155,7 +154,7 @@ class TrainRecord(_Record):
         table = self.config["data"]
         name = table.get("validation") if isinstance(table, dict) else None
         source = f"items of {name}" if name else "items held out of the training data (data.share)"
-        return f"{self.data.validation_metric or 'metric'} {100 * self.best:.2f} % on {self.data.validation:,} {source}"
+        return f"{self.data.validation_metric} {100 * self.best:.2f} % on {self.data.validation:,} {source}"
 
 
 def write_record(folder: Path, record: TrainRecord) -> None:

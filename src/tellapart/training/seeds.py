@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ValidationError
 
 from tellapart.data.scores import join_names
 from tellapart.errors import RunError
@@ -99,11 +98,7 @@ def _read_done(config: TrainConfig, folder: Path, limit: int | None) -> TrainRec
     if not (folder / "record.json").is_file():
         return None
     record = read_record(folder)
-    try:
-        before = TrainConfig.model_validate(record.config)  # a key that is younger than the record gets its default
-    except ValidationError:
-        return None
-    return record if (before, record.limit) == (config, limit) else None
+    return record if (record.config, record.limit) == (config.model_dump(mode="json"), limit) else None
 
 
 def read_seeds(out: Path) -> list[TrainRecord]:

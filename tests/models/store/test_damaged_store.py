@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import random
 import sqlite3
-import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import pytest
 
 from tellapart.data.pairset import PairSet
 from tellapart.models.scoring.score import score
-from tellapart.models.store.embedding_store import EmbeddingStore, StoreCounts
+from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.store.shard import Shard
 
 A, B, C = "aa" * 32, "bb" * 32, "cc" * 32
@@ -114,49 +113,6 @@ def test_zero_below_nothing_is_no_damage(path: Path) -> None:
     with EmbeddingStore(path) as store:
         store.put_pair_scores("m", {(A, B): np.float32(-0.0)})
         assert store.pair_scores("m", [(A, B)]) == {(A, B): 0.0}
-
-
-SCHEMA_1 = """
-CREATE TABLE model (id INTEGER PRIMARY KEY, fingerprint TEXT NOT NULL UNIQUE);
-CREATE TABLE vector (model INTEGER NOT NULL, content BLOB NOT NULL, dimensions INTEGER NOT NULL, data BLOB NOT NULL,
-                     PRIMARY KEY (model, content)) WITHOUT ROWID;
-CREATE TABLE pair (model INTEGER NOT NULL, image BLOB NOT NULL, text BLOB NOT NULL, score REAL NOT NULL,
-                   PRIMARY KEY (model, image, text)) WITHOUT ROWID;
-CREATE TABLE picture (file BLOB PRIMARY KEY, pixels BLOB NOT NULL) WITHOUT ROWID;
-PRAGMA application_id = 0x74656C6C;
-PRAGMA user_version = 1;
-INSERT INTO model VALUES (1, 'm');
-"""
-SOURCE_1 = "CREATE TABLE source (key TEXT PRIMARY KEY, facts TEXT NOT NULL) WITHOUT ROWID;"
-
-
-@pytest.mark.parametrize("source", [True, False])
-def test_a_store_without_checksums_is_read_and_gets_them(
-    path: Path, source: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    a, b, c = (bytes.fromhex(each) for each in (A, B, C))
-    with contextlib.closing(sqlite3.connect(path)) as file:
-        file.executescript(SCHEMA_1 + (SOURCE_1 if source else ""))
-        ones = struct.pack("<ff", 1, 1)
-        rows = [(1, a, 2, ones), (1, b, 3, ones), (1, c, 1, struct.pack("<f", np.inf))]
-        file.executemany("INSERT INTO vector VALUES (?, ?, ?, ?)", rows)
-        file.executemany("INSERT INTO pair VALUES (?, ?, ?, ?)", [(1, a, b, 1.0), (1, a, c, "high"), (1, b, c, -0.0)])
-        file.execute("INSERT INTO picture VALUES (?, ?)", (a, b))
-        if source:
-            file.execute("INSERT INTO source VALUES ('k', '{\"name\": \"m\"}')")
-        file.commit()
-    for _ in range(2):
-        with EmbeddingStore(path) as store:
-            assert read(store) == [*WHOLE[:3], {"name": "m"} if source else None]
-            assert store.pair_scores("m", [(B, C)]) == {(B, C): 0.0}
-            assert store.counts() == StoreCounts(models=1, vectors=3, pairs=3, pictures=1)
-    assert caplog.messages == []
-    with EmbeddingStore(path) as store:
-        store.put_model("new", {"name": "n"})
-        assert store.model_of("new") == {"name": "n"}
-        # What was no vector and no score before is none now.
-        assert store.vectors("m", [A, B, C]).keys() == {A}
-        assert store.pair_scores("m", [(A, B), (A, C)]).keys() == {(A, B)}
 
 
 @pytest.mark.few(2)

@@ -175,11 +175,12 @@ def test_of_two_that_find_a_damaged_file_one_renames_it(path: Path, caplog: pyte
     assert (first.losses, second.losses, len(caplog.messages)) == (1, 1, 1)
 
 
-def test_a_newer_schema_is_refused_and_left_alone(path: Path) -> None:
+@pytest.mark.parametrize("schema", [0, 1, 3])
+def test_another_schema_is_refused_and_left_alone(path: Path, schema: int) -> None:
     EmbeddingStore(path).close()
     with contextlib.closing(sqlite3.connect(path)) as file:
-        file.execute("PRAGMA user_version = 3")
-    with raises(StoreError, 3, "2", "newer"):
+        file.execute(f"PRAGMA user_version = {schema}")
+    with raises(StoreError, f"schema {schema}", "reads 2", str(path), "delete it"):
         EmbeddingStore(path)
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 

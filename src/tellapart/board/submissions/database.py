@@ -17,9 +17,7 @@ from typing import Any
 from tellapart.data.write_ahead import use_write_ahead_log
 from tellapart.errors import StoreError
 
-#: Facts that tie the database to its files.
-_MARK = "CREATE TABLE mark (name TEXT PRIMARY KEY, value TEXT NOT NULL)"
-_FIELD = "field TEXT NOT NULL DEFAULT ''"
+_SCHEMA = 3
 _TABLES = (
     "CREATE TABLE user (name TEXT PRIMARY KEY, role TEXT NOT NULL, created REAL NOT NULL)",
     """CREATE TABLE token (id TEXT PRIMARY KEY, user TEXT NOT NULL REFERENCES user (name), digest BLOB NOT NULL,
@@ -29,8 +27,8 @@ _TABLES = (
     """CREATE TABLE submission (id TEXT PRIMARY KEY, user TEXT NOT NULL REFERENCES user (name), benchmark TEXT NOT NULL,
                          model TEXT NOT NULL, file TEXT NOT NULL, sha256 TEXT NOT NULL, bytes INTEGER NOT NULL,
                          created REAL NOT NULL, state TEXT NOT NULL, starts INTEGER NOT NULL DEFAULT 0,
-                         error TEXT NOT NULL DEFAULT '', public TEXT, private TEXT, """
-    f"{_FIELD})",
+                         error TEXT NOT NULL DEFAULT '', public TEXT, private TEXT,
+                         field TEXT NOT NULL DEFAULT '')""",
     "CREATE INDEX of_user ON submission (benchmark, user, created)",
     "CREATE INDEX waiting ON submission (state)",
     "CREATE TABLE closing (benchmark TEXT PRIMARY KEY, at REAL NOT NULL)",
@@ -39,15 +37,10 @@ _TABLES = (
     "CREATE TRIGGER log_is_kept BEFORE DELETE ON log BEGIN SELECT RAISE (ABORT, 'the log is only added to'); END",
     """CREATE TRIGGER log_is_not_changed BEFORE UPDATE ON log
                     BEGIN SELECT RAISE (ABORT, 'the log is only added to'); END""",
-    _MARK,
+    "CREATE TABLE mark (name TEXT PRIMARY KEY, value TEXT NOT NULL)",  # facts that tie the database to its files
 )
 
-#: Version -> what brings a database of the version before to it, and the table and column that it adds.
-_UPGRADES = {
-    2: (_MARK, "mark", "name"),
-    3: (f"ALTER TABLE submission ADD COLUMN {_FIELD}", "submission", "field"),
-}
-_SCHEMA = max(_UPGRADES)
+_REMEDY = "use the tellapart that wrote it, or another state folder"
 
 #: Counts that only grow, each as a query.
 _COUNTERS = {
@@ -82,17 +75,11 @@ class Database:
             with self._open_connection() as connection:
                 use_write_ahead_log(connection)
                 connection.execute("BEGIN IMMEDIATE")
-                version = connection.execute("PRAGMA user_version").fetchone()[0]
-                empty = not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-                if empty:
+                if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
                     for statement in _TABLES:
                         connection.execute(statement)
-                elif 1 <= version < _SCHEMA:
-                    for number in range(version + 1, _SCHEMA + 1):
-                        connection.execute(_UPGRADES[number][0])
-                if empty or 1 <= version < _SCHEMA:
                     connection.execute(f"PRAGMA user_version = {_SCHEMA}")
-                    version = _SCHEMA
+                version = connection.execute("PRAGMA user_version").fetchone()[0]
                 connection.execute("COMMIT")
             idle = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
             weakref.finalize(self, idle.close)
@@ -100,7 +87,7 @@ class Database:
         except (sqlite3.Error, OSError) as error:
             raise StoreError(f"{path} cannot be used as the board's database: {error}") from error
         if version != _SCHEMA:
-            raise StoreError(f"{path} has version {version}, and this tellapart reads {_SCHEMA}; update tellapart")
+            raise StoreError(f"{path} has version {version}, and this tellapart reads {_SCHEMA}; {_REMEDY}")
 
     @contextmanager
     def _open_connection(self) -> Iterator[sqlite3.Connection]:
@@ -158,8 +145,8 @@ class Database:
 
     @staticmethod
     def read_marks(connection: sqlite3.Connection) -> dict[str, str]:
-        """Return the marks that tie this database to its files; none if an older version made it."""
-        if "mark" not in _table_columns(connection):
+        """Return the marks that tie this database to its files; none if it has no tables."""
+        if not _table_columns(connection):
             return {}
         return dict(map(tuple, connection.execute("SELECT name, value FROM mark")))
 
@@ -173,20 +160,18 @@ class Database:
 
 def describe_damage(connection: sqlite3.Connection) -> str:
     """Return the faults of an open database, in words; nothing if it is intact, or has no tables yet."""
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version > _SCHEMA:
-        return f"it has version {version}, and this tellapart reads {_SCHEMA}; update tellapart"
     found = _table_columns(connection)
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if found and version != _SCHEMA:
+        return f"it has version {version}, and this tellapart reads {_SCHEMA}; {_REMEDY}"
     with closing(sqlite3.connect(":memory:")) as empty:
         for statement in _TABLES:
             empty.execute(statement)
         expected = _table_columns(empty)
-    later = {(table, column) for number, (_, table, column) in _UPGRADES.items() if version < number}
     for table, columns in expected.items() if found else ():
-        if table not in found and (table, columns[0]) not in later:
+        if table not in found:
             return f"it has no table {table!r}"
-        there = found.get(table, columns)
-        if lacking := [column for column in columns if column not in there and (table, column) not in later]:
+        if lacking := [column for column in columns if column not in found[table]]:
             return f"its table {table!r} has no column {lacking[0]!r}"
     first = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
     return "" if first == "ok" else " ".join(first.split())

@@ -298,10 +298,7 @@ def read_truth(path: Path) -> HiddenPairs | HiddenRecords:
         return HiddenRecords.from_json(content) if "task" in content else HiddenPairs.from_json(content)
     except (AttributeError, DataError, LookupError, TypeError, ValueError) as error:
         why = f"{type(error).__name__}: {first_problem(error)}"
-        remedy = "restore it from a backup"
-        if "sources" in content and "pixels" not in content:
-            remedy += f", or, if an earlier version prepared it, delete {path.parent}, which is then prepared again"
-        raise DataError(f"{path} is not the truth of a hidden benchmark ({why}); {remedy}") from error
+        raise DataError(f"{path} is not the truth of a hidden benchmark ({why}); restore it from a backup") from error
 
 
 def _write_published(hidden: HiddenPairs | HiddenRecords, path: Path) -> None:

@@ -112,7 +112,7 @@ def read_measured(row: sqlite3.Row, *, private: bool) -> MeasuredSubmission:
             at=row["created"],
             public=_SPLIT.validate_json(row["public"]),
             private=_SPLIT.validate_json(row["private"]) if private else None,
-            field=row["field"] if "field" in row.keys() else "",  # noqa: SIM118  (a backup may be of an older version)
+            field=row["field"],
         )
     except (ArithmeticError, OSError, TypeError, ValueError) as error:
         raise StoreError(

@@ -106,7 +106,7 @@ class GalleryPage(View):
 
 
 def has_gallery(session: Session, entry: Entry, benchmark: Benchmark) -> bool:
-    """Return whether a record lists the entries ranked first; those of earlier versions hold ranks only."""
+    """Return whether a record lists the entries ranked first; some hold ranks only."""
     row = session.get(TaskOutput, (entry.id, 0)) if benchmark.task in _WITH_GALLERY else None
     return row is not None and bool(_first_entries(row.output))
 

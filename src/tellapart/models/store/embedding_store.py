@@ -31,30 +31,16 @@ from tellapart.models.store.prepared import prepared_path
 from tellapart.models.store.rows import PAIRS, PICTURES, SOURCES, VECTORS, Table, checksum
 
 _APPLICATION = 0x74656C6C  # "tell", in the header of the file: it distinguishes a store from other databases
-#: Schema 2 added the checksums.
 _SCHEMA = 2
 _TABLES = """
 CREATE TABLE model (id INTEGER PRIMARY KEY, fingerprint TEXT NOT NULL UNIQUE);
 CREATE TABLE vector (model INTEGER NOT NULL, content BLOB NOT NULL, dimensions INTEGER NOT NULL, data BLOB NOT NULL,
-                     PRIMARY KEY (model, content)) WITHOUT ROWID;
+                     checksum INTEGER, PRIMARY KEY (model, content)) WITHOUT ROWID;
 CREATE TABLE pair (model INTEGER NOT NULL, image BLOB NOT NULL, text BLOB NOT NULL, score REAL NOT NULL,
-                   PRIMARY KEY (model, image, text)) WITHOUT ROWID;
-CREATE TABLE picture (file BLOB PRIMARY KEY, pixels BLOB NOT NULL) WITHOUT ROWID;
+                   checksum INTEGER, PRIMARY KEY (model, image, text)) WITHOUT ROWID;
+CREATE TABLE picture (file BLOB PRIMARY KEY, pixels BLOB NOT NULL, checksum INTEGER) WITHOUT ROWID;
+CREATE TABLE source (key TEXT PRIMARY KEY, facts TEXT NOT NULL, checksum INTEGER) WITHOUT ROWID;
 """
-
-#: A table that the first files of schema 1 do not have.
-_LATER = "CREATE TABLE IF NOT EXISTS source (key TEXT PRIMARY KEY, facts TEXT NOT NULL) WITHOUT ROWID"
-
-#: Takes the rows of schema 1 to be sound, but for impossible ones, and gives each its checksum.
-_ADD_CHECKSUMS = (
-    """UPDATE vector
-       SET checksum = checksum((SELECT fingerprint FROM model WHERE id = model), content, dimensions, data)
-       WHERE is_vector(dimensions, data)""",
-    """UPDATE pair SET checksum = checksum((SELECT fingerprint FROM model WHERE id = model), image, text, score)
-       WHERE typeof(score) = 'real' AND abs(score) < 1e39""",
-    "UPDATE picture SET checksum = checksum(file, pixels)",
-    "UPDATE source SET checksum = checksum(key, facts)",
-)
 
 #: Takes over the rows of the database attached as `other`. Each file numbers its models by itself.
 MERGE = (
@@ -79,7 +65,7 @@ _PATIENCE = 60.0
 
 
 def open_store(path: Path | None, place: str) -> sqlite3.Connection:
-    """Open a store's file, or create it; None keeps everything in memory. `where` is its name for messages.
+    """Open a store's file, or create it; None keeps everything in memory. `place` is its name for messages.
 
     Transactions are begun explicitly: sqlite3's do not cover reads. The connection may be used in any thread, by
     one at a time: the garbage collector closes a dropped store in any thread. A file that is damaged or no store is set
@@ -119,21 +105,17 @@ def _check_file(path: Path) -> None:
 
 def _prepare_connection(connection: sqlite3.Connection, place: str) -> None:
     connection.execute(f"PRAGMA busy_timeout = {int(_PATIENCE * 1000)}")
-    _schema_version(connection, place)
+    _is_new(connection, place)
     use_write_ahead_log(connection, patience=_PATIENCE)
     # In write-ahead mode NORMAL still survives a killed process; a power cut may cost the last batches.
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute("BEGIN IMMEDIATE")
     try:
         # Another process may have made the tables while this one waited.
-        version = _schema_version(connection, place)
-        if version == 0:
+        if _is_new(connection, place):
             for statement in _TABLES.split(";")[:-1]:
                 connection.execute(statement)
             connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-        if version < _SCHEMA:
-            connection.execute(_LATER)
-            _add_checksums(connection)
             connection.execute(f"PRAGMA user_version = {_SCHEMA}")
         connection.execute("COMMIT")
     except BaseException:
@@ -141,35 +123,19 @@ def _prepare_connection(connection: sqlite3.Connection, place: str) -> None:
         raise
 
 
-def _add_checksums(connection: sqlite3.Connection) -> None:
-    connection.create_function("checksum", -1, checksum, deterministic=True)
-    connection.create_function("is_vector", 2, _is_vector, deterministic=True)
-    for table, statement in zip((VECTORS, PAIRS, PICTURES, SOURCES), _ADD_CHECKSUMS, strict=True):
-        connection.execute(f"ALTER TABLE {table.name} ADD COLUMN checksum INTEGER")
-        connection.execute(statement)
-
-
-def _is_vector(dimensions: object, data: object) -> bool:
-    if not isinstance(data, bytes) or not isinstance(dimensions, int) or len(data) != 4 * dimensions:
-        return False
-    return bool(np.isfinite(np.frombuffer(data, "<f4")).all())
-
-
-def _schema_version(connection: sqlite3.Connection, place: str) -> int:
-    """Return the schema of the database, 0 for an empty one; raise if it is not a store that this version reads."""
+def _is_new(connection: sqlite3.Connection, place: str) -> bool:
+    """Return whether the database is empty; raise if it is neither that nor a store of this schema."""
     # One statement, and so one state of the file: another process may be making the tables at this moment.
     application, version, tables = connection.execute(_FACTS).fetchone()
     if (application, version, tables) == (0, 0, 0):
-        return 0
+        return True
     if application != _APPLICATION:
         raise foreign_file("it is not a tellapart store but another SQLite database")
-    if version < 1:
-        raise foreign_file(f"no tellapart writes its schema {version}")
-    if version > _SCHEMA:
+    if version != _SCHEMA:
         raise StoreError(
-            f"{place} was written by a newer tellapart (schema {version}, this one reads {_SCHEMA}); {REMEDY}"
+            f"{place} was written by another tellapart (schema {version}, this one reads {_SCHEMA}); {REMEDY}"
         )
-    return int(version)
+    return False
 
 
 def explain_failure(error: sqlite3.Error) -> str:
@@ -252,7 +218,7 @@ class EmbeddingStore:
         where: the store's name in messages.
 
     Raises:
-        StoreError: the file was written by a newer version, or cannot be read or written; of every method, too.
+        StoreError: the file was written by another version, or cannot be read or written; of every method, too.
             A damaged row is not an error: the log names it once, and the row counts as never stored. Nor is a file
             that is damaged or no store: it gets another name, which the log has, and a new file takes its place.
 

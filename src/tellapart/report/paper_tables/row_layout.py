@@ -13,7 +13,6 @@ from tellapart.benchmarks.find import declared_benchmark
 from tellapart.evaluation.systems import System, leave_references
 from tellapart.records.result import BenchmarkResult, Value, is_imported
 from tellapart.report.measured import first_metrics, outcomes_of, samples_of
-from tellapart.report.numbers import official_number
 from tellapart.report.paper_tables.paper_table import TableCell, TableColumn, groups_of, numbers_of, paper_row
 from tellapart.stats.tiers import tiers
 from tellapart.tasks.registry import main_metric
@@ -85,18 +84,16 @@ def with_authors_rule(benchmark: str, record: BenchmarkResult) -> BenchmarkResul
     if declared is None or declared.tie_rule == "wrong" or is_imported(record):
         return record
     names = [name for name in record.metrics if name in first_metrics([record])]
-    numbers = {name: official_number(record.metrics[name], declared.tie_rule) for name in names}
-    if any(numbers[name] is None and record.metrics[name].ties for name in names):
-        return record  # of an earlier version, which did not keep them
     # Its interval would need the items, so it has none.
     added = {
-        name + AUTHORS_RULE: record.metrics[name].model_copy(
+        name + AUTHORS_RULE: value.model_copy(
             update={
-                "value": record.metrics[name].value if number is None else number,
+                "value": value.value if value.official is None else value.official,
                 **dict.fromkeys(("low", "high", "reason")),
             }
         )
-        for name, number in numbers.items()
+        for name, value in record.metrics.items()
+        if name in names
     }
     return record.model_copy(update={"metrics": record.metrics | added})
 
