@@ -39,14 +39,10 @@ __all__ = [
     "quote",
     "require",
     "shorten",
-    "steer_nothing",
 ]
 
 #: The longest message of an error: some readers list ids, and a stranger's id may be a book.
 _LONGEST = 2000
-
-#: Control characters but for tabs and line ends, and embeddings, overrides and isolates of direction.
-_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 #: Temporary folder -> the archive that it was unpacked from, by which messages name it: nobody finds the folder.
 UNPACKED: dict[str, str] = {}
@@ -198,17 +194,6 @@ def plain(text: str, keep: str = "") -> str:
         else ascii(letter)[1:-1]
         for letter in text
     )
-
-
-def steer_nothing(value: Any) -> Any:
-    """Return what a page's template shows: in a text, control characters and turns of direction are spelled out.
-
-    Marks that single letters need (joiners, a direction's mark) stay.
-
-    >>> steer_nothing("a\\x1b]0;b\\u202ec\\n\\u200d"), steer_nothing(3)
-    ('a\\\\x1b]0;b\\\\u202ec\\n\\u200d', 3)
-    """
-    return _STEERING.sub(lambda found: ascii(found[0])[1:-1], value) if type(value) is str else value
 
 
 def quote(value: Any, limit: int = 60) -> str:

@@ -77,6 +77,6 @@ def _declare_benchmark(kind: str, images: str, *folders: str) -> Benchmark:
     )
 
 
-GQA = _declare_benchmark("GQA", "Visual Genome's, by file name", "vg_gqa_images", "VG_100K")
-CLEVR = _declare_benchmark("CLEVR", "CLEVR's, by file name", "CLEVR_v1.0/images")
-PACO = _declare_benchmark("PACO", "COCO's, by file name", "val2017", "train2017")
+COLA_OBJECTS_GQA = _declare_benchmark("GQA", "Visual Genome's, by file name", "vg_gqa_images", "VG_100K")
+COLA_OBJECTS_CLEVR = _declare_benchmark("CLEVR", "CLEVR's, by file name", "CLEVR_v1.0/images")
+COLA_OBJECTS_PACO = _declare_benchmark("PACO", "COCO's, by file name", "val2017", "train2017")

@@ -118,6 +118,6 @@ def _declare_benchmark(name: str, what: str, items: int, *splits: str, rival: st
 REFCOCO_TEST = _declare_benchmark(
     "refcoco+-test", "test A and test B together", 10_615, "testA", "testB", rival="vlue-grounding"
 )
-REFCOCO_TEST_A = _declare_benchmark("refcoco+-testa", "test A, people", 5_726, "testA")
-REFCOCO_TEST_B = _declare_benchmark("refcoco+-testb", "test B, other things", 4_889, "testB")
+REFCOCO_TESTA = _declare_benchmark("refcoco+-testa", "test A, people", 5_726, "testA")
+REFCOCO_TESTB = _declare_benchmark("refcoco+-testb", "test B, other things", 4_889, "testB")
 REFCOCO_VAL = _declare_benchmark("refcoco+-val", "validation", 10_758, "val")
