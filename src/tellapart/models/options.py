@@ -8,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from tellapart.data.idle_options import expect_used
 from tellapart.errors import ModelError
 
 __all__ = ["AUTO", "DEVICES", "DTYPES", "MEANT_FOR", "TEXTS", "ModelOptions", "WatchedOptions"]
@@ -106,10 +107,8 @@ class ModelOptions:
         """
         for parameter, value in self.list_given().items():
             if parameter not in taken:
-                raise ModelError(
-                    f"{name}: {parameter}={value} has no effect on this model; it is for {MEANT_FOR[parameter]}. Leave "
-                    "it out; where other models of the run take it, measure this one in a run without it"
-                )
+                reason = f"on this model (it is for {MEANT_FOR[parameter]}; measure those in another run)"
+                expect_used(name, reason, ModelError, **{parameter: (value, None)})
 
 
 class WatchedOptions(ModelOptions):

@@ -24,7 +24,6 @@ class ModelPrefix:
         files: returns the files that the numbers of a model of that name depend on; None if some may not lie here. A
             run whose scores are all stored recognises a model by these files and does not load it. Code of this package
             counts by itself; another package lists its code, too.
-        native: without effect; `takes` has replaced it.
         model_type: in `config.json` of a folder that the prefix opens, too; `hf:FOLDER` opens it then. Empty for none.
         convert: writes the model of a name to a new folder that other commands open, with the tokenizer in the
             given folder (None: the one in the model's folder, or the hub's); returns the number of parameters.
@@ -35,7 +34,6 @@ class ModelPrefix:
     forms: Mapping[str, str]
     load: Callable[[str, ModelOptions], Model]
     files: Callable[[str], list[Path] | None] = _unknown_files
-    native: bool = False
     model_type: str = ""
     convert: Callable[[str, Path, Path | None], int] | None = None
     takes: frozenset[str] | None = None

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tellapart.catalog import nearest
+from tellapart.data.idle_options import expect_used
 from tellapart.errors import RunError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -81,21 +82,16 @@ def lay_out(folders: Sequence[Path], layout: str | None = None, settings: TableS
         raise RunError(f"average_as= adds a column to benchmarks; {layout} has its paper's columns")
     if settings.costs is not None and layout != "vlue-cost":
         raise RunError("costs= is shown by one layout; add layout=vlue-cost, or leave it out")
-    if settings.seed and not settings.with_tiers and layout is None:
-        raise RunError(f"seed={settings.seed} has no effect with with_tiers=False: nothing is drawn; leave it out")
+    if not settings.with_tiers and layout is None:
+        expect_used("table", "with with_tiers=False: nothing is drawn", seed=(settings.seed, 0))
     runs = mark_imported(gather(folders, settings.labels), settings.benchmarks)
     if layout is None:
         return _own_table(runs, settings)
     if settings.sort is not None:
         raise RunError(f"sort= orders the models of benchmarks; {layout} has its paper's order")
-    paper = {
-        "benchmarks": settings.benchmarks,
-        "average": settings.average,
-        "with_tiers": not settings.with_tiers,
-        "seed": settings.seed,
-    }
-    for name in (name for name, given in paper.items() if given):
-        raise RunError(f"{name}={getattr(settings, name)} has no effect on {layout}, a paper's table: leave it out")
+    of_benchmarks = ("benchmarks", "average", "with_tiers", "seed")
+    given = {name: (getattr(settings, name), getattr(_DEFAULT, name)) for name in of_benchmarks}
+    expect_used(layout, "on a paper's table", RunError, **given)
     if layout == "vlue":
         return tasks_table(runs)
     if layout == "vlue-captions":

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tellapart.catalog import nearest
+from tellapart.data.idle_options import expect_kind
 from tellapart.errors import RunError, UnknownNameError, plain, quote
 from tellapart.report.plots.style import COLUMN, axes_of, legend_below, look, plain_logarithm, write_title
 
@@ -117,11 +118,8 @@ def prepare_plot(kind: str, paths: Sequence[Path], settings: PlotSettings) -> Ca
     from tellapart.report.plots.costs import read_batch_costs
 
     check_kind(kind)
-    for setting in fields(settings):
-        users = _USES.get(setting.name, tuple(KINDS))
-        value = getattr(settings, setting.name)
-        if kind not in users and value and value != setting.default:
-            raise RunError(f"{setting.name}= is of {', '.join(users)}; it does nothing for {kind}: leave it out")
+    defaults = {name: getattr(PlotSettings(), name) for name in _USES}
+    expect_kind(kind, _USES, {name: (getattr(settings, name) or value, value) for name, value in defaults.items()})
     if kind == "cost":
         costs = read_batch_costs(paths)
         return lambda: draw_batches(costs)
