@@ -36,7 +36,11 @@ def expect_kind(kind: str, uses: Mapping[str, Collection[str]], given: Mapping[s
     Raises:
         RunError: one is not at its default.
 
-    >>> expect_kind("bars", {"item": ("matrix",)}, {"item": (None, None), "sort": ("text_score", None)})
+    >>> try:
+    ...     expect_kind("bars", {"item": ("matrix",)}, {"item": ("3", None), "sort": ("text_score", None)})
+    ... except RunError as error:
+    ...     print(error)
+    bars: item=3 has no effect on bars, but on matrix; leave it out
     """
     for name, values in given.items():
         if name in uses and kind not in uses[name]:
