@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -124,16 +123,16 @@ def test_an_installed_package_that_cannot_be_loaded_is_named_once_and_the_rest_w
     installed(tmp_path, "broken_package", "theirs = broken_package:make", f"{kind}s")
     (tmp_path / "broken_package.py").write_text(code)
     done = subprocess.run(
-        [sys.executable, "-m", "tellapart", "ls", "benchmarks", "--json"],
+        [sys.executable, "-c", "from tellapart.tasks.registry import METRICS\nprint(*METRICS)"],
         capture_output=True,
         text=True,
         check=False,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])},
     )
     assert done.returncode == 0, done.stderr
-    assert "group_score" in json.loads(done.stdout)[0]["metrics"]
-    (warning,) = done.stderr.splitlines()
-    check_facts(warning, "warning", "'theirs'", "broken_package", kind)
+    assert {"group_score", "kendall"} <= {*done.stdout.split()}
+    (warning,) = (line for line in done.stderr.splitlines() if "Warning" in line)
+    check_facts(warning, "'theirs'", "broken_package", kind)
 
 
 @pytest.mark.parametrize("place", ["checkout", "wheel", "copy"])

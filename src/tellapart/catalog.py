@@ -13,8 +13,8 @@ import importlib
 import re
 import tomllib
 import warnings
-from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, cached_property
 from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
 from pathlib import Path
 from types import MappingProxyType
@@ -34,11 +34,12 @@ __all__ = [
     "REFERENCES",
     "SELECTIONS",
     "TASKS",
+    "Entries",
+    "Late",
     "add",
     "has",
     "import_target",
     "load",
-    "load_all",
     "names",
     "nearest",
 ]
@@ -358,32 +359,70 @@ def load(kind: str, name: str) -> Any:
         raise
 
 
-def load_all(kind: str, read: Callable[[str, Any], Entry]) -> dict[str, Entry]:
-    """Import all entries of a kind: name -> what `read` makes of the name and the object.
+class Entries(Mapping[str, Entry]):
+    """All entries of a kind: name -> what `read` makes of the name and the object; a built-in one is imported on use.
 
-    An entry of an installed package that fails is named in a warning, and left out; the others are there nevertheless.
+    The others are imported with the first of them. One of an installed package that fails is named in a warning, and
+    left out; the others are there nevertheless.
 
     Raises:
         Exception: any error of a built-in entry, or of a plugin's that the user named.
 
-    >>> load_all("task", lambda name, task: task.title)["choice"]
+    >>> Entries("task", lambda name, task: task.title)["choice"]
     'which of two captions fits the image, asked in both orders'
     """
-    entries = {}
-    for name in names(kind):
-        try:
-            entries[name] = read(name, load(kind, name))
-        except Exception as error:
-            if name in _shipped(kind) or name in _ADDED[kind]:
-                raise
-            packages = " and ".join(sorted(package_of(point) for point in installed_points(kind)[name]))
-            warnings.warn(
-                f"{kind} {name!r} of the package {packages} is left out, for it cannot be loaded: {first_line(error)}; "
-                "mend the package or uninstall it",
-                TellapartWarning,
-                stacklevel=2,
-            )
-    return entries
+
+    def __init__(self, kind: str, read: Callable[[str, Any], Entry]) -> None:
+        self._kind, self._read = kind, read
+
+    def __getitem__(self, name: str) -> Entry:
+        if name in _shipped(self._kind):
+            return self._read(name, load(self._kind, name))
+        return self._others[name]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from (*_shipped(self._kind), *self._others)
+
+    def __len__(self) -> int:
+        return len([*self])
+
+    @cached_property
+    def _others(self) -> dict[str, Entry]:
+        entries = {}
+        for name in names(self._kind)[len(_shipped(self._kind)) :]:
+            try:
+                entries[name] = self._read(name, load(self._kind, name))
+            except Exception as error:
+                if name in _ADDED[self._kind]:
+                    raise
+                packages = " and ".join(sorted(package_of(point) for point in installed_points(self._kind)[name]))
+                warnings.warn(
+                    f"{self._kind} {name!r} of the package {packages} is left out, for it cannot be loaded: "
+                    f"{first_line(error)}; mend the package or uninstall it",
+                    TellapartWarning,
+                    stacklevel=2,
+                )
+        return entries
+
+
+class Late(Mapping[str, Entry]):
+    """Objects by name that come with what is imported on use: of a name that is not among `first`, `read` has all.
+
+    >>> Late(lambda: {"a": 1, "b": 2}, {"a": 1})["b"]
+    2
+    """
+
+    def __init__(self, read: Callable[[], Mapping[str, Entry]], first: Mapping[str, Entry]) -> None:
+        self._read, self._first = cache(read), first
+
+    def __getitem__(self, name: str) -> Entry:
+        return self._first[name] if name in self._first else self._read()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._read())
+
+    def __len__(self) -> int:
+        return len(self._read())
 
 
 @cache

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import brentq
 
 from facts import raises
 from tellapart.errors import MetricError
@@ -14,11 +15,20 @@ from tellapart.stats.paired import mcnemar
 from tellapart.stats.power import (
     detectable_above_chance,
     detectable_difference,
+    find_root,
     power_above_chance,
     power_of_difference,
 )
 
 TRIALS = 4000
+
+
+def test_a_root_is_found_by_the_steps_of_brentq():
+    for shift in np.linspace(-2.0, 2.0, 20):
+        for curve in (lambda x, shift=shift: np.tanh(x - shift), lambda x, shift=shift: x - shift + np.sin(3 * x)):
+            assert find_root(curve, -9.0, 10.0) == pytest.approx(brentq(curve, -9.0, 10.0, xtol=1e-9), abs=2e-9)
+
+
 # Four standard errors of a simulated power near 0.8.
 NEAR = 4 * (0.8 * 0.2 / TRIALS) ** 0.5
 

@@ -8,9 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from tellapart.benchmarks.find import set_name, takes_options
 from tellapart.benchmarks.locations import Locations
-from tellapart.benchmarks.pair_table import TABLE
 from tellapart.data.pairset import PairSet
 from tellapart.data.paths import as_path as read_path
 from tellapart.data.progress import NotedProgress
@@ -162,8 +160,12 @@ def refuse_columns(columns: Mapping[str, str] | None, names: Collection[object])
     Raises:
         RunError: no name is that of a table.
     """
-    tables = (isinstance(name, str | os.PathLike) and TABLE in set_name(str(name)) for name in names)
-    if columns and not any(tables):
+    if not columns:
+        return
+    from tellapart.benchmarks.find import set_name
+    from tellapart.benchmarks.pair_table import TABLE
+
+    if not any(isinstance(name, str | os.PathLike) and TABLE in set_name(str(name)) for name in names):
         sets = ", ".join(quote(str(getattr(name, "name", name)), 200) for name in names)
         raise RunError(
             f"columns= is of {TABLE}FILE (.csv, .tsv, .jsonl, .parquet), and {sets} is none; name such a file"
@@ -198,6 +200,8 @@ def refuse_idle(names: Iterable[object], place: Locations, *, strict: bool = Fal
 def _takes_option(benchmark: object, option: str) -> bool:
     if not isinstance(benchmark, str):
         return not isinstance(benchmark, PairSet)
+    from tellapart.benchmarks.find import takes_options
+
     taken = takes_options(benchmark)
     return taken is None or option in taken
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from tellapart.data.paths import as_path
 from tellapart.errors import RunError
-from tellapart.evaluation.measure import remeasure_samples
 from tellapart.metrics.tabulate import Tabulated
 from tellapart.metrics.ties import tied_comparisons
 from tellapart.records.result import BenchmarkResult, Result, Sample, Value
@@ -50,6 +49,8 @@ def read_result(folder: Path | str) -> Result:
 
 
 def _measure_record(folder: Path, result: Result, name: str) -> BenchmarkResult:
+    from tellapart.evaluation.measure import remeasure_samples  # with tasks and models, which most readers do not need
+
     record = result.benchmarks[name]
     try:
         samples = read_samples(folder, name, record)

@@ -6,9 +6,9 @@ Adding one is a function with its declaration, and a line in `tellapart.catalog.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
 
-from tellapart.catalog import load_all
+from tellapart.catalog import METRICS as BUILT_IN
+from tellapart.catalog import Entries, Late
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import MetricError
 from tellapart.metrics.metric import Metric, Shape
@@ -23,9 +23,14 @@ def _read_metrics(entry: str, declared: object) -> tuple[Metric, ...]:
     return metrics
 
 
-METRICS: Mapping[str, Metric] = MappingProxyType(
-    {metric.name: metric for metrics in load_all("metric", _read_metrics).values() for metric in metrics}
-)
+_ENTRIES = Entries("metric", _read_metrics)
+
+
+def _by_name(entries: Iterable[str]) -> dict[str, Metric]:
+    return {metric.name: metric for entry in entries for metric in _ENTRIES[entry]}
+
+
+METRICS: Mapping[str, Metric] = Late(lambda: _by_name(_ENTRIES), _by_name(BUILT_IN))
 """Name -> metric, in the order of tables."""
 
 

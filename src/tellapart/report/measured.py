@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.benchmarks.find import set_name
 from tellapart.errors import RunError, plain
 from tellapart.evaluation import systems
 from tellapart.evaluation.systems import System
@@ -27,6 +26,8 @@ def gather(folders: Sequence[Path], labels: Mapping[str, str] | None = None) -> 
 
 def mark_imported(runs: Sequence[System], benchmarks: Sequence[str] = ()) -> list[System]:
     """Mark the label of each system that another tool measured; if on some of these benchmarks only, by their names."""
+    from tellapart.benchmarks.find import set_name  # with every reader of a set
+
     return [replace(run, label=_mark_label(run, [*map(set_name, benchmarks)])) for run in runs]
 
 
@@ -52,6 +53,8 @@ def title_of_set(runs: Sequence[System], benchmark: str) -> str:
 
 def pick_benchmark(runs: Sequence[System], name: str | None) -> tuple[str, list[System]]:
     """Return a benchmark's name and the runs that measured it, all on the same items."""
+    from tellapart.benchmarks.find import set_name
+
     measured_names = list(dict.fromkeys(benchmark for run in runs for benchmark in run.result.benchmarks))
     if name is None and len(measured_names) > 1:
         raise RunError(

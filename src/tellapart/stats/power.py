@@ -7,6 +7,7 @@ interval lies above chance, or its exact McNemar p is at most alpha. For cluster
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -145,8 +146,6 @@ def detectable_difference(n: int, discordance: float, *, alpha: float = 0.05, po
     >>> detectable_difference(20, 0.1) is None
     True
     """
-    from scipy.optimize import brentq
-
     call = "detectable_difference"
     _check_n(call, n)
     _check_discordance(call, discordance)
@@ -160,7 +159,7 @@ def detectable_difference(n: int, discordance: float, *, alpha: float = 0.05, po
         return None
     if surplus(0.0) >= 0:  # only if power <= alpha
         return 0.0
-    return float(brentq(surplus, 0.0, discordance, xtol=1e-9))
+    return find_root(surplus, 0.0, discordance)
 
 
 def smallest_seen(n: int, discordance: float, *, alpha: float = 0.05, power: float = 0.8) -> float | None:
@@ -181,8 +180,6 @@ def smallest_seen(n: int, discordance: float, *, alpha: float = 0.05, power: flo
     >>> round(smallest_seen(400, 0.2), 3), round(smallest_seen(400, 0.0), 3), smallest_seen(5, 0.0)
     (0.064, 0.02, None)
     """
-    from scipy.optimize import brentq
-
     call = "smallest_seen"
     _check_n(call, n)
     check_level(call, power)
@@ -196,7 +193,46 @@ def smallest_seen(n: int, discordance: float, *, alpha: float = 0.05, power: flo
     least = 1e-9  # above 0, at which the discordance may be 0, too
     if surplus(1.0) < 0:
         return None
-    return float(brentq(surplus, least, 1.0, xtol=1e-9)) if surplus(least) < 0 else 0.0
+    return find_root(surplus, least, 1.0) if surplus(least) < 0 else 0.0
+
+
+def find_root(function: Callable[[float], float], low: float, high: float, *, tolerance: float = 1e-9) -> float:
+    """Return the root of a function between two points at which its signs differ, by Brent's method.
+
+    Its steps are those of scipy.optimize's `brentq`, without that import, which takes a sixth of a command's time.
+
+    Source: Brent (1973), Algorithms for Minimization Without Derivatives, chapter 4.
+
+    >>> round(find_root(lambda x: x * x - 2, 0.0, 2.0), 6)
+    1.414214
+    """
+    before, now, across = low, high, low
+    f_before, f_now = function(before), function(now)
+    f_across, step_before, step = f_before, 0.0, 0.0
+    while f_before != 0:
+        if f_now != 0 and (f_before < 0) != (f_now < 0):
+            across, f_across = before, f_before
+            step_before = step = now - before
+        if abs(f_across) < abs(f_now):
+            before, now, across = now, across, now
+            f_before, f_now, f_across = f_now, f_across, f_now
+        least = (tolerance + 4 * np.finfo(float).eps * abs(now)) / 2
+        half = (across - now) / 2
+        if f_now == 0 or abs(half) < least:
+            return now
+        attempt = np.inf  # too long, so that the interval is halved
+        if abs(step_before) > least and abs(f_now) < abs(f_before):
+            if before == across:
+                attempt = -f_now * (now - before) / (f_now - f_before)
+            else:
+                slope, other = (f_before - f_now) / (before - now), (f_across - f_now) / (across - now)
+                attempt = -f_now * (f_across * other - f_before * slope) / (other * slope * (f_across - f_before))
+        short = 2 * abs(attempt) < min(abs(step_before), 3 * abs(half) - least)
+        step_before, step = (step, attempt) if short else (half, half)
+        before, f_before = now, f_now
+        now += step if abs(step) > least else least if half > 0 else -least
+        f_now = function(now)
+    return before
 
 
 def _check_n(call: str, n: int) -> None:

@@ -22,6 +22,7 @@ from tellapart.models.protocols import BoxFinder, Pixels, Sides
 from tellapart.tasks.answering import ask, compute_batches
 from tellapart.tasks.hiding import Hiding
 from tellapart.tasks.predictions import box, read_predictions
+from tellapart.tasks.registry import HEADLINES
 from tellapart.tasks.task import Session, Task, Unit, Units, by_field
 
 _ACCURACY = Metric(
@@ -187,7 +188,7 @@ GROUNDING = Task(
     output="box",
     noun="phrase",
     metrics=(_ACCURACY, _PLAIN, _MEAN_IOU),
-    headlines=(("box_accuracy",),),
+    headlines=HEADLINES["grounding"],
     **by_field("boxes"),
     template=_fill_template,
     read=_read_boxes,

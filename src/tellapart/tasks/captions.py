@@ -24,6 +24,7 @@ from tellapart.metrics.per_item import PerItem
 from tellapart.models.generative.readings import Answerer
 from tellapart.stats.interval import Reduce
 from tellapart.tasks.answering import ask, read_answers
+from tellapart.tasks.registry import HEADLINES
 from tellapart.tasks.task import Session, Task, Unit, Units
 
 _SCORERS = "pycocoevalcap; VLUE section 3.1"
@@ -109,7 +110,7 @@ CAPTIONS = Task(
     output="text",
     noun="image",
     metrics=(*_BLEU, _ROUGE_L, _CIDER),
-    headlines=(("bleu_4", "rouge_l", "cider"),),
+    headlines=HEADLINES["captions"],
     size=lambda records: len(records.ids),
     select=_select_images,
     template=_fill_template,

@@ -30,6 +30,7 @@ from tellapart.models.generative.readings import Answerer
 from tellapart.tasks.answering import ask, describe_unread
 from tellapart.tasks.hiding import Hiding
 from tellapart.tasks.predictions import align_file, number_names, read_predictions, text
+from tellapart.tasks.registry import HEADLINES
 from tellapart.tasks.task import Session, Task, Unit, Units, by_field
 
 _SOURCE = "SugarCrepe `gpt-4v-results`; EqBen Table 7"
@@ -270,7 +271,7 @@ CHOICE = Task(
     output="text",
     noun="question",
     metrics=_METRICS,
-    headlines=(("both_orders", "mean_of_orders", "order_bias"),),
+    headlines=HEADLINES["choice"],
     **by_field("choices"),
     content=_list_content,
     template=_fill_template,

@@ -31,6 +31,7 @@ from tellapart.models.protocols import DualEncoder, Generator, KeyReader, Model,
 from tellapart.models.vectors import normalise
 from tellapart.stats.combined import MeanOfGroups
 from tellapart.tasks.predictions import number_names, read_matrix, read_predictions, text
+from tellapart.tasks.registry import HEADLINES
 from tellapart.tasks.task import Session, Task, Unit, Units, by_field
 from tellapart.tasks.vectors import encode, score_items, similarity_table
 
@@ -265,7 +266,7 @@ CLASSIFICATION = Task(
     output="scores",
     noun="image",
     metrics=(_TOP1, _TOP5, _RECALL),
-    headlines=(("top1_accuracy",),),
+    headlines=HEADLINES["classification"],
     **by_field("pictures"),
     template=_fill_template,
     suffixes=(".npz", ".jsonl", ".csv", ".json"),

@@ -16,6 +16,7 @@ from tellapart.metrics.metric import Metric
 from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.retrieval import Retrieval
 from tellapart.models.protocols import DualEncoder
+from tellapart.tasks.registry import HEADLINES
 from tellapart.tasks.retrieval import (
     DEPTHS,
     RETRIEVAL,
@@ -118,7 +119,7 @@ DISTINCT_RETRIEVAL: Task[RetrievalSet, RankedTwice] = replace(
     name="distinct-retrieval",
     title="find the captions of an image, and the images of a caption; equal captions are one entry",
     metrics=(*_METRICS, *RETRIEVAL.metrics),
-    headlines=(tuple(metric.name for metric in _METRICS),),
+    headlines=HEADLINES["distinct-retrieval"],
     read=_read_file,
     measure=measure_distinct,
     notes=_write_notes,

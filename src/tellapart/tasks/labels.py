@@ -25,6 +25,7 @@ from tellapart.metrics.metric import Metric
 from tellapart.metrics.per_item import PerItem
 from tellapart.models.protocols import DualEncoder, Generator, Model, PairScorer, TextScorer
 from tellapart.tasks.predictions import read_matrix
+from tellapart.tasks.registry import HEADLINES
 from tellapart.tasks.task import Session, Task, Unit, Units, by_field
 from tellapart.tasks.vectors import score_items
 
@@ -130,7 +131,7 @@ LABELS = Task(
     output="scores",
     noun="label",
     metrics=(_PRECISION,),
-    headlines=((_PRECISION.name,),),
+    headlines=HEADLINES["labels"],
     **by_field("labels"),
     template=_fill_template,
     suffixes=(".npz",),

@@ -39,6 +39,7 @@ from tellapart.metrics.moments import (
 from tellapart.metrics.per_item import PerItem, mean
 from tellapart.models.protocols import DualEncoder, Generator, Model, PairScorer, TextScorer
 from tellapart.tasks.predictions import align_file, finite_numbers, read_id
+from tellapart.tasks.registry import HEADLINES
 from tellapart.tasks.task import Session, Task, Unit, Units
 from tellapart.tasks.vectors import score_items
 
@@ -336,10 +337,7 @@ MOMENTS = Task(
     output="scores",
     noun="moment",
     metrics=(*_ACCURACY, *_F1),
-    headlines=(
-        ("boundary_accuracy", "boundary_f1", "boundary_accuracy_unmerged", "boundary_f1_unmerged"),
-        ("boundary_accuracy", "boundary_f1"),  # of records made before the others were
-    ),
+    headlines=HEADLINES["moments"],
     size=lambda records: len(records.moments),
     select=_select_moments,
     template=_fill_template,

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tellapart.metrics.metric import Metric, Shape, read_scores
 from tellapart.tasks.pairs import PAIRS, measure_pairs
+from tellapart.tasks.registry import HEADLINES
 
 _SHAPES = ("1xm",)
 
@@ -56,7 +57,7 @@ ORDERED_TEXTS = replace(
     name="ordered-texts",
     title="an image with texts from the most to the least true of it",
     metrics=(_ORDERING,),
-    headlines=(("ordering_score",),),
+    headlines=HEADLINES["ordered-texts"],
     measure=partial(measure_pairs, metrics=(_ORDERING,)),
     accepts=(),
 )

@@ -31,6 +31,7 @@ from tellapart.models.store.content_hash import image_hashes
 from tellapart.models.store.shard import own_part
 from tellapart.records.result import IDS_ONLY
 from tellapart.stats.combined import SmallestMean
+from tellapart.tasks.registry import HEADLINES
 from tellapart.tasks.task import SCORERS, Session, Task, Unit, Units
 
 
@@ -233,17 +234,7 @@ PAIRS = Task(
     output="scores",
     noun="pair",
     metrics=tuple(METRICS.values()),
-    headlines=(
-        ("text_score", "image_score", "group_score", "match_score"),
-        ("text_score", "image_score", "group_score"),  # as papers print them
-        ("pairwise", "acc", "min_pc_pf"),
-        ("choice_score",),
-        ("itt",),
-        ("individual_score", "pair_score", "set_score", "match_score"),
-        ("individual_score", "set_score", "match_score"),
-        ("individual_score", "pair_score", "set_score"),
-        ("individual_score", "set_score"),
-    ),
+    headlines=HEADLINES["pairs"],
     size=len,
     select=PairSet.select,
     content=_list_content,

@@ -18,6 +18,7 @@ from tellapart.models.generative.readings import Answerer
 from tellapart.models.protocols import AnswerChooser, Pixels
 from tellapart.tasks.answering import ask, compute_batches, read_answers
 from tellapart.tasks.hiding import Hiding, image_of
+from tellapart.tasks.registry import HEADLINES
 from tellapart.tasks.task import Session, Task, Unit, Units, by_field
 
 _EXACT = Metric(
@@ -177,7 +178,6 @@ def _declare_task(
     name: str,
     title: str,
     metrics: tuple[Metric, ...],
-    headline: tuple[str, ...],
     measure: Callable[[QuestionSet, list[str]], tuple[Units, ...]],
     hiding: Hiding,
 ) -> Task[QuestionSet, list[str]]:
@@ -187,7 +187,7 @@ def _declare_task(
         output="text",
         noun="question",
         metrics=metrics,
-        headlines=(headline,),
+        headlines=HEADLINES[name],
         **by_field("questions"),
         template=_fill_template,
         read=_read_file,
@@ -204,7 +204,6 @@ VQA = _declare_task(
     "vqa",
     "a question about an image, with one gold answer",
     (_EXACT, _CLEANED, _PAIRS),
-    ("exact_match", "pair_accuracy"),
     measure_one_answer,
     _declare_hiding(("exact_match", "exact_match_cleaned"), _linked_images),
 )
@@ -212,7 +211,6 @@ VQA2 = _declare_task(
     "vqa2",
     "a question about an image, with the answers of ten people",
     (_SOFT, _SOFT_XVLM),
-    ("soft_accuracy",),
     measure_people,
     _declare_hiding(("soft_accuracy", "soft_accuracy_xvlm"), image_of),
 )

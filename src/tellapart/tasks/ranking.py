@@ -25,6 +25,7 @@ from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.ranking_agreement import agreement_with_people, movement
 from tellapart.models.protocols import DualEncoder, Generator, Model, PairScorer, TextScorer
 from tellapart.tasks.predictions import align_file, finite_numbers, read_id
+from tellapart.tasks.registry import HEADLINES
 from tellapart.tasks.task import Session, Task, Unit, Units, by_field
 from tellapart.tasks.vectors import score_items
 
@@ -203,7 +204,7 @@ RANKING = Task(
     output="scores",
     noun="ranking",
     metrics=(_KENDALL, _SPEARMAN, _MOVED, _KEPT),
-    headlines=(("kendall", "spearman"),),
+    headlines=HEADLINES["ranking"],
     **by_field("rankings"),
     template=_fill_template,
     suffixes=(".jsonl",),

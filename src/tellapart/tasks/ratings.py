@@ -24,6 +24,7 @@ from tellapart.metrics.ratings import kendall_tau_b, pairwise_accuracy, pearson_
 from tellapart.models.memory.external import created_ties, read_raw_scores, round_scores
 from tellapart.models.protocols import DualEncoder, Generator, Model, PairScorer, TextScorer
 from tellapart.models.scoring.score import Scored, score
+from tellapart.tasks.registry import HEADLINES
 from tellapart.tasks.task import Session, Task, Unit, Units, by_field
 
 _PAIRWISE = Metric(
@@ -177,7 +178,7 @@ RATINGS = Task(
     output="scores",
     noun="image",
     metrics=(_PAIRWISE, *_CORRELATIONS, _AUC),
-    headlines=((_PAIRWISE.name, _TAU.name, _RHO.name), (_AUC.name,)),
+    headlines=HEADLINES["ratings"],
     **by_field("rated"),
     template=_fill_template,
     templates={".jsonl": _label_rows},

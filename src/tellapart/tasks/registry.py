@@ -3,31 +3,82 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
+from itertools import chain
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-from tellapart.catalog import load_all
+from tellapart.catalog import Entries, Late
 from tellapart.errors import DataError
-from tellapart.metrics.metric import Metric
-from tellapart.tasks.hiding import Hiding
-from tellapart.tasks.task import Task
+from tellapart.metrics.registry import METRICS as SCORE_METRICS
+
+if TYPE_CHECKING:
+    from tellapart.metrics.metric import Metric
+    from tellapart.tasks.hiding import Hiding
+    from tellapart.tasks.task import Task
+
+HEADLINES: Mapping[str, tuple[tuple[str, ...], ...]] = MappingProxyType(
+    {
+        "pairs": (
+            ("text_score", "image_score", "group_score", "match_score"),
+            ("text_score", "image_score", "group_score"),  # of other tools
+            ("pairwise", "acc", "min_pc_pf"),
+            ("choice_score",),
+            ("itt",),
+            ("individual_score", "pair_score", "set_score", "match_score"),
+            ("individual_score", "set_score", "match_score"),
+            ("individual_score", "pair_score", "set_score"),
+            ("individual_score", "set_score"),
+        ),
+        "distinct-retrieval": (
+            (
+                *("i2t_distinct_recall@1", "i2t_distinct_recall@5", "i2t_distinct_recall@10"),
+                *("t2i_distinct_recall@1", "t2i_distinct_recall@5", "t2i_distinct_recall@10"),
+            ),
+        ),
+        "retrieval": (
+            ("i2t_recall@1", "i2t_recall@5", "i2t_recall@10", "t2i_recall@1", "t2i_recall@5", "t2i_recall@10"),
+        ),
+        "choice": (("both_orders", "mean_of_orders", "order_bias"), ("both_orders", "order_bias")),
+        "pairing": (("group_score_both_orders", "pairing_bias"),),
+        "ranking": (("kendall", "spearman"),),
+        "nlvr2": (("accuracy", "consistency"),),
+        "vqa": (("exact_match", "pair_accuracy"),),
+        "vqa2": (("soft_accuracy",),),
+        "yes-no": (("g_acc", "q_acc", "i_acc", "a_acc"), ("g_acc", "a_acc"), ("a_acc",)),
+        "true-texts": (("tot", "tot_one_sided"),),
+        "ordered-texts": (("ordering_score",),),
+        "grounding": (("box_accuracy",),),
+        "captions": (("bleu_4", "rouge_l", "cider"),),
+        "moments": (
+            ("boundary_accuracy", "boundary_f1", "boundary_accuracy_unmerged", "boundary_f1_unmerged"),
+            ("boundary_accuracy", "boundary_f1"),
+        ),
+        "classification": (("top1_accuracy",),),
+        "labels": (("label_ap",),),
+        "ratings": (("pairwise_accuracy", "kendall_tau_b", "spearman_rho"), ("roc_auc",)),
+    }
+)
+"""Task -> its rows of headline metrics, as `Task.headlines` has them: names alone, so that no task is imported."""
 
 
 def _read_task(name: str, declared: object) -> Task:
+    from tellapart.tasks.task import Task
+
     if not isinstance(declared, Task):
         raise DataError(f"task {name!r} is a {type(declared).__name__}; its entry point must name a Task")
     return declared
 
 
-TASKS: Mapping[str, Task] = MappingProxyType(load_all("task", _read_task))
-"""Name -> task."""
+TASKS: Mapping[str, Task] = Entries("task", _read_task)
+"""Name -> task; imported when it is asked for."""
 
-METRICS: Mapping[str, Metric] = MappingProxyType(
-    {metric.name: metric for task in TASKS.values() for metric in task.metrics}
+METRICS: Mapping[str, Metric] = Late(
+    lambda: {metric.name: metric for task in TASKS.values() for metric in task.metrics}, SCORE_METRICS
 )
 """Name -> metric, over all tasks."""
 
-HIDEABLE: Mapping[str, Hiding] = MappingProxyType(
-    {name: task.hiding for name, task in TASKS.items() if task.hiding is not None}
+HIDEABLE: Mapping[str, Hiding] = Late(
+    lambda: {name: task.hiding for name, task in TASKS.items() if task.hiding is not None}, {}
 )
 """Task -> how a board hides the labels of its records."""
 
@@ -63,7 +114,8 @@ def headline(defined: Container[str]) -> tuple[str, ...]:
     >>> headline({"choice_score", "pairwise", "acc", "p_c", "p_f", "min_pc_pf"})
     ('pairwise', 'acc', 'min_pc_pf')
     """
-    rows = (row for task in TASKS.values() for row in task.headlines)
+    others = (TASKS[name].headlines for name in TASKS if name not in HEADLINES)
+    rows = (row for of_task in chain(HEADLINES.values(), others) for row in of_task)
     return next((row for row in rows if all(name in defined for name in row)), ())
 
 

@@ -22,6 +22,7 @@ from tellapart.metrics.retrieval import Ranks, Retrieval, chance_recall, embeddi
 from tellapart.metrics.retrieval_ceiling import unavoidable_misses
 from tellapart.models.protocols import DualEncoder
 from tellapart.tasks.predictions import read_matrix
+from tellapart.tasks.registry import HEADLINES
 from tellapart.tasks.task import Session, Task, Unit, Units
 from tellapart.tasks.vectors import encode, similarity_table
 
@@ -280,7 +281,7 @@ RETRIEVAL = Task(
     output="scores",
     noun="gallery row",
     metrics=(*_METRICS, _MEAN),
-    headlines=(("i2t_recall@1", "i2t_recall@5", "i2t_recall@10", "t2i_recall@1", "t2i_recall@5", "t2i_recall@10"),),
+    headlines=HEADLINES["retrieval"],
     size=lambda records: len(records.images),
     select=_select_images,
     template=_fill_template,

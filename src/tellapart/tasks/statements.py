@@ -21,6 +21,7 @@ from tellapart.models.protocols import Pixels, TwoImageClassifier
 from tellapart.tasks.answering import ask, compute_batches
 from tellapart.tasks.hiding import Hiding
 from tellapart.tasks.predictions import label, read_predictions
+from tellapart.tasks.registry import HEADLINES
 from tellapart.tasks.task import Session, Task, Unit, Units, by_field
 
 _ACCURACY = Metric(
@@ -158,7 +159,7 @@ NLVR2 = Task(
     output="label",
     noun="statement",
     metrics=(_ACCURACY, _CONSISTENCY, _BALANCED),
-    headlines=(("accuracy", "consistency"),),
+    headlines=HEADLINES["nlvr2"],
     **by_field("statements"),
     content=_list_content,
     template=_fill_template,

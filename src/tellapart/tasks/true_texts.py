@@ -25,6 +25,7 @@ from tellapart.models.protocols import DualEncoder
 from tellapart.models.scoring.deferred import Deferred
 from tellapart.models.scoring.embeddings import embeddings
 from tellapart.models.scoring.score import Scored
+from tellapart.tasks.registry import HEADLINES
 from tellapart.tasks.task import Session, Task, Unit, Units
 
 #: The texts of each score: the two true ones, then each of them with the false one.
@@ -146,7 +147,7 @@ TRUE_TEXTS = Task(
     output="scores",
     noun="item",
     metrics=_METRICS,
-    headlines=(("tot", "tot_one_sided"),),
+    headlines=HEADLINES["true-texts"],
     size=len,
     select=PairSet.select,
     content=lambda records: sorted((item.id, *item.texts, *map(str, item.true)) for item in records.items),

@@ -45,6 +45,7 @@ from tellapart.models.generative.readings import Answerer
 from tellapart.tasks.answering import ask, describe_unread, read_answers
 from tellapart.tasks.hiding import Hiding
 from tellapart.tasks.predictions import text
+from tellapart.tasks.registry import HEADLINES
 from tellapart.tasks.task import Session, Task, Unit, Units, by_field
 
 _SOURCE = "NaturalBench (Li et al. 2024), section 3; MMVP (Tong et al. 2024)"
@@ -241,7 +242,7 @@ YES_NO = Task(
     output="text",
     noun="question",
     metrics=(_ACC, _STRICT, _UNREADABLE, _Q, _I, _G, _G_STRICT, _OFFICIAL, _G_OFFICIAL, *_POPE.values()),
-    headlines=(("g_acc", "q_acc", "i_acc", "a_acc"), ("g_acc", "a_acc"), ("a_acc",)),
+    headlines=HEADLINES["yes-no"],
     **by_field("questions"),
     content=_list_content,
     template=_fill_template,
