@@ -56,8 +56,8 @@ if TYPE_CHECKING:
     from tellapart.api.push import push as push
     from tellapart.api.run import Run as Run
     from tellapart.api.run import open_run as open_run
+    from tellapart.api.run import show as show
     from tellapart.api.train import train as train
-    from tellapart.api.training import show as show
     from tellapart.api.verify import verify as verify
     from tellapart.api.why import why as why
     from tellapart.benchmarks.benchmark import Benchmark as Benchmark
@@ -148,7 +148,7 @@ _WHERE = {
     "score": "api.evaluate",
     "score_vectors": "api.memory",
     "serve": "api.board",
-    "show": "api.training",
+    "show": "api.run",
     "table": "api.interchange",
     "text_score": "metrics.pairs",
     "time": "api.costs",

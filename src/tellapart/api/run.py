@@ -22,7 +22,7 @@ from tellapart.errors import RunError, TellapartError, UnknownNameError, plain, 
 from tellapart.evaluation.systems import System, gather
 from tellapart.evaluation.verified import read_result
 from tellapart.records.result import BenchmarkResult, Result, Sample, Value
-from tellapart.records.run_folder import find_runs, write_text_file
+from tellapart.records.run_folder import RESULTS, find_runs, write_text_file
 from tellapart.records.samples import read_samples
 from tellapart.records.zipped import archive_of, unpacked
 from tellapart.report.followed import followed_rows
@@ -38,8 +38,33 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from tellapart.api.dry_run import RunPlan
+    from tellapart.api.training import Trained
 
-__all__ = ["Items", "Run", "ShownItem", "open_run"]
+__all__ = ["Items", "Run", "ShownItem", "open_run", "show"]
+
+
+def show(run: PathGiven, *, outside_images: bool = False) -> Run | Trained:
+    """Open a run folder, or the folder of a training run or of its seeds; the result prints itself.
+
+    Args:
+        run: the folder.
+        outside_images: of a training run: pictures of its page may lie outside of the folders of its data.
+
+    Raises:
+        RunError: it holds no run, or a training that has not ended.
+
+    >>> import tellapart as ta
+    >>> folder = getfixture("tmp_path") / "oracle"
+    >>> _ = ta.evaluate("oracle", "demo", limit=10, out=folder)
+    >>> ta.show(folder).models
+    ['oracle']
+    """
+    if not (as_path(run, "run") / RESULTS).is_file():
+        from tellapart.api.training import open_training  # with all of training, which the page of a run does without
+
+        if (trained := open_training(run, outside_images=outside_images)) is not None:
+            return trained
+    return open_run(run)
 
 
 def open_run(folder: PathGiven) -> Run:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from tellapart.api.arguments import PathGiven, as_path
-from tellapart.api.run import Run, open_run
 from tellapart.errors import RunError
 from tellapart.training.dry_run.plan import DryRun
 from tellapart.training.record import RECORD, TrainRecord, read_record
@@ -18,7 +17,7 @@ from tellapart.training.report.results import print_seeds, print_trained, seeds_
 from tellapart.training.run_files import OWNER
 from tellapart.training.seeds import read_seeds
 
-__all__ = ["Trained", "open_training", "show"]
+__all__ = ["Trained", "open_training"]
 
 
 class Trained:
@@ -96,22 +95,3 @@ def open_training(folder: PathGiven, *, outside_images: bool = False) -> Trained
             f"training in {path} has not ended: {PAGE} there has its curves; if stopped, go on with --resume"
         )
     return None
-
-
-def show(run: PathGiven, *, outside_images: bool = False) -> Run | Trained:
-    """Open a run folder, or the folder of a training run or of its seeds; the result prints itself.
-
-    Args:
-        run: the folder.
-        outside_images: of a training run: pictures of its page may lie outside of the folders of its data.
-
-    Raises:
-        RunError: it holds no run, or a training that has not ended.
-
-    >>> import tellapart as ta
-    >>> folder = getfixture("tmp_path") / "oracle"
-    >>> _ = ta.evaluate("oracle", "demo", limit=10, out=folder)
-    >>> ta.show(folder).models
-    ['oracle']
-    """
-    return open_training(run, outside_images=outside_images) or open_run(run)

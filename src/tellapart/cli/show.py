@@ -30,8 +30,7 @@ def show_command(
 
     Example: `tellapart show runs/a --all`
     """
-    from tellapart.api.run import Run
-    from tellapart.api.training import show
+    from tellapart.api.run import Run, show
     from tellapart.errors import RunError
 
     opened = show(run, outside_images=outside_images)

@@ -13,10 +13,7 @@ from tellapart.benchmarks.find import declared_benchmark
 from tellapart.catalog import DEFAULT_MODEL, REFERENCES
 from tellapart.data.many_objects import collector_paused
 from tellapart.errors import DataError, TellapartError, plain
-from tellapart.evaluation.check import Gate
-from tellapart.evaluation.gap import FEWEST_CORRELATED, Gaps
 from tellapart.evaluation.verified import read_result
-from tellapart.evaluation.verify import Check
 from tellapart.records.machine import versions
 from tellapart.records.result import Result, is_imported
 from tellapart.records.run_folder import FOLLOWED, find_runs, read_stored, write_text_file
@@ -34,6 +31,10 @@ from tellapart.report.terminal import console, print_lines, table
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+    from tellapart.evaluation.check import Gate
+    from tellapart.evaluation.gap import Gaps
+    from tellapart.evaluation.verify import Check
 
 #: The file of the page.
 REPORT = "report.html"
@@ -93,6 +94,8 @@ def check_report(folder: Path) -> Check | None:
     path = folder / REPORT
     if not path.is_file():
         return None
+    from tellapart.evaluation.verify import Check
+
     try:
         stored = read_stored(folder, checked=False)
         page, lost = _draw_page(folder)
@@ -288,11 +291,14 @@ def _write_count(number: int, noun: str) -> str:
 def print_gaps(gaps: Gaps) -> None:
     """Print models' losses out of domain.
 
+    >>> from tellapart.evaluation.gap import Gaps
     >>> print_gaps(Gaps(rows=(), correlation={"nlvr2: accuracy": 0.75}, models={"nlvr2: accuracy": 7}))
     ... # doctest: +ELLIPSIS
     model...
     nlvr2: accuracy: Pearson's r over 7 models, in domain with out of domain: 0.75
     """
+    from tellapart.evaluation.gap import FEWEST_CORRELATED
+
     lines = table("model", "task", "in domain", "out of domain", "gap", numbers_from=2)
     for row in gaps.rows:
         gap = points(row.gap, row.low, row.high, row.reason)
@@ -317,6 +323,7 @@ def print_gaps(gaps: Gaps) -> None:
 def print_gates(gates: Sequence[Gate]) -> None:
     """Print sanity gates, and how many hold.
 
+    >>> from tellapart.evaluation.check import Gate
     >>> print_gates([Gate("constant", "2x2", "text_score", "0 %", "0 %", True)])  # doctest: +ELLIPSIS
          model      on...
     1 of 1 gates hold

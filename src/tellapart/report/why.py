@@ -10,7 +10,6 @@ import numpy as np
 from tellapart.catalog import REFERENCES
 from tellapart.errors import plain
 from tellapart.evaluation.debias import Debiased
-from tellapart.evaluation.evaluate import chosen
 from tellapart.evaluation.why import SHARES, MatchDifference, Reasons, Why, measure_reasons
 from tellapart.evaluation.yes_no_squares import read_squares
 from tellapart.metrics.matching import Reason
@@ -67,7 +66,8 @@ def place_items(row: Reasons, browsed: Collection[int]) -> tuple[str, list[tuple
     """
     reach = float(f"{np.quantile([max(abs(d), p) for _, d, p, _ in row.items], 0.95, method='higher') or 1.0:.2g}")
     here, points = {*browsed}, []
-    for k in chosen(len(row.items), str(MOST_POINTS)):
+    count = min(MOST_POINTS, len(row.items))
+    for k in (number * len(row.items) // count for number in range(count)):
         id_, match, prior, reason = row.items[k]
         x, y = 46 + 366 * min(prior / reach, 1.0), 195 - 187 * min(max(match / reach, -0.5), 1.0)
         points.append((round(x, 1), round(y, 1), id_, Reason(reason).label, k in here))
