@@ -53,7 +53,7 @@ LASTING = (
     "RAY_CLIENT_MODE",  # with ray's first client
     "TOKENIZERS_PARALLELISM",  # with the import of open_clip's tokenizers
     "site-packages/ray/thirdparty_files",
-    "tellapart_api_plugins_load_plu",  # the folder of the example of `load_plugin`, which stays on the path
+    "tellapart_benchmarks_plugins_l",  # the folder of the example of `load_plugin`, which stays on the path
     "TORCHINDUCTOR_CACHE_DIR",  # with torch's import of its compiler
     "PYTORCH_NVML_BASED_CUDA_CHECK",  # with lightning's Trainer
     "PYTEST_CURRENT_TEST",

@@ -118,7 +118,7 @@ no-benchmark = installed_models:NO_BENCHMARK
 def no_plugins_of_earlier_tests(leaves_nothing_behind: None) -> Iterator[None]:
     """A program loads its plugins once; here each test is one, and its files are gone with it."""
     yield
-    if plugins := sys.modules.get("tellapart.api.plugins"):
+    if plugins := sys.modules.get("tellapart.benchmarks.plugins"):
         plugins._LOADED.clear()  # type: ignore[attr-defined]
     for added in catalog._ADDED.values():  # objects that a test gave, by their names
         added.clear()

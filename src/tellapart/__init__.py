@@ -49,9 +49,7 @@ if TYPE_CHECKING:
     from tellapart.api.memory import score_vectors as score_vectors
     from tellapart.api.negatives import detect as detect
     from tellapart.api.negatives import mine as mine
-    from tellapart.api.pair_sets import load_pairs as load_pairs
     from tellapart.api.parity import parity as parity
-    from tellapart.api.plugins import load_plugin as load_plugin
     from tellapart.api.probe import PairProbe as PairProbe
     from tellapart.api.push import push as push
     from tellapart.api.run import Run as Run
@@ -60,8 +58,10 @@ if TYPE_CHECKING:
     from tellapart.api.train import train as train
     from tellapart.api.verify import verify as verify
     from tellapart.api.why import why as why
+    from tellapart.benchmarks.arguments import load_pairs as load_pairs
     from tellapart.benchmarks.benchmark import Benchmark as Benchmark
     from tellapart.benchmarks.find import find_benchmark as find_benchmark
+    from tellapart.benchmarks.plugins import load_plugin as load_plugin
     from tellapart.data.folder import read_pair_set as read_pair_set
     from tellapart.data.folder import write_pair_set as write_pair_set
     from tellapart.data.item import Item as Item
@@ -130,8 +130,8 @@ _WHERE = {
     "image_score": "metrics.pairs",
     "import_results": "api.interchange",
     "items": "api.items",
-    "load_pairs": "api.pair_sets",
-    "load_plugin": "api.plugins",
+    "load_pairs": "benchmarks.arguments",
+    "load_plugin": "benchmarks.plugins",
     "ls": "api.listing",
     "mine": "api.negatives",
     "model": "api.memory",

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import typer
 
-from tellapart.api.progress import CommandProgress, ProgressLog, _describe_stage, show_progress
 from tellapart.cli.main import app
+from tellapart.report.progress import CommandProgress, ProgressLog, _describe_stage, show_progress
 
 Run = Callable[..., Any]
 
@@ -112,7 +112,7 @@ def test_every_command_that_shows_progress_can_be_quiet() -> None:
 def test_an_audit_tells_how_far_it_is_unless_it_is_to_be_quiet(
     made_set: Any, command: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tellapart.api.progress._INTERVAL", 0.002)
+    monkeypatch.setattr("tellapart.report.progress._INTERVAL", 0.002)
     pairs = made_set(n=60)
     told = command("audit", pairs)
     assert re.search(r"^\[0:00:0\d\] audit: items \d+ of 60 \(\d+ %\)", told.err, re.MULTILINE)
@@ -125,7 +125,7 @@ def test_an_audit_tells_how_far_it_is_unless_it_is_to_be_quiet(
 def test_a_run_tells_which_model_and_benchmark_it_is_at(
     made_set: Any, installed: Any, command: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tellapart.api.progress._INTERVAL", 0.05)
+    monkeypatch.setattr("tellapart.report.progress._INTERVAL", 0.05)
     monkeypatch.setenv("TEST_SECONDS_PER_BATCH", "0.1")
     name = f"folder:{made_set(n=8)}"
     told = command("run", "-m", "slow", "-b", name, "--batch-size", "4", "--no-cache", "--out", "r")
@@ -134,7 +134,7 @@ def test_a_run_tells_which_model_and_benchmark_it_is_at(
 
 def test_the_time_left_does_not_count_a_start_or_the_steps_before_a_resume(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr("tellapart.api.progress.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("tellapart.report.progress.time.monotonic", lambda: now[0])
     log = ProgressLog(interval=30.0)
     update = log.callback("train")
     for seconds, step in ((60, 500), (260, 501), (261, 502), (262, 503)):  # 200 s of imports and of the first step

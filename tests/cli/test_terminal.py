@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from tellapart.api.progress import TerminalProgress, _short_title
+from tellapart.report.progress import TerminalProgress, _short_title
 
 WORK = """
 import time
-from tellapart.api.progress import show_progress
+from tellapart.report.progress import show_progress
 with show_progress({arguments}) as progress:
     update = progress.callback("model on demo")
     for done in range(1, {steps} + 1):
@@ -83,7 +83,7 @@ def test_nor_does_slow_work_that_is_to_be_quiet() -> None:
 
 
 def test_a_bar_goes_when_its_work_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tellapart.api.progress._PATIENCE", 0.0)
+    monkeypatch.setattr("tellapart.report.progress._PATIENCE", 0.0)
     with TerminalProgress() as progress:
         update = progress.callback("a")
         update("images", 1, 3)
@@ -95,7 +95,7 @@ def test_a_bar_goes_when_its_work_is_done(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_two_stages_at_once_share_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tellapart.api.progress._PATIENCE", 0.0)
+    monkeypatch.setattr("tellapart.report.progress._PATIENCE", 0.0)
     with TerminalProgress() as progress:
         update = progress.callback("a")
         update("images", 1, 3)

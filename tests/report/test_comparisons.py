@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from facts import check_facts, raises
-from tellapart.api.pair_sets import load_pairs
+from tellapart.benchmarks.arguments import load_pairs
 from tellapart.errors import RunError
 from tellapart.evaluation.compare import Comparison, MetricComparison
 from tellapart.report.comparisons import choose_models, print_comparison

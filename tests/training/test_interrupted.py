@@ -92,7 +92,7 @@ def test_of_several_seeds_the_finished_ones_are_named(tmp_path: Path) -> None:
 def test_off_a_terminal_lines_tell_step_loss_and_what_is_left(
     tmp_path: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tellapart.api.progress._INTERVAL", 0.05)
+    monkeypatch.setattr("tellapart.report.progress._INTERVAL", 0.05)
     config = write_config(tmp_path, optimiser={"steps": 60})
     told = command("train", config, "--out", "run")
     assert told.code == 0, told.err

@@ -23,8 +23,8 @@ from tellapart.annotate.replies import decode_replies, read_allowed
 from tellapart.annotate.reply_files import read_replies
 from tellapart.annotate.survey import Deal, Study, SurveyAnswer, deal
 from tellapart.annotate.surveys import SURVEYS, find_survey
-from tellapart.api.arguments import PairsGiven, PathGiven, as_path, as_paths, expect_used
-from tellapart.api.pair_sets import load_pairs
+from tellapart.benchmarks.arguments import PairsGiven, load_pairs
+from tellapart.data.arguments import PathGiven, as_path, as_paths, expect_used
 from tellapart.data.compressed import plain_suffix
 from tellapart.errors import DataError
 from tellapart.models.memory.external import write_scores

@@ -6,15 +6,15 @@ import io
 from collections.abc import Mapping
 from contextlib import redirect_stdout
 
-from tellapart.api.arguments import PairsGiven, PathGiven, ProgressGiven, as_path, locations
-from tellapart.api.frame import Frame
-from tellapart.api.pair_sets import load_sets
-from tellapart.api.progress import reporting
 from tellapart.auditing.audit import Audit, Options
 from tellapart.auditing.card import html, make_card
 from tellapart.auditing.kept import kept_audit
 from tellapart.auditing.show import print_audit, write_audit
+from tellapart.benchmarks.arguments import PairsGiven, load_sets, locations
+from tellapart.data.arguments import PathGiven, as_path
 from tellapart.data.pairset import PairSet
+from tellapart.report.frame import Frame
+from tellapart.report.progress import ProgressGiven, reporting
 from tellapart.report.terminal import print_text
 
 __all__ = ["Audited", "audit"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tellapart.api.arguments import PathGiven, as_names, as_path, as_paths
+from tellapart.data.arguments import PathGiven, as_names, as_path, as_paths
 from tellapart.errors import DataError, RunError, TellapartWarning, quote, require
 from tellapart.records.zipped import unpacked
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import overload
 
-from tellapart.api.arguments import PathGiven, ProgressGiven, as_path, expect_used
-from tellapart.api.plugins import exit_is_error
-from tellapart.api.progress import reporting
 from tellapart.auditing.show import audit_folder
+from tellapart.benchmarks.plugins import exit_is_error
 from tellapart.builders.captions.pairs_file import PairsWritten, write_caption_pairs
 from tellapart.builders.captions.pairs_file import count_decided as count_captions
 from tellapart.builders.captions.pairs_file import journal_of as captions_journal
@@ -18,9 +16,11 @@ from tellapart.builders.pipeline import BuildResult, journal_of
 from tellapart.builders.pipeline import build as run_recipe
 from tellapart.builders.ray_executor import RayExecutor
 from tellapart.builders.recipe_file import read_recipe_file
+from tellapart.data.arguments import PathGiven, as_path, expect_used
 from tellapart.data.folder import read_pair_set
 from tellapart.data.pairset import PairSet
 from tellapart.errors import RunError
+from tellapart.report.progress import ProgressGiven, reporting
 
 __all__ = ["Built", "build", "default_folder", "describe_kept", "describe_kept_captions"]
 

@@ -8,14 +8,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from tellapart.api.arguments import PathGiven, run_folders
-from tellapart.api.frame import Frame
+from tellapart.data.arguments import PathGiven
 from tellapart.errors import RunError, quote
 from tellapart.evaluation.compare import Comparison
 from tellapart.evaluation.compare_models import ModelsComparison, compare_models
 from tellapart.evaluation.regression_gate import GateResult, regression_gate
 from tellapart.evaluation.verdict import Verdict
+from tellapart.records.zipped import run_folders
 from tellapart.report.comparisons import choose_models, print_comparison, print_models
+from tellapart.report.frame import Frame
 
 if TYPE_CHECKING:
     from rich.table import Table

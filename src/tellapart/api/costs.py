@@ -5,19 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from tellapart.api.arguments import (
-    PathGiven,
-    ProgressGiven,
-    as_path,
-    as_tuple,
-    expect_used,
-    locations,
-    refuse_idle,
-)
 from tellapart.api.evaluate import ModelNamed
-from tellapart.api.pair_sets import load_pairs
-from tellapart.api.plugins import exit_is_error, load_again, loaded, open_benchmark, open_model
-from tellapart.api.progress import reporting
+from tellapart.benchmarks.arguments import load_pairs, locations, refuse_idle
+from tellapart.benchmarks.plugins import exit_is_error, load_again, loaded, open_benchmark, open_model
+from tellapart.data.arguments import PathGiven, as_path, as_tuple, expect_used
 from tellapart.evaluation.check import Gate, check_model, check_references
 from tellapart.evaluation.evaluate import chosen
 from tellapart.evaluation.timing import TimingSettings, time_models
@@ -25,6 +16,7 @@ from tellapart.models.find import find_model
 from tellapart.models.memory.given import as_model
 from tellapart.models.options import ModelOptions
 from tellapart.records.timing_record import Timings, write_timings
+from tellapart.report.progress import ProgressGiven, reporting
 
 __all__ = ["check", "time"]
 

@@ -6,17 +6,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tellapart.api.arguments import (
-    PathGiven,
-    ProgressGiven,
-    as_path,
-    as_paths,
-    expect_used,
-    locations,
-    refuse_columns,
-    refuse_idle,
-)
-from tellapart.api.frame import Frame, text_of
+from tellapart.benchmarks.arguments import locations, refuse_columns, refuse_idle
+from tellapart.data.arguments import PathGiven, as_path, as_paths, expect_used
 from tellapart.data.scores import join_names
 from tellapart.errors import RunError, quote
 from tellapart.evaluation.curve import Curves, measure_curves, read_chance
@@ -24,8 +15,10 @@ from tellapart.evaluation.item_outcomes import read_outcomes
 from tellapart.records.zipped import unpacked
 from tellapart.report.comparisons import gather_models
 from tellapart.report.curve_tables import curve_lines, curve_tables
+from tellapart.report.frame import Frame, text_of
 from tellapart.report.plots.style import write_picture
 from tellapart.report.plots.thresholds import draw_thresholds
+from tellapart.report.progress import ProgressGiven
 from tellapart.report.terminal import console, print_lines
 from tellapart.stats.psychometric import LEAST_ITEMS
 
@@ -98,12 +91,12 @@ def curve(
             raise RunError(f"adaptive={adaptive}: name one model= and benchmark=, and neither runs nor by=")
         # Curves of runs need no model.
         from tellapart.api.evaluate import use_store
-        from tellapart.api.plugins import open_benchmark, open_model
-        from tellapart.api.progress import reporting
+        from tellapart.benchmarks.plugins import open_benchmark, open_model
         from tellapart.evaluation.adaptive import search_threshold
         from tellapart.evaluation.run import Settings
         from tellapart.models.memory.given import as_model
         from tellapart.models.memory.rest import keep_random_state
+        from tellapart.report.progress import reporting
 
         refuse_columns(columns, (benchmark,))
         settings = Settings(

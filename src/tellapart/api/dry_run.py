@@ -12,7 +12,6 @@ from typing import Any
 
 from rich.filesize import decimal
 
-from tellapart.api.frame import Frame
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.catalog import REFERENCES
 from tellapart.data.images import pixel_hash
@@ -29,6 +28,7 @@ from tellapart.models.store.content_hash import text_hash
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.store.libraries import decoded_as, filed_as
 from tellapart.records.machine import device_peak, resident_memory
+from tellapart.report.frame import Frame
 from tellapart.report.terminal import console, print_lines
 from tellapart.training.dry_run.lenient import Problems, join_faults
 from tellapart.training.dry_run.rehearse import TRIED_ITEMS, fit_seconds

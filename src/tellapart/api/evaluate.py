@@ -14,26 +14,15 @@ from typing import Any, Literal, Protocol, TypeAlias, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tellapart.api.arguments import (
-    LimitGiven,
-    PathGiven,
-    ProgressGiven,
-    as_limit,
-    as_names,
-    as_path,
-    as_tuple,
-    locations,
-    refuse_columns,
-    refuse_idle,
-)
 from tellapart.api.follow import EVERY, as_follower, follow_training
-from tellapart.api.plugins import exit_is_error, open_benchmark, open_model
-from tellapart.api.progress import reporting
 from tellapart.api.run import Run
+from tellapart.benchmarks.arguments import locations, refuse_columns, refuse_idle
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.given import BenchmarkGiven, as_benchmark
 from tellapart.benchmarks.locations import Locations
+from tellapart.benchmarks.plugins import exit_is_error, open_benchmark, open_model
+from tellapart.data.arguments import LimitGiven, PathGiven, as_limit, as_names, as_path, as_tuple
 from tellapart.data.atomic import atomic_file
 from tellapart.data.prediction_field import PREDICTION
 from tellapart.data.scores import ScoreKind, Scores
@@ -51,6 +40,7 @@ from tellapart.models.protocols import Model
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.store.location import default_store_path
 from tellapart.records.run_folder import RESULTS, file_name, find_runs
+from tellapart.report.progress import ProgressGiven, reporting
 
 __all__ = ["describe_kept", "describe_stored", "evaluate", "open_store", "run", "score", "use_store"]
 

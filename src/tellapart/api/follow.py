@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tellapart.api.arguments import PathGiven, as_path, as_tuple
+from tellapart.data.arguments import PathGiven, as_path, as_tuple
 from tellapart.data.progress import Progress
 from tellapart.errors import RunError, quote
 from tellapart.evaluation.distributed import Rank

@@ -7,20 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tellapart.api.arguments import (
-    PathGiven,
-    as_names,
-    as_path,
-    as_paths,
-    locations,
-    refuse_columns,
-    refuse_idle,
-    run_folders,
-)
-from tellapart.api.plugins import open_benchmark
+from tellapart.benchmarks.arguments import locations, refuse_columns, refuse_idle
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.given import BenchmarkGiven, as_benchmark
+from tellapart.benchmarks.plugins import open_benchmark
 from tellapart.catalog import nearest
+from tellapart.data.arguments import PathGiven, as_names, as_path, as_paths
 from tellapart.data.progress import Progress
 from tellapart.errors import ModelError, RunError, UnknownNameError, quote
 from tellapart.evaluation.export import Exported
@@ -33,6 +25,7 @@ from tellapart.models.fusion.region_import import ImportedRegions
 from tellapart.models.fusion.region_import import import_regions as take_regions
 from tellapart.records.result import Result
 from tellapart.records.run_folder import write_text_file
+from tellapart.records.zipped import run_folders
 from tellapart.report.benchmark_agreement import Agreeing
 from tellapart.report.interchange.foreign import import_results as read_files
 from tellapart.report.interchange.formats import FORMATS

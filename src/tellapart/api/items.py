@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, TypeAlias
 
-from tellapart.api.arguments import PathGiven, as_names, as_path, as_paths, expect_used, locations
-from tellapart.api.frame import Frame
+from tellapart.benchmarks.arguments import locations
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
+from tellapart.data.arguments import PathGiven, as_names, as_path, as_paths, expect_used
 from tellapart.data.scores import ScoreKind, join_names
 from tellapart.errors import RunError, TellapartError, plain, quote
 from tellapart.evaluation.item_analysis import ItemAnalysis, analyse_items
@@ -26,6 +26,7 @@ from tellapart.evaluation.systems import System
 from tellapart.records.run_folder import write_text_file
 from tellapart.records.zipped import unpacked
 from tellapart.report.comparisons import gather_models
+from tellapart.report.frame import Frame
 from tellapart.report.image_sources import ImageSources
 from tellapart.report.item_page import make_item_page
 from tellapart.report.item_tables import analysis_lines, analysis_tables

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from tellapart.api.arguments import PathGiven, locations
+from tellapart.benchmarks.arguments import locations
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.catalog import DEFAULT_MODEL, REFERENCES, load, names, nearest
+from tellapart.data.arguments import PathGiven
 from tellapart.errors import TellapartError, UnknownNameError
 from tellapart.models.find import find_model
 from tellapart.tasks.registry import find_task

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tellapart.api.arguments import LimitGiven, PairsGiven, PathGiven, as_path
 from tellapart.api.evaluate import evaluate
-from tellapart.api.pair_sets import load_pairs
 from tellapart.api.run import Run
+from tellapart.benchmarks.arguments import PairsGiven, load_pairs
 from tellapart.catalog import nearest
+from tellapart.data.arguments import LimitGiven, PathGiven, as_path
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError, ScoreError, quote
 from tellapart.models.memory.given import as_model, join_functions

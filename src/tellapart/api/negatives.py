@@ -6,16 +6,16 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from tellapart.api.arguments import PairsGiven, PathGiven, ProgressGiven, as_path, expect_used, locations
 from tellapart.api.evaluate import CacheGiven, use_store
-from tellapart.api.pair_sets import load_sets
-from tellapart.api.plugins import exit_is_error, open_model
-from tellapart.api.progress import reporting
 from tellapart.auditing.detectors import Detection, DetectorSettings
 from tellapart.auditing.detectors import detect as fit_and_measure
+from tellapart.benchmarks.arguments import PairsGiven, load_sets, locations
+from tellapart.benchmarks.plugins import exit_is_error, open_model
+from tellapart.data.arguments import PathGiven, as_path, expect_used
 from tellapart.models.options import ModelOptions
 from tellapart.models.scoring.deferred import find_deferred
 from tellapart.records.run_folder import write_text_file
+from tellapart.report.progress import ProgressGiven, reporting
 from tellapart.training.data.rows import images_root, read_rows, write_rows
 from tellapart.training.mining.negatives import MiningSettings, coarse_to_fine, nearest_images
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tellapart.api.arguments import PathGiven, ProgressGiven, as_path, locations, refuse_idle
-from tellapart.api.plugins import exit_is_error, open_benchmark, open_model
-from tellapart.api.progress import reporting
+from tellapart.benchmarks.arguments import locations, refuse_idle
 from tellapart.benchmarks.find import find_benchmark
+from tellapart.benchmarks.plugins import exit_is_error, open_benchmark, open_model
+from tellapart.data.arguments import PathGiven, as_path
 from tellapart.data.pairset import PairSet
 from tellapart.errors import RunError, quote
 from tellapart.evaluation.evaluate import prepare
@@ -18,6 +18,7 @@ from tellapart.models.memory.held import HeldModel
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Model
 from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.report.progress import ProgressGiven, reporting
 
 __all__ = ["parity"]
 

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.api.arguments import as_limit
-from tellapart.api.frame import Frame
-from tellapart.api.pair_sets import load_pairs
+from tellapart.benchmarks.arguments import load_pairs
+from tellapart.data.arguments import as_limit
 from tellapart.errors import MissingDependencyError, ModelError, RunError, plain, quote, require
 from tellapart.evaluation.evaluate import chosen
 from tellapart.metrics.registry import defined_for
@@ -28,6 +27,7 @@ from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.backend import import_torch
 from tellapart.records.result import Value
+from tellapart.report.frame import Frame
 from tellapart.report.numbers import percent, thousands
 from tellapart.report.numbers import score as write_score
 from tellapart.report.terminal import table

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tellapart.api.arguments import expect_used, run_folders
-from tellapart.api.plugins import open_benchmark
 from tellapart.benchmarks.find import find_benchmark
+from tellapart.benchmarks.plugins import open_benchmark
+from tellapart.data.arguments import expect_used
 from tellapart.evaluation.verified import read_result
+from tellapart.records.zipped import run_folders
 from tellapart.report.interchange.hub_files import HubFiles, files_of_benchmark, files_of_run
 from tellapart.report.interchange.push import HubRepository
 

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tellapart.api.arguments import PathGiven, as_path
-from tellapart.api.frame import Frame, html_of, text_of
 from tellapart.catalog import nearest
+from tellapart.data.arguments import PathGiven, as_path
 from tellapart.data.atomic import atomic_folder
 from tellapart.errors import RunError, TellapartError, UnknownNameError, plain, quote
 from tellapart.evaluation.systems import System, gather
@@ -26,6 +25,7 @@ from tellapart.records.run_folder import RESULTS, find_runs, write_text_file
 from tellapart.records.samples import read_samples
 from tellapart.records.zipped import archive_of, unpacked
 from tellapart.report.followed import followed_rows
+from tellapart.report.frame import Frame, html_of, text_of
 from tellapart.report.image_sources import ImageSources
 from tellapart.report.items import true_pairs, true_texts
 from tellapart.report.pictures import data_uri

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tellapart.api.arguments import PathGiven, ProgressGiven, as_path
-from tellapart.api.plugins import exit_is_error
-from tellapart.api.progress import reporting
 from tellapart.api.training import Trained
+from tellapart.benchmarks.plugins import exit_is_error
+from tellapart.data.arguments import PathGiven, as_path
 from tellapart.errors import DataError
+from tellapart.report.progress import ProgressGiven, reporting
 from tellapart.training.config import TrainConfig, read_config
 from tellapart.training.dry_run.rehearse import rehearse
 from tellapart.training.report.page import write_progress, write_training_report

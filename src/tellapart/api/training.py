@@ -8,7 +8,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from tellapart.api.arguments import PathGiven, as_path
+from tellapart.data.arguments import PathGiven, as_path
 from tellapart.errors import RunError
 from tellapart.training.dry_run.plan import DryRun
 from tellapart.training.record import RECORD, TrainRecord, read_record

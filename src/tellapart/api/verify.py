@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tellapart.api.arguments import PathGiven, as_paths, run_folders
-from tellapart.api.frame import Frame
+from tellapart.data.arguments import PathGiven, as_paths
 from tellapart.data.scores import join_names
 from tellapart.errors import RunError, plain
 from tellapart.evaluation.verify import Verification, verify_run
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.store.location import default_store_path
 from tellapart.records.run_folder import find_runs
+from tellapart.records.zipped import run_folders
+from tellapart.report.frame import Frame
 from tellapart.report.show import check_report
 from tellapart.report.terminal import print_lines
 

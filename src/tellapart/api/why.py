@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from functools import partial
 
-from tellapart.api.arguments import PathGiven, ProgressGiven, as_path
 from tellapart.api.evaluate import CacheGiven, use_store
-from tellapart.api.frame import Frame
-from tellapart.api.progress import reporting
+from tellapart.data.arguments import PathGiven, as_path
 from tellapart.errors import RunError, quote
 from tellapart.evaluation.debias import debias as subtract_means
 from tellapart.evaluation.why import Why, explain
 from tellapart.records.zipped import unpacked
 from tellapart.report.comparisons import gather_models
+from tellapart.report.frame import Frame
+from tellapart.report.progress import ProgressGiven, reporting
 from tellapart.report.why import print_why
 
 __all__ = ["Explained", "why"]

@@ -14,7 +14,7 @@ import typer
 from tellapart.report.terminal import print_text
 
 if TYPE_CHECKING:
-    from tellapart.api.progress import CommandProgress
+    from tellapart.report.progress import CommandProgress
 
 
 def command_line() -> str:
@@ -37,7 +37,7 @@ def interruptible(
     quiet: bool = False,
 ) -> Iterator[CommandProgress]:
     """Show progress; on Ctrl-C print which results are kept and how to go on, and exit with 130."""
-    from tellapart.api.progress import show_progress
+    from tellapart.report.progress import show_progress
 
     with show_progress(quiet=quiet) as progress:
         try:

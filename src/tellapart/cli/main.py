@@ -183,7 +183,7 @@ def main() -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except SystemExit as ended:
-        from tellapart.api.plugins import blame, exit_error
+        from tellapart.benchmarks.plugins import blame, exit_error
 
         if ended.code and blame(ended) is None:  # a library's, which has printed why
             raise
@@ -217,7 +217,7 @@ def _exit_failed(message: str, error: BaseException, status: int = 2) -> NoRetur
 
 
 def _blame_plugin(error: BaseException) -> str | None:
-    from tellapart.api.plugins import blame
+    from tellapart.benchmarks.plugins import blame
 
     place = blame(error)
     return None if place is None else f"{place} (in a plugin; --debug shows the traceback)"

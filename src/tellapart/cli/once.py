@@ -149,7 +149,7 @@ class OnceCommand(TyperCommand):
 def load_plugins(names: Sequence[str] | None) -> None:
     """Load the plugins that `--plugin` names."""
     if names:
-        from tellapart.api.plugins import load_plugin
+        from tellapart.benchmarks.plugins import load_plugin
 
         for name in names:
             load_plugin(name)

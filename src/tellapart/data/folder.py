@@ -11,12 +11,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from tellapart.catalog import nearest
+from tellapart.data.arguments import as_path
 from tellapart.data.atomic import atomic_folder
 from tellapart.data.columns import describe_columns, fields_of
 from tellapart.data.images import check_reference, find_inside
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
-from tellapart.data.paths import as_path
 from tellapart.data.rows import read_csv, read_jsonl, read_object
 from tellapart.data.scores import join_names
 from tellapart.data.validation import Problem
@@ -54,7 +54,7 @@ def read_pair_set(folder: Path | str, name: str | None = None, find: Callable[[s
     >>> len(pairs), pairs.shape, pairs.card["licence"]
     (36, (2, 2), 'Apache-2.0')
     """
-    folder = as_path(folder, "folder")
+    folder = as_path(folder, "folder", DataError)
     if not folder.is_dir():
         raise DataError(f"no folder {str(folder)!r}; {_KNOWN}{_explain_lack(folder)}")
     listing = next((folder / file for file in LISTINGS if (folder / file).is_file()), None)
@@ -147,7 +147,7 @@ def write_pair_set(
     ...     sorted(path.name for path in Path(folder, "one").iterdir())
     ['card.json', 'images', 'pairs.jsonl']
     """
-    folder = as_path(folder, "folder")
+    folder = as_path(folder, "folder", DataError)
     pairs = PairSet(folder.name, tuple(items), folder)
     _check_images(pairs.items, images)
     rows = [_json_bytes(_item_row(item), f"item {quote(item.id, 200)}") for item in pairs.items]

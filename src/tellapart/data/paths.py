@@ -7,7 +7,6 @@ from itertools import islice
 from pathlib import Path
 
 from tellapart.catalog import nearest
-from tellapart.errors import DataError, TellapartError, quote
 
 
 def home_folder() -> Path | None:
@@ -20,28 +19,6 @@ def home_folder() -> Path | None:
     """
     home = Path(os.path.expanduser("~"))  # noqa: PTH111  (pathlib's raises an error)
     return home if home.is_absolute() and home != home.parent else None
-
-
-def as_path(value: object, what: str, error: type[TellapartError] = DataError) -> Path:
-    """Return a text or a path as a path, with `~` expanded.
-
-    Args:
-        value: the argument.
-        what: the argument's name, for the message.
-        error: the type of the error.
-
-    Raises:
-        TellapartError: it is neither, or empty, or in the home folder of a user without one; of the kind `error`.
-
-    >>> as_path("runs/mine", "out").as_posix()
-    'runs/mine'
-    """
-    if isinstance(value, str | os.PathLike) and str(value):
-        path = Path(value)
-        if path.parts[:1] == ("~",) and home_folder() is None:
-            raise error(f"{what}={quote(value)}: this user has no home folder; set HOME, or write the full path")
-        return path.expanduser()
-    raise error(f"{what}={quote(value)} ({type(value).__name__}) is not a path; give a text or a pathlib.Path")
 
 
 def suggest_beside(path: Path) -> str:

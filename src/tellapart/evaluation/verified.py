@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tellapart.data.paths import as_path
+from tellapart.data.arguments import as_path
 from tellapart.errors import RunError
 from tellapart.metrics.tabulate import Tabulated
 from tellapart.metrics.ties import tied_comparisons
@@ -40,7 +40,7 @@ def read_result(folder: Path | str) -> Result:
     >>> read_result(folder).benchmarks["demo"].metrics["group_score"].value
     1.0
     """
-    with unpacked([as_path(folder, "folder", RunError)]) as (run,):
+    with unpacked([as_path(folder, "folder")]) as (run,):
         stored = read_stored(run)
         if stored.checksum == "right":
             return stored.result

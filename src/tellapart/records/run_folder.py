@@ -17,8 +17,8 @@ from typing import Literal, TypeVar
 from pydantic import ValidationError
 
 from tellapart.catalog import REFERENCES
+from tellapart.data.arguments import as_path
 from tellapart.data.atomic import atomic_file
-from tellapart.data.paths import as_path
 from tellapart.data.strict_json import decode_text, parse_json, read_whole
 from tellapart.data.validation import Problem
 from tellapart.errors import RunError, quote
@@ -192,7 +192,7 @@ def read_stored(folder: Path | str, *, checked: bool = True) -> Stored:
     >>> read_stored(folder).checksum
     'right'
     """
-    folder = as_path(folder, "folder", RunError)
+    folder = as_path(folder, "folder")
     path = folder / RESULTS
     missing = f"{folder} has no {RESULTS}; name a run folder that `tellapart run --out` wrote"
     text, checksum = _read_content(path, missing)

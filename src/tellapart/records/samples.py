@@ -9,8 +9,8 @@ from typing import BinaryIO
 
 from pydantic import TypeAdapter, ValidationError
 
+from tellapart.data.arguments import as_path
 from tellapart.data.many_objects import collector_paused
-from tellapart.data.paths import as_path
 from tellapart.data.strict_json import decode_text, first_repeated, parse_json, read_whole
 from tellapart.data.validation import Problem
 from tellapart.errors import RunError, quote
@@ -78,7 +78,7 @@ def read_samples(folder: Path | str, benchmark: str, record: BenchmarkResult | N
     >>> [(sample.id, sample.outcomes["acc"]) for sample in read_samples(folder, "demo")]
     [('a', 1.0)]
     """
-    folder = as_path(folder, "folder", RunError)
+    folder = as_path(folder, "folder")
     path = samples_path(folder, benchmark)
     if not path.exists():
         raise RunError(f"{path} is missing; the run was cut off, or the folder was copied in part")

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path, PurePosixPath
 
+from tellapart.data.arguments import PathGiven, as_paths
 from tellapart.data.strict_json import first_repeated
 from tellapart.errors import UNPACKED, RunError, quote
 from tellapart.records.run_folder import SAMPLES
@@ -35,6 +36,21 @@ def unpacked(paths: Sequence[Path]) -> Iterator[list[Path]]:
     """
     with ExitStack() as stack:
         yield [_open_path(stack, path) for path in paths]
+
+
+@contextmanager
+def run_folders(value: PathGiven | Sequence[PathGiven], name: str) -> Iterator[list[Path]]:
+    """Yield one run folder or several; a zip archive of one is unpacked until the block ends.
+
+    Raises:
+        RunError: there is none, one is neither a text nor a path, or an archive is refused.
+
+    >>> with run_folders(["a", Path("b")], "runs") as folders:
+    ...     print([folder.as_posix() for folder in folders])
+    ['a', 'b']
+    """
+    with unpacked(as_paths(value, name)) as folders:
+        yield folders
 
 
 def archive_of(path: Path) -> Path | None:

@@ -8,7 +8,8 @@ import tempfile
 import warnings
 from pathlib import Path
 
-from tellapart.data.paths import as_path, home_folder
+from tellapart.data.arguments import as_path
+from tellapart.data.paths import home_folder
 from tellapart.errors import StoreError, TellapartWarning
 
 

@@ -12,22 +12,15 @@ from dataclasses import dataclass
 from datetime import timedelta
 from html import escape
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 from tellapart.data.progress import NotedProgress
 from tellapart.errors import RunError, plain, quote
 from tellapart.report.numbers import thousands
 from tellapart.report.terminal import console, print_text
 
-__all__ = [
-    "CommandProgress",
-    "NotebookProgress",
-    "ProgressLog",
-    "TerminalProgress",
-    "in_notebook",
-    "reporting",
-    "show_progress",
-]
+#: True shows progress, False does not, None if somebody may look; or a function from a title to a callback.
+ProgressGiven: TypeAlias = bool | Callable[[str], NotedProgress] | None
 
 #: Seconds; shorter work shows no bar.
 _PATIENCE = 1.0
@@ -63,7 +56,7 @@ def in_notebook() -> bool:
 
 
 @contextmanager
-def reporting(progress: Any = None) -> Iterator[Callable[[str], NotedProgress] | None]:
+def reporting(progress: ProgressGiven = None) -> Iterator[Callable[[str], NotedProgress] | None]:
     """Yield a function from the title of a piece of work to the callback for its progress; None if nothing is shown.
 
     Args:

@@ -27,17 +27,6 @@ from tellapart.errors import ExitError, PluginError, TellapartError, UnknownName
 from tellapart.models.memory.given import as_model
 from tellapart.models.protocols import Model
 
-__all__ = [
-    "blame",
-    "exit_error",
-    "exit_is_error",
-    "load_again",
-    "load_plugin",
-    "loaded",
-    "open_benchmark",
-    "open_model",
-]
-
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 

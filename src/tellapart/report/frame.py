@@ -16,8 +16,6 @@ from tellapart.report.terminal import console, table
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["Frame", "html_of", "text_of"]
-
 #: Rows that are printed at most; conversions have all rows.
 _SHOWN = 40
 

@@ -1,0 +1,121 @@
+"""Arguments as people give them: one or several, a text or a path, a number for a limit; or one sentence on it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from tellapart.data.paths import home_folder
+from tellapart.errors import RunError, TellapartError, quote
+
+#: A text or a path; a `Run` is one, too.
+PathGiven: TypeAlias = str | os.PathLike[str]
+
+#: A number of items, a share of them, or either as the command line writes it.
+LimitGiven: TypeAlias = int | float | str | None
+
+
+def as_path(value: object, what: str, error: type[TellapartError] = RunError) -> Path:
+    """Return a text or a path as a path, with `~` expanded.
+
+    Args:
+        value: the argument.
+        what: the argument's name, for the message.
+        error: the type of the error.
+
+    Raises:
+        TellapartError: it is neither, or empty, or in the home folder of a user without one; of the kind `error`.
+
+    >>> as_path("runs/mine", "out").as_posix()
+    'runs/mine'
+    """
+    if isinstance(value, str | os.PathLike) and str(value):
+        path = Path(value)
+        if path.parts[:1] == ("~",) and home_folder() is None:
+            raise error(f"{what}={quote(value)}: this user has no home folder; set HOME, or write the full path")
+        return path.expanduser()
+    raise error(f"{what}={quote(value)} ({type(value).__name__}) is not a path; give a text or a pathlib.Path")
+
+
+def as_paths(value: PathGiven | Sequence[PathGiven], what: str) -> list[Path]:
+    """Return one path or several as a list of paths.
+
+    Raises:
+        RunError: there is none, or one is neither a text nor a path.
+
+    >>> [path.as_posix() for path in as_paths(["a", Path("b")], "runs")]
+    ['a', 'b']
+    """
+    return [as_path(each, what) for each in as_tuple(value, what)]
+
+
+def as_tuple(value: object, what: str) -> tuple[Any, ...]:
+    """Return one thing, or several in a list or tuple, as a tuple; paths in it as texts.
+
+    Raises:
+        RunError: there is none.
+
+    >>> as_tuple("demo", "benchmarks"), as_tuple([Path("a"), "b"], "models")
+    (('demo',), ('a', 'b'))
+    """
+    several = tuple(value) if isinstance(value, list | tuple) else (value,)
+    if several == ():
+        raise RunError(f"{what}={quote(value)}: name at least one")
+    return tuple(str(each) if isinstance(each, Path) else each for each in several)
+
+
+def as_names(value: object, what: str = "names") -> tuple[str, ...]:
+    """Return names as a tuple; none of None or of an empty one.
+
+    Raises:
+        RunError: one is not a text, or holds half a character.
+
+    >>> as_names(["a", "b"]), as_names(None)
+    (('a', 'b'), ())
+    """
+    names = () if value is None or (isinstance(value, list | tuple) and not value) else as_tuple(value, what)
+    if other := [name for name in names if not (isinstance(name, str) and name)]:
+        raise RunError(f"{what}={quote(value)}: {quote(other[0])} is not a name; give texts")
+    if halves := [name for name in names if any("\ud800" <= letter <= "\udfff" for letter in name)]:
+        raise RunError(f"{what}={quote(halves[0])}: a part of it is not UTF-8; type the name again")
+    return names
+
+
+def as_limit(value: object) -> str | None:
+    """Return a number or a share of items as the command line writes it.
+
+    Raises:
+        RunError: it is not a number.
+
+    >>> as_limit(100), as_limit(0.1), as_limit(None)
+    ('100', '0.1', None)
+    """
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise RunError(f"limit={quote(value)}: give a number of items (20) or a share of them between 0 and 1 (0.1)")
+    return f"{value}"
+
+
+def expect_used(call: str, missing: str, **given: tuple[object, object]) -> None:
+    """Refuse arguments of a call that do nothing because another one is missing, or is given.
+
+    Args:
+        call: the function's name.
+        missing: what they lack, after "has no effect".
+        given: each argument's value and its default.
+
+    Raises:
+        RunError: one is not at its default.
+
+    >>> try:
+    ...     expect_used("mine", "without scorer=MODEL", hard=(3, 8), reading=(None, None))
+    ... except RunError as error:
+    ...     print(error)
+    mine: hard=3 has no effect without scorer=MODEL; leave it out
+    """
+    for name, (value, default) in given.items():
+        if value != default:
+            raise RunError(f"{call}: {name}={value} has no effect {missing}; leave it out")
