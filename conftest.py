@@ -31,9 +31,9 @@ NEEDS = [
     ("video", ("av", "cv2"), ["builders/video/*.py"]),
     ("captions", ("torch", "nltk"), ["builders/captions/*.py"]),
     ("diffusion", ("torch", "diffusers"), ["../tellapart_render/diffusion/*.py"]),
-    ("board", ("fastapi", "sqlmodel"), ["api/board.py", "board/*.py", "board/views/*.py", "board/submissions/*.py"]),
+    ("board", ("fastapi", "sqlmodel"), ["board/*.py", "board/views/*.py", "board/submissions/*.py"]),
     ("hub", ("huggingface_hub",), ["api/push.py"]),
-    ("plot", ("matplotlib",), ["api/interchange.py", "report/plots/*.py"]),
+    ("plot", ("matplotlib",), ["report/plots/*.py"]),
 ]
 
 _MISSING = [need for need in NEEDS if not all(map(find_spec, need[1]))]

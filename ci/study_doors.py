@@ -16,7 +16,6 @@ from reshape import FIELDS, ROWS
 from tellapart.annotate.errors_by import read_groups
 from tellapart.annotate.findings import findings
 from tellapart.annotate.folder import (
-    ImageAccess,
     read_answers,
     read_earlier,
     read_study,
@@ -68,7 +67,7 @@ def open_study_doors(folder: Path) -> dict[str, Door]:
 def _open_survey(home: Path, name: str, few: Path) -> dict[str, Door]:
     survey, pairs = find_survey(name), read_pair_set(few)
     study = deal(survey, pairs, Deal(("ann", "bob")))
-    write_study(home, survey, study, pairs, ImageAccess())
+    write_study(home, survey, study, pairs)
     said = _say(study, name)
     page, export, plain = home / "saved.json", home / "export.json", home / "plain.json"
     sheet = home / "sheets" / "all.csv"

@@ -29,7 +29,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 from notebook_pages import NOTEBOOKS, notebook_pages
 
-from tellapart.api.board import board_export
+from tellapart.board.serve import board_export
 from tellapart.catalog import BENCHMARKS
 
 ROOT = Path(__file__).resolve().parent.parent

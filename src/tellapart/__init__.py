@@ -13,19 +13,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tellapart import metrics as metrics
-    from tellapart.api.annotate import annotate_agree as annotate_agree
-    from tellapart.api.annotate import annotate_export as annotate_export
-    from tellapart.api.annotate import annotate_import as annotate_import
-    from tellapart.api.annotate import annotate_ls as annotate_ls
+    from tellapart.annotate.findings import annotate_agree as annotate_agree
+    from tellapart.annotate.study import annotate_export as annotate_export
+    from tellapart.annotate.study import annotate_import as annotate_import
+    from tellapart.annotate.surveys import annotate_ls as annotate_ls
     from tellapart.api.audit import audit as audit
-    from tellapart.api.board import board_accept as board_accept
-    from tellapart.api.board import board_backup as board_backup
-    from tellapart.api.board import board_check as board_check
-    from tellapart.api.board import board_export as board_export
-    from tellapart.api.board import board_new as board_new
-    from tellapart.api.board import board_retry as board_retry
-    from tellapart.api.board import board_user as board_user
-    from tellapart.api.board import serve as serve
     from tellapart.api.build import build as build
     from tellapart.api.cache import cache_ls as cache_ls
     from tellapart.api.cache import cache_prune as cache_prune
@@ -36,13 +28,8 @@ if TYPE_CHECKING:
     from tellapart.api.evaluate import evaluate as evaluate
     from tellapart.api.evaluate import run as run
     from tellapart.api.evaluate import score as score
-    from tellapart.api.interchange import convert as convert
     from tellapart.api.interchange import export as export
     from tellapart.api.interchange import gap as gap
-    from tellapart.api.interchange import import_results as import_results
-    from tellapart.api.interchange import plot as plot
-    from tellapart.api.interchange import regions as regions
-    from tellapart.api.interchange import table as table
     from tellapart.api.items import items as items
     from tellapart.api.listing import ls as ls
     from tellapart.api.memory import model as model
@@ -62,6 +49,14 @@ if TYPE_CHECKING:
     from tellapart.benchmarks.benchmark import Benchmark as Benchmark
     from tellapart.benchmarks.find import find_benchmark as find_benchmark
     from tellapart.benchmarks.plugins import load_plugin as load_plugin
+    from tellapart.board.serve import board_export as board_export
+    from tellapart.board.serve import serve as serve
+    from tellapart.board.submissions.administer import board_accept as board_accept
+    from tellapart.board.submissions.administer import board_backup as board_backup
+    from tellapart.board.submissions.administer import board_check as board_check
+    from tellapart.board.submissions.administer import board_retry as board_retry
+    from tellapart.board.submissions.administer import board_user as board_user
+    from tellapart.board.submissions.new_board import board_new as board_new
     from tellapart.data.folder import read_pair_set as read_pair_set
     from tellapart.data.folder import write_pair_set as write_pair_set
     from tellapart.data.item import Item as Item
@@ -78,10 +73,15 @@ if TYPE_CHECKING:
     from tellapart.metrics.pairs import text_score as text_score
     from tellapart.metrics.registry import METRICS as METRICS
     from tellapart.models.find import find_model as find_model
+    from tellapart.models.fusion.region_import import regions as regions
     from tellapart.models.memory.external import read_scores as read_scores
     from tellapart.models.store.embedding_store import EmbeddingStore as EmbeddingStore
     from tellapart.records.result import Result as Result
     from tellapart.records.samples import read_samples as read_samples
+    from tellapart.report.interchange.foreign import import_results as import_results
+    from tellapart.report.interchange.formats import convert as convert
+    from tellapart.report.paper_tables.layouts import table as table
+    from tellapart.report.plots.prepare import plot as plot
 
 __version__ = "0.2.0"
 
@@ -100,25 +100,25 @@ _WHERE = {
     "Scores": "data.scores",
     "Settings": "evaluation.run",
     "TellapartError": "errors",
-    "annotate_agree": "api.annotate",
-    "annotate_export": "api.annotate",
-    "annotate_import": "api.annotate",
-    "annotate_ls": "api.annotate",
+    "annotate_agree": "annotate.findings",
+    "annotate_export": "annotate.study",
+    "annotate_import": "annotate.study",
+    "annotate_ls": "annotate.surveys",
     "audit": "api.audit",
-    "board_accept": "api.board",
-    "board_backup": "api.board",
-    "board_check": "api.board",
-    "board_export": "api.board",
-    "board_new": "api.board",
-    "board_retry": "api.board",
-    "board_user": "api.board",
+    "board_accept": "board.submissions.administer",
+    "board_backup": "board.submissions.administer",
+    "board_check": "board.submissions.administer",
+    "board_export": "board.serve",
+    "board_new": "board.submissions.new_board",
+    "board_retry": "board.submissions.administer",
+    "board_user": "board.submissions.administer",
     "build": "api.build",
     "cache_ls": "api.cache",
     "cache_prune": "api.cache",
     "check": "api.costs",
     "choice_score": "metrics.choice",
     "compare": "api.compare",
-    "convert": "api.interchange",
+    "convert": "report.interchange.formats",
     "curve": "api.curve",
     "detect": "api.negatives",
     "evaluate": "api.evaluate",
@@ -128,7 +128,7 @@ _WHERE = {
     "gap": "api.interchange",
     "group_score": "metrics.pairs",
     "image_score": "metrics.pairs",
-    "import_results": "api.interchange",
+    "import_results": "report.interchange.foreign",
     "items": "api.items",
     "load_pairs": "benchmarks.arguments",
     "load_plugin": "benchmarks.plugins",
@@ -137,19 +137,19 @@ _WHERE = {
     "model": "api.memory",
     "open_run": "api.run",
     "parity": "api.parity",
-    "plot": "api.interchange",
+    "plot": "report.plots.prepare",
     "push": "api.push",
     "read_pair_set": "data.folder",
     "read_result": "evaluation.verified",
     "read_samples": "records.samples",
     "read_scores": "models.memory.external",
-    "regions": "api.interchange",
+    "regions": "models.fusion.region_import",
     "run": "api.evaluate",
     "score": "api.evaluate",
     "score_vectors": "api.memory",
-    "serve": "api.board",
+    "serve": "board.serve",
     "show": "api.run",
-    "table": "api.interchange",
+    "table": "report.paper_tables.layouts",
     "text_score": "metrics.pairs",
     "time": "api.costs",
     "train": "api.train",

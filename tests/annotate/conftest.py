@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from tellapart.annotate.folder import ImageAccess, write_study
+from tellapart.annotate.folder import write_study
 from tellapart.annotate.replies import decode_replies
 from tellapart.annotate.reply_files import read_replies
 from tellapart.annotate.survey import Deal, Earlier, Study, SurveyAnswer, deal
@@ -153,7 +153,7 @@ def desk(made_set: Callable[..., Path], tmp_path: Path) -> Callable[..., Desk]:
         pairs = read_pair_set(source if source.exists() else made_set(source.name, n=n, shape=shape), "made")
         study = deal(find_survey(survey), pairs, Deal(annotators, **how), earlier)
         folder = tmp_path / f"study {survey} & co"
-        write_study(folder, find_survey(survey), study, pairs, ImageAccess())
+        write_study(folder, find_survey(survey), study, pairs)
         return Desk(folder, study, pairs)
 
     return make

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from facts import raises
-from tellapart.annotate.folder import ImageAccess, read_study, write_study
+from tellapart.annotate.folder import read_study, write_study
 from tellapart.annotate.label_studio import configuration, tasks_json
 from tellapart.annotate.replies import field_names
 from tellapart.annotate.sheets import sheet
@@ -208,14 +208,14 @@ def test_a_study_is_read_back_as_it_was_written(desk) -> None:
 
 def test_images_can_be_embedded(desk, tmp_path) -> None:
     at = desk("i2t", n=2)
-    write_study(tmp_path / "embedded", find_survey("i2t"), at.study, at.pairs, ImageAccess(embed=True))
+    write_study(tmp_path / "embedded", find_survey("i2t"), at.study, at.pairs, embed=True)
     tasks = json.loads((tmp_path / "embedded" / "label_studio" / "tasks_ann.json").read_text())
     assert all(task["data"]["image_0"].startswith("data:image/png;base64,") for task in tasks)
 
 
 def test_a_prefix_is_where_label_studio_looks(desk, tmp_path) -> None:
     at = desk("i2t", n=2)
-    write_study(tmp_path / "x", find_survey("i2t"), at.study, at.pairs, ImageAccess(prefix="data/my set"))
+    write_study(tmp_path / "x", find_survey("i2t"), at.study, at.pairs, prefix="data/my set")
     (first, *_) = json.loads((tmp_path / "x" / "label_studio" / "tasks_ann.json").read_text())
     assert first["data"]["image_0"].startswith("/data/local-files/?d=data/my%20set/images/")
 
@@ -223,9 +223,7 @@ def test_a_prefix_is_where_label_studio_looks(desk, tmp_path) -> None:
 def test_frames_become_pictures_that_a_browser_shows(tmp_path) -> None:
     np.save(tmp_path / "0.npy", np.full((4, 6, 3), (255, 0, 0), np.uint8))  # blue, green, red
     pairs = PairSet("s", (Item(id="a", images=("0.npy",), texts=("x", "y")),), tmp_path)
-    write_study(
-        tmp_path / "study", find_survey("i2t"), deal(find_survey("i2t"), pairs, Deal(("ann",))), pairs, ImageAccess()
-    )
+    write_study(tmp_path / "study", find_survey("i2t"), deal(find_survey("i2t"), pairs, Deal(("ann",))), pairs)
     (image,) = (tmp_path / "study" / "images").iterdir()
     assert image.suffix == ".png"
     assert Image.open(image).getpixel((0, 0)) == (0, 0, 255)
@@ -235,7 +233,7 @@ def test_a_folder_that_holds_something_is_left_alone(desk) -> None:
     at = desk("i2t", n=2)
     before = sorted(at.folder.rglob("*"))
     with raises(DataError, "folder"):
-        write_study(at.folder, find_survey("i2t"), at.study, at.pairs, ImageAccess())
+        write_study(at.folder, find_survey("i2t"), at.study, at.pairs)
     assert sorted(at.folder.rglob("*")) == before
 
 
@@ -243,7 +241,7 @@ def test_a_missing_image_leaves_no_half_written_study(tmp_path) -> None:
     pairs = PairSet("s", (Item(id="a", images=("gone.png",), texts=("x", "y")),), tmp_path)
     study = deal(find_survey("i2t"), pairs, Deal(("ann",)))
     with raises(DataError, "'gone.png'", "image"):
-        write_study(tmp_path / "study", find_survey("i2t"), study, pairs, ImageAccess())
+        write_study(tmp_path / "study", find_survey("i2t"), study, pairs)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
-from tellapart.api.board import board_retry
 from tellapart.board.records import read_in
 from tellapart.board.settings import BoardSettings, read_settings
 from tellapart.board.store import Store
 from tellapart.board.submissions import worker
+from tellapart.board.submissions.administer import board_retry
 from tellapart.board.submissions.forms import pack
 from tellapart.board.submissions.queue import Upload
 from tellapart.board.submissions.refused import RefusedError

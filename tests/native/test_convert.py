@@ -19,12 +19,12 @@ from tiny_region_models import REGION_STATES, save_region_model
 from typer.testing import CliRunner
 
 from facts import check_facts, raises
-from tellapart.api import interchange
 from tellapart.cli.main import app
 from tellapart.errors import DataError, ModelError
 from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
 from tellapart.models.torch.backend import import_torch
+from tellapart.report.interchange import formats
 from tellapart_native.training import convert_model
 
 pytestmark = pytest.mark.slow
@@ -101,7 +101,7 @@ def test_where_a_files_numbers_lie_changes_no_score(tmp_path: Path) -> None:
 def test_what_is_not_converted(tmp_path: Path) -> None:
     for model in ("constant", "albef:", "onnx:folder"):
         with raises(ModelError, f"'{model}'", "albef:FILE"):
-            interchange.convert(model, tmp_path / "folder")
+            formats.convert(model, tmp_path / "folder")
     name = save_family(tmp_path / "x", "albef")
     with raises(DataError, "folder"):
         convert_model(name, tmp_path / "x")

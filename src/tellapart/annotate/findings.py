@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tellapart.annotate.agreement import Estimate, LabelAgreement, LabelShare, Record, agreement, shares
-from tellapart.annotate.errors_by import Errors, errors_by
-from tellapart.annotate.human import AnsweredStudies, HumanRow, human_rows
+from tellapart.annotate.errors_by import Errors, errors_by, read_groups
+from tellapart.annotate.folder import read_earlier
+from tellapart.annotate.human import AnsweredStudies, HumanRow, human_rows, human_scores
 from tellapart.annotate.surveys import find_survey
+from tellapart.data.arguments import PathGiven, as_path, as_paths
 from tellapart.data.scores import join_names
 from tellapart.errors import plain
+from tellapart.models.memory.external import write_scores
 from tellapart.report.terminal import console, print_lines
 
 if TYPE_CHECKING:
@@ -42,6 +45,33 @@ class Findings(Record):
 
     studies: list[StudyFindings]
     human: list[HumanRow]
+
+
+def annotate_agree(
+    studies: PathGiven | Sequence[PathGiven],
+    *,
+    groups: PathGiven | None = None,
+    scores: PathGiven | None = None,
+    seed: int = 0,
+) -> Findings:
+    """Return how people agree, their errors, and the human row of a results table; `scores` writes their answers.
+
+    Raises:
+        TellapartError: a folder is not a study with answers, or they are not of one pair set.
+
+    >>> import tellapart as ta
+    >>> study = ta.annotate_export("i2t", "demo", getfixture("tmp_path") / "study", annotators="ann", sample=2).to
+    >>> sheet = study / "sheets" / "ann.csv"
+    >>> _ = sheet.write_text(sheet.read_text().replace(",,\\n", ",a,\\n"))  # answers "a" to each
+    >>> _ = ta.annotate_import(study, sheet)
+    >>> ta.annotate_agree(study).studies[0].answers
+    4
+    """
+    answered = [(earlier.study, earlier.answers) for earlier in map(read_earlier, as_paths(studies, "studies"))]
+    record = findings(answered, read_groups(as_path(groups, "groups")) if groups else None, seed=seed)
+    if scores:
+        write_scores(human_scores(answered), as_path(scores, "scores"))
+    return record
 
 
 def findings(

@@ -14,7 +14,6 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,23 +36,14 @@ _KEY, _ANSWERS = "study.json", "answers.jsonl"
 _LARGEST_PAGE = 100_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class ImageAccess:
-    """How Label Studio reads the images.
-
-    Attributes:
-        embed: put the images into the tasks as `data:` addresses; no server is needed, and the files grow.
-        prefix: the study's folder below LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT; its name if empty.
-    """
-
-    embed: bool = False
-    prefix: str = ""
-
-
-def write_study(folder: Path, survey: Survey, study: Study, pairs: PairSet, access: ImageAccess) -> int:
+def write_study(
+    folder: Path, survey: Survey, study: Study, pairs: PairSet, *, embed: bool = False, prefix: str = ""
+) -> int:
     """Write a study's folder atomically; return the characters of the largest page, and 0 if it would be too large.
 
-    No page is written if the pictures of one annotator's tasks take more than 100 million characters.
+    No page is written if the pictures of one annotator's tasks take more than 100 million characters. Label Studio's
+    tasks embed the images as `data:` addresses, or name files of `prefix`: the folder below
+    LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT, of the study's name if empty.
 
     >>> import tempfile
     >>> from tellapart.annotate.survey import Deal, deal
@@ -63,17 +53,15 @@ def write_study(folder: Path, survey: Survey, study: Study, pairs: PairSet, acce
     >>> pairs = PairSet("s", (item,), Path("."), read=lambda reference: b"1")
     >>> study = deal(find_survey("i2t"), pairs, Deal(("ann",)))
     >>> with tempfile.TemporaryDirectory() as scratch:
-    ...     size = write_study(Path(scratch) / "study", find_survey("i2t"), study, pairs, ImageAccess())
+    ...     size = write_study(Path(scratch) / "study", find_survey("i2t"), study, pairs)
     ...     sorted(path.name for path in Path(scratch, "study").rglob("*.*"))
     ['6b86b273ff34fce1.png', 'ann.csv', 'ann.html', 'config.xml', 'study.json', 'tasks_ann.json']
     """
     with atomic_folder(folder) as draft:
-        return _fill_folder(
-            draft, survey, study, pairs, ImageAccess(access.embed, access.prefix or folder.resolve().name)
-        )
+        return _fill_folder(draft, survey, study, pairs, None if embed else prefix or folder.resolve().name)
 
 
-def _fill_folder(folder: Path, survey: Survey, study: Study, pairs: PairSet, access: ImageAccess) -> int:
+def _fill_folder(folder: Path, survey: Survey, study: Study, pairs: PairSet, prefix: str | None) -> int:
     for name in ("images", "label_studio", "pages", "sheets"):
         (folder / name).mkdir()
     names: dict[tuple[str, tuple[float, ...]], str] = {}
@@ -85,7 +73,7 @@ def _fill_folder(folder: Path, survey: Survey, study: Study, pairs: PairSet, acc
             file = read_image_file(pairs, part)
             (folder / "images" / file.name).write_bytes(file.data)
             names[key] = file.name
-            addresses[key] = data_uri(file) if access.embed else local_file(file, access.prefix)
+            addresses[key] = data_uri(file) if prefix is None else local_file(file, prefix)
             pictures[key] = page_picture(file)
 
     def address(part: TaskPart) -> str:

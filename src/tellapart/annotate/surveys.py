@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tellapart.annotate.survey import Ask, Earlier, Study, Survey, SurveyAnswer, SurveyUnit
@@ -204,3 +204,12 @@ def find_survey(name: str) -> Survey:
     if name not in SURVEYS:
         raise UnknownNameError(f"no survey {name!r}{nearest(name, SURVEYS)}; there are {', '.join(sorted(SURVEYS))}")
     return SURVEYS[name]
+
+
+def annotate_ls() -> list[Mapping[str, str]]:
+    """Return name, title and source of every survey.
+
+    >>> {"name", "title", "source"} == set(annotate_ls()[0])
+    True
+    """
+    return [{"name": survey.name, "title": survey.title, "source": survey.source} for survey in SURVEYS.values()]

@@ -19,6 +19,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from tellapart.data.arguments import PathGiven, as_path
 from tellapart.data.rows import read_toml
 from tellapart.data.validation import validate_table
 from tellapart.errors import DataError
@@ -48,6 +49,14 @@ class BoardSettings(BaseModel):
     database: str | None = None
     performance: tuple[str, ...] = ()
     file: Path | None = Field(default=None, exclude=True)
+
+
+def as_board_file(board: PathGiven | None) -> Path:
+    """Return the path of a board file; a folder is refused."""
+    path = as_path(board, "board")
+    if path.is_dir():
+        raise DataError(f"board={path} is a folder; name the board file, such as {path / 'board.toml'}", path=path)
+    return path
 
 
 def read_settings(path: Path) -> BoardSettings:

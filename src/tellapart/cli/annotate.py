@@ -53,7 +53,7 @@ def export_command(
 
     Example: `tellapart annotate export match folder:my_pairs --to study`
     """
-    from tellapart.api.annotate import annotate_export
+    from tellapart.annotate.study import annotate_export
 
     written = annotate_export(
         survey,
@@ -116,7 +116,7 @@ def import_command(
 
     Example: `tellapart annotate import study answers.json`
     """
-    from tellapart.api.annotate import annotate_import
+    from tellapart.annotate.study import annotate_import
 
     read = annotate_import(
         study, files, partial=partial, answer_list=answer_list, records=records, columns=columns_of(columns)
@@ -151,7 +151,7 @@ def agree_command(
 
     Example: `tellapart annotate agree study`
     """
-    from tellapart.api.annotate import annotate_agree, print_findings
+    from tellapart.annotate.findings import annotate_agree, print_findings
 
     agreement = annotate_agree(studies, groups=groups, scores=scores, seed=seed)
     if as_json:
@@ -168,7 +168,7 @@ def ls_command(as_json: Json = False) -> None:
 
     Example: `tellapart annotate ls`
     """
-    from tellapart.api.annotate import annotate_ls
+    from tellapart.annotate.surveys import annotate_ls
 
     surveys = annotate_ls()
     if as_json:

@@ -24,7 +24,7 @@ def backup_command(
 
     Example: `tellapart board backup backups/today --board board.toml`
     """
-    from tellapart.api.board import board_backup
+    from tellapart.board.submissions.administer import board_backup
 
     done = board_backup(target, board)
     if as_json:
@@ -43,7 +43,7 @@ def check_command(
 
     Example: `tellapart board check --board board.toml`
     """
-    from tellapart.api.board import board_check
+    from tellapart.board.submissions.administer import board_check
 
     report = board_check(backup, board=board)
     place, problems = report.checked, report.problems
@@ -69,7 +69,7 @@ def retry_command(
 
     Example: `tellapart board retry --board board.toml`
     """
-    from tellapart.api.board import board_retry
+    from tellapart.board.submissions.administer import board_retry
 
     again = board_retry(board, files)
     if as_json:
@@ -82,7 +82,7 @@ def accept_command(board: BoardFile, as_json: Json = False) -> None:
 
     Example: `tellapart board accept --board board.toml`
     """
-    from tellapart.api.board import board_accept
+    from tellapart.board.submissions.administer import board_accept
 
     accepted = board_accept(board)
     if as_json:

@@ -39,7 +39,7 @@ def convert_command(
 
     Example: `tellapart convert runs/a --to model-index`
     """
-    from tellapart.api.interchange import convert
+    from tellapart.report.interchange.formats import convert
 
     done = convert(source, folder, to=to, tokenizer=tokenizer, card=card, out=out)
     if done.folder is None:

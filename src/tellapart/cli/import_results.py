@@ -27,7 +27,7 @@ def import_command(
 
     Example: `tellapart import winoground.json --out runs/theirs`
     """
-    from tellapart.api.interchange import import_results
+    from tellapart.report.interchange.foreign import import_results
 
     result = import_results(files, out, command=command_line(), model=model)
     if as_json:

@@ -59,7 +59,8 @@ def plot_command(
 
     Example: `tellapart plot bars runs/a runs/b --out bars.pdf`
     """
-    from tellapart.api.interchange import agreement, plot
+    from tellapart.report.plots.agreement import agreement
+    from tellapart.report.plots.prepare import plot
 
     plot(
         kind,

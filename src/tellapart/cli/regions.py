@@ -27,7 +27,7 @@ def regions_command(
 
     Example: `tellapart regions trainval_36.tsv --images images --out regions.safetensors`
     """
-    from tellapart.api.interchange import regions
+    from tellapart.models.fusion.region_import import regions
 
     with interruptible(quiet=quiet) as progress:
         imported = regions(files, images, out, progress=progress.callback("regions"))

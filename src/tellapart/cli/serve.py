@@ -26,7 +26,7 @@ def new_command(
 
     Example: `tellapart board new board --pairs my_pairs`
     """
-    from tellapart.api.board import board_new
+    from tellapart.board.submissions.new_board import board_new
     from tellapart.board.submissions.rounding import in_points
     from tellapart.data.rows import read_toml
 
@@ -55,7 +55,7 @@ def user_command(
 
     Example: `tellapart board user ann bob --board board.toml`
     """
-    from tellapart.api.board import board_user
+    from tellapart.board.submissions.administer import board_user
 
     rows: list[dict[str, str]] = []
     try:
@@ -122,7 +122,7 @@ def serve_command(
 
     Example: `tellapart serve --runs runs`
     """
-    from tellapart.api.board import serve
+    from tellapart.board.serve import serve
 
     serve(
         runs,
@@ -160,7 +160,7 @@ def export_command(
 
     Example: `tellapart board export --runs runs --out site`
     """
-    from tellapart.api.board import board_export
+    from tellapart.board.serve import board_export
 
     pages = board_export(
         out,

@@ -50,7 +50,7 @@ def table_command(
 
     Example: `tellapart table runs/a runs/b --latex`
     """
-    from tellapart.api.interchange import table
+    from tellapart.report.paper_tables.layouts import table
 
     if latex + markdown + as_csv + as_json > 1:
         raise RunError("--latex, --markdown, --csv and --json: a table is written in one format; choose one")

@@ -21,7 +21,7 @@ from tellapart.cli.main import app
 from tellapart.data.images import decode
 from tellapart.errors import DataError
 from tellapart.models.fusion.region_file import RegionFile
-from tellapart.models.fusion.region_import import import_regions, read_regions
+from tellapart.models.fusion.region_import import read_regions, regions
 
 h5py = pytest.importorskip("h5py")
 lmdb = pytest.importorskip("lmdb")
@@ -146,7 +146,7 @@ def test_a_line_of_400_kb_is_read_and_no_other_reader_of_this_process_is_told(tm
 
 def test_regions_of_other_images_are_left_out_and_counted(tmp_path: Path, images: Path) -> None:
     (images / f"{NAMES[1]}.jpg").unlink()
-    imported = import_regions([write_lxmert(tmp_path)], images, tmp_path / "regions.safetensors")
+    imported = regions([write_lxmert(tmp_path)], images, tmp_path / "regions.safetensors")
     assert (imported.images, imported.without_regions, imported.without_image) == (1, 1, 1)
 
 
@@ -154,25 +154,25 @@ def test_wrong_files_are_one_line(tmp_path: Path, images: Path) -> None:
     out = tmp_path / "regions.safetensors"
     path = write_lxmert(tmp_path)
     with raises(DataError, "COCO_val2014_000000000042", "image", "regions"):
-        import_regions([path, path], images, out)
+        regions([path, path], images, out)
     path.write_text(path.read_text().replace("\t5\t", "\t7\t", 1))
     with raises(DataError, "val2014_obj36.tsv", "1"):
-        import_regions([path], images, out)
+        regions([path], images, out)
     path.write_text("one\ttwo\n")
     with raises(DataError, "1", "2", "10", "6"):
-        import_regions([path], images, out)
+        regions([path], images, out)
     for name, match in (("none.tsv", "none.tsv"), ("a.json", "file")):
         if name == "a.json":
             (tmp_path / name).write_text("{}")
         with raises(DataError, match):
-            import_regions([tmp_path / name], images, out)
+            regions([tmp_path / name], images, out)
     base = write_lmdb(tmp_path / "planted.lmdb", {"42": b"\x80\x03cos\nsystem\nX\x02\x00\x00\x00ls\x85R."})
     with raises(DataError, "42", "GLOBAL", "image"):
-        import_regions([base], images, out)
+        regions([base], images, out)
     (images / "other").mkdir()
     (images / "other" / f"{NAMES[0]}.png").write_bytes((images / f"{NAMES[0]}.jpg").read_bytes())
     with raises(DataError, "COCO_val2014_000000000042", "image"):
-        import_regions([write_lxmert(tmp_path)], images, out)
+        regions([write_lxmert(tmp_path)], images, out)
     assert not out.exists()
 
 

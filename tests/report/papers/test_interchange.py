@@ -17,7 +17,7 @@ from tellapart.cli.import_results import import_command
 from tellapart.errors import RunError, UnknownNameError
 from tellapart.evaluation.verified import read_result
 from tellapart.records.result import Result
-from tellapart.report.interchange.formats import convert
+from tellapart.report.interchange.formats import format_result
 
 SCORES = ("text_score", "image_score", "group_score", "match_score")
 
@@ -33,7 +33,7 @@ def test_a_model_index_reads_back_as_huggingface_hub_reads_it(measured) -> None:
     hub = pytest.importorskip("huggingface_hub")
     from tellapart.report.interchange.cards import eval_results
 
-    card = hub.ModelCard(convert(measured, "model-index"))
+    card = hub.ModelCard(format_result(measured, "model-index"))
     assert card.data.model_name == "org/model"
     assert card.data.eval_results == eval_results(measured)
     said = {(one.dataset_type, one.metric_type): one for one in card.data.eval_results}
@@ -63,28 +63,28 @@ def test_a_card_keeps_its_text_and_the_results_of_others(measured, tmp_path) -> 
     hub = pytest.importorskip("huggingface_hub")
     path = tmp_path / "README.md"
     old = hub.EvalResult("image-classification", "beans", "Beans", "accuracy", 0.9)
-    first = convert(measured, "model-index")
+    first = format_result(measured, "model-index")
     data = hub.ModelCardData(license="mit", model_name="org/model", eval_results=[old])
     path.write_text(f"---\n{data.to_yaml()}\n---\n# A model\n\nText.\n")
-    once = convert(measured, "model-index", path)
+    once = format_result(measured, "model-index", path)
     path.write_text(once)
-    assert convert(measured, "model-index", path) == once  # put in twice, they stand there once
+    assert format_result(measured, "model-index", path) == once  # put in twice, they stand there once
     card = hub.ModelCard(once)
     assert card.data.license == "mit" and card.text.strip() == "# A model\n\nText."
     assert card.data.eval_results == [old, *hub.ModelCard(first).data.eval_results]
     path.write_text(once.replace("org/model", "another"))
     with raises(RunError, "org/model", "run", "results"):
-        convert(measured, "model-index", path)
+        format_result(measured, "model-index", path)
     with raises(RunError, "gone.md", "model", "card"):
-        convert(measured, "model-index", tmp_path / "gone.md")
+        format_result(measured, "model-index", tmp_path / "gone.md")
     with raises(RunError, "card", "model-index"):
-        convert(measured, "lm-eval", path)
+        format_result(measured, "lm-eval", path)
 
 
 def test_eval_results_read_back_as_huggingface_hub_reads_them(measured) -> None:
     hub = pytest.importorskip("huggingface_hub")
     yaml = pytest.importorskip("yaml")
-    entries = hub.parse_eval_result_entries(yaml.safe_load(convert(measured, "eval-results")))
+    entries = hub.parse_eval_result_entries(yaml.safe_load(format_result(measured, "eval-results")))
     metrics = measured.benchmarks["winoground"].metrics
     assert [(one.dataset_id, one.task_id, one.value) for one in entries] == [
         ("facebook/winoground", name, metrics[name].value) for name in SCORES
@@ -93,22 +93,22 @@ def test_eval_results_read_back_as_huggingface_hub_reads_them(measured) -> None:
     assert entries[0].date == measured.run.started
     only = measured.model_copy(update={"benchmarks": {"shapes": measured.benchmarks["shapes"]}})
     with raises(RunError, "shapes", "dataset"):
-        convert(only, "eval-results")
+        format_result(only, "eval-results")
 
 
 def test_a_card_says_that_a_number_was_imported(tmp_path) -> None:
     hub = pytest.importorskip("huggingface_hub")
     imported([clip_file(tmp_path, "winoground", "image_caption_selection", WINOGROUND)], tmp_path / "run")
     result = read_result(tmp_path / "run")
-    (first, *_) = hub.ModelCard(convert(result, "model-index")).data.eval_results
+    (first, *_) = hub.ModelCard(format_result(result, "model-index")).data.eval_results
     assert "imported from CLIP_benchmark" in first.metric_args["imported"][0] and "items" not in first.metric_args
-    assert "imported from CLIP_benchmark" in convert(result, "eval-results")
-    assert "date" not in convert(result, "eval-results")  # the import's is not the measurement's
+    assert "imported from CLIP_benchmark" in format_result(result, "eval-results")
+    assert "date" not in format_result(result, "eval-results")  # the import's is not the measurement's
 
 
 def test_lm_evals_layout_holds_every_score_with_its_error_and_parts(save) -> None:
     result = read_result(save("org/model"))
-    held = json.loads(convert(result, "lm-eval"))
+    held = json.loads(format_result(result, "lm-eval"))
     value = result.benchmarks["shapes"].metrics["group_score"]
     entry = held["results"]["shapes"]
     assert entry["group_score,none"] == value.value
@@ -128,17 +128,17 @@ def test_lm_evals_layout_holds_every_score_with_its_error_and_parts(save) -> Non
 
 def test_lm_evals_error_is_not_available_where_there_is_no_interval(tmp_path) -> None:
     imported([clip_file(tmp_path, "winoground", "image_caption_selection", WINOGROUND)], tmp_path / "run")
-    held = json.loads(convert(read_result(tmp_path / "run"), "lm-eval"))
+    held = json.loads(format_result(read_result(tmp_path / "run"), "lm-eval"))
     assert held["results"]["winoground"]["text_score_stderr,none"] == "N/A"
     assert held["configs"]["winoground"]["metadata"]["ties"] == "the other tool's rule"
 
 
 def test_a_run_without_numbers_and_an_unknown_format_are_refused(measured) -> None:
     with raises(UnknownNameError, "format", "'modelindex'", "'model-index'"):
-        convert(measured, "modelindex")
+        format_result(measured, "modelindex")
     pytest.importorskip("huggingface_hub")
     with raises(RunError, "org/model", "run", "card"):
-        convert(measured.model_copy(update={"benchmarks": {}}), "model-index")
+        format_result(measured.model_copy(update={"benchmarks": {}}), "model-index")
 
 
 def test_the_commands_say_what_they_wrote(tmp_path) -> None:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from tellapart.board.submissions.hidden import BENCHMARK_NAME, HiddenBenchmark
 from tellapart.board.submissions.rounding import allowed_submissions, in_points
+from tellapart.data.arguments import PathGiven, as_path
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError
 from tellapart.records.run_folder import write_text_file
@@ -55,8 +56,26 @@ def fit_limits(items: int, shape: tuple[int, int]) -> FittedLimits | None:
     return None
 
 
-def write_board(folder: Path, pairs: Path, *, name: str | None = None, title: str | None = None) -> Path:
-    """Write `board.toml` into a folder, which is made if it is missing; return its path."""
+def board_new(folder: PathGiven, pairs: PathGiven, *, name: str | None = None, title: str | None = None) -> Path:
+    """Write a board file for a set of pairs whose labels are hidden, with limits that fit its size.
+
+    Args:
+        folder: of the board; made if it is missing.
+        pairs: the pair set's folder.
+        name: of the hidden benchmark; the set's if None.
+        title: of the board; the name if None.
+
+    Returns:
+        The board file.
+
+    Raises:
+        DataError: the folder has a board file, the pairs cannot be read or are too few, or the name cannot be used.
+
+    >>> import tellapart as ta
+    >>> ta.board_new(getfixture("tmp_path") / "board", "examples/eqsim_ablation/smoke_scenes", name="scenes").name
+    'board.toml'
+    """
+    folder, pairs = as_path(folder, "folder"), as_path(pairs, "pairs")
     file = folder / "board.toml"
     if file.exists():
         raise DataError(f"{file} is there already: name another folder, or edit it")

@@ -21,6 +21,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from tellapart.data.arguments import PathGiven, as_path, as_paths
 from tellapart.data.atomic import atomic_file
 from tellapart.data.images import decode, pixel_hash
 from tellapart.data.npz import open_arrays
@@ -244,29 +245,49 @@ class ImportedRegions:
     without_image: int
 
 
-def import_regions(
-    sources: Sequence[Path], images: Path, out: Path, progress: Progress | None = None
+def regions(
+    files: PathGiven | Sequence[PathGiven],
+    images: PathGiven,
+    out: PathGiven = "regions.safetensors",
+    *,
+    progress: Progress | None = None,
 ) -> ImportedRegions:
-    """Write the regions of a folder's images to one `.safetensors` file.
+    """Take a detector's regions, as papers publish them, into one `.safetensors` file that models on regions read.
 
     An image is found by the name that a file gives it: `COCO_val2014_000000000042` is the stem of one picture, or 42 is
     the last number in one stem alone. Regions are filed under the image's path, relative to the file's folder, or under
     the hash of its pixels if the image lies elsewhere. Nothing is kept in memory but names.
+
+    Raises:
+        TellapartError: a file is none of theirs, or names none of the images.
+
+    >>> from base64 import b64encode
+    >>> import numpy as np
+    >>> from PIL import Image
+    >>> import tellapart as ta
+    >>> folder = getfixture("tmp_path")
+    >>> Image.new("RGB", (8, 8)).save(folder / "dog_7.png")
+    >>> box, features = (b64encode(np.array(row, np.float32)).decode() for row in ([0, 0, 4, 4], [0.5, 0.25]))
+    >>> row = ("7", "8", "8", "1", box, features)  # id, width, height, how many boxes
+    >>> _ = (folder / "trainval_36.tsv").write_text("\\t".join(row))
+    >>> ta.regions(folder / "trainval_36.tsv", folder, folder / "regions.safetensors")
+    ImportedRegions(images=1, without_regions=0, without_image=0)
     """
-    pictures = _Pictures(images)
+    sources, folder, out = as_paths(files, "files"), as_path(images, "images"), as_path(out, "out")
+    pictures = _Pictures(folder)
     header: dict[str, Any] = {}
     without_image = 0
     with tempfile.TemporaryFile(dir=out.parent) as numbers:
-        for done, (source, regions) in enumerate(_chain_sources(sources), 1):
-            picture = pictures.find(regions.id, source)
+        for done, (source, found) in enumerate(_chain_sources(sources), 1):
+            picture = pictures.find(found.id, source)
             if picture is None:
                 without_image += 1
             else:
-                _add_image(header, numbers, _region_key(picture, out.parent), regions, source)
+                _add_image(header, numbers, _region_key(picture, out.parent), found, source)
             if progress is not None:
                 progress("images", done, max(done, len(pictures)))
         if not header:
-            raise DataError(f"{', '.join(map(str, sources))}: of {without_image} images none is in {images}")
+            raise DataError(f"{', '.join(map(str, sources))}: of {without_image} images none is in {folder}")
         _write_file(out, header, numbers)
     images_written = len(header) // 2
     return ImportedRegions(images_written, len(pictures) - images_written, without_image)

@@ -21,6 +21,7 @@ from typing import Any
 from tellapart.benchmarks.find import declared_benchmark
 from tellapart.benchmarks.sugarcrepe import SUBSETS
 from tellapart.catalog import nearest
+from tellapart.data.arguments import PathGiven, as_path, as_paths
 from tellapart.data.compressed import plain_suffix
 from tellapart.data.rows import read_csv, read_object
 from tellapart.data.scores import join_names
@@ -36,11 +37,28 @@ _SAMPLES = (
 )
 
 
-def import_results(files: Sequence[Path], out: Path, *, command: str, model: str | None = None) -> Result:
-    """Read result files of one model, and write them as a run folder without samples."""
+def import_results(
+    files: PathGiven | Sequence[PathGiven], out: PathGiven, *, model: str | None = None, command: str = ""
+) -> Result:
+    """Take results of CLIP_benchmark or mteb, of one model, as a run folder.
+
+    Raises:
+        TellapartError: a file is none of theirs.
+
+    >>> import json
+    >>> import tellapart as ta
+    >>> folder = getfixture("tmp_path")
+    >>> theirs = {"dataset": "winoground", "task": "image_caption_selection", "metrics": {"text_acc": 0.3}}
+    >>> theirs |= {"model": "ViT-B-32", "pretrained": "openai"}
+    >>> _ = (folder / "clip_benchmark.json").write_text(json.dumps(theirs))
+    >>> result = ta.import_results(folder / "clip_benchmark.json", folder / "imported")
+    >>> result.model.name, result.benchmarks["winoground"].metrics["text_score"].value
+    ('ViT-B-32/openai', 0.3)
+    """
+    paths, out = as_paths(files, "files"), as_path(out, "out")
     if (out / RESULTS).exists():
         raise RunError(f"{out} holds a run already; name a new folder")
-    contents = [(path, content) for path in files for content in read_foreign(path, model)]
+    contents = [(path, content) for path in paths for content in read_foreign(path, model)]
     if not contents:
         raise RunError("no file was named; name result files of CLIP_benchmark or mteb")
     models = list(dict.fromkeys(content.model for _, content in contents))

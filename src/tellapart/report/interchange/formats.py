@@ -1,13 +1,16 @@
-"""The formats that a run's record is converted to, by name."""
+"""A run's record in the formats of other tools, and a model in another folder."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tellapart.catalog import nearest
-from tellapart.errors import RunError, UnknownNameError
+from tellapart.data.arguments import PathGiven, as_path
+from tellapart.errors import ModelError, RunError, UnknownNameError, quote
 
 if TYPE_CHECKING:
     from tellapart.records.result import Result
@@ -20,7 +23,7 @@ FORMATS = {
 }
 
 
-def convert(result: Result, to: str, card: Path | None = None) -> str:
+def format_result(result: Result, to: str, card: Path | None = None) -> str:
     """Return a run's record in another format, as text."""
     from tellapart.report.interchange.cards import eval_results_yaml, model_index_yaml, update_card
     from tellapart.report.interchange.harness import harness_json
@@ -37,3 +40,90 @@ def convert(result: Result, to: str, card: Path | None = None) -> str:
     if to != "model-index":
         raise RunError(f"a card holds a model-index, no {to}; leave card= out")
     return update_card(card, result)
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """A run's results in another format, or a model in another folder.
+
+    Attributes:
+        text: the results; None of a model.
+        folder: the model's; None of results.
+        parameters: how many the model has; None of results.
+    """
+
+    text: str | None = None
+    folder: Path | None = None
+    parameters: int | None = None
+
+
+def convert(
+    source: PathGiven,
+    folder: PathGiven | None = None,
+    *,
+    to: str | None = None,
+    tokenizer: PathGiven | None = None,
+    card: PathGiven | None = None,
+    out: PathGiven | None = None,
+) -> Converted:
+    """Write a model as safetensors or ONNX, or a run's results for model cards on the hub or as lm-eval does.
+
+    A model in its authors' file (`albef:FILE`) becomes a folder without a pickle, and `compact:FOLDER` one for ONNX
+    Runtime.
+
+    Args:
+        source: a model, or a run folder.
+        folder: of a model: the new folder.
+        to: of a run: the format of its results.
+        tokenizer: of a model: its tokenizer's folder, if not in the file's folder or on the hub.
+        card: of a run: a model card on disk, whose text with the results put in is returned.
+        out: of a run: also write the text there.
+
+    Raises:
+        TellapartError: an argument of a run is given with a model, or the other way round; the folder is not a run, the
+            format is unknown, the model has no such file, or the new folder holds something.
+
+    >>> import tellapart as ta
+    >>> run = ta.evaluate("oracle", "demo", limit=20)
+    >>> ta.convert(run, to="lm-eval").text[:1]
+    '{'
+    """
+    if to is None:
+        _refuse_arguments({"card": card, "out": out}, "goes with a run, and so with to=FORMAT")
+        if folder is None:
+            raise RunError(
+                f"convert {source}: name the output: of a model a new folder (tellapart convert {source} FOLDER), "
+                f"of a run to={', to='.join(FORMATS)}"
+            )
+        new = as_path(folder, "folder")
+        return Converted(folder=new, parameters=_convert_model(os.fspath(source), new, tokenizer))
+    _refuse_arguments(
+        {"folder": folder, "tokenizer": tokenizer}, "goes with a model; a run's results are written with out="
+    )
+    from tellapart.evaluation.verified import read_result
+    from tellapart.records.run_folder import write_text_file
+    from tellapart.records.zipped import run_folders
+
+    with run_folders(source, "source") as (run,):
+        text = format_result(read_result(run), to, None if card is None else as_path(card, "card"))
+    if out is not None:
+        write_text_file(as_path(out, "out"), text)
+    return Converted(text=text)
+
+
+def _refuse_arguments(given: Mapping[str, PathGiven | None], reason: str) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise RunError(f"convert: {name}={os.fspath(value)} {reason}")
+
+
+def _convert_model(model: str, folder: Path, tokenizer: PathGiven | None) -> int:
+    from tellapart.models.find import declared_prefix, name_forms
+
+    prefix = declared_prefix(model)
+    if prefix is None or prefix.convert is None or not model.partition(":")[2].strip():
+        raise ModelError(
+            f"convert({quote(model)}): no model that can be converted; write one of "
+            f"{', '.join(name_forms(can_convert=True))}"
+        )
+    return prefix.convert(model, folder, None if tokenizer is None else as_path(tokenizer, "tokenizer"))

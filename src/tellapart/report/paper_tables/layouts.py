@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tellapart.catalog import nearest
+from tellapart.data.arguments import PathGiven, as_names, as_path
 from tellapart.data.idle_options import expect_used
-from tellapart.errors import RunError, UnknownNameError
+from tellapart.errors import RunError, UnknownNameError, quote
 
 if TYPE_CHECKING:
     from tellapart.evaluation.systems import System
@@ -37,20 +38,7 @@ AVERAGES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSettings:
-    """The content of a table of runs.
-
-    Attributes:
-        benchmarks: whose, if no layout is named; all that the runs measured if none. One is laid out as its paper
-            does it, several as a column each.
-        average: of several: add the plain mean of the columns.
-        average_as: add these averages that papers take of a benchmark's parts, of `AVERAGES`.
-        costs: of `vlue-cost`: a file of `tellapart time`, or CSV.
-        labels: a model's name -> its label.
-        sort: a metric (of several benchmarks: one of them, or `Avg`) to order the models by, the highest first; as
-            they were named if not given.
-        with_tiers: mark models that the items do not distinguish from the best.
-        seed: of the tests behind that.
-    """
+    """The content of a table of runs, as of `table`."""
 
     benchmarks: tuple[str, ...] = ()
     average: bool = False
@@ -63,6 +51,73 @@ class TableSettings:
 
 
 _DEFAULT = TableSettings()
+
+
+def table(
+    runs: PathGiven | Sequence[PathGiven],
+    form: str = "markdown",
+    *,
+    layout: str | None = None,
+    intervals: bool = False,
+    out: PathGiven | None = None,
+    benchmarks: Sequence[str] = (),
+    average: bool = False,
+    average_as: Sequence[str] = (),
+    costs: PathGiven | None = None,
+    labels: Mapping[str, str] | None = None,
+    sort: str | None = None,
+    with_tiers: bool = True,
+    seed: int = 0,
+) -> str:
+    """Lay runs out as the papers do: markdown, latex, csv or json; `out` writes a file.
+
+    Args:
+        runs: runs, or run folders.
+        form: the format.
+        layout: of `LAYOUTS`, instead of the benchmark's.
+        intervals: also write intervals.
+        out: the file.
+        benchmarks: one, laid out as its paper does it, or several as a column each; all that were measured if none.
+        average: of several: add the plain mean of the columns.
+        average_as: add these averages that papers take of a benchmark's parts, of `AVERAGES`.
+        costs: of the layout `vlue-cost`: a file of `tellapart time`, or CSV.
+        labels: a model's name -> what to call it.
+        sort: a metric (of several benchmarks: one of them, or `Avg`) to order the models by, the highest first; as they
+            were named if not given.
+        with_tiers: mark models that the items do not separate from the best.
+        seed: of the tests behind that.
+
+    Raises:
+        TellapartError: a folder is not a run, the format is unknown, or the measurements cannot be laid out so.
+
+    >>> import tellapart as ta
+    >>> print(ta.table(ta.evaluate("oracle", "demo", limit=20)).splitlines()[0])
+    **demo, 20 of 400 items, percent**
+    """
+    from tellapart.records.run_folder import write_text_file
+    from tellapart.records.zipped import run_folders
+    from tellapart.report.paper_tables.writing import write_csv, write_json, write_latex, write_markdown
+
+    settings = TableSettings(
+        benchmarks=as_names(benchmarks, "benchmarks"),
+        average=average,
+        average_as=as_names(average_as, "average_as"),
+        costs=None if costs is None else as_path(costs, "costs"),
+        labels=labels or {},
+        sort=sort,
+        with_tiers=with_tiers,
+        seed=seed,
+    )
+    writers = {"markdown": write_markdown, "latex": write_latex, "csv": write_csv}
+    if form not in (forms := (*writers, "json")):
+        hint = nearest(form, forms) if isinstance(form, str) else ""
+        raise UnknownNameError(f"table(form={quote(form)}){hint or ';'} the formats are {', '.join(forms)}")
+    with run_folders(runs, "runs") as folders:
+        laid_out = lay_out(folders, layout, settings)
+    text = write_json(laid_out) if form == "json" else writers[form](laid_out, intervals=intervals)
+    if out is not None:
+        write_text_file(as_path(out, "out"), text)
+    return text
 
 
 def lay_out(folders: Sequence[Path], layout: str | None = None, settings: TableSettings = _DEFAULT) -> PaperTable:

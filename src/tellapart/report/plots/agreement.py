@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tellapart.data.arguments import PathGiven
 from tellapart.errors import RunError
 from tellapart.evaluation.systems import leave_references
 from tellapart.records.imported import read_imported
 from tellapart.records.result import BenchmarkResult
+from tellapart.records.zipped import run_folders
 from tellapart.report.benchmark_agreement import Agreeing, Measured, find_agreement
 from tellapart.report.measured import gather
 from tellapart.report.numbers import is_deviation
@@ -25,10 +27,33 @@ if TYPE_CHECKING:
 _MOST_NUMBERS = 24
 
 
-def read_agreement(
-    paths: Sequence[Path], benchmarks: Sequence[str] = (), labels: Mapping[str, str] | None = None
+def agreement(
+    runs: PathGiven | Sequence[PathGiven], *, benchmarks: Sequence[str] = (), labels: Mapping[str, str] | None = None
 ) -> Agreeing:
-    """Read runs, and files of imported numbers (`.toml`), and compare their benchmarks."""
+    """Return how alike benchmarks rank the models that all of them were measured on.
+
+    Args:
+        runs: run folders, or TOML files of imported numbers.
+        benchmarks: which; all if none.
+        labels: a model's name -> what to call it.
+
+    Raises:
+        TellapartError: a folder is not a run, or there are not two benchmarks with five models in common.
+    """
+    with run_folders(runs, "runs") as folders:
+        table = _read_numbers(folders, labels or {})
+    measured = {name for row in table.values() for name in row}
+    if unknown := [name for name in benchmarks if name not in measured]:
+        listed = ", ".join(sorted(measured)) or "nothing"
+        raise RunError(f"agree: no run measured {unknown[0]!r}; these have {listed}")
+    wanted = set(benchmarks) or measured
+    return find_agreement(
+        {model: {name: number for name, number in row.items() if name in wanted} for model, row in table.items()}
+    )
+
+
+def _read_numbers(paths: Sequence[Path], labels: Mapping[str, str]) -> dict[str, dict[str, Measured]]:
+    """Read the number of each model that ranks it on each benchmark, of runs and of imported numbers (`.toml`)."""
     table: dict[str, dict[str, Measured]] = {}
     for path in (path for path in paths if path.suffix == ".toml"):
         imported = read_imported(path)
@@ -41,18 +66,12 @@ def read_agreement(
                     if (main := main_metric(headline(scores) or sorted(scores)))
                 }
     if folders := [path for path in paths if path.suffix != ".toml"]:
-        for system in leave_references(gather(folders, labels or {})):
+        for system in leave_references(gather(folders, labels)):
             row = table.setdefault(system.label, {})
             row |= {
                 name: number for name, record in system.result.benchmarks.items() if (number := _ranking_number(record))
             }
-    names = {name for row in table.values() for name in row}
-    if unknown := [name for name in benchmarks if name not in names]:
-        raise RunError(f"agree: no run measured {unknown[0]!r}; these have {', '.join(sorted(names)) or 'nothing'}")
-    wanted = set(benchmarks) or names
-    return find_agreement(
-        {model: {name: number for name, number in row.items() if name in wanted} for model, row in table.items()}
-    )
+    return table
 
 
 def _ranking_number(record: BenchmarkResult) -> Measured | None:

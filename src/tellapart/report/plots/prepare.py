@@ -9,8 +9,17 @@ from typing import TYPE_CHECKING
 
 from tellapart.catalog import nearest
 from tellapart.data.idle_options import expect_kind
+from tellapart.data.arguments import PathGiven, as_names, as_path
 from tellapart.errors import RunError, UnknownNameError, plain, quote
-from tellapart.report.plots.style import COLUMN, axes_of, legend_below, look, plain_logarithm, write_title
+from tellapart.report.plots.style import (
+    COLUMN,
+    axes_of,
+    legend_below,
+    look,
+    plain_logarithm,
+    write_picture,
+    write_title,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -76,21 +85,7 @@ _USES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlotSettings:
-    """The content of a picture of runs.
-
-    Attributes:
-        benchmarks: one; several for `bars`, a panel each, for `pareto`, which takes the mean over them, and for
-            `agree`, which takes all if none.
-        metrics: which; if none, those of a first look, and the one that ranks where one is shown. Of several benchmarks
-            each takes the one of them that it has.
-        item: an id, for `matrix`.
-        tag: for `heatmap`; the one of the benchmark's paper, or the only one, if not given.
-        costs: a file of `tellapart time`, or CSV, for `pareto`.
-        cost: which cost of the file.
-        seed: of the tests behind tiers.
-        labels: the name of a model or of a benchmark -> its label.
-        sort: order the models by this metric, the best first; as they were named if not given.
-    """
+    """The content of a picture of runs, as of `plot`."""
 
     benchmarks: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
@@ -101,6 +96,66 @@ class PlotSettings:
     seed: int = 0
     labels: Mapping[str, str] = field(default_factory=dict)
     sort: str | None = None
+
+
+def plot(
+    kind: str,
+    runs: PathGiven | Sequence[PathGiven],
+    out: PathGiven,
+    *,
+    benchmarks: Sequence[str] = (),
+    metrics: Sequence[str] = (),
+    item: str | None = None,
+    tag: str | None = None,
+    costs: PathGiven | None = None,
+    cost: str = "latency",
+    labels: Mapping[str, str] | None = None,
+    sort: str | None = None,
+    seed: int = 0,
+) -> Path:
+    """Draw a picture for a paper to a file: .pdf, .svg or .png.
+
+    Args:
+        kind: of picture: bars, heatmap, matrix, pareto, cost, agree, ...
+        runs: runs, or run folders; for cost and agree also files, as the command takes them.
+        out: the file.
+        benchmarks: one; several for bars, a panel each, for pareto, which takes the mean over them, and for agree,
+            which takes all if none.
+        metrics: which; if none, those of a first look, and the one that ranks where one is shown. Of several benchmarks
+            each takes the one of them that it has.
+        item: an id, for matrix.
+        tag: for heatmap; the one of the benchmark's paper, or the only one, if not given.
+        costs: a file of `tellapart time`, or CSV, for pareto.
+        cost: which cost of the file.
+        labels: the name of a model or of a benchmark -> its label.
+        sort: a metric to order the models by, the best first; as they were named if not given.
+        seed: of the tests behind tiers.
+
+    Raises:
+        TellapartError: a folder is not a run, or has no such picture.
+
+    >>> import tellapart as ta
+    >>> run = ta.evaluate("oracle", "demo", limit=20)
+    >>> ta.plot("bars", run, getfixture("tmp_path") / "bars.png").name
+    'bars.png'
+    """
+    from tellapart.records.zipped import run_folders
+
+    settings = PlotSettings(
+        benchmarks=as_names(benchmarks, "benchmarks"),
+        metrics=as_names(metrics, "metrics"),
+        item=item,
+        tag=tag,
+        costs=None if costs is None else as_path(costs, "costs"),
+        cost=cost,
+        seed=seed,
+        labels=labels or {},
+        sort=sort,
+    )
+    to = as_path(out, "out")
+    with run_folders(runs, "runs") as folders:
+        write_picture(to, prepare_plot(kind, folders, settings))
+    return to
 
 
 def check_kind(kind: str) -> str:
@@ -114,7 +169,7 @@ def check_kind(kind: str) -> str:
 
 def prepare_plot(kind: str, paths: Sequence[Path], settings: PlotSettings) -> Callable[[], Figure]:
     """Read a picture's input, and return the function that draws it."""
-    from tellapart.report.plots.agreement import draw_agreement, read_agreement
+    from tellapart.report.plots.agreement import agreement, draw_agreement
     from tellapart.report.plots.costs import read_batch_costs
 
     check_kind(kind)
@@ -126,8 +181,8 @@ def prepare_plot(kind: str, paths: Sequence[Path], settings: PlotSettings) -> Ca
     if kind == "pareto":
         return _prepare_pareto(paths, settings)
     if kind == "agree":
-        agreement = read_agreement(paths, settings.benchmarks, settings.labels)
-        return lambda: draw_agreement(agreement)
+        agreeing = agreement(paths, benchmarks=settings.benchmarks, labels=settings.labels)
+        return lambda: draw_agreement(agreeing)
     return _prepare_one_benchmark(kind, paths, settings)
 
 

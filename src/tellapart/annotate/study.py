@@ -1,4 +1,4 @@
-"""Human studies: the functions of `tellapart annotate`."""
+"""Write a human study of a pair set, and read the answers that come back."""
 
 from __future__ import annotations
 
@@ -7,10 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tellapart.annotate.agreement import usable
-from tellapart.annotate.errors_by import read_groups
-from tellapart.annotate.findings import Findings, findings, print_findings
 from tellapart.annotate.folder import (
-    ImageAccess,
     read_answers,
     read_earlier,
     read_study,
@@ -18,38 +15,19 @@ from tellapart.annotate.folder import (
     write_rows,
     write_study,
 )
-from tellapart.annotate.human import human_scores
 from tellapart.annotate.replies import decode_replies, read_allowed
 from tellapart.annotate.reply_files import read_replies
 from tellapart.annotate.survey import Deal, Study, SurveyAnswer, deal
-from tellapart.annotate.surveys import SURVEYS, find_survey
+from tellapart.annotate.surveys import find_survey
 from tellapart.benchmarks.arguments import PairsGiven, load_pairs
 from tellapart.data.arguments import PathGiven, as_path, as_paths, expect_used
 from tellapart.data.compressed import plain_suffix
 from tellapart.errors import DataError
-from tellapart.models.memory.external import write_scores
-
-__all__ = [
-    "ImportedAnswers",
-    "WrittenStudy",
-    "annotate_agree",
-    "annotate_export",
-    "annotate_import",
-    "annotate_ls",
-    "print_findings",
-]
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenStudy:
-    """A study that was written.
-
-    Attributes:
-        to: its folder.
-        survey: its survey's name.
-        study: units, tasks and annotators.
-        largest: bytes of the largest page; 0 if no pages were written.
-    """
+    """A study that was written: its folder, its survey's name, its key, and the bytes of its largest page, or 0."""
 
     to: Path
     survey: str
@@ -125,7 +103,7 @@ def annotate_export(
     study = deal(chosen, source, options, None if after is None else read_earlier(as_path(after, "after")))
     folder = as_path(to, "to")
     return WrittenStudy(
-        folder, chosen.name, study, write_study(folder, chosen, study, source, ImageAccess(embed, prefix))
+        folder, chosen.name, study, write_study(folder, chosen, study, source, embed=embed, prefix=prefix)
     )
 
 
@@ -179,42 +157,6 @@ def annotate_import(
         sum(answer.skipped for answer in answers),
         len(key.tasks),
     )
-
-
-def annotate_agree(
-    studies: PathGiven | Sequence[PathGiven],
-    *,
-    groups: PathGiven | None = None,
-    scores: PathGiven | None = None,
-    seed: int = 0,
-) -> Findings:
-    """Return how people agree, their errors, and the human row of a results table; `scores` writes their answers.
-
-    Raises:
-        TellapartError: a folder is not a study with answers, or they are not of one pair set.
-
-    >>> import tellapart as ta
-    >>> study = ta.annotate_export("i2t", "demo", getfixture("tmp_path") / "study", annotators="ann", sample=2).to
-    >>> sheet = study / "sheets" / "ann.csv"
-    >>> _ = sheet.write_text(sheet.read_text().replace(",,\\n", ",a,\\n"))  # answers "a" to each
-    >>> _ = ta.annotate_import(study, sheet)
-    >>> ta.annotate_agree(study).studies[0].answers
-    4
-    """
-    answered = [(each.study, each.answers) for each in map(read_earlier, as_paths(studies, "studies"))]
-    found = findings(answered, read_groups(as_path(groups, "groups")) if groups else None, seed=seed)
-    if scores:
-        write_scores(human_scores(answered), as_path(scores, "scores"))
-    return found
-
-
-def annotate_ls() -> list[Mapping[str, str]]:
-    """Return name, title and source of every survey.
-
-    >>> {"name", "title", "source"} == set(annotate_ls()[0])
-    True
-    """
-    return [{"name": survey.name, "title": survey.title, "source": survey.source} for survey in SURVEYS.values()]
 
 
 def _annotator_names(annotators: str) -> tuple[str, ...]:

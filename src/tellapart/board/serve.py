@@ -1,0 +1,186 @@
+"""Show runs on the board: in the browser, or as a static site."""
+
+from __future__ import annotations
+
+import re
+import socket
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tellapart.board.settings import BoardSettings, as_board_file, read_settings
+from tellapart.data.arguments import PathGiven, as_names, as_path, as_paths
+from tellapart.errors import RunError, TellapartWarning, quote, require
+from tellapart.records.zipped import unpacked
+
+if TYPE_CHECKING:
+    from tellapart.board.store import Store
+    from tellapart.board.submissions.service import Submissions
+
+
+def serve(
+    runs: PathGiven | Sequence[PathGiven] | None = None,
+    board: PathGiven | None = None,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8421,
+    database: str | None = None,
+    names: str | Sequence[str] = (),
+    proxy: str | None = None,
+    root_path: str = "",
+    ready: Callable[[str], object] | None = None,
+    left_out: Callable[[str], None] | None = None,
+) -> None:
+    """Show runs in the browser until it is interrupted: leaderboards, models, items, comparisons, the Pareto front.
+
+    Args:
+        runs: folders of run folders, or zip archives; ./runs if neither they nor a board file name one.
+        board: a board file (TOML).
+        host: an address of this machine; 0.0.0.0 for the network.
+        port: 0 for any free one.
+        database: sqlite:///FILE or postgresql://HOST/NAME; board.sqlite among the runs if not given.
+        names: under which browsers reach it; requests for another are refused.
+        proxy: addresses of proxies whose X-Forwarded-For is believed, separated by commas; nobody's if not given.
+        root_path: the path below which a proxy shows the board, such as /board; it may take the path off or not.
+        ready: called with the address when the board answers there.
+        left_out: called with a sentence for each run that cannot be read; a warning if not given.
+
+    Raises:
+        TellapartError: a folder or the board file cannot be read, or the address is taken.
+
+    `ta.serve("runs", port=8421, ready=print)` prints the address, and returns when it is interrupted.
+
+    >>> import tellapart as ta
+    >>> try:
+    ...     ta.serve("no-runs", port=0)
+    ... except ta.TellapartError as error:
+    ...     print(error)
+    no-runs is not a folder; `tellapart run --out no-runs/mine` makes a first run in it
+    """
+    require("fastapi", extra="board")
+    uvicorn = require("uvicorn", extra="board")
+    from tellapart.board.app import create_app
+    from tellapart.board.connections import BACKLOG, Connection
+    from tellapart.board.headers import LOOPBACK, BoardAddress
+    from tellapart.board.submissions.service import open_submissions
+    from tellapart.board.watch import Watch
+
+    root = root_path.rstrip("/")
+    if not re.fullmatch(r"(/[\w.~-]+)*", root, re.ASCII):
+        raise RunError(f"root_path={quote(root_path)}: write a path as browsers have it after the host, such as /board")
+    report = left_out or _warn_left
+    file = None if board is None else as_board_file(board)
+    with (
+        _bind_address(host, port) as listening,
+        open_submissions(file) as submissions,
+        _open_board(runs, file, database, submissions, report) as (settings, store),
+        Watch(store, settings, report) as watch,
+    ):
+        local = {host if ":" not in host else f"[{host}]", *LOOPBACK}
+        app = create_app(settings, store, submissions, age=lambda: watch.age)
+        # Any page can point its name at this machine (DNS rebinding), and would read a board served to it alone.
+        allowed = {*local, *as_names(names)} if names or local <= {*LOOPBACK} else {"*"}
+        app.add_middleware(BoardAddress, names=allowed, root=root)
+        config = uvicorn.Config(
+            app,
+            log_level="warning",
+            server_header=False,
+            http=Connection,
+            backlog=BACKLOG,
+            ws="none",
+            proxy_headers=proxy is not None,
+            forwarded_allow_ips=proxy or "",
+            timeout_graceful_shutdown=10,
+        )
+        if ready is not None:
+            ready(f"http://{host}:{listening.getsockname()[1]}{root}/")
+        with suppress(KeyboardInterrupt):  # which the server raises again when it has ended
+            uvicorn.Server(config).run(sockets=[listening])
+
+
+def board_export(
+    out: PathGiven,
+    *,
+    runs: PathGiven | Sequence[PathGiven] | None = None,
+    board: PathGiven | None = None,
+    database: str | None = None,
+    items: int = 500,
+    comparisons: int = 25,
+    small: bool = False,
+    left_out: Callable[[str], None] | None = None,
+) -> int:
+    """Write the board as a static site, which opens from the disk; return how many pages it has.
+
+    Args:
+        out: the site's folder.
+        runs, board, database, left_out: as of `serve`.
+        items: of a benchmark, that get a page: those that most models fail.
+        comparisons: models that are compared, each with each: the first page's best.
+        small: without data files, pages of a benchmark's parts, and bars.
+
+    Raises:
+        TellapartError: a folder or the board file cannot be read, or the site cannot be written.
+
+    >>> import tellapart as ta
+    >>> folder = getfixture("tmp_path")
+    >>> _ = ta.evaluate("oracle", "demo", limit=5, out=folder / "runs" / "oracle")
+    >>> ta.board_export(folder / "site", runs=folder / "runs", items=0, comparisons=0) > 5
+    True
+    """
+    require("fastapi", extra="board")
+    from tellapart.board.export import export_site
+    from tellapart.board.submissions.service import open_submissions
+
+    file = None if board is None else as_board_file(board)
+    with (
+        open_submissions(file, measuring=False) as submissions,
+        _open_board(runs, file, database, submissions, left_out or _warn_left) as (settings, store),
+    ):
+        most = {"most_items": items, "most_compared": comparisons}
+        return export_site(store, settings, as_path(out, "out"), submissions=submissions, small=small, **most)
+
+
+def _bind_address(host: str, port: int) -> socket.socket:
+    """Bind the address before anything is read in: one that is taken is an error at once, and early readers wait."""
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        raise RunError(
+            f"cannot serve at {host}:{port}: {error.strerror or error}; name another host= or port="
+        ) from error
+
+
+@contextmanager
+def _open_board(
+    runs: PathGiven | Sequence[PathGiven] | None,
+    board: Path | None,
+    database: str | None,
+    submissions: Submissions | None,
+    report: Callable[[str], None],
+) -> Iterator[tuple[BoardSettings, Store]]:
+    """Read the settings, open the database, and read in new folders."""
+    require("sqlmodel", extra="board")
+    from tellapart.board.records import read_in
+    from tellapart.board.store import Store, database_url
+
+    settings = read_settings(board) if board is not None else BoardSettings()
+    named = () if runs is None else tuple(as_paths(runs, "runs"))
+    given = named or settings.runs or ((Path("runs"),) if board is None else ())
+    with unpacked(given) as folders:
+        for folder in folders:
+            if not folder.is_dir():
+                raise RunError(f"{folder} is not a folder; `tellapart run --out {folder}/mine` makes a first run in it")
+        hidden = () if submissions is None else (submissions.records,)
+        settings = settings.model_copy(update={"runs": (*folders, *hidden)})
+        # The database of an archive goes with it: its folder has another name the next time.
+        first = next((new for new, old in zip(folders, given, strict=True) if new != old), next(iter(folders), None))
+        beside = first or (board.parent if board is not None else Path())
+        with Store(database_url(database or settings.database, beside, (*settings.runs, *settings.imported))) as store:
+            read_in(store, settings, report)
+            yield settings, store
+
+
+def _warn_left(problem: str) -> None:
+    warnings.warn(f"left out: {problem}", TellapartWarning, stacklevel=3)
