@@ -20,8 +20,9 @@ from tellapart.annotate.reply_files import read_replies
 from tellapart.annotate.survey import Deal, Study, SurveyAnswer, deal
 from tellapart.annotate.surveys import find_survey
 from tellapart.benchmarks.arguments import PairsGiven, load_pairs
-from tellapart.data.arguments import PathGiven, as_path, as_paths, expect_used
+from tellapart.data.arguments import PathGiven, as_path, as_paths
 from tellapart.data.compressed import plain_suffix
+from tellapart.data.idle_options import expect_used
 from tellapart.errors import DataError
 
 

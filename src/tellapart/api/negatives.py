@@ -11,7 +11,8 @@ from tellapart.auditing.detectors import Detection, DetectorSettings
 from tellapart.auditing.detectors import detect as fit_and_measure
 from tellapart.benchmarks.arguments import PairsGiven, load_sets, locations
 from tellapart.benchmarks.plugins import exit_is_error, open_model
-from tellapart.data.arguments import PathGiven, as_path, expect_used
+from tellapart.data.arguments import PathGiven, as_path
+from tellapart.data.idle_options import expect_used
 from tellapart.models.options import ModelOptions
 from tellapart.models.scoring.deferred import find_deferred
 from tellapart.records.run_folder import write_text_file

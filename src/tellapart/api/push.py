@@ -7,7 +7,7 @@ from typing import Any
 
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.plugins import open_benchmark
-from tellapart.data.arguments import expect_used
+from tellapart.data.idle_options import expect_used
 from tellapart.evaluation.verified import read_result
 from tellapart.records.zipped import run_folders
 from tellapart.report.interchange.hub_files import HubFiles, files_of_benchmark, files_of_run

@@ -97,25 +97,3 @@ def as_limit(value: object) -> str | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise RunError(f"limit={quote(value)}: give a number of items (20) or a share of them between 0 and 1 (0.1)")
     return f"{value}"
-
-
-def expect_used(call: str, missing: str, **given: tuple[object, object]) -> None:
-    """Refuse arguments of a call that do nothing because another one is missing, or is given.
-
-    Args:
-        call: the function's name.
-        missing: what they lack, after "has no effect".
-        given: each argument's value and its default.
-
-    Raises:
-        RunError: one is not at its default.
-
-    >>> try:
-    ...     expect_used("mine", "without scorer=MODEL", hard=(3, 8), reading=(None, None))
-    ... except RunError as error:
-    ...     print(error)
-    mine: hard=3 has no effect without scorer=MODEL; leave it out
-    """
-    for name, (value, default) in given.items():
-        if value != default:
-            raise RunError(f"{call}: {name}={value} has no effect {missing}; leave it out")
