@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from tellapart.annotate.surveys import annotate_ls as annotate_ls
     from tellapart.api.audit import audit as audit
     from tellapart.api.build import build as build
-    from tellapart.api.cache import cache_ls as cache_ls
-    from tellapart.api.cache import cache_prune as cache_prune
     from tellapart.api.compare import compare as compare
     from tellapart.api.costs import check as check
     from tellapart.api.costs import time as time
@@ -75,6 +73,8 @@ if TYPE_CHECKING:
     from tellapart.models.find import find_model as find_model
     from tellapart.models.fusion.region_import import regions as regions
     from tellapart.models.memory.external import read_scores as read_scores
+    from tellapart.models.store.cache import cache_ls as cache_ls
+    from tellapart.models.store.cache import cache_prune as cache_prune
     from tellapart.models.store.embedding_store import EmbeddingStore as EmbeddingStore
     from tellapart.records.result import Result as Result
     from tellapart.records.samples import read_samples as read_samples
@@ -113,8 +113,8 @@ _WHERE = {
     "board_retry": "board.submissions.administer",
     "board_user": "board.submissions.administer",
     "build": "api.build",
-    "cache_ls": "api.cache",
-    "cache_prune": "api.cache",
+    "cache_ls": "models.store.cache",
+    "cache_prune": "models.store.cache",
     "check": "api.costs",
     "choice_score": "metrics.choice",
     "compare": "api.compare",

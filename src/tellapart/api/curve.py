@@ -26,8 +26,8 @@ from tellapart.stats.psychometric import LEAST_ITEMS
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from tellapart.api.evaluate import CacheGiven
     from tellapart.models.memory.given import ModelGiven
+    from tellapart.models.store.cache import CacheGiven
 
 __all__ = ["CurvesFitted", "curve"]
 
@@ -91,12 +91,12 @@ def curve(
         if model is None or benchmark is None or runs or by is not None:
             raise RunError(f"adaptive={adaptive}: name one model= and benchmark=, and neither runs nor by=")
         # Curves of runs need no model.
-        from tellapart.api.evaluate import use_store
         from tellapart.benchmarks.plugins import open_benchmark, open_model
         from tellapart.evaluation.adaptive import search_threshold
         from tellapart.evaluation.run import Settings
         from tellapart.models.memory.given import as_model
         from tellapart.models.memory.rest import keep_random_state
+        from tellapart.models.store.cache import use_store
         from tellapart.report.progress import reporting
 
         refuse_columns(columns, (benchmark,))

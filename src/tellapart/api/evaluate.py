@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias, get_args
+from typing import Any, Protocol, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,15 +37,11 @@ from tellapart.models.memory.held import HeldModel
 from tellapart.models.memory.mistakes import explain_argument
 from tellapart.models.memory.rest import keep_random_state
 from tellapart.models.protocols import Model
-from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.models.store.location import default_store_path
+from tellapart.models.store.cache import CacheGiven, describe_stored, store_path, use_store
 from tellapart.records.run_folder import RESULTS, file_name, find_runs
 from tellapart.report.progress import ProgressGiven, reporting
 
-__all__ = ["describe_kept", "describe_stored", "evaluate", "open_store", "run", "score", "use_store"]
-
-#: The embedding store: its folder, a store that is open, False for one in memory, None for the user's.
-CacheGiven: TypeAlias = PathGiven | EmbeddingStore | Literal[False] | None
+__all__ = ["describe_kept", "evaluate", "run", "score"]
 
 
 _log = logging.getLogger(__name__)
@@ -204,7 +200,7 @@ def evaluate(
         folder = Path("a temporary folder") if out is None else as_path(out, "out")
         with keep_random_state(), reporting(progress) as report:
             planned = Run(folder)
-            planned.plan = plan_run(settings, folder, _store_path(cache), report and report("dry run"))
+            planned.plan = plan_run(settings, folder, store_path(cache), report and report("dry run"))
         return planned
     with ExitStack() as held, keep_random_state():
         folder = held.enter_context(_run_folder(out))
@@ -303,44 +299,6 @@ def score(
     return Run(folder, scratch=out is None)
 
 
-def open_store(cache: PathGiven | Literal[False] | None = None) -> EmbeddingStore:
-    """Open the embedding store: that of a folder, the user's if None, or one in memory if False.
-
-    Raises:
-        RunError: it is neither.
-        StoreError: the file is not a store, or cannot be written.
-
-    >>> open_store(False).where
-    'the store in memory'
-    """
-    return EmbeddingStore(_store_path(cache))
-
-
-@contextmanager
-def use_store(cache: CacheGiven = None) -> Iterator[EmbeddingStore]:
-    """Yield the embedding store that `open_store` opens, and close it; one that is open is yielded as it is.
-
-    >>> with use_store(False) as store:
-    ...     store.where
-    'the store in memory'
-    """
-    if isinstance(cache, EmbeddingStore):
-        yield cache
-        return
-    with open_store(cache) as store:
-        yield store
-
-
-def describe_stored(cache: CacheGiven = None) -> str | None:
-    """Return the line on the embeddings that an interrupted command has left; None for a store in memory.
-
-    >>> describe_stored(False) is None, describe_stored("kept")
-    (True, 'embeddings and scores that were computed are kept in kept/store.sqlite')
-    """
-    path = _store_path(cache)
-    return f"embeddings and scores that were computed are kept in {path}" if path else None
-
-
 def describe_kept(folder: Path, cache: CacheGiven = None) -> str | None:
     """Describe the result of an interrupted run: records of finished benchmarks, and embeddings in a store."""
     kept = describe_stored(cache)
@@ -350,15 +308,6 @@ def describe_kept(folder: Path, cache: CacheGiven = None) -> str | None:
         return kept
     results = f"{finished:,} finished {'result is' if finished == 1 else 'results are'} kept in {folder}"
     return f"{results}; {kept or 'of the others nothing is (--no-cache)'}"
-
-
-def _store_path(cache: CacheGiven) -> Path | None:
-    """Return the store's file; None in memory."""
-    if isinstance(cache, EmbeddingStore):
-        return cache.path
-    if cache is False:
-        return None
-    return default_store_path() if cache is None else as_path(cache, "cache") / "store.sqlite"
 
 
 @contextmanager

@@ -6,7 +6,6 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from tellapart.api.evaluate import CacheGiven, use_store
 from tellapart.auditing.detectors import Detection, DetectorSettings
 from tellapart.auditing.detectors import detect as fit_and_measure
 from tellapart.benchmarks.arguments import PairsGiven, load_sets, locations
@@ -15,6 +14,7 @@ from tellapart.data.arguments import PathGiven, as_path
 from tellapart.data.idle_options import expect_used
 from tellapart.models.options import ModelOptions
 from tellapart.models.scoring.deferred import find_deferred
+from tellapart.models.store.cache import CacheGiven, use_store
 from tellapart.records.run_folder import write_text_file
 from tellapart.report.progress import ProgressGiven, reporting
 from tellapart.training.data.rows import images_root, read_rows, write_rows
@@ -76,8 +76,10 @@ def mine(
     8
     """
     if scorer is None:
-        parts = {"reading": (reading, None), "negatives": (negatives, 15), "hard": (hard, 8), "seed": (seed, 0)}
-        expect_used("mine", "without scorer=MODEL, which judges captions", **parts)
+        expect_used(
+            "mine", "without scorer=MODEL, which judges captions",
+            reading=(reading, None), negatives=(negatives, 15), hard=(hard, 8), seed=(seed, 0),
+        )  # fmt: skip
     folder, to = None if images is None else as_path(images, "images"), as_path(out, "out")
     root = images_root(rows, folder)
     source = read_rows([rows], Path(), None if folder is None else str(folder), limit=limit, outside=outside_images)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from tellapart.api.evaluate import CacheGiven, use_store
 from tellapart.data.arguments import PathGiven, as_path
 from tellapart.errors import RunError, quote
 from tellapart.evaluation.debias import debias as subtract_means
 from tellapart.evaluation.why import Why, explain
+from tellapart.models.store.cache import CacheGiven, use_store
 from tellapart.records.zipped import unpacked
 from tellapart.report.comparisons import gather_models
 from tellapart.report.frame import Frame

@@ -22,7 +22,7 @@ def list_command(cache: Cache = None, as_json: Json = False) -> None:
 
     Example: `tellapart cache ls`
     """
-    from tellapart.api.cache import cache_ls
+    from tellapart.models.store.cache import cache_ls
 
     kept = cache_ls(cache)
     if as_json:
@@ -59,7 +59,7 @@ def prune_command(
 
     Example: `tellapart cache prune --prepared`
     """
-    from tellapart.api.cache import cache_prune
+    from tellapart.models.store.cache import cache_prune
 
     done = cache_prune(cache, models=models or (), prepared=prepared, everything=everything)
     print_json(done) if as_json else print_text(f"{done['freed']:,} bytes freed in {done['folder']}")

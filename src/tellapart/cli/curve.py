@@ -60,7 +60,7 @@ def curve_command(
     from tellapart.api.curve import curve
 
     def describe_kept() -> str | None:
-        from tellapart.api.evaluate import describe_stored
+        from tellapart.models.store.cache import describe_stored
 
         return describe_stored(cache)
 

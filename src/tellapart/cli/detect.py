@@ -37,9 +37,9 @@ def detect_command(
 
     Example: `tellapart detect folder:my_pairs -m demo-encoder`
     """
-    from tellapart.api.evaluate import describe_stored
     from tellapart.api.negatives import detect, detection_text
     from tellapart.auditing.show import print_detection
+    from tellapart.models.store.cache import describe_stored
 
     with interruptible(partial(describe_stored, cache), quiet=quiet) as progress:
         detection = detect(

@@ -31,8 +31,8 @@ def why_command(
 
     Example: `tellapart why runs/a`
     """
-    from tellapart.api.evaluate import describe_stored
     from tellapart.api.why import why
+    from tellapart.models.store.cache import describe_stored
 
     with interruptible(partial(describe_stored, cache), quiet=quiet) as progress:
         explained = why(

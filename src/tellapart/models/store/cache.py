@@ -1,12 +1,12 @@
-"""The content of the cache folder, and how to make it smaller: the functions of `tellapart cache`."""
+"""The cache folder: its store opened, its content listed and made smaller."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal, TypeAlias
 
 from tellapart.data.arguments import PathGiven, as_names, as_path
 from tellapart.data.idle_options import expect_used
@@ -18,7 +18,54 @@ from tellapart.models.store.location import audit_folder, default_store_path
 from tellapart.models.store.prepared import kept_preparations, prepared_path
 from tellapart.models.store.shard import list_shards, shard_folder
 
-__all__ = ["cache_ls", "cache_prune"]
+#: The embedding store: its folder, a store that is open, False for one in memory, None for the user's.
+CacheGiven: TypeAlias = PathGiven | EmbeddingStore | Literal[False] | None
+
+
+def store_path(cache: CacheGiven = None) -> Path | None:
+    """Return the file of an embedding store; None for one in memory.
+
+    Raises:
+        RunError: it is none of `CacheGiven`.
+    """
+    if cache is False:
+        return None
+    if isinstance(cache, EmbeddingStore):
+        return cache.path
+    return _file_in(cache)
+
+
+def _file_in(folder: PathGiven | None) -> Path:
+    return default_store_path() if folder is None else as_path(folder, "cache") / "store.sqlite"
+
+
+@contextmanager
+def use_store(cache: CacheGiven = None) -> Iterator[EmbeddingStore]:
+    """Yield an embedding store, and close it; one that is open is yielded as it is.
+
+    Raises:
+        RunError: it is none of `CacheGiven`.
+        StoreError: the file is not a store, or cannot be written.
+
+    >>> with use_store(False) as store:
+    ...     store.where
+    'the store in memory'
+    """
+    if isinstance(cache, EmbeddingStore):
+        yield cache
+        return
+    with EmbeddingStore(store_path(cache)) as store:
+        yield store
+
+
+def describe_stored(cache: CacheGiven = None) -> str | None:
+    """Return the line on the embeddings that an interrupted command has left; None for a store in memory.
+
+    >>> describe_stored(False) is None, describe_stored("kept")
+    (True, 'embeddings and scores that were computed are kept in kept/store.sqlite')
+    """
+    path = store_path(cache)
+    return f"embeddings and scores that were computed are kept in {path}" if path else None
 
 
 def cache_ls(cache: PathGiven | None = None) -> dict[str, Any]:
@@ -39,7 +86,7 @@ def cache_ls(cache: PathGiven | None = None) -> dict[str, Any]:
     >>> cache_ls(folder)["models"]
     [{'fingerprint': 'a fingerprint', 'name': '', 'vectors': 1, 'scores': 0}]
     """
-    store = _store_path(cache)
+    store = _file_in(cache)
     models: list[dict[str, Any]] = []
     if store.exists():
         with EmbeddingStore(store) as opened:
@@ -77,7 +124,7 @@ def cache_prune(
     chosen = as_names(models)
     if everything:
         expect_used("prune", "with everything, which deletes them too", models=(chosen, ()), prepared=(prepared, False))
-    store = _store_path(cache)
+    store = _file_in(cache)
     before, leftovers = sum(_count_bytes(store).values()), everything or not (chosen or prepared)
     with ExitStack() as held:
         if leftovers and shard_folder(store).is_dir():
@@ -133,10 +180,6 @@ def _find_fingerprints(store: EmbeddingStore, name: str) -> list[str]:
         known = ", ".join(model.name or model.fingerprint[:12] for model in models[:10])
         raise StoreError(f"{store.where} holds nothing of model {quote(name)}; there are {known or 'none'}")
     return found
-
-
-def _store_path(cache: PathGiven | None) -> Path:
-    return default_store_path() if cache is None else as_path(cache, "cache") / "store.sqlite"
 
 
 def _count_bytes(store: Path) -> dict[str, int]:
