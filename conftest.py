@@ -24,7 +24,6 @@ NEEDS = [
         ("torch",),
         [
             "api/probe.py",
-            "api/train.py",
             *(f"training/{name}*.py" for name in ("", "data/", "encoders/", "losses/", "mining/", "steps/")),
         ],
     ),
@@ -32,7 +31,7 @@ NEEDS = [
     ("captions", ("torch", "nltk"), ["builders/captions/*.py"]),
     ("diffusion", ("torch", "diffusers"), ["../tellapart_render/diffusion/*.py"]),
     ("board", ("fastapi", "sqlmodel"), ["board/*.py", "board/views/*.py", "board/submissions/*.py"]),
-    ("hub", ("huggingface_hub",), ["api/push.py"]),
+    ("hub", ("huggingface_hub",), ["report/interchange/push.py"]),
     ("plot", ("matplotlib",), ["report/plots/*.py"]),
 ]
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from tellapart.annotate.study import annotate_export as annotate_export
     from tellapart.annotate.study import annotate_import as annotate_import
     from tellapart.annotate.surveys import annotate_ls as annotate_ls
-    from tellapart.api.audit import audit as audit
     from tellapart.api.build import build as build
     from tellapart.api.compare import compare as compare
     from tellapart.api.costs import check as check
@@ -32,28 +31,36 @@ if TYPE_CHECKING:
     from tellapart.api.listing import ls as ls
     from tellapart.api.memory import model as model
     from tellapart.api.memory import score_vectors as score_vectors
-    from tellapart.api.negatives import detect as detect
-    from tellapart.api.negatives import mine as mine
     from tellapart.api.parity import parity as parity
     from tellapart.api.probe import PairProbe as PairProbe
-    from tellapart.api.push import push as push
     from tellapart.api.run import Run as Run
     from tellapart.api.run import open_run as open_run
     from tellapart.api.run import show as show
-    from tellapart.api.train import train as train
     from tellapart.api.verify import verify as verify
     from tellapart.api.why import why as why
+    from tellapart.auditing.detectors import detect as detect
+    from tellapart.auditing.show import audit as audit
     from tellapart.benchmarks.arguments import load_pairs as load_pairs
     from tellapart.benchmarks.benchmark import Benchmark as Benchmark
     from tellapart.benchmarks.find import find_benchmark as find_benchmark
     from tellapart.benchmarks.plugins import load_plugin as load_plugin
     from tellapart.board.serve import board_export as board_export
     from tellapart.board.serve import serve as serve
-    from tellapart.board.submissions.administer import board_accept as board_accept
-    from tellapart.board.submissions.administer import board_backup as board_backup
-    from tellapart.board.submissions.administer import board_check as board_check
-    from tellapart.board.submissions.administer import board_retry as board_retry
-    from tellapart.board.submissions.administer import board_user as board_user
+    from tellapart.board.submissions.administer import (
+        board_accept as board_accept,
+    )
+    from tellapart.board.submissions.administer import (
+        board_backup as board_backup,
+    )
+    from tellapart.board.submissions.administer import (
+        board_check as board_check,
+    )
+    from tellapart.board.submissions.administer import (
+        board_retry as board_retry,
+    )
+    from tellapart.board.submissions.administer import (
+        board_user as board_user,
+    )
     from tellapart.board.submissions.new_board import board_new as board_new
     from tellapart.data.folder import read_pair_set as read_pair_set
     from tellapart.data.folder import write_pair_set as write_pair_set
@@ -80,85 +87,72 @@ if TYPE_CHECKING:
     from tellapart.records.samples import read_samples as read_samples
     from tellapart.report.interchange.foreign import import_results as import_results
     from tellapart.report.interchange.formats import convert as convert
+    from tellapart.report.interchange.push import push as push
     from tellapart.report.paper_tables.layouts import table as table
     from tellapart.report.plots.prepare import plot as plot
+    from tellapart.training.mining.negatives import mine as mine
+    from tellapart.training.train import train as train
 
 __version__ = "0.2.0"
 
-#: Loaded on first use: `import tellapart` stays light. The imports above are these, for type checkers and editors.
-_WHERE = {
-    "Benchmark": "benchmarks.benchmark",
-    "EmbeddingStore": "models.store.embedding_store",
-    "Item": "data.item",
-    "METRICS": "metrics.registry",
-    "Metric": "metrics.metric",
-    "Outline": "data.pairset",
-    "PairProbe": "api.probe",
-    "PairSet": "data.pairset",
-    "Result": "records.result",
-    "Run": "api.run",
-    "Scores": "data.scores",
-    "Settings": "evaluation.run",
-    "TellapartError": "errors",
-    "annotate_agree": "annotate.findings",
-    "annotate_export": "annotate.study",
-    "annotate_import": "annotate.study",
-    "annotate_ls": "annotate.surveys",
-    "audit": "api.audit",
-    "board_accept": "board.submissions.administer",
-    "board_backup": "board.submissions.administer",
-    "board_check": "board.submissions.administer",
-    "board_export": "board.serve",
-    "board_new": "board.submissions.new_board",
-    "board_retry": "board.submissions.administer",
-    "board_user": "board.submissions.administer",
-    "build": "api.build",
-    "cache_ls": "models.store.cache",
-    "cache_prune": "models.store.cache",
-    "check": "api.costs",
-    "choice_score": "metrics.choice",
-    "compare": "api.compare",
-    "convert": "report.interchange.formats",
-    "curve": "api.curve",
-    "detect": "api.negatives",
-    "evaluate": "api.evaluate",
-    "export": "api.interchange",
-    "find_benchmark": "benchmarks.find",
-    "find_model": "models.find",
-    "gap": "api.interchange",
-    "group_score": "metrics.pairs",
-    "image_score": "metrics.pairs",
-    "import_results": "report.interchange.foreign",
-    "items": "api.items",
-    "load_pairs": "benchmarks.arguments",
-    "load_plugin": "benchmarks.plugins",
-    "ls": "api.listing",
-    "mine": "api.negatives",
-    "model": "api.memory",
-    "open_run": "api.run",
-    "parity": "api.parity",
-    "plot": "report.plots.prepare",
-    "push": "api.push",
-    "read_pair_set": "data.folder",
-    "read_result": "evaluation.verified",
-    "read_samples": "records.samples",
-    "read_scores": "models.memory.external",
-    "regions": "models.fusion.region_import",
-    "run": "api.evaluate",
-    "score": "api.evaluate",
-    "score_vectors": "api.memory",
-    "serve": "board.serve",
-    "show": "api.run",
-    "table": "report.paper_tables.layouts",
-    "text_score": "metrics.pairs",
-    "time": "api.costs",
-    "train": "api.train",
-    "verify": "api.verify",
-    "why": "api.why",
-    "write_pair_set": "data.folder",
+#: Module -> its names, loaded on first use: `import tellapart` stays light. The imports above are these, for type
+#: checkers and editors.
+_NAMES = {
+    "annotate.findings": "annotate_agree",
+    "annotate.study": "annotate_export annotate_import",
+    "annotate.surveys": "annotate_ls",
+    "api.build": "build",
+    "api.compare": "compare",
+    "api.costs": "check time",
+    "api.curve": "curve",
+    "api.evaluate": "evaluate run score",
+    "api.interchange": "export gap",
+    "api.items": "items",
+    "api.listing": "ls",
+    "api.memory": "model score_vectors",
+    "api.parity": "parity",
+    "api.probe": "PairProbe",
+    "api.run": "Run open_run show",
+    "api.verify": "verify",
+    "api.why": "why",
+    "auditing.detectors": "detect",
+    "auditing.show": "audit",
+    "benchmarks.arguments": "load_pairs",
+    "benchmarks.benchmark": "Benchmark",
+    "benchmarks.find": "find_benchmark",
+    "benchmarks.plugins": "load_plugin",
+    "board.serve": "board_export serve",
+    "board.submissions.administer": "board_accept board_backup board_check board_retry board_user",
+    "board.submissions.new_board": "board_new",
+    "data.folder": "read_pair_set write_pair_set",
+    "data.item": "Item",
+    "data.pairset": "Outline PairSet",
+    "data.scores": "Scores",
+    "errors": "TellapartError",
+    "evaluation.run": "Settings",
+    "evaluation.verified": "read_result",
+    "metrics.choice": "choice_score",
+    "metrics.metric": "Metric",
+    "metrics.pairs": "group_score image_score text_score",
+    "metrics.registry": "METRICS",
+    "models.find": "find_model",
+    "models.fusion.region_import": "regions",
+    "models.memory.external": "read_scores",
+    "models.store.cache": "cache_ls cache_prune",
+    "models.store.embedding_store": "EmbeddingStore",
+    "records.result": "Result",
+    "records.samples": "read_samples",
+    "report.interchange.foreign": "import_results",
+    "report.interchange.formats": "convert",
+    "report.interchange.push": "push",
+    "report.paper_tables.layouts": "table",
+    "report.plots.prepare": "plot",
+    "training.mining.negatives": "mine",
+    "training.train": "train",
 }
+_WHERE = {name: module for module, names in _NAMES.items() for name in names.split()}
 
-__all__ = ["__version__", "metrics", *_WHERE]  # noqa: PLE0604  (the names are the strings of the table)
+__all__ = ["__version__", "metrics", *sorted(_WHERE)]  # noqa: PLE0604  (the names are the strings of the table)
 
 if not TYPE_CHECKING:  # for which any name would be one of Any
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
 from facts import raises
-from tellapart.auditing.detectors import DetectorSettings, Origins, detect, origins
+from tellapart.auditing.detectors import Origins, detect, origins
 from tellapart.data.folder import read_pair_set
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError, ModelError
@@ -88,7 +88,7 @@ def test_the_published_probabilities_give_the_published_accuracies(model: str) -
 
 def test_pictures_of_two_origins_are_told_captions_of_one_are_not_and_so_little_is_won(tinted: Any) -> None:
     pairs = tinted(n=60)
-    result = detect(pairs, Means(), store=EmbeddingStore(None))
+    result = detect(pairs, Means(), cache=EmbeddingStore(None))
     assert result.scores["image_accuracy"].value > 0.95
     text = result.scores["text_accuracy"]
     assert text.low is not None
@@ -100,7 +100,7 @@ def test_pictures_of_two_origins_are_told_captions_of_one_are_not_and_so_little_
 
 def test_heads_fitted_on_another_set_judge_this_one(tinted: Any) -> None:
     here, there = tinted("here", n=40, seed=1), tinted("there", n=60, seed=2)
-    result = detect(here, Means(), store=EmbeddingStore(None), trained_on=there)
+    result = detect(here, Means(), cache=EmbeddingStore(None), trained_on=there)
     assert (result.trained_on, result.folds) == (there.name, None)
     assert result.scores["image_accuracy"].value > 0.95
 
@@ -122,10 +122,10 @@ def test_vectors_come_from_the_store_the_second_time(tinted: Any, tmp_path: Path
     pairs = tinted(n=20)
     with EmbeddingStore(tmp_path / "store.sqlite") as store:
         model = Means()
-        first = detect(pairs, model, store=store)
+        first = detect(pairs, model, cache=store)
         assert model.encoded > 0
         again = Means()
-        assert detect(pairs, again, store=store) == first
+        assert detect(pairs, again, cache=store) == first
         assert again.encoded == 0
 
 
@@ -196,10 +196,10 @@ def test_sets_and_models_that_no_detector_plays_are_refused(tinted: Any, made_se
     single = read_pair_set(made_set("single", shape=(1, 2)))
     pairs = tinted(n=6)
     with raises(DataError, "1", "2", "2", "2"):
-        detect(pairs, Means(), store=EmbeddingStore(None), trained_on=single)
+        detect(pairs, Means(), cache=EmbeddingStore(None), trained_on=single)
     with raises(ModelError, "vectors", "images"):
-        detect(pairs, Constant(), store=EmbeddingStore(None))
+        detect(pairs, Constant(), cache=EmbeddingStore(None))
     with raises(DataError, "9", "6", "2"):
-        detect(pairs, Means(), store=EmbeddingStore(None), settings=DetectorSettings(folds=9))
+        detect(pairs, Means(), cache=EmbeddingStore(None), folds=9)
     with raises(DataError, "2", "3"):
         fit_head(np.eye(2), np.array([0, 1])).probabilities(np.zeros((1, 3)))

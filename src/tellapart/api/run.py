@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from tellapart.api.dry_run import RunPlan
-    from tellapart.api.training import Trained
+    from tellapart.training.train import Trained
 
 __all__ = ["Items", "Run", "ShownItem", "open_run", "show"]
 
@@ -60,7 +60,7 @@ def show(run: PathGiven, *, outside_images: bool = False) -> Run | Trained:
     ['oracle']
     """
     if not (as_path(run, "run") / RESULTS).is_file():
-        from tellapart.api.training import open_training  # with all of training, which the page of a run does without
+        from tellapart.training.train import open_training  # with all of training, which the page of a run does without
 
         if (trained := open_training(run, outside_images=outside_images)) is not None:
             return trained

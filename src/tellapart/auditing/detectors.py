@@ -10,6 +10,7 @@ standardised.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,15 +19,23 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
+from tellapart.benchmarks.arguments import PairsGiven, load_sets, locations
 from tellapart.benchmarks.bivlc_detector import detector_outcomes
+from tellapart.benchmarks.plugins import exit_is_error, open_model
+from tellapart.data.arguments import PathGiven, as_path
+from tellapart.data.idle_options import expect_used
 from tellapart.data.images import file_format
 from tellapart.data.pairset import PairSet, describe
 from tellapart.data.progress import Progress
 from tellapart.errors import DataError
+from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Model
-from tellapart.models.scoring.deferred import Deferred
+from tellapart.models.scoring.deferred import Deferred, find_deferred
 from tellapart.models.scoring.embeddings import Embeddings, embeddings
+from tellapart.models.store.cache import CacheGiven, use_store
 from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.records.run_folder import write_text_file
+from tellapart.report.progress import ProgressGiven, reporting
 from tellapart.stats.clusters import is_binary
 from tellapart.stats.held_out import FOLDS, held_out
 from tellapart.stats.intervals import interval_for
@@ -37,21 +46,6 @@ _ACCURACIES = ("image_accuracy", "text_accuracy")
 
 #: One side of a set: vectors, and the image or caption of each.
 _Side = tuple[NDArray[np.float32], NDArray[np.str_]]
-
-
-@dataclass(frozen=True, slots=True)
-class DetectorSettings:
-    """The fit of the heads.
-
-    Attributes:
-        folds: number of parts of the set, if its heads are fitted on the set itself; a cluster is never split.
-        seed: of the parts, and of the bootstrap.
-        penalty: of the heads' weights.
-    """
-
-    folds: int = FOLDS
-    seed: int = 0
-    penalty: float = PENALTY
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,45 +114,81 @@ class Detection(BaseModel):
     scores: dict[str, DetectorScore]
 
 
+@exit_is_error
 def detect(
-    pairs: PairSet,
-    model: Model | Deferred,
+    pairs: PairsGiven,
+    model: str | Model,
     *,
-    store: EmbeddingStore,
-    trained_on: PairSet | None = None,
-    settings: DetectorSettings | None = None,
-    progress: Progress | None = None,
+    trained_on: PairsGiven | None = None,
+    folds: int = 5,
+    data: PathGiven | None = None,
+    images: PathGiven | None = None,
+    outside_images: bool = False,
+    device: str = "cpu",
+    seed: int = 0,
+    cache: CacheGiven = None,
+    out: PathGiven | None = None,
+    progress: ProgressGiven = None,
 ) -> Detection:
-    """Fit heads on a frozen encoder's vectors, and measure them as detectors and as players.
+    """Separate natural from synthetic by frozen features, and play the benchmark by that alone.
 
-    >>> from tellapart.benchmarks.find import load_pairs
-    >>> from tellapart.models.find import find_model
-    >>> few = load_pairs("demo").select(range(0, 400, 10))
-    >>> detection = detect(few, find_model("demo-encoder"), store=EmbeddingStore(None))
-    >>> detection.formats, [*detection.scores][:4]
-    ({'WEBP': (40, 40)}, ['format_accuracy', 'image_accuracy', 'text_accuracy', 'ipos_2t'])
+    Args:
+        pairs: a pair set, its folder, or a benchmark: first natural, second synthetic.
+        model: a dual encoder, which stays frozen: its name, or an object.
+        trained_on: fit the heads on this set; on the other folds of the same one if not given.
+        folds: parts, of clusters that stay together.
+        data, images, outside_images, device, cache, progress: as of `evaluate`.
+        seed: of the folds and the bootstrap.
+        out: also write the record there, as JSON.
+
+    Raises:
+        TellapartError: a set or the model cannot be found, or it is not a dual encoder.
+
+    >>> import tellapart as ta
+    >>> pairs = ta.load_pairs("demo").select(range(20))
+    >>> found = ta.detect(pairs, "demo-encoder", folds=2, cache=False)  # both pictures of an item are drawn alike
+    >>> found.items, 0.3 < found.scores["image_accuracy"].value < 0.7
+    (20, True)
     """
-    settings = settings or DetectorSettings()
-    probabilities = origins(pairs, model, store=store, trained_on=trained_on, settings=settings, progress=progress)
-    names = [item.cluster for item in pairs.items]
-    kinds = [[file_format(pairs.read_bytes(image)) for image in item.images] for item in pairs.items]
+    if trained_on is not None:
+        expect_used("detect", "with trained_on=PAIRS: there are no folds then", folds=(folds, 5))
+    place = locations(data, images, outside_images)
+    with use_store(cache) as store, reporting(progress) as report:
+        measured, other = load_sets(pairs, trained_on, place)
+        encoder = (
+            find_deferred(open_model(model), ModelOptions(device=device), store) if isinstance(model, str) else model
+        )
+        update = None if report is None else report("detect")
+        probabilities = origins(
+            measured, encoder, store=store, trained_on=other, folds=folds, seed=seed, progress=update
+        )
+    names = [item.cluster for item in measured.items]
+    kinds = [[file_format(measured.read_bytes(image)) for image in item.images] for item in measured.items]
     first, second = (Counter(side) for side in zip(*kinds, strict=True))
     lean = {kind: np.sign(second[kind] - first[kind]) for kind in sorted(first | second)}
     right = [2 - lean[natural] + lean[synthetic] for natural, synthetic in kinds]  # of 4: a tie is half right
     columns = {"format_accuracy": np.array(right) / 4, **probabilities.outcomes()}
-    return Detection(
-        pairs=pairs.name,
-        model=model.name,
-        fingerprint=model.fingerprint,
-        trained_on=None if trained_on is None else trained_on.name,
-        items=len(pairs),
+    detection = Detection(
+        pairs=measured.name,
+        model=encoder.name,
+        fingerprint=encoder.fingerprint,
+        trained_on=None if other is None else other.name,
+        items=len(measured),
         clusters=len(set(names)),
-        folds=settings.folds if trained_on is None else None,
-        seed=settings.seed,
-        penalty=settings.penalty,
+        folds=folds if other is None else None,
+        seed=seed,
+        penalty=PENALTY,
         formats={kind: (first[kind], second[kind]) for kind in lean},
-        scores={name: _detector_score(column, names, settings.seed) for name, column in columns.items()},
+        scores={name: _detector_score(column, names, seed) for name, column in columns.items()},
     )
+    if out is not None:
+        write_text_file(as_path(out, "out"), detection_text(detection))
+    return detection
+
+
+def detection_text(detection: Detection) -> str:
+    """Return a detection's record as JSON, in ASCII, which every terminal's encoding has."""
+    return json.dumps(detection.model_dump(mode="json"), indent=1, allow_nan=False) + "\n"
 
 
 def origins(
@@ -167,11 +197,11 @@ def origins(
     *,
     store: EmbeddingStore,
     trained_on: PairSet | None = None,
-    settings: DetectorSettings | None = None,
+    folds: int = FOLDS,
+    seed: int = 0,
     progress: Progress | None = None,
 ) -> Origins:
     """Return the probabilities of heads that were fitted on others; arguments and errors as `detect`."""
-    settings = settings or DetectorSettings()
     for each in (pairs, *([trained_on] if trained_on is not None else [])):
         if each.shape != (2, 2):
             raise DataError(
@@ -180,14 +210,9 @@ def origins(
     ours = _split_sides(pairs, embeddings(model, pairs, store=store, progress=progress))
     if trained_on is None:
         clusters = [item.cluster for item in pairs.items]
-        return Origins(
-            *(
-                held_out(vectors, clusters, folds=settings.folds, seed=settings.seed, penalty=settings.penalty)
-                for vectors, _ in ours
-            )
-        )
+        return Origins(*(held_out(vectors, clusters, folds=folds, seed=seed) for vectors, _ in ours))
     theirs = _split_sides(trained_on, embeddings(model, trained_on, store=store, progress=progress))
-    return Origins(*(_fit_on_other(own, other, settings.penalty) for own, other in zip(ours, theirs, strict=True)))
+    return Origins(*(_fit_on_other(own, other) for own, other in zip(ours, theirs, strict=True)))
 
 
 def _split_sides(pairs: PairSet, encoded: Embeddings) -> tuple[_Side, _Side]:
@@ -198,7 +223,7 @@ def _split_sides(pairs: PairSet, encoded: Embeddings) -> tuple[_Side, _Side]:
     return (encoded.images, images), (encoded.texts, np.array([item.texts for item in pairs.items]))
 
 
-def _fit_on_other(ours: _Side, theirs: _Side, penalty: float) -> NDArray[np.float64]:
+def _fit_on_other(ours: _Side, theirs: _Side) -> NDArray[np.float64]:
     """Fit on the other set's entries, without those that are measured here, too."""
     (vectors, names), (other_vectors, other_names) = ours, theirs
     known = set(names.ravel())
@@ -208,7 +233,7 @@ def _fit_on_other(ours: _Side, theirs: _Side, penalty: float) -> NDArray[np.floa
         raise DataError(
             "the training set holds no entries of both kinds that the measured set does not hold; name another"
         )
-    return fit_head(other_vectors[unseen], labels[unseen], penalty=penalty).probabilities(vectors)
+    return fit_head(other_vectors[unseen], labels[unseen]).probabilities(vectors)
 
 
 def _detector_score(column: NDArray[np.float64], clusters: Sequence[str], seed: int) -> DetectorScore:

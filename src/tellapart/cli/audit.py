@@ -56,7 +56,7 @@ def audit_command(
 
     Example: `tellapart audit folder:my_pairs --to audit`
     """
-    from tellapart.api.audit import audit
+    from tellapart.auditing.show import audit
     from tellapart.report.browser import open_in_browser
 
     if open_card and to is None:

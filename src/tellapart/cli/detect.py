@@ -37,7 +37,7 @@ def detect_command(
 
     Example: `tellapart detect folder:my_pairs -m demo-encoder`
     """
-    from tellapart.api.negatives import detect, detection_text
+    from tellapart.auditing.detectors import detect, detection_text
     from tellapart.auditing.show import print_detection
     from tellapart.models.store.cache import describe_stored
 

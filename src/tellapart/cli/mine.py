@@ -49,8 +49,8 @@ def mine_command(
 
     Example: `tellapart mine rows.jsonl -m demo-encoder --out mined.jsonl`
     """
-    from tellapart.api.negatives import mine
     from tellapart.models.store.cache import describe_stored
+    from tellapart.training.mining.negatives import mine
 
     with interruptible(partial(describe_stored, cache), quiet=quiet) as progress:
         mined = mine(

@@ -25,7 +25,7 @@ def push_command(
 
     Example: `tellapart push runs/a me/my-model --dry-run`
     """
-    from tellapart.api.push import push
+    from tellapart.report.interchange.push import push
 
     done = push(source, repo, benchmark=benchmark, config=config, split=split, dry_run=dry_run)
     if done.unseen:

@@ -45,7 +45,7 @@ def train_command(
 
     Example: `tellapart train train.toml --out runs/trained`
     """
-    from tellapart.api.train import default_folder, describe_kept, train
+    from tellapart.training.train import default_folder, describe_kept, train
 
     folder = out if dry_run else default_folder(config, out)
     kept = partial(describe_kept, folder or Path())

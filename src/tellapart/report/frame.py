@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +20,19 @@ if TYPE_CHECKING:
 
 #: Rows that are printed at most; conversions have all rows.
 _SHOWN = 40
+
+
+class Shown:
+    """A result whose text is what its `show` prints."""
+
+    def show(self) -> None:
+        """Print it as its command does."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        with redirect_stdout(io.StringIO()) as text:
+            self.show()
+        return "\n".join(line.rstrip() for line in text.getvalue().strip().splitlines())
 
 
 class Frame:

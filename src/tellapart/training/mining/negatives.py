@@ -18,18 +18,24 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from tellapart.benchmarks.plugins import exit_is_error, open_model
 from tellapart.builders.negatives.wording import words
 from tellapart.data.annotations import make_item
+from tellapart.data.arguments import PathGiven, as_path
+from tellapart.data.idle_options import expect_used
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.errors import DataError, quote
+from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Model
-from tellapart.models.scoring.deferred import Deferred
+from tellapart.models.scoring.deferred import Deferred, find_deferred
 from tellapart.models.scoring.embeddings import embeddings
 from tellapart.models.scoring.score import score
+from tellapart.models.store.cache import CacheGiven, use_store
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.vectors import normalise
-from tellapart.training.data.rows import TrainingRow, TrainingRows
+from tellapart.report.progress import ProgressGiven, reporting
+from tellapart.training.data.rows import TrainingRow, TrainingRows, images_root, read_rows, write_rows
 from tellapart.training.data.shards import read_image
 
 #: TrainingRows of the product in memory at once: 25,000 columns of float32 take 25 MB.
@@ -313,3 +319,76 @@ def _as_pairs(captions: Sequence[tuple[str, Sequence[str]]]) -> PairSet:
         for number, (file, texts) in enumerate(captions)
     )
     return PairSet("training rows", items, Path(), read=lambda file: read_image(Path(file)))
+
+
+@dataclass(frozen=True, slots=True)
+class Mined:
+    """A file of rows with negatives: its path, how many rows, and the folder that their images are relative to."""
+
+    out: Path
+    rows: int
+    images: Path
+
+
+@exit_is_error
+def mine(
+    rows: str,
+    model: str,
+    out: PathGiven,
+    *,
+    scorer: str | None = None,
+    reading: str | None = None,
+    nearest: int | None = None,
+    negatives: int = 15,
+    hard: int = 8,
+    images: PathGiven | None = None,
+    outside_images: bool = False,
+    limit: int | None = None,
+    device: str = "cpu",
+    seed: int = 0,
+    cache: CacheGiven = None,
+    progress: ProgressGiven = None,
+) -> Mined:
+    """Find hard negatives among training images and captions: by the nearest images, or coarse to fine by a scorer.
+
+    Args:
+        rows: training rows: a JSONL file with image and caption, a pair set's folder, a TSV.
+        model: a dual encoder: its vectors find the nearest images.
+        out: the JSONL file to write, which `train` reads.
+        scorer: scores captions of near images, and the hardest are taken; the nearest images alone if not given.
+        reading: which of the scorer's readings is used.
+        nearest: near images of each: 128 with a scorer, else 3, as for NegCLIP.
+        negatives: false captions a row, with a scorer.
+        hard: of them the hardest; the others are drawn.
+        images, outside_images: the folder of the images, the file's if not given; whether they may lie outside of it.
+        limit: only the first so many rows.
+        device, seed: of the models, and of the draws.
+        cache, progress: as of `evaluate`.
+
+    Raises:
+        TellapartError: the rows cannot be read, or a model cannot be found.
+
+    >>> import tellapart as ta
+    >>> out = getfixture("tmp_path") / "rows.jsonl"
+    >>> ta.mine("examples/eqsim_ablation/smoke_scenes", "demo-encoder", out, limit=4, nearest=1, cache=False).rows
+    8
+    """
+    if scorer is None:
+        expect_used(
+            "mine", "without scorer=MODEL, which judges captions",
+            reading=(reading, None), negatives=(negatives, 15), hard=(hard, 8), seed=(seed, 0),
+        )  # fmt: skip
+    folder, to = None if images is None else as_path(images, "images"), as_path(out, "out")
+    root = images_root(rows, folder)
+    source = read_rows([rows], Path(), None if folder is None else str(folder), limit=limit, outside=outside_images)
+    with use_store(cache) as store, reporting(progress) as report:
+        update = None if report is None else report(to.name)
+        features = find_deferred(open_model(model), ModelOptions(device=device), store)
+        if scorer is None:
+            mined = nearest_images(source, features, store=store, count=nearest or 3, progress=update)
+        else:
+            settings = MiningSettings(nearest or 128, negatives, hard, seed)
+            judge = find_deferred(open_model(scorer), ModelOptions(device=device, reading=reading), store)
+            mined = coarse_to_fine(source, features, judge, store=store, settings=settings, progress=update)
+    write_rows(to, mined, root, outside=outside_images)
+    return Mined(to, len(mined), root)
