@@ -16,9 +16,8 @@ from tellapart.errors import RunError
 from tellapart.evaluation.run import Settings, run, run_record
 from tellapart.evaluation.verified import read_result
 from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.records.result import ModelRecord, Result, Sample
-from tellapart.records.run_folder import BESIDE, beside, file_name, find_runs, write_result, write_text_file
-from tellapart.records.samples import read_samples, samples_path, write_samples
+from tellapart.records.result import ModelRecord, Result
+from tellapart.records.run_folder import beside, file_name, find_runs, write_result, write_text_file
 
 
 def result(model: str = "m") -> Result:
@@ -76,7 +75,7 @@ def test_an_interruption_leaves_no_draft(tmp_path: Path, monkeypatch: pytest.Mon
         ('{"schema": 1, "schema": 1}', ("results.json", "JSON", "'schema'", "object")),
         ('{"schema": NaN}', ("results.json", "JSON", "NaN", "JSON")),
         ('{"schema": ' + "9" * 5_000 + "}", ("results.json", "JSON", "large")),
-        ("[]", ("results.json", "input", "object")),
+        ("[]", ("results.json", "record", "object")),
         ("", ("results.json", "JSON", "Expecting value", "1")),
     ],
 )
@@ -137,16 +136,3 @@ def test_a_record_that_was_changed_is_refused_and_measured_again_once_its_checks
     path.write_text(json.dumps(content))
     again = read_result(tmp_path / "run").benchmarks["demo"]
     assert again.metrics == whole.benchmarks["demo"].metrics and "1 differed" in again.notes[-1]
-
-
-def test_a_run_of_an_earlier_version_is_read_where_its_names_kept_capitals(tmp_path: Path) -> None:
-    sample = Sample(id="a", cluster="a", scores=((0.9, 0.1),), outcomes={"acc": 1.0})
-    (tmp_path / "samples").mkdir()
-    write_samples(tmp_path, "Pairs", [sample])
-    now = samples_path(tmp_path, "Pairs")
-    assert now.name != "Pairs.jsonl"
-    now.rename(now.with_name("Pairs.jsonl"))
-    assert [one.id for one in read_samples(tmp_path, "Pairs")] == ["a"]
-    (tmp_path / BESIDE / "CLIP").mkdir(parents=True)
-    assert beside(tmp_path, "CLIP") == tmp_path / BESIDE / "CLIP"
-    assert beside(tmp_path, "BLIP").name.startswith("BLIP-")

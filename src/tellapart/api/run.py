@@ -121,6 +121,11 @@ class Run:
         """The models with their records, the subject first."""
         return gather([self.folder])
 
+    @cached_property
+    def _results(self) -> dict[Path, Result]:
+        """The records, by their folders: each is read once."""
+        return {run: read_result(run) for run in find_runs(self.folder)}
+
     @property
     def models(self) -> list[str]:
         """The models' names."""
@@ -205,12 +210,10 @@ class Run:
             bundle: keep the pictures that it shows in the folder, so that it can be sent.
             outside_images: read images at absolute paths and through links that leave the set's folder.
         """
-        if self.archive is None:
-            return write_run_report(self.folder, bundle=bundle, outside=outside_images)
-        if bundle:
+        if self.archive is not None and bundle:
             raise RunError(f"bundle=True keeps pictures in a run folder, and {self.archive} is an archive; unpack it")
-        report = write_run_report(self.folder, outside=outside_images)
-        if report.path is None:
+        report = write_run_report(self.folder, bundle=bundle, outside=outside_images, results=self._results)
+        if self.archive is None or report.path is None:
             return report
         zipped = archive_of(self.archive) or self.archive
         beside = zipped.with_name("-".join([zipped.stem, *self.archive.relative_to(zipped).parts]) + ".html")
@@ -233,14 +236,15 @@ class Run:
         if self.plan is not None:
             self.plan.show()
         else:
-            print_runs(self.folder, write or self.write_report, every=every, by=by, named=self.archive)
+            write = write or self.write_report
+            print_runs(self.folder, self._results.values(), write, every=every, by=by, named=self.archive)
 
     def to_json(self, report: WrittenReport | None = None) -> dict[str, Any]:
         """Return the JSON of `tellapart show --json`: every record in full, and sentences on the numbers."""
         if self.plan is not None:
             return self.plan.to_json()
         report = report or self.write_report()
-        runs = [read_result(run).model_dump(mode="json", by_alias=True) for run in find_runs(self.folder)]
+        runs = [result.model_dump(mode="json", by_alias=True) for result in self._results.values()]
         answer = [
             {"benchmark": conclusion.name, "metric": conclusion.metric, "sentences": conclusion.sentences}
             for conclusion in report.conclusions

@@ -25,6 +25,7 @@ _WORDS: Mapping[str, str] = MappingProxyType(
         "list_type": "expected a list",
         "tuple_type": "expected a list",
         "dict_type": "expected an object",
+        "model_type": "expected an object",
     }
 )
 

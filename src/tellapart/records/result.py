@@ -6,9 +6,8 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from pydantic.dataclasses import dataclass
 
 from tellapart.data.scores import ScoreKind
@@ -35,11 +34,11 @@ class Value(Record):
     Attributes:
         value: the mean under the strict rule (a tie is never right).
         low, high, level, method: the interval; None if none is defined.
-        reason: why there is no interval; None if there is one, and in older records.
+        reason: why there is no interval; None if there is one.
         n: items.
         clusters: the groups that are resampled together.
         effective: how many independent items would be as precise; None if each item is a separate cluster, where
-            the values cannot show it, for other means than one over items, and in older records.
+            the values cannot show it, and for other means than one over items.
         ties: items in which a tie touched the metric.
         tie_neutral: the mean if ties were broken at random, exactly in expectation.
         official: the mean as the benchmark's authors count ties, if there are some and they count them otherwise.
@@ -99,11 +98,6 @@ class Located(Record):
     sha256: str = ""
 
 
-def _absolute_alone(value: object) -> object:
-    """Read the form of older records: the absolute path alone."""
-    return {"path": value} if isinstance(value, str) else value
-
-
 class SamplesFile(Record):
     """The size and digest of `samples/<benchmark>.jsonl` when it was written.
 
@@ -114,9 +108,6 @@ class SamplesFile(Record):
 
     lines: int
     sha256: str
-
-
-MaybeLocated = Annotated[Located | None, BeforeValidator(_absolute_alone)]
 
 
 class Flips(Record):
@@ -198,16 +189,16 @@ class BenchmarkResult(Record):
         texts_shared: the texts encoded by a tower that computed common beginnings once; the others were encoded apart.
         seconds: wall time of scoring and measuring.
         limited_from: the benchmark's full number of items if a limit cut it.
-        read_as: how the columns of its table were read; empty if it comes from none, and in older records.
+        read_as: how the columns of its table were read; empty if it comes from none.
         field: of predictions or scores made elsewhere: the field or arrays of their file that were read; empty if these
-            have no names, and in older records.
+            have no names.
         published_items: the published number of records, if the files held another number, or other records: the
             numbers do not compare.
         origin: the folder of images or the score file, for people.
         own: the user's folder or file, if the benchmark is one.
         file: the file of scores or predictions that were made elsewhere.
         precision: of a lower precision whose outcomes were checked (`check=`, `dtype="auto"`); None otherwise.
-        samples: the size and digest of its file of samples; None if there is none, and in older records.
+        samples: the size and digest of its file of samples; None if there is none.
         thoughts: answers that held a thought, which no reader reads.
         thoughts_cut: of these, the answers that end inside it.
         notes: lines for people: facts beyond the numbers.
@@ -308,8 +299,8 @@ class RunRecord(Record):
     device: str | None = None
     limit: str | None = None
     check: int | None = None
-    data: MaybeLocated = None
-    images: MaybeLocated = None
+    data: Located | None = None
+    images: Located | None = None
     columns: dict[str, str] = Field(default_factory=dict)
 
 

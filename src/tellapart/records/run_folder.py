@@ -10,16 +10,15 @@ import json
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
 from tellapart.catalog import REFERENCES
 from tellapart.data.arguments import as_path
 from tellapart.data.atomic import atomic_file
-from tellapart.data.strict_json import decode_text, parse_json, read_whole
+from tellapart.data.strict_json import load_json
 from tellapart.data.validation import Problem
 from tellapart.errors import RunError, quote
 from tellapart.records.result import SCHEMA, Located, Record, Result
@@ -34,8 +33,7 @@ FOLLOWED = "followed.json"
 
 R = TypeVar("R", bound=Record)
 
-#: The last entry of a record, a checksum of the rest. Older records have none, and a person who edits a record on
-#: purpose deletes it.
+#: The last entry of a record, a checksum of the rest; a person who edits a record on purpose deletes it.
 _CHECKSUM = "sha256"
 
 Checksum = Literal["right", "wrong", "missing"]
@@ -62,25 +60,9 @@ def file_name(name: str) -> str:
     return f"{'_' if device else ''}{plain[-60:]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
-def place_of(folder: Path, name: str, ending: str = "") -> Path:
-    """Return the path of a file or folder that is named by `file_name`.
-
-    Where only the one of an earlier version is there, which kept capitals, it is that.
-
-    >>> folder = getfixture("tmp_path")
-    >>> (folder / "CLIP.jsonl").touch()
-    >>> place_of(folder, "CLIP", ".jsonl").name, place_of(folder, "demo", ".jsonl").name
-    ('CLIP.jsonl', 'demo.jsonl')
-    """
-    path = folder / f"{file_name(name)}{ending}"
-    earlier = folder / f"{name}{ending}"
-    kept = re.fullmatch(r"[A-Za-z0-9._-]{1,200}", name) and not path.exists() and earlier.exists()
-    return earlier if kept else path
-
-
 def beside(folder: Path, model: str) -> Path:
     """Return the run folder of a further model of a run."""
-    return place_of(folder / BESIDE, model)
+    return folder / BESIDE / file_name(model)
 
 
 def locate(path: Path, folder: Path, *, hashed: bool = False) -> Located:
@@ -164,8 +146,7 @@ def write_record(path: Path, record: Record) -> None:
     write_text_file(path, text.removesuffix("\n}") + f",\n {last}\n}}\n")
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(NamedTuple):
     """A run's record as its file has it.
 
     Attributes:
@@ -193,12 +174,8 @@ def read_stored(folder: Path | str, *, checked: bool = True) -> Stored:
     'right'
     """
     folder = as_path(folder, "folder")
-    path = folder / RESULTS
     missing = f"{folder} has no {RESULTS}; name a run folder that `tellapart run --out` wrote"
-    text, checksum = _read_content(path, missing)
-    if checked:
-        _expect_right(path, checksum)
-    return Stored(_validate_record(Result, text, f"{path} {UNREADABLE}"), checksum)
+    return Stored(*_read(folder / RESULTS, Result, missing, UNREADABLE, checked))
 
 
 def read_record(path: Path, record: type[R], *, missing: str, refusal: str) -> R:
@@ -208,34 +185,32 @@ def read_record(path: Path, record: type[R], *, missing: str, refusal: str) -> R
         RunError: no such file, one of another schema, one that was changed after it was written, or one that does not
             fit the schema.
     """
-    text, checksum = _read_content(path, missing)
-    _expect_right(path, checksum)
-    return _validate_record(record, text, f"{path} {refusal}")
+    return _read(path, record, missing, refusal, checked=True)[0]
 
 
-def _read_content(path: Path, missing: str) -> tuple[str, Checksum]:
-    """Return a record's JSON without its checksum, and whether the checksum is right."""
-    text = _read_text(path, missing)
-    content = parse_json(text, path, error=RunError)
-    if not isinstance(content, dict):
-        return text, "missing"
-    # The schema first: a newer record may hold fields that this version would call a mistake.
-    schema = content.get("schema")
-    if isinstance(schema, int) and schema != SCHEMA:
-        raise RunError(f"{path} has schema {quote(schema)}, this version reads {SCHEMA}; update tellapart")
-    if _CHECKSUM not in content:
-        return text, "missing"
-    stated = content.pop(_CHECKSUM)
-    return json.dumps(content), "right" if stated == _content_checksum(content) else "wrong"
-
-
-def _expect_right(path: Path, checksum: Checksum) -> None:
-    if checksum == "wrong":
+def _read(path: Path, record: type[R], missing: str, refusal: str, checked: bool) -> tuple[R, Checksum]:
+    """Return a record, and whether the checksum of its content is right."""
+    if not path.exists():
+        raise RunError(missing)
+    content = load_json(path, error=RunError)
+    checksum: Checksum = "missing"
+    if isinstance(content, dict):
+        # The schema first: a newer record may hold fields that this version would call a mistake.
+        schema = content.get("schema")
+        if isinstance(schema, int) and schema != SCHEMA:
+            raise RunError(f"{path} has schema {quote(schema)}, this version reads {SCHEMA}; update tellapart")
+        if _CHECKSUM in content:
+            checksum = "right" if content.pop(_CHECKSUM) == _content_checksum(content) else "wrong"
+    if checked and checksum == "wrong":
         raise RunError(
             f"{path} was changed after it was written: its checksum is not its content's; copy it again or measure "
             f"again. `tellapart verify {path.parent}` names the numbers that its samples do not give. If you changed "
             f"it on purpose, delete its last entry, {_CHECKSUM!r}: its numbers are then measured again from its samples"
         )
+    try:
+        return record.model_validate(content), checksum
+    except ValidationError as error:
+        raise RunError(f"{path} {refusal}: {Problem.first(error)}") from error
 
 
 def _content_checksum(content: object) -> str:
@@ -272,16 +247,3 @@ def natural_key(name: str) -> tuple[object, ...]:
     ['a', 'epoch_9', 'epoch_10']
     """
     return *(int(part) if part.isdecimal() else part for part in re.split(r"([0-9]+)", name)), name
-
-
-def _read_text(path: Path, missing: str) -> str:
-    if not path.exists():
-        raise RunError(missing)
-    return decode_text(read_whole(path, error=RunError), path, error=RunError)
-
-
-def _validate_record(record: type[R], text: str, refusal: str) -> R:
-    try:
-        return record.model_validate_json(text)
-    except ValidationError as error:
-        raise RunError(f"{refusal}: {Problem.first(error)}") from error

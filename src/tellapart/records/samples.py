@@ -15,18 +15,18 @@ from tellapart.data.strict_json import decode_text, first_repeated, parse_json, 
 from tellapart.data.validation import Problem
 from tellapart.errors import RunError, quote
 from tellapart.records.result import BenchmarkResult, Sample, SamplesFile
-from tellapart.records.run_folder import RESULTS, SAMPLES, UNREADABLE, place_of, read_stored, write_blocks
+from tellapart.records.run_folder import RESULTS, SAMPLES, UNREADABLE, file_name, read_stored, write_blocks
 
 _SAMPLE = TypeAdapter(Sample)
 
 
 def samples_path(folder: Path, benchmark: str) -> Path:
-    """Return the file of a benchmark's items in a run folder, as `place_of` names it.
+    """Return the file of a benchmark's items in a run folder, as `file_name` names it.
 
     >>> samples_path(Path("runs/a"), "demo").as_posix()
     'runs/a/samples/demo.jsonl'
     """
-    return place_of(folder / SAMPLES, benchmark, ".jsonl")
+    return folder / SAMPLES / f"{file_name(benchmark)}.jsonl"
 
 
 def write_samples(folder: Path, benchmark: str, samples: Iterable[Sample]) -> SamplesFile:

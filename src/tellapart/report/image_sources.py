@@ -13,7 +13,7 @@ from tellapart.benchmarks.locations import Locations
 from tellapart.data.atomic import atomic_file
 from tellapart.errors import DataError, RunError, TellapartError
 from tellapart.records.result import Located, Result
-from tellapart.records.run_folder import find_located, place_of, places_of
+from tellapart.records.run_folder import file_name, find_located, places_of
 from tellapart.report.pictures import small_picture
 
 #: The folder of pictures inside a run folder that was bundled.
@@ -47,7 +47,7 @@ class ImageSources:
 
     def reader(self, *, outside: bool = False) -> Callable[[str], bytes] | None:
         """Return a reader that takes an image's reference to its file's bytes; None if no image is available."""
-        bundled, live = place_of(self.folder / PICTURES, self.benchmark), self._live_reader(outside)
+        bundled, live = self.folder / PICTURES / file_name(self.benchmark), self._live_reader(outside)
         if not bundled.is_dir():
             return live
 
@@ -100,7 +100,7 @@ class ImageSources:
 def bundle_picture(folder: Path, benchmark: str, reference: str, data: bytes) -> bytes:
     """Write an image, small, into a run folder, and return the bytes that were written."""
     kind, small = small_picture(data, reference)
-    path = _bundled_path(place_of(folder / PICTURES, benchmark), reference, kind)
+    path = _bundled_path(folder / PICTURES / file_name(benchmark), reference, kind)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_file(path) as draft:
@@ -111,4 +111,4 @@ def bundle_picture(folder: Path, benchmark: str, reference: str, data: bytes) ->
 
 
 def _bundled_path(folder: Path, reference: str, kind: str) -> Path:
-    return place_of(folder, reference, f".{kind}")
+    return folder / f"{file_name(reference)}.{kind}"

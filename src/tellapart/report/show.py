@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -66,15 +66,22 @@ class WrittenReport:
 
 @collector_paused()
 def write_run_report(
-    folder: Path, *, bundle: bool = False, outside: bool = False, reload: float | None = None
+    folder: Path,
+    *,
+    bundle: bool = False,
+    outside: bool = False,
+    reload: float | None = None,
+    results: Mapping[Path, Result] | None = None,
 ) -> WrittenReport:
     """Make `report.html` of a run folder again, from its records and samples.
 
     Of checkpoints that were followed it has all in its curve, and the items of the first, the best and the last.
 
+    Records that are read already come as `results`, by their folders.
+
     A page that shows images is never replaced by one that cannot: it stays as it is, and a warning gives the reason.
     """
-    page, warnings = _draw_page(folder, bundle=bundle, outside=outside, reload=reload)
+    page, warnings = _draw_page(folder, results or {}, bundle=bundle, outside=outside, reload=reload)
     if page is None:
         return WrittenReport(None)
     path = folder / REPORT
@@ -98,7 +105,7 @@ def check_report(folder: Path) -> Check | None:
 
     try:
         stored = read_stored(folder, checked=False)
-        page, lost = _draw_page(folder)
+        page, lost = _draw_page(folder, {})
         if page is None or page.html.encode() == path.read_bytes():
             return None if page is None else Check(fact=REPORT)
     except (TellapartError, OSError) as error:
@@ -115,14 +122,19 @@ def check_report(folder: Path) -> Check | None:
 
 
 def _draw_page(
-    folder: Path, *, bundle: bool = False, outside: bool = False, reload: float | None = None
+    folder: Path,
+    results: Mapping[Path, Result],
+    *,
+    bundle: bool = False,
+    outside: bool = False,
+    reload: float | None = None,
 ) -> tuple[ReportPage | None, tuple[str, ...]]:
     """Make the page of a run folder, and a line for each benchmark whose images are missing."""
     runs = []
     images = None
     checkpoints = read_checkpoints(folder, keep=True)
     for run in [folder / name for name in choose_shown(checkpoints)] or find_runs(folder):
-        result = read_result(run)
+        result = results.get(run) or read_result(run)
         records = {name: record for name, record in result.benchmarks.items() if not is_imported(record)}
         if not records:
             continue
@@ -167,6 +179,7 @@ class _Images:
 
 def print_runs(
     folder: Path,
+    records: Iterable[Result],
     write: Callable[[], WrittenReport],
     *,
     every: bool = False,
@@ -174,7 +187,7 @@ def print_runs(
     named: Path | None = None,
 ) -> None:
     """Print the first look at every benchmark of a run, its conclusions, and how to see the rest."""
-    groups = on_the_same_items([read_result(run) for run in find_runs(folder)])
+    groups = on_the_same_items(records)
     # A tag with one value has the numbers over all items.
     tagged_by = [
         tag for name, members in groups for measured in members for tag in measured.benchmarks[name].by.items()
@@ -260,7 +273,7 @@ def _paper_table(results: Sequence[Result], benchmark: str) -> Table | None:
     return layout
 
 
-def on_the_same_items(results: Sequence[Result]) -> list[tuple[str, list[Result]]]:
+def on_the_same_items(results: Iterable[Result]) -> list[tuple[str, list[Result]]]:
     """Group results by benchmark and content: one table never holds runs on different items."""
     groups: dict[tuple[str, str], list[Result]] = {}
     for result in results:
