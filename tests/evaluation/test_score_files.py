@@ -46,19 +46,6 @@ def test_the_same_file_again_changes_nothing(made_set: Make, tmp_path: Path) -> 
     assert (tmp_path / "run" / "results.json").read_bytes() == before
 
 
-def test_the_file_of_a_run_that_an_earlier_version_wrote_changes_nothing(made_set: Make, tmp_path: Path) -> None:
-    folder = made_set()
-    files = {f"folder:{folder}": scores_of(folder, tmp_path / "scores.npz")}
-    results = run_scores(files, tmp_path / "run") / "results.json"
-    content = json.loads(results.read_text())
-    del content["sha256"]
-    assert content["benchmarks"][f"folder:{folder.name}"].pop("field") == "scores"  # later versions write it
-    results.write_text(json.dumps(content))
-    before = results.read_bytes()
-    run_scores(files, tmp_path / "run")
-    assert results.read_bytes() == before
-
-
 def test_another_file_of_a_benchmark_that_the_run_holds_is_refused(made_set: Make, tmp_path: Path) -> None:
     folder = made_set()
     run_scores({f"folder:{folder}": scores_of(folder, tmp_path / "a.npz")}, tmp_path / "run", name="mine")

@@ -325,7 +325,7 @@ def test_a_record_comes_back_from_its_file_as_it_was(measured: Timings, tmp_path
     [
         ('{"schema": 2}', ("2", "1")),
         ('{"schema": 1}', ("'started'", "missing")),
-        ("[]", ("input", "object")),
+        ("[]", ("timing.json", "object")),
         ("{", ("timing.json", "JSON", "Expecting property name")),
         (None, ("timing.json", "--out", "FILE`")),
     ],

@@ -28,9 +28,6 @@ def as_follower(
 ) -> Follower | None:
     """Return the checkpoints to follow; None if none are.
 
-    Raises:
-        RunError: a parameter does not fit the others.
-
     >>> as_follower("runs/clip", "30s", None, "open_clip:ViT-B-32-gelu@{}", ()).every
     30.0
     """
@@ -66,11 +63,7 @@ def follow_training(
     ready: Callable[[str], None] | None,
     left_out: Callable[[str], None],
 ) -> None:
-    """Measure checkpoints as they land, and write the report with their curve after each; it loads itself again.
-
-    Raises:
-        TellapartError: as of `follow_checkpoints`.
-    """
+    """Measure checkpoints as they land, and write the report with their curve after each; it loads itself again."""
 
     told: list[str] = []
 

@@ -51,9 +51,6 @@ class Gate:
 def check_references(progress: Progress | None = None) -> list[Gate]:
     """Run every reference model on every shape, and return whether each got its expected value.
 
-    Args:
-        progress: gets the stage ("shapes"), how much of it is done, and the total.
-
     >>> all(gate.passed for gate in check_references())
     True
     """
@@ -75,11 +72,6 @@ def check_references(progress: Progress | None = None) -> list[Gate]:
 
 def check_model(model: Model, pairs: PairSet, progress: Progress | None = None) -> list[Gate]:
     """Test the laws that any model must obey: nothing but the image and the text may move a score, and both do.
-
-    Args:
-        model: any.
-        pairs: of two images and two texts, at least two items.
-        progress: gets how far each of the five scorings is.
 
     >>> from tellapart.benchmarks.find import load_pairs
     >>> demo = load_pairs("demo")

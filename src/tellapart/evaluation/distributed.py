@@ -66,11 +66,7 @@ class Rank:
 
     @classmethod
     def here(cls) -> Rank:
-        """Read the environment; without `RANK` and `WORLD_SIZE`, or of a world of one, this is the only process.
-
-        Raises:
-            RunError: as `read_ranks`.
-        """
+        """Read the environment; without `RANK` and `WORLD_SIZE`, or of a world of one, this is the only process."""
         return cls(*(read_ranks() or (0, 1, 0, 0)))
 
     @property
@@ -82,13 +78,7 @@ class Rank:
 def read_ranks(*unused: str) -> list[int] | None:
     """Return the numbers of this process, in the order of `Rank`; None if it is not one of several.
 
-    A lone `RANK` or `WORLD_SIZE` that is a word is another program's.
-
-    Args:
-        unused: variables that need not be there.
-
-    Raises:
-        RunError: it is one of several, and a variable is missing or no number: each would do all of the work.
+    A lone `RANK` or `WORLD_SIZE` that is a word is another program's. `unused` are variables that need not be there.
     """
     values = {name: os.environ.get(name, "").strip() for name in _VARIABLES if name not in unused}
     rank, world = values["RANK"], values["WORLD_SIZE"]
@@ -123,18 +113,8 @@ def run_in_ranks(
 ) -> list[Path]:
     """Measure as `run` does, with the work shared by all ranks if there are several: the numbers are the same.
 
-    Args:
-        settings: models, benchmarks and options; the same in every rank.
-        out: the run folder; rank 0's counts.
-        store: of embeddings; of one in memory the ranks' parts pass through a temporary folder.
-        command: the command line, for the record.
-        progress: as of `run`; rank 0 reports its part, which is as large as any other.
-
-    Returns:
-        In rank 0 the run folders; in every other one nothing, once its part is merged.
-
-    Raises:
-        TellapartError: in rank 0, whatever rank it happened in; the others end silently.
+    Rank 0 returns the run folders, and raises an error of any rank. The others return nothing once their part is
+    merged, and end silently. Of a store in memory the ranks' parts pass through a temporary folder.
     """
     rank = Rank.here()
     if rank.of > 1 and settings.dtype == AUTO:
@@ -331,9 +311,6 @@ def merge_shards(folder: Path, store: EmbeddingStore) -> int:
     """Merge every shard of a folder into a store, each in one transaction, and delete it then; return how many.
 
     A damaged shard, or a file of its name that is no store, is set aside: its numbers are computed again.
-
-    Raises:
-        StoreError: the store cannot be written.
     """
     for cut_off in folder.glob("*.part"):
         cut_off.unlink()

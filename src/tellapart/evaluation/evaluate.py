@@ -37,9 +37,6 @@ from tellapart.tasks.task import Predictions, Runner, Session, Task, Units
 def read_ids(path: Path) -> list[str]:
     """Read ids, one a line; empty lines are left out.
 
-    Raises:
-        RunError: the file cannot be read, holds none, or names one twice.
-
     >>> path = getfixture("tmp_path") / "short.txt"
     >>> _ = path.write_text("17\\n3\\n")
     >>> read_ids(path)
@@ -58,17 +55,7 @@ def read_ids(path: Path) -> list[str]:
 
 
 def find_positions(task: Task, name: str, records: Any, path: Path) -> Sequence[int]:
-    """Return the positions of the items that a file names, in the benchmark's order.
-
-    Args:
-        task: the benchmark's.
-        name: of the benchmark, for errors.
-        records: all of its records.
-        path: the file of ids.
-
-    Raises:
-        RunError: as `read_ids`; an id that the benchmark lacks, or records without ids.
-    """
+    """Return the positions of the items that a file names, in the benchmark's order."""
     wanted = read_ids(path)
     rows = [item.id for item in records.items] if isinstance(records, PairSet) else _list_ids(task, records)
     if len(rows) != task.size(records):
@@ -107,12 +94,7 @@ class Evaluation:
 def chosen(items: int, limit: str | None) -> Sequence[int]:
     """Return the positions that a limit keeps, spread evenly so that no subset at the end is lost.
 
-    Args:
-        items: how many there are.
-        limit: a number of items (`20`), a share of them (`0.1`), or None for all.
-
-    Raises:
-        RunError: the limit is neither.
+    A limit is a number of items (`20`) or a share of them (`0.1`); None keeps all.
 
     >>> chosen(300, "3"), chosen(300, "0.01"), chosen(2, None)
     ([0, 100, 200], [0, 100, 200], range(0, 2))
@@ -132,10 +114,6 @@ def chosen(items: int, limit: str | None) -> Sequence[int]:
 def plan(model: Model | Deferred, benchmark: Benchmark) -> tuple[Model, Runner]:
     """Return the model, loaded if the task needs that, and its runner; refuse a meaningless combination before
     computing.
-
-    Raises:
-        DataError: neither the user's folders nor the hub have the benchmark's files.
-        MetricError: the model is of no kind that the task can use, or no metric is defined for its output here.
     """
     task = find_task(benchmark.task, benchmark.name)
     run = task.runner(model)
@@ -169,11 +147,7 @@ class Prepared(Generic[Records, Predictions]):
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 over the content; of pairs over pixels, too: only images that no model has read are read for it.
-
-        Raises:
-            DataError: an image is missing or cannot be decoded.
-        """
+        """SHA-256 over the content; of pairs over pixels, too: only images that no model has read are read for it."""
         return self.task.fingerprint_for(self.records, self.session)
 
 
@@ -188,18 +162,8 @@ def prepare(
 ) -> Prepared:
     """Load a benchmark's records. No image is opened yet: the first model that reads one decodes it.
 
-    Args:
-        benchmark: by name, as `find_benchmark` returns it.
-        store: keeps the embeddings and scores of models.
-        limit: a number or a share of the records; None for all.
-        items: a file of ids, one a line: these records alone.
-        strict: refuse other records than the benchmark's as published.
-        frames: of each video in an image's place; the set's number if None.
-
-    Raises:
-        DataError: they are missing or malformed, or the task is unknown; with `strict`, they are not
-            those of the benchmark as published.
-        RunError: the limit is not a number or share of records.
+    `items` is a file of ids, one a line; `strict` refuses other records than the published ones; `frames` are those of
+    each video in an image's place, the set's number if None.
 
     >>> from tellapart.benchmarks.find import find_benchmark
     >>> ready = prepare(find_benchmark("demo"), store=EmbeddingStore(None), limit="3")
@@ -227,11 +191,7 @@ def prepare(
 
 @collector_paused()
 def prepare_listed(benchmark: Benchmark, *, strict: bool = False) -> Prepared:
-    """Load the part of a benchmark that is needed to measure predictions made elsewhere; of pairs no image is needed.
-
-    Raises:
-        DataError: as `prepare`.
-    """
+    """Load the part of a benchmark that measuring predictions made elsewhere needs; of pairs no image is."""
     task = find_task(benchmark.task, benchmark.name)
     records = task.listed(benchmark)
     unlike = _compare_with_published(benchmark, task, records, strict)
@@ -255,10 +215,6 @@ def evaluate(
 
     Scores in the store are not computed again; each batch is stored as it is done. Neither the batch size nor the
     store changes a number.
-
-    Raises:
-        TellapartError: an image cannot be read, the model's output does not follow its protocol, or no metric is
-            defined.
 
     >>> from tellapart.benchmarks.find import find_benchmark
     >>> from tellapart.models.reference import Oracle
@@ -314,10 +270,6 @@ def evaluate_predictions(
 
     Predictions are as the task's `read` or its runner returns them; `origin` is their file, or the folder of images;
     `thoughts` counts those that were stripped from the predictions; `notes` go into the record with the task's.
-
-    Raises:
-        MetricError: no metric is defined for them.
-        ScoreError: an item has no scores.
     """
     started = time.monotonic()
     thoughts = thoughts or Thoughts()

@@ -36,15 +36,7 @@ class Exported:
 
 
 def export(benchmark: Benchmark, to: Path) -> Exported:
-    """Write the file to be filled in, all of it or nothing.
-
-    Args:
-        benchmark: of pairs: every image-text pair with an empty score; of a task: every record without a prediction.
-        to: a `.csv` or `.jsonl` file that does not exist yet.
-
-    Raises:
-        DataError: the benchmark's files are missing, another suffix, the file exists already or cannot be written.
-    """
+    """Write the file to be filled in, all of it or nothing."""
     task = find_task(benchmark.task, benchmark.name)
     writers = {".csv": _csv_lines, ".jsonl": _jsonl_lines}
     if to.suffix not in writers:

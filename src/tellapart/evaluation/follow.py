@@ -41,9 +41,6 @@ _Files = tuple[tuple[str, int, int], ...]
 def parse_seconds(text: str | float, parameter: str = "every") -> float:
     """Return a time in seconds: a number of them, or a text with a unit, `30s`, `10m` or `2h`.
 
-    Raises:
-        RunError: it is no time, or none above 0.
-
     >>> parse_seconds("10m"), parse_seconds("1.5h"), parse_seconds(3)
     (600.0, 5400.0, 3.0)
     """
@@ -65,9 +62,6 @@ class Follower:
         every: seconds between two looks.
         until: how many checkpoints end it; None for no end.
         prefix: of the checkpoints' names in results.
-
-    Raises:
-        RunError: the form has no place for a path, or the numbers are too small.
     """
 
     place: str
@@ -106,11 +100,7 @@ class Follower:
         return named
 
     def name_model(self, path: Path) -> str:
-        """Return the name by which `-m` opens a checkpoint.
-
-        Raises:
-            RunError: it is a file, and nothing says its architecture.
-        """
+        """Return the name by which `-m` opens a checkpoint."""
         if self.form is not None:
             return self.form.replace("{}", str(path))
         if path.is_dir():
@@ -139,17 +129,8 @@ def follow_checkpoints(
 
     The first one's record lies in the run folder, those of the others in folders beside it, as of a run of several
     models. A checkpoint that is measured is not looked at again, not even if it is gone.
-
-    Args:
-        follower: the checkpoints.
-        settings: as of `run`; its models are not used.
-        out: the run folder.
-        store, command, progress: as of `run`.
-        measured: called with the name of each checkpoint that was measured.
-        left_out: called with a sentence on each checkpoint that cannot be read, once for each state of its files.
-
-    Raises:
-        TellapartError: as of `run`, but for errors of a checkpoint; the folder holds another run.
+    `measured` is called with the name of each; `left_out` with a sentence on each that cannot be read, once for each
+    state of its files.
     """
     benchmarks, _ = resolve(replace(settings, models=(), names=()), store)
     done = _take_up_folder(follower, settings, [benchmark.name for benchmark in benchmarks], out, command)

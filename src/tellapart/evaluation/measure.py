@@ -31,10 +31,6 @@ from tellapart.tasks.task import Unit, Units
 def measure(scores: Scores, outline: Outline, *, seed: int = 0) -> Tabulated:
     """Measure scores by every metric that is defined for their shape and kind.
 
-    Raises:
-        MetricError: no metric is defined for this shape and kind.
-        ScoreError: an item has no scores.
-
     >>> import numpy as np
     >>> outline = Outline(("a", "b"), (2, 2), ("a", "b"), ({"type": "swap"}, {"type": "add"}))
     >>> table = measure(Scores(("a", "b"), np.full((2, 2, 2), 0.5), "similarity"), outline)
@@ -46,11 +42,7 @@ def measure(scores: Scores, outline: Outline, *, seed: int = 0) -> Tabulated:
 
 
 def remeasure(folder: Path, benchmark: str) -> Tabulated:
-    """Measure a run's benchmark again, from its samples alone: the numbers are those of the record.
-
-    Raises:
-        RunError: the folder is not a run, or did not measure that benchmark.
-    """
+    """Measure a run's benchmark again, from its samples alone: the numbers are those of the record."""
     result, benchmark = read_stored(folder).result, set_name(benchmark)
     if benchmark not in result.benchmarks:
         raise RunError(f"{folder} did not measure {benchmark!r}; it holds {', '.join(result.benchmarks) or 'nothing'}")
@@ -74,9 +66,6 @@ def remeasure_samples(benchmark: str, record: BenchmarkResult, samples: Sequence
     """Measure samples again: of pairs their scores, of a task their outcomes.
 
     A task's metrics of its full corpus (BLEU) and means over groups are not among the outcomes, and so not measured.
-
-    Raises:
-        RunError: no sample, or scores of another shape.
     """
     if not samples:
         raise RunError(f"there are no samples of {benchmark}")

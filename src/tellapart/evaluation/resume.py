@@ -29,10 +29,6 @@ def take_up(folder: Path, model: ModelRecord, run: RunRecord) -> Iterator[Result
     """Yield the folder's record, or a new one, and keep the folder for this process until the block ends.
 
     Another run's record is refused before anything is computed. A folder in which nothing was written is gone again.
-
-    Raises:
-        RunError: another process has the folder, it holds another model's run, or one with other settings, or cannot be
-            written.
     """
     _expect_writable(folder)
     new = [each for each in (folder, *folder.parents) if not each.exists()]
@@ -76,11 +72,7 @@ def _read_or_begin(folder: Path, model: ModelRecord, run: RunRecord) -> Result:
 
 
 def expect_same_run(folder: Path, old: Result, model: ModelRecord, run: RunRecord) -> None:
-    """Refuse a folder whose record is of another model, or of other settings.
-
-    Raises:
-        RunError: it is.
-    """
+    """Refuse a folder whose record is of another model, or of other settings."""
     now, then = _describe_identity(model, run), _describe_identity(old.model, old.run)
     if differing := [key for key in now if now[key] != then[key]]:
         hint = "name another out=, or delete it"
@@ -92,11 +84,7 @@ def expect_same_run(folder: Path, old: Result, model: ModelRecord, run: RunRecor
 def keep(
     folder: Path, result: Result, benchmark: Benchmark, evaluation: Evaluation, file: Located | None = None
 ) -> Result:
-    """Write a benchmark's samples and its part of the record; return the record.
-
-    Raises:
-        RunError: they cannot be written.
-    """
+    """Write a benchmark's samples and its part of the record; return the record."""
     own = None if benchmark.own is None else locate(benchmark.own, folder, hashed=benchmark.own.suffix == ".py")
     # The samples first: a record never names a benchmark whose samples are not there.
     samples = write_samples(folder, benchmark.name, evaluation.yield_samples())

@@ -6,14 +6,11 @@ a run folder under `beside/`.
 
 from __future__ import annotations
 
-import platform
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -38,6 +35,7 @@ from tellapart.models.scoring.deferred import Deferred, find_deferred
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.backend import fastest_dtype
 from tellapart.models.transductive import MARK, read_mark
+from tellapart.records.machine import versions
 from tellapart.records.result import ModelRecord, Result, RunRecord
 from tellapart.records.run_folder import beside, locate
 
@@ -109,25 +107,13 @@ def run(
     command: str = "",
     progress: Callable[[str], Progress] | None = None,
 ) -> list[Path]:
-    """Measure every model on every benchmark; the record is written after each.
+    """Measure every model on every benchmark; return the run folders, the subject's first.
+
+    The record is written after each benchmark. Nothing is computed before every name is resolved and every combination
+    is known to be defined. `progress` takes "model on benchmark" to the callback for its progress.
 
     A benchmark that the folder holds already, made by the same model with the same settings on the same content, is
     not measured again.
-
-    Args:
-        settings: models, benchmarks and options.
-        out: the run folder.
-        store: of embeddings.
-        command: the command line, for the record.
-        progress: takes "model on benchmark" to the callback for its progress.
-
-    Returns:
-        The run folders, the subject's first.
-
-    Raises:
-        TellapartError: a name is unknown, a file is malformed, the folder holds another run, or another
-            process is writing into it. Nothing is computed before every name is resolved and every combination is known
-            to be defined.
 
     >>> import tempfile
     >>> from tellapart.evaluation.verified import read_result
@@ -234,12 +220,7 @@ def prepare_for(settings: Settings, benchmark: Benchmark, store: EmbeddingStore)
 
 
 def resolve(settings: Settings, store: EmbeddingStore) -> tuple[list[Benchmark], list[Model | Deferred]]:
-    """Find every benchmark and every model by name, and refuse undefined combinations before anything is computed.
-
-    Raises:
-        TellapartError: a name is unknown or repeated, there are more or fewer names than models, a benchmark's files
-            are missing, the limit is none, or a model cannot do a benchmark.
-    """
+    """Find every benchmark and every model by name, and refuse undefined combinations before anything is computed."""
     if settings.names and len(expect_distinct(settings.names, "names=")) != len(settings.models):
         raise RunError(f"{len(settings.names)} names= for {len(settings.models)} models; name each -m, in its order")
     benchmarks = tell_apart(
@@ -358,9 +339,9 @@ def _name_folders(out: Path, names: Sequence[str]) -> list[Path]:
     return [out, *(beside(out, name) for name in names[1:])]
 
 
-#: The packages that model families compute with, if they are installed.
+#: The packages whose versions a record names, and those that model families compute with, if they are installed.
+_NAMED = ("tellapart", "numpy", "scipy", "pillow", "onnxruntime")
 _OPTIONAL = ("torch", "torchvision", "transformers", "open_clip_torch", "tokenizers")
-_ABSENT = "not installed"
 
 
 def run_record(
@@ -371,11 +352,7 @@ def run_record(
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         seed=seed,
         command=command,
-        versions={
-            "python": platform.python_version(),
-            **{name: _find_version(name) for name in ("tellapart", "numpy", "scipy", "pillow", "onnxruntime")},
-            **{name: installed for name in _OPTIONAL if (installed := _find_version(name)) != _ABSENT},
-        },
+        versions={"python": "", **dict.fromkeys(_NAMED, "not installed")} | versions((*_NAMED, *_OPTIONAL)),
         batch_size=settings.batch_size if settings else None,
         device=settings.device if settings else None,
         limit=settings.limit if settings else None,
@@ -386,20 +363,8 @@ def run_record(
     )
 
 
-@cache
-def _find_version(distribution: str) -> str:
-    try:
-        return version(distribution)
-    except PackageNotFoundError:
-        return _ABSENT
-
-
 def expect_distinct(names: Sequence[T], parameter: str) -> Sequence[T]:
-    """Return the names that a parameter (`models=`) was given; objects among them are distinct by their names.
-
-    Raises:
-        RunError: one of them is repeated.
-    """
+    """Return the names that a parameter (`models=`) was given; objects among them are distinct by their names."""
     typed = [name for name in names if isinstance(name, str)]
     if repeated := {name for name in typed if typed.count(name) > 1}:
         raise RunError(f"{parameter}{min(repeated)} is named twice; name each once")

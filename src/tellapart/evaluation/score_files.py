@@ -51,24 +51,8 @@ def run_scores(
     """Measure a model from its files and write one run folder; a later call can add files of further benchmarks.
 
     Every file is read before anything is written. A benchmark that the folder already holds, from the same file, is
-    not measured again.
-
-    Args:
-        files: benchmark, or its name -> its file: `.npz`, `.csv` or `.jsonl`; for tasks the file of `tellapart export`,
-            filled in.
-        out: the run folder, which is returned.
-        kind: the kind of the scores; by default the one that a file names, or else similarity.
-        name: the model's name; with a single file, the file's name by default.
-        seed: the seed of the bootstrap.
-        command: the command line, for the record.
-        strict: refuse files of a benchmark that do not hold its records as published.
-        place: the folders of the benchmarks' files, which give ids and tags, and captions and images to the report;
-            its column `prediction` is the field of predictions.
-        progress: takes "model on benchmark" to the callback for its progress.
-
-    Raises:
-        TellapartError: a file is malformed or does not fit its benchmark, `name` is missing with several files, or the
-            folder holds another run.
+    not measured again. A file is `.npz`, `.csv` or `.jsonl`, of tasks that of `tellapart export`, filled in. Its name
+    is the model's by default, and the kind of its scores is the one that it states, or else similarity.
     """
     if name is None and len(files) != 1:
         named = ", ".join(file if isinstance(file, str) else file.name for file in files)
@@ -117,9 +101,7 @@ def _expect_same(out: Path, name: str, known: BenchmarkResult, score_file: _Scor
         raise RunError(f"{out} holds {name} with other content; name another out=, or delete it")
     before = known.file.sha256 if known.file else ""
     kind, field = score_file.ready.task.kind_of(score_file.predictions), score_file.field
-    # An earlier version recorded no field: it read the one that is read now if nobody names one.
-    same_field = known.field == field.stated or not (known.field or field.named)
-    if (before, known.kind) != (score_file.located.sha256, kind) or not same_field:
+    if (before, known.kind, known.field) != (score_file.located.sha256, kind, field.stated):
         raise RunError(
             f"{out} holds {name} measured from another file or field ({known.origin}, {known.field!r}); name another "
             "out=, or delete it"

@@ -55,10 +55,7 @@ def count_flops(compute: Callable[[], object]) -> int | None:
     """Count the operations of matrix products and convolutions in a call; a multiplication and an addition are two.
 
     Attention is computed by plain products meanwhile: torch's counter knows only some of its fused kernels, and none of
-    those for CPUs.
-
-    Returns:
-        The count; None if torch did none of these, or is not loaded.
+    those for CPUs. None if torch did none of these, or is not loaded.
 
     >>> import torch
     >>> count_flops(lambda: torch.ones(2, 3) @ torch.ones(3, 5))
@@ -94,9 +91,6 @@ class TimingSettings:
         repeats: pairs whose latency is measured, one after the other; the benchmark's pairs in turn.
         warm_up: pairs before them, which are not counted.
         batch_size: samples given at once for the throughput.
-
-    Raises:
-        RunError: a number is too small.
     """
 
     benchmark: str = "demo"
@@ -107,6 +101,11 @@ class TimingSettings:
     dtype: str = "float32"
     reading: str | None = None
     place: Locations = field(default_factory=Locations)
+
+    @property
+    def options(self) -> ModelOptions:
+        """The options that the models are made with."""
+        return ModelOptions(device=self.device, dtype=self.dtype, reading=self.reading)
 
     def __post_init__(self) -> None:
         for name, least in (("repeats", 1), ("warm_up", 0), ("batch_size", 1)):
@@ -173,31 +172,29 @@ class _Bench:
             self.stages.cross(images, texts)
             clock.lap("cross")
 
-    def turn(self, start: int, count: int) -> list[tuple[str, str]]:
+    def inputs(self, start: int, count: int, clock: _Clock) -> tuple[list[Any], list[str]]:
         """Return pairs in turn, so that no image is asked about twice running: some models remember the last one."""
-        return [self.pairs[k % len(self.pairs)] for k in range(start, start + count)]
+        pairs = [self.pairs[k % len(self.pairs)] for k in range(start, start + count)]
+        return [self.read(reference, clock) for reference, _ in pairs], [text for _, text in pairs]
 
     def one(self, number: int) -> dict[str, float]:
         """Time one pair from its file to its score: seconds by part."""
         clock = _Clock(self.wait)
-        ((reference, text),) = self.turn(number, 1)
-        self.compute([self.read(reference, clock)], [text], clock)
+        self.compute(*self.inputs(number, 1, clock), clock)
         return clock.parts
 
     def batch(self, start: int, size: int) -> dict[str, float]:
         """Time a batch whose images are decoded and prepared before: seconds by part."""
-        pairs = self.turn(start, size)
-        images = [self.read(reference, _Clock(self.wait)) for reference, _ in pairs]
+        inputs = self.inputs(start, size, _Clock(self.wait))
         clock = _Clock(self.wait)
-        self.compute(images, [text for _, text in pairs], clock)
+        self.compute(*inputs, clock)
         return clock.parts
 
     def flops(self, number: int) -> int | None:
         """Count the FLOPs of one pair; None if nothing was counted."""
         clock = _Clock(self.wait)
-        ((reference, text),) = self.turn(number, 1)
-        image = self.read(reference, clock)
-        return count_flops(lambda: self.compute([image], [text], clock))
+        inputs = self.inputs(number, 1, clock)
+        return count_flops(lambda: self.compute(*inputs, clock))
 
 
 def time_models(
@@ -210,16 +207,8 @@ def time_models(
 ) -> Timings:
     """Time models, each in a separate process: none finds another's memory, threads or caches.
 
-    Args:
-        names: as `find_model` takes them.
-        settings: how; the defaults if not given.
-        command: the command line, for the record.
-        progress: gets "models", how many are done, and the total.
-        prepare: called first in each process: it loads again the plugins and objects that the user has added to this
-            one.
-
-    Raises:
-        TellapartError: a name is unknown, a model's process dies, or as `time_model`.
+    `prepare` is called first in each process: it loads again the plugins and objects that the user has added to this
+    one.
     """
     settings = settings or TimingSettings()
     expect_distinct(names, "models=")
@@ -228,8 +217,7 @@ def time_models(
     for done, name in enumerate(names):
         if progress is not None:
             progress("models", done, len(names))
-        asked = ModelOptions(device=settings.device, dtype=settings.dtype, reading=settings.reading)
-        own = options_beside(name, names, asked)
+        own = options_beside(name, names, settings.options)
         taken = replace(settings, device=own.device, dtype=own.dtype, reading=own.reading)
         timings.append(_time_apart(name, taken, prepare))
     if progress is not None:
@@ -274,11 +262,6 @@ def _prepare_and_time(name: str, settings: TimingSettings, prepare: Callable[[],
 def time_model(name: str, settings: TimingSettings | None = None) -> Timing:
     """Time one model in this process.
 
-    Raises:
-        UnknownNameError: no such model or benchmark.
-        DataError: the benchmark has too few different images, or they cannot be read.
-        ModelError: the model cannot be loaded or scores nothing, or its device's memory is too small for the batch.
-
     >>> timing = time_model("blind", TimingSettings(repeats=3, warm_up=1, batch_size=2))
     >>> sorted(timing.parts), timing.latency.median > 0, timing.flops
     (['text'], True, None)
@@ -287,7 +270,8 @@ def time_model(name: str, settings: TimingSettings | None = None) -> Timing:
     pairset = load_pairs(settings.benchmark, settings.place)
     before = resident_memory()
     forget_device_peak()
-    model = find_model(name, ModelOptions(device=settings.device, dtype=settings.dtype, reading=settings.reading))
+    model = find_model(name, settings.options)
+    weighed = model.encoder if isinstance(model, FusionScorer) else model
     stages = _list_stages(model)
     pairs = _pick_pairs(pairset, max(settings.repeats, settings.batch_size), stages.reads_images)
     if settings.batch_size > len(pairs):
@@ -313,7 +297,7 @@ def time_model(name: str, settings: TimingSettings | None = None) -> Timing:
         latency=_summarise_duration([sum(lap.values()) for lap in laps]),
         parts={part: _summarise_duration([lap[part] for lap in laps]) for part in PARTS if part in laps[0]},
         throughput=throughput,
-        parameters=_count_parameters(model),
+        parameters=weighed.parameters if isinstance(weighed, Weighed) else None,
         flops=flops,
         peak_memory=None if before is None or after is None else max(0, after - before),
         peak_device_memory=device_peak(settings.device),
@@ -326,7 +310,12 @@ def _list_stages(model: Model) -> _Stages:
     apart = () if prepare else ("what it does to an image first (resizing, scaling) is in the part that reads it",)
     match model:
         case KeyReader():
-            return _Stages(cross=lambda _, texts: [_score_text(model, text) for text in texts], reads_images=False)
+            return _Stages(
+                cross=lambda _, texts: [
+                    model.score_item(Item(id="pair", images=("image.png",), texts=(text,))) for text in texts
+                ],
+                reads_images=False,
+            )
         case TextScorer():
             return _Stages(text=model.score_texts, reads_images=False)
         case DualEncoder():
@@ -344,10 +333,6 @@ def _list_stages(model: Model) -> _Stages:
             raise ModelError(
                 f"model {model.name!r} scores no pairs in this reading, so none can be timed; name another"
             )
-
-
-def _score_text(model: KeyReader, text: str) -> Any:
-    return model.score_item(Item(id="pair", images=("image.png",), texts=(text,)))
 
 
 def _pick_pairs(pairset: PairSet, count: int, reads_images: bool) -> list[tuple[str, str]]:
@@ -387,11 +372,6 @@ def _measure_throughput(bench: _Bench, size: int) -> Throughput:
 
     pairs = rate(*laps[0]) if bench.stages.cross is not None else None
     return Throughput(batch_size=size, images=rate("image"), texts=rate("text"), pairs=pairs)
-
-
-def _count_parameters(model: Model) -> int | None:
-    computes = model.encoder if isinstance(model, FusionScorer) else model
-    return computes.parameters if isinstance(computes, Weighed) else None
 
 
 def _image_size(bench: _Bench) -> tuple[int, int] | None:

@@ -69,11 +69,7 @@ class Imported(BaseModel):
 
 
 def read_imported(path: Path) -> Imported:
-    """Read a file of imported numbers.
-
-    Raises:
-        DataError: it cannot be read, is not TOML, or holds an unknown key or a wrong value.
-    """
+    """Read a file of imported numbers."""
     try:
         return Imported.model_validate(read_toml(path))
     except ValidationError as error:

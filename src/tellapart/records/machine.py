@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import platform
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -40,13 +42,18 @@ def _processor_name() -> str:
     return platform.processor() or platform.machine()
 
 
-def versions() -> dict[str, str]:
-    """Return the versions of Python and of those packages that can change numbers, if they are installed."""
-    installed = {"python": platform.python_version()}
-    for name in ("tellapart", *_LIBRARIES):
-        with suppress(PackageNotFoundError):
-            installed[name] = version(name)
-    return installed
+@cache
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def versions(packages: Sequence[str] = ("tellapart", *_LIBRARIES)) -> dict[str, str]:
+    """Return the versions of Python and of packages that can change numbers, if they are installed."""
+    installed = {name: of for name in packages if (of := _version(name)) is not None}
+    return {"python": platform.python_version(), **installed}
 
 
 def resident_memory(*, peak: bool = False) -> int | None:

@@ -45,9 +45,6 @@ class Value(Record):
         chance: the value of a constant model, ties broken at random; None if it is not defined.
         average: the units of the mean.
         sd, mean_absolute: the spread of per-item values, for metrics other than accuracies.
-
-    >>> Value(value=0.5, low=0.4, high=0.6, method="wilson", n=100, clusters=100, average="items").ties
-    0
     """
 
     value: float
@@ -118,9 +115,6 @@ class Flips(Record):
         gained, lost: those right in the lower precision alone, and in float32 alone.
         low, high: 95% interval of the share of either; None if the items have too few clusters.
         p: of the paired test that both are right equally often: exact McNemar, or sign flips of clusters.
-
-    >>> Flips(n=200, gained=1, lost=2, low=0.005, high=0.043, p=1.0).flipped
-    3
     """
 
     n: int

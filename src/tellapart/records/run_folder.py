@@ -85,14 +85,7 @@ def locate(path: Path, folder: Path, *, hashed: bool = False) -> Located:
 
 
 def find_located(located: Located, folder: Path) -> Path | None:
-    """Return the path at which a recorded file or folder exists, the absolute or the relative one; None if at neither.
-
-    >>> tmp_path = getfixture("tmp_path")
-    >>> (tmp_path / "my_pairs").mkdir()
-    >>> moved = Located(path="/gone/my_pairs", relative="../../my_pairs")
-    >>> find_located(moved, tmp_path / "runs" / "clip").name
-    'my_pairs'
-    """
+    """Return the path at which a recorded file or folder exists, absolute or relative; None if at neither."""
     return next((path for path in places_of(located, folder) if path.exists()), None)
 
 
@@ -104,20 +97,12 @@ def places_of(located: Located, folder: Path) -> list[Path]:
 
 
 def write_text_file(path: Path, text: str, *, synced: bool = True) -> None:
-    """Write a text file as `atomic_file` does.
-
-    Raises:
-        RunError: the folder cannot be made, or the file cannot be written.
-    """
+    """Write a text file as `atomic_file` does."""
     write_blocks(path, [text.encode()], synced=synced)
 
 
 def write_blocks(path: Path, blocks: Iterable[bytes], *, synced: bool = True) -> None:
-    """Write a file as `atomic_file` does, block after block; each may be made only then.
-
-    Raises:
-        RunError: the folder cannot be made, or the file cannot be written.
-    """
+    """Write a file as `atomic_file` does, block after block; each may be made only then."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_file(path, synced=synced) as draft, draft.open("wb") as file:
@@ -127,31 +112,19 @@ def write_blocks(path: Path, blocks: Iterable[bytes], *, synced: bool = True) ->
 
 
 def write_result(folder: Path, result: Result) -> None:
-    """Write `results.json`, with a checksum of its content as the last entry.
-
-    Raises:
-        RunError: it cannot be written.
-    """
+    """Write `results.json`, with a checksum of its content as the last entry."""
     write_record(folder / RESULTS, result)
 
 
 def write_record(path: Path, record: Record) -> None:
-    """Write a file that holds one record, with a checksum of its content as the last entry.
-
-    Raises:
-        RunError: it cannot be written.
-    """
+    """Write a file that holds one record, with a checksum of its content as the last entry."""
     text = record.model_dump_json(by_alias=True, indent=1)
     last = f'"{_CHECKSUM}": "{_content_checksum(json.loads(text))}"'
     write_text_file(path, text.removesuffix("\n}") + f",\n {last}\n}}\n")
 
 
 class Stored(NamedTuple):
-    """A run's record as its file has it.
-
-    Attributes:
-        checksum: `right`, `wrong` or `missing`; only `right` proves that the numbers are those that were written.
-    """
+    """A run's record as its file has it; a checksum that is `right` proves that it was written with these numbers."""
 
     result: Result
     checksum: Checksum
@@ -160,18 +133,7 @@ class Stored(NamedTuple):
 def read_stored(folder: Path | str, *, checked: bool = True) -> Stored:
     """Read a run folder's record as its file has it; `tellapart.read_result` measures again if there is no checksum.
 
-    Args:
-        folder: the run folder.
-        checked: whether a wrong checksum is an error.
-
-    Raises:
-        RunError: no such folder or record, a record of another schema, or one that does not follow the schema.
-
-    >>> from tellapart.evaluation.run import EmbeddingStore, Settings, run
-    >>> folder = getfixture("tmp_path") / "oracle"
-    >>> _ = run(Settings(models=("oracle",), limit="3"), folder, store=EmbeddingStore(None))
-    >>> read_stored(folder).checksum
-    'right'
+    A wrong checksum is an error if it is `checked`.
     """
     folder = as_path(folder, "folder")
     missing = f"{folder} has no {RESULTS}; name a run folder that `tellapart run --out` wrote"
@@ -179,12 +141,7 @@ def read_stored(folder: Path | str, *, checked: bool = True) -> Stored:
 
 
 def read_record(path: Path, record: type[R], *, missing: str, refusal: str) -> R:
-    """Read a file that holds one record; `missing` and `refusal` are the messages of the first and the last error.
-
-    Raises:
-        RunError: no such file, one of another schema, one that was changed after it was written, or one that does not
-            fit the schema.
-    """
+    """Read a file that holds one record; `missing` and `refusal` are the messages of the first and the last error."""
     return _read(path, record, missing, refusal, checked=True)[0]
 
 
@@ -219,11 +176,7 @@ def _content_checksum(content: object) -> str:
 
 
 def find_runs(folder: Path) -> list[Path]:
-    """List the runs to show for a folder: a run and its further models, else the runs directly inside, by name.
-
-    Raises:
-        RunError: there is none.
-    """
+    """List the runs to show for a folder: a run and its further models, else the runs directly inside, by name."""
     if (folder / RESULTS).is_file():
         return [folder, *sorted((path.parent for path in folder.glob(f"{BESIDE}/*/{RESULTS}")), key=_sort_rank)]
     inside = sorted(path.parent for path in folder.glob(f"*/{RESULTS}"))

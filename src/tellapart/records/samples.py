@@ -21,20 +21,12 @@ _SAMPLE = TypeAdapter(Sample)
 
 
 def samples_path(folder: Path, benchmark: str) -> Path:
-    """Return the file of a benchmark's items in a run folder, as `file_name` names it.
-
-    >>> samples_path(Path("runs/a"), "demo").as_posix()
-    'runs/a/samples/demo.jsonl'
-    """
+    """Return the file of a benchmark's items in a run folder, as `file_name` names it."""
     return folder / SAMPLES / f"{file_name(benchmark)}.jsonl"
 
 
 def write_samples(folder: Path, benchmark: str, samples: Iterable[Sample]) -> SamplesFile:
-    """Write `samples/<benchmark>.jsonl`, one item a line, in the benchmark's order; return its entry in the record.
-
-    Raises:
-        RunError: it cannot be written.
-    """
+    """Write `samples/<benchmark>.jsonl`, one item a line, in the benchmark's order; return its entry in the record."""
     written = _Digest()
     write_blocks(samples_path(folder, benchmark), map(written.add, map(_write_line, samples)))
     return written.entry()

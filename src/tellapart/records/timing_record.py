@@ -104,19 +104,11 @@ class Timings(Record, populate_by_name=True):
 
 
 def write_timings(path: Path, timings: Timings) -> None:
-    """Write the file atomically.
-
-    Raises:
-        RunError: it cannot be written.
-    """
+    """Write the file atomically."""
     write_text_file(path, timings.model_dump_json(by_alias=True, indent=1) + "\n")
 
 
 def read_timings(path: Path) -> Timings:
-    """Read the file.
-
-    Raises:
-        RunError: it is missing, of another schema, or it does not follow the schema.
-    """
+    """Read the file."""
     missing = f"{path} is missing; `tellapart time --out FILE` writes one"
     return read_record(path, Timings, missing=missing, refusal="is no file of `tellapart time`")

@@ -29,11 +29,7 @@ _PIECE = 1 << 20
 
 @contextmanager
 def unpacked(paths: Sequence[Path]) -> Iterator[list[Path]]:
-    """Yield run folders, archives of them unpacked until the block ends.
-
-    Raises:
-        RunError: an archive is damaged, too large, or holds a path that leaves it.
-    """
+    """Yield run folders, archives of them unpacked until the block ends."""
     with ExitStack() as stack:
         yield [_open_path(stack, path) for path in paths]
 
@@ -54,11 +50,7 @@ def run_folders(value: PathGiven | Sequence[PathGiven], name: str) -> Iterator[l
 
 
 def archive_of(path: Path) -> Path | None:
-    """Return the archive that a path is, or leads into, as `runs.zip/mine` does; None without one.
-
-    >>> archive_of(Path("runs/clip")) is None
-    True
-    """
+    """Return the archive that a path is, or leads into, as `runs.zip/mine` does; None without one."""
     places = (path, *path.parents)
     return next((place for place in places if place.suffix.lower() == ".zip" and place.is_file()), None)
 
@@ -76,12 +68,7 @@ def _open_path(stack: ExitStack, path: Path) -> Path:
 
 
 def unpack_run(path: Path, into: Path) -> Path:
-    """Unpack an archive into a new folder of its name, and return the run folder, or the folder of runs, in it.
-
-    Raises:
-        RunError: it is damaged, too large, encrypted, packed in an unusual way, or holds a link, a name twice or a path
-            that leaves it.
-    """
+    """Unpack an archive into a new folder of its name, and return the run folder, or the folder of runs, in it."""
     folder = into / path.name
     try:
         with zipfile.ZipFile(path) as archive:
