@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.stats.anytime import anytime_bounds, evidence
-from tellapart.stats.paired import mcnemar_p, paired_difference
+from tellapart.stats.paired import anytime_bounds, evidence, mcnemar_p, paired_difference
 
 RECORD = Path(__file__).resolve().parent / "records" / "anytime.json"
 LOOKS, DISCORDANT, WON = 400, 0.2, 0.75

@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.evaluation.regression_gate import GateResult, judge
-from tellapart.evaluation.shared_benchmarks import SharedBenchmark
-from tellapart.evaluation.systems import System
+from tellapart.evaluation.systems import SharedBenchmark, System
 from tellapart.records.result import BenchmarkResult, ModelRecord, Result, RunRecord
 
 HEADLINES = ("text_score", "image_score", "group_score")

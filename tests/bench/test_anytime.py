@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tellapart.stats.anytime import evidence
+from tellapart.stats.paired import evidence
 
 ROOT = Path(__file__).parents[2]
 RECORD = json.loads((ROOT / "bench" / "records" / "anytime.json").read_text(encoding="utf-8"))

@@ -12,17 +12,15 @@ from scipy.stats import binomtest
 
 from facts import raises
 from tellapart.errors import RunError
-from tellapart.evaluation.compare import compare
-from tellapart.evaluation.compare_models import compare_models
+from tellapart.evaluation.compare import compare, compare_models
 from tellapart.evaluation.run import Settings, run
 from tellapart.evaluation.score_files import run_scores
 from tellapart.evaluation.systems import System
 from tellapart.evaluation.verified import read_result
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.samples import read_samples
-from tellapart.stats.anytime import anytime_bounds, anytime_p
 from tellapart.stats.multiple import holm
-from tellapart.stats.paired import paired_permutation
+from tellapart.stats.paired import anytime_bounds, anytime_p, paired_permutation
 
 WINOGROUND = Path(__file__).parents[3] / "shared" / "data" / "winoground_scores"
 Make = Callable[..., Path]

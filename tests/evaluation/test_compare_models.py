@@ -12,8 +12,7 @@ import pytest
 
 from facts import raises
 from tellapart.errors import RunError
-from tellapart.evaluation.compare import compare
-from tellapart.evaluation.compare_models import compare_models
+from tellapart.evaluation.compare import compare, compare_models, rank_outcomes
 from tellapart.evaluation.run import Settings, run
 from tellapart.evaluation.score_files import run_scores
 from tellapart.evaluation.systems import System
@@ -184,6 +183,18 @@ def test_a_third_run_on_other_content_is_refused_also_where_the_first_is_on_trus
     changed = measured(tmp_path / "changed", folder, models=("oracle",))
     with raises(RunError, "runs", "run"):
         compare_models(systems({"elsewhere": elsewhere, "colours": folders["colours"]} | changed))
+
+
+def test_tiers_leave_out_the_items_that_a_model_has_no_value_of() -> None:
+    values = np.random.default_rng(0).random((3, 60)) < [[0.2], [0.5], [0.9]]
+    outcomes = dict(zip("abc", values.astype(float), strict=True))
+    outcomes["b"][7] = outcomes["c"][11] = np.nan
+    complete = np.delete(np.arange(60), [7, 11])
+    clusters = [str(k) for k in range(60)]
+    expected = tiers({name: column[complete] for name, column in outcomes.items()}, None)
+    assert rank_outcomes(outcomes, clusters) == rank_outcomes(outcomes, clusters, most=2) == expected
+    pairs = [str(k // 2) for k in range(60)]
+    assert [tier.names for tier in rank_outcomes(outcomes, pairs, most=1)] == [("a",)]
 
 
 def test_one_model_is_no_comparison(made_set: Make, installed: Path, tmp_path: Path) -> None:

@@ -100,6 +100,18 @@ def test_forgetting_is_the_best_so_far_less_now_with_the_interval_of_a_compariso
     assert f"{100 * compared.difference:+.2f}" in capsys.readouterr().out
 
 
+def test_forgetting_matches_items_by_their_ids_where_a_set_is_written_in_another_order(
+    landed: Path, pairs: ta.PairSet, tmp_path: Path
+) -> None:
+    expected = measure(landed, pairs, tmp_path / "first").to_json()["checkpoints"][-1]["forgotten"]
+    out = tmp_path / "second"
+    measure(landed, pairs, out, until=2)
+    listed = tmp_path / "set" / "pairs.jsonl"
+    listed.write_text("\n".join(reversed(listed.read_text().splitlines())) + "\n")
+    rows = measure(landed, ta.load_pairs(tmp_path / "set"), out).to_json()["checkpoints"]
+    assert rows[-1]["forgotten"] == expected
+
+
 def embedded(out: Path) -> Any:
     page = (out / "report.html").read_text()
     return json.loads(page.partition('id="report-data">')[2].partition("</script>")[0])

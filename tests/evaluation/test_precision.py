@@ -12,7 +12,7 @@ from facts import raises
 from tellapart import catalog
 from tellapart.errors import RunError
 from tellapart.evaluation.distributed import run_in_ranks
-from tellapart.evaluation.precision import compare_precisions
+from tellapart.evaluation.precision import _describe_flips, compare_precisions
 from tellapart.evaluation.run import Settings, run
 from tellapart.evaluation.verified import read_result
 from tellapart.models.options import ModelOptions
@@ -60,6 +60,14 @@ def test_items_of_one_cluster_widen_the_interval() -> None:
         return flips.high - flips.low
 
     assert wide(10) > wide(40)
+
+
+def test_a_p_that_the_drawn_sign_flips_only_bound_is_written_as_a_bound() -> None:
+    exact = [sample(k, [[0.5, 0.25]], 1.0, f"c{k // 2}") for k in range(60)]
+    lower = [sample(k, [[0.2, 0.25]], 0.0, f"c{k // 2}") for k in range(60)]
+    found = compare_precisions(lower, exact, dtype="bfloat16")
+    assert found.flips["text_score"].p == 1 / 10_001
+    assert "p <= 0.0001" in _describe_flips(found)
 
 
 def test_margins_of_items_with_several_true_texts_are_between_true_and_false_ones() -> None:

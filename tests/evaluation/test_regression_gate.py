@@ -157,8 +157,7 @@ def test_a_headline_that_cannot_fall_does_not_stop_beside_one_that_can(made_set:
 def test_a_bias_is_shown_and_not_judged(tmp_path: Path) -> None:
     """It goes from -1 to 1 and 0 is best, so that to fall is no loss; what it took from Holm the score has again."""
     from tellapart.evaluation.regression_gate import judge
-    from tellapart.evaluation.shared_benchmarks import SharedBenchmark
-    from tellapart.evaluation.systems import System
+    from tellapart.evaluation.systems import SharedBenchmark, System
     from tellapart.records.result import BenchmarkResult, ModelRecord, Result, RunRecord, Value
 
     values = np.ones((30, 2))

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from tellapart.evaluation.compare import Comparison, MetricComparison
-from tellapart.evaluation.metric_comparison import MetricTiers
-from tellapart.evaluation.verdict import judge_leaders, judge_pair, judge_tiers
+from tellapart.evaluation.compare import (
+    Comparison,
+    MetricComparison,
+    MetricTiers,
+    judge_leaders,
+    judge_pair,
+    judge_tiers,
+)
 from tellapart.stats.tiers import Tier
 
 

@@ -18,13 +18,13 @@ import tellapart as ta
 from facts import raises
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import RunError
-from tellapart.evaluation.why import SHARES, measure_reasons
+from tellapart.evaluation.why import SHARES, explain, measure_reasons
 from tellapart.evaluation.yes_no_squares import read_comparisons, read_squares
 from tellapart.metrics.matching import Reason, contrasts, reason_bounds, reasons
 from tellapart.metrics.pairs import group_score
 from tellapart.records.result import BenchmarkResult, Sample
 from tellapart.stats.intervals import interval_for
-from tellapart.stats.paired import mcnemar, paired_difference
+from tellapart.stats.paired import enough_flips, mcnemar, paired_difference
 
 Make = Callable[..., Path]
 
@@ -107,6 +107,25 @@ def test_equal_scores_have_no_match_and_no_shares(made_set: Make) -> None:
     (row,) = ta.why(scored(made_set(), np.full((12, 2, 2), 0.5))).record.rows
     assert row.reasons["no_match"].value == 1
     assert (row.shares, row.match_score.ties, row.match_score.tie_neutral) == ({}, 12, 0.5)
+
+
+def test_a_tag_of_items_whose_scores_are_all_equal_has_no_shares_and_json_can_be_written(made_set: Make) -> None:
+    scores = drawn(12)
+    scores[::3] = 0.5  # those of type swap
+    (row,) = ta.why(scored(made_set(), scores)).record.rows
+    assert not set(SHARES) & row.by["type"]["swap"].keys() and set(SHARES) <= row.by["type"]["add"].keys()
+    json.dumps(row.model_dump(mode="json"), allow_nan=False)
+
+
+def test_many_models_draw_as_many_sign_flips_as_their_correction_needs(made_set: Make) -> None:
+    folder = made_set(n=64, clusters=32)
+    lost, won = -np.eye(2) + np.zeros((64, 2, 2)), np.eye(2) + np.zeros((64, 2, 2))
+    worse, better = scored(folder, lost, name="worse"), scored(folder, won, name="better")
+    systems = [*(replace(worse.systems[0], label=f"worse {k}") for k in range(23)), *better.systems]
+    rows = [row for row in explain(systems).differences if row.b == "better" and row.what == "match"]
+    assert len(rows) == 23 and all(row.p_holm <= 0.05 for row in rows)
+    assert {row.flips for row in rows} == {enough_flips(23 * 24)}
+    assert {row.p_holm_text[:2] for row in rows} == {"<="}
 
 
 def test_larger_squares_have_reasons_and_shares(made_set: Make) -> None:

@@ -13,7 +13,8 @@ from facts import check_facts, raises
 from tellapart.benchmarks.arguments import load_pairs
 from tellapart.errors import RunError
 from tellapart.evaluation.compare import Comparison, MetricComparison
-from tellapart.report.comparisons import choose_models, print_comparison
+from tellapart.evaluation.systems import choose_models
+from tellapart.report.comparisons import print_comparison
 from tellapart.stats.multiple import holm
 from tellapart.stats.power import power_of_difference
 
@@ -108,7 +109,7 @@ def test_a_baseline_that_is_not_there_or_is_several_runs_is_said(command, measur
     (baseline,) = (run for run in chosen.runs if run.label == chosen.baseline)
     assert {*baseline.folders.values()} == {Path("b")}
     with raises(RunError, "b", "b", "model"):
-        choose_models([Path("b"), Path("b")])
+        choose_models([Path("b"), Path("b")], two=True)
 
 
 @pytest.mark.slow

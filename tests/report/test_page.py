@@ -14,7 +14,7 @@ import pytest
 
 from facts import raises
 from tellapart.errors import DataError, RunError
-from tellapart.evaluation.verdict import judge_pair
+from tellapart.evaluation.compare import judge_pair
 from tellapart.report import page as report_page
 from tellapart.report.numbers import percent, points
 from tellapart.report.page import make_page, render

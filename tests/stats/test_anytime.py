@@ -14,7 +14,7 @@ from scipy.special import beta
 
 from facts import raises
 from tellapart.errors import MetricError
-from tellapart.stats.anytime import _evidence_against, anytime_bounds, anytime_p, evidence, net_wins
+from tellapart.stats.paired import _evidence_against, anytime_bounds, anytime_p, evidence, net_wins
 
 COUNTS = st.integers(0, 60)
 

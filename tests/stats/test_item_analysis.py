@@ -18,11 +18,10 @@ from tellapart.errors import MetricError
 from tellapart.stats.item_analysis import (
     item_statistics,
     items_needed,
-    pair_p_values,
     reliability,
     shared_residuals,
 )
-from tellapart.stats.paired import mcnemar, paired_permutation
+from tellapart.stats.paired import mcnemar, pair_tests, paired_permutation
 from tellapart.stats.power import power_of_difference
 from tellapart.stats.rasch import LEAST_SYSTEMS, expected_outcomes, fit_rasch
 from tellapart.stats.short_forms import order_items, try_short_forms
@@ -133,7 +132,7 @@ def test_systems_that_all_answer_alike_show_nothing(value):
     found, whole = item_statistics(values), reliability(values)
     assert np.isnan(found.discrimination).all() and np.isnan(found.p).all() and found.right.tolist() == [value] * 6
     assert (whole.alpha, whole.low, whole.spread, whole.sampling_error) == (None, None, 0, 0)
-    assert pair_p_values(values).tolist() == [1.0] * 28 and shared_residuals(values) == []
+    assert pair_tests(values, None).p.tolist() == [1.0] * 28 and shared_residuals(values) == []
 
 
 def test_an_item_with_its_label_turned_round_is_the_suspect():
@@ -170,12 +169,12 @@ def test_an_alpha_of_one_without_a_family_gives_no_interval_and_no_warning():
 
 def test_pairs_are_tested_as_two_runs_are():
     values = draw(systems=5)
-    assert pair_p_values(values).tolist() == [
+    assert pair_tests(values, None).p.tolist() == [
         mcnemar(values[:, a], values[:, b]).p for a, b in combinations(range(5), 2)
     ]
     clusters = [str(k // 2) for k in range(len(values))]
     alone = [paired_permutation(values[:, a], values[:, b], clusters) for a, b in combinations(range(5), 2)]
-    assert pair_p_values(values, clusters) == pytest.approx(alone, abs=0.02)
+    assert pair_tests(values, clusters).p == pytest.approx(alone, abs=0.02)
 
 
 def test_items_needed_are_the_fewest_with_that_power():

@@ -13,7 +13,16 @@ from scipy.stats import permutation_test
 from facts import raises
 from tellapart.errors import MetricError
 from tellapart.stats.bootstrap import cluster_bootstrap
-from tellapart.stats.paired import mcnemar, paired_difference, paired_permutation, sign_flip_p
+from tellapart.stats.paired import (
+    anytime_p,
+    mcnemar,
+    pair_tests,
+    paired,
+    paired_difference,
+    paired_permutation,
+    sign_flip_p,
+)
+from tellapart.stats.power import detectable_difference
 
 outcomes = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=1, max_size=60)
 clustered = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1), st.integers(0, 12)), min_size=1, max_size=60)
@@ -224,3 +233,38 @@ def test_one_cluster_gives_a_difference_without_interval():
 def test_bad_calls_are_refused(call, message):
     with raises(MetricError, message):
         call()
+
+
+@pytest.mark.parametrize("groups", [40, 13])
+def test_a_comparison_is_its_parts_with_b_minus_a(groups: int) -> None:
+    rng = np.random.default_rng(3)
+    a, b = (rng.random((2, 40)) < [[0.4], [0.7]]).astype(float)
+    clusters = [str(k % groups) for k in range(40)]
+    found = paired(a, b, clusters, flips=2_000, seed=5)
+    exact = groups == 40
+    assert found.difference == paired_difference(b, a, clusters, binary=True, seed=5)
+    assert (found.n, found.clusters, found.a, found.b) == (40, groups, a.mean(), b.mean())
+    assert (found.only_a, found.only_b) == (int((a > b).sum()), int((b > a).sum()))
+    assert found.p == (mcnemar(a, b).p if exact else paired_permutation(a, b, clusters, resamples=2_000, seed=5))
+    assert (found.test, found.flips) == (("exact McNemar", None) if exact else ("cluster sign flips", 2_000))
+    assert found.detectable == detectable_difference(40, (found.only_a + found.only_b) / 40)
+    mirrored = paired(b, a, clusters, flips=2_000, seed=5)
+    assert (mirrored.only_a, mirrored.only_b, mirrored.p) == (found.only_b, found.only_a, found.p)
+
+
+def test_values_that_differ_by_rounding_alone_are_a_tie_in_every_count() -> None:
+    a, b = [0.3, 0.5, 0.75], [0.1 + 0.2, 0.5, 0.5]
+    assert a[0] != b[0]
+    found = paired(a, b, None)
+    assert (found.only_a, found.only_b, found.p) == (1, 0, paired_permutation(a, b, None))
+    # A cluster whose gains and losses are the same has no winner.
+    looked = paired([0.1, 0.2, 0.0, 1.0], [0.0, 0.0, 0.3, 0.0], ["x", "x", "x", "y"], anytime=True)
+    assert looked.p == anytime_p(1, 0)
+
+
+def test_every_two_of_several_runs_are_tested_as_two_are() -> None:
+    values = (np.random.default_rng(1).random((30, 4)) < [0.2, 0.4, 0.6, 0.8]).astype(float)
+    tests = pair_tests(values, None)
+    for (a, b), p, difference in zip(tests.pairs, tests.p, tests.differences, strict=True):
+        alone = paired(values[:, a], values[:, b], None)
+        assert (p, difference, tests.test) == (alone.p, pytest.approx(-alone.difference.value), alone.test)

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from tellapart.data.arguments import PathGiven
 from tellapart.errors import RunError, quote
-from tellapart.evaluation.compare import Comparison
-from tellapart.evaluation.compare_models import ModelsComparison, compare_models
+from tellapart.evaluation.compare import Comparison, ModelsComparison, Verdict, compare_models
 from tellapart.evaluation.regression_gate import GateResult, regression_gate
-from tellapart.evaluation.verdict import Verdict
+from tellapart.evaluation.systems import choose_models
 from tellapart.records.zipped import run_folders
-from tellapart.report.comparisons import choose_models, print_comparison, print_models
+from tellapart.report.comparisons import print_comparison, print_models
 from tellapart.report.frame import Frame
 
 if TYPE_CHECKING:
@@ -107,9 +106,9 @@ def compare(
     if max_drop is not None:
         raise RunError("max_drop= is of a gate: add gate=True")
     with run_folders(runs, "runs") as folders:
-        chosen = choose_models(folders, baseline)
-        record = compare_models(chosen.runs, baseline=chosen.baseline, by=by, anytime=anytime, seed=seed)
-        return Compared(record, chosen.left_out)
+        choice = choose_models(folders, baseline, two=True)
+        record = compare_models(choice.runs, baseline=choice.baseline, by=by, anytime=anytime, seed=seed)
+        return Compared(record, choice.left_out)
 
 
 class Compared(Frame):

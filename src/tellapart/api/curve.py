@@ -13,8 +13,8 @@ from tellapart.data.scores import join_names
 from tellapart.errors import RunError, quote
 from tellapart.evaluation.curve import Curves, measure_curves, read_chance
 from tellapart.evaluation.item_outcomes import read_outcomes
+from tellapart.evaluation.systems import choose_models
 from tellapart.records.zipped import unpacked
-from tellapart.report.comparisons import gather_models
 from tellapart.report.curve_tables import curve_lines, curve_tables
 from tellapart.report.frame import Frame, text_of
 from tellapart.report.plots.style import write_picture
@@ -112,14 +112,14 @@ def curve(
     expect_used("curve", "without adaptive=N", model=(model, None), items=(items, None), data=(data, None),
                 columns=(columns or None, None), device=(device, "cpu"))  # fmt: skip
     with unpacked(as_paths(list(runs), "runs")) as folders:
-        chosen, left_out = gather_models(folders)
-        if not chosen:
+        choice = choose_models(folders)
+        if not choice.runs:
             raise RunError(
-                f"{join_names([str(folder) for folder in folders])}: only reference models ({join_names(left_out)}); "
+                f"{join_names([*map(str, folders)])}: only reference models ({join_names([*choice.left_out])}); "
                 "name their folders"
             )
-        outcomes = read_outcomes(chosen, benchmark=benchmark, metric=metric)
-        curves = measure_curves(outcomes, over, chance=read_chance(chosen, outcomes), by=by, seed=seed)
+        outcomes = read_outcomes(choice.runs, benchmark=benchmark, metric=metric)
+        curves = measure_curves(outcomes, over, chance=read_chance(choice.runs, outcomes), by=by, seed=seed)
     return _draw(curves, out)
 
 

@@ -23,10 +23,9 @@ from tellapart.evaluation.item_outcomes import (
     read_families,
     read_outcomes,
 )
-from tellapart.evaluation.systems import System
+from tellapart.evaluation.systems import System, choose_models
 from tellapart.records.run_folder import write_text_file
 from tellapart.records.zipped import unpacked
-from tellapart.report.comparisons import gather_models
 from tellapart.report.frame import Frame
 from tellapart.report.image_sources import ImageSources
 from tellapart.report.item_page import make_item_page
@@ -113,7 +112,7 @@ def items(
             expect_used("items", "without scores=FILES or page=FILE", data=(data, None), images=(images, None))
     place = locations(data, images, outside_images, columns)
     with unpacked([as_path(run, "runs") for run in runs]) as folders:
-        chosen = gather_models(folders)[0] if folders else ()
+        chosen = choose_models(folders).runs if folders else ()
         outcomes = read_outcomes(
             chosen,
             files,

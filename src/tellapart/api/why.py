@@ -7,10 +7,10 @@ from functools import partial
 from tellapart.data.arguments import PathGiven, as_path
 from tellapart.errors import RunError, quote
 from tellapart.evaluation.debias import debias as subtract_means
+from tellapart.evaluation.systems import choose_models
 from tellapart.evaluation.why import Why, explain
 from tellapart.models.store.cache import CacheGiven, use_store
 from tellapart.records.zipped import unpacked
-from tellapart.report.comparisons import gather_models
 from tellapart.report.frame import Frame
 from tellapart.report.progress import ProgressGiven, reporting
 from tellapart.report.why import print_why
@@ -57,7 +57,7 @@ def why(
         if debias is not None and files:
             raise RunError(f"debias={debias}: {files[0]} holds outcomes and no model; name runs of models loaded here")
         places = [path for path in folders if path not in files]
-        models = gather_models(places)[0] if places or not files else ()
+        models = choose_models(places).runs if places or not files else ()
         record = explain(models, files, benchmark=benchmark, by=by, seed=seed)
         if debias is not None:
             with use_store(cache) as store, reporting(progress) as report:

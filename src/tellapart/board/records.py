@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import Session, col, delete, select
 
@@ -21,6 +19,7 @@ from tellapart.board.tables import Benchmark, Entry, Item, Model, Score, Source,
 from tellapart.board.vectors import unpack
 from tellapart.catalog import REFERENCES
 from tellapart.errors import RunError, TellapartError, first_line, plain
+from tellapart.evaluation.compare import rank_outcomes
 from tellapart.evaluation.verified import read_result
 from tellapart.models.transductive import MARK
 from tellapart.records.imported import Imported, ImportedModel, read_imported
@@ -28,7 +27,6 @@ from tellapart.records.result import IDS_ONLY, IMPORTED, BenchmarkResult, Result
 from tellapart.records.run_folder import RESULTS, file_name
 from tellapart.records.samples import read_samples
 from tellapart.records.timing_record import read_timings
-from tellapart.stats.tiers import tiers
 from tellapart.tasks.registry import headline
 
 #: The number of models, the best ones, that are tested if sign flips are needed; the others have no tier. Flips over
@@ -56,24 +54,13 @@ def rank(session: Session, benchmark: Benchmark) -> None:
         for score, model in sorted(scores, key=lambda row: (-row[0].value, row[1].label)):
             if model.kind == "model" and (vector := session.get(Vector, (score.entry_id, metric))) is not None:
                 outcomes[str(score.entry_id)] = unpack(vector.data)
-        ranks = _ranks(outcomes, np.array(clusters))
+        # Best first, so that the best are those that are tested if sign flips of all pairs would take too long.
+        ranked = rank_outcomes(outcomes, clusters, most=MOST_TESTED) if outcomes else []
+        ranks = {name: tier.rank for tier in ranked for name in tier.names}
         for score, _ in scores:
             score.tier = ranks.get(str(score.entry_id))
             session.add(score)
     session.flush()
-
-
-def _ranks(outcomes: dict[str, NDArray[np.float32]], clusters: NDArray[np.str_]) -> dict[str, int]:
-    """Return entry -> rank; the outcomes come best first."""
-    if not outcomes:
-        return {}
-    has = ~np.isnan(next(iter(outcomes.values())))  # items of another unit have no value by this metric
-    values = {name: column[has].astype(np.float64) for name, column in outcomes.items()}
-    own = clusters[has]
-    independent = len(np.unique(own)) == len(own) and all(np.isin(column, (0, 1)).all() for column in values.values())
-    if not independent:
-        values = dict(list(values.items())[:MOST_TESTED])
-    return {name: tier.rank for tier in tiers(values, None if independent else own) for name in tier.names}
 
 
 #: The file of models' costs, anywhere below a folder of runs.

@@ -1,9 +1,11 @@
-"""Comparison of runs on the same items: paired differences with intervals, and tests corrected for their number."""
+"""Comparison of models on the same items: paired differences, tests corrected for their number, tiers and a verdict."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar
 
@@ -13,30 +15,105 @@ from pydantic import BaseModel
 
 from tellapart.catalog import nearest
 from tellapart.errors import RunError
-from tellapart.evaluation.metric_comparison import MetricComparison
-from tellapart.evaluation.shared_benchmarks import SharedBenchmark, read_shared
-from tellapart.evaluation.systems import System
-from tellapart.evaluation.verdict import Verdict, judge_pair
+from tellapart.evaluation.systems import SharedBenchmark, System, match_benchmarks, read_shared
 from tellapart.metrics.per_item import by_tag
 from tellapart.metrics.tabulate import MOST_VALUES
-from tellapart.records.result import Result
-from tellapart.stats.anytime import anytime_difference
+from tellapart.stats.clusters import is_binary
 from tellapart.stats.multiple import holm
-from tellapart.stats.paired import enough_flips, mcnemar, paired_difference, paired_permutation
-from tellapart.stats.power import detectable_difference
-from tellapart.tasks.registry import METRICS
+from tellapart.stats.paired import at_floor, enough_flips, paired, write_p
+from tellapart.stats.power import power_of_difference
+from tellapart.stats.tiers import Tier, tiers
+from tellapart.tasks.registry import METRICS, main_metric
+
+#: The error over all tests of a comparison (Holm).
+ALPHA = 0.05
+
+#: Items beyond which a difference is not looked for.
+_MOST_ITEMS = 100_000
 
 
-class _HasP(Protocol):
-    """A row with a p that `correct` can adjust."""
+class MetricComparison(BaseModel, frozen=True):
+    """One metric of one benchmark in both runs.
+
+    Attributes:
+        subset: the tag's value that all these items carry; None for all items.
+        n: number of items.
+        clusters: of the items that were tested; None if that is not known.
+        limited_from: the benchmark's number of items, if the runs measured a part of them.
+        a, b: the metric's values in the two runs; a tie counts as wrong.
+        difference, low, high, method: b minus a, new minus old, and its paired interval.
+        reason: why there is no interval; None if there is one.
+        only_a, only_b: items that only run a, or only run b, got right; the others both or neither did.
+        p: of the test; two-sided.
+        p_holm: p, adjusted for all rows of the comparison (Holm).
+        test: `exact McNemar` if items are independent, else `cluster sign flips`; `anytime` if it holds at every look.
+        flips: the number of sign vectors that the test of sign flips draws if it cannot try them all; None for the
+            exact test.
+        detectable: the smallest difference that is detected with a power of 0.8 on this many items, given how often the
+            two runs disagree; None if there is none.
+    """
+
+    benchmark: str
+    metric: str
+    subset: str | None = None
+    n: int
+    clusters: int | None = None
+    limited_from: int | None = None
+    a: float
+    b: float
+    difference: float
+    low: float | None
+    high: float | None
+    method: str
+    reason: str | None = None
+    only_a: int
+    only_b: int
+    p: float
+    p_holm: float
+    test: str
+    flips: int | None = None
+    detectable: float | None
 
     @property
-    def p(self) -> float: ...
+    def at_floor(self) -> bool:
+        """Whether no drawn sign vector was as extreme as the data, so p is the smallest that the draws can give."""
+        return at_floor(self.p, self.flips)
 
-    def model_copy(self, *, update: dict[str, Any]) -> Self: ...
+    @property
+    def p_text(self) -> str:
+        """The p as it is printed."""
+        return write_p(self.p, at_most=self.at_floor)
+
+    @property
+    def p_holm_text(self) -> str:
+        """The adjusted p as it is printed; if p is an upper bound, so is this."""
+        return write_p(self.p_holm, at_most=self.at_floor)
 
 
-_Tested = TypeVar("_Tested", bound=_HasP)
+class MetricTiers(BaseModel, frozen=True):
+    """The ranking of the models by one metric of one benchmark, as tiers (Holm over its pairs of models, 5 %)."""
+
+    benchmark: str
+    metric: str
+    n: int
+    clusters: int | None = None
+    limited_from: int | None = None
+    tiers: tuple[Tier, ...]
+
+
+class Verdict(BaseModel, frozen=True):
+    """The outcome of a comparison on a benchmark, by its main metric.
+
+    Attributes:
+        best: the better of two models, none if they are not shown to differ; of many, the model with the highest value
+            and those that are not shown to differ from it.
+        sentence: the outcome in words.
+    """
+
+    benchmark: str
+    metric: str
+    best: tuple[str, ...]
+    sentence: str
 
 
 class Comparison(BaseModel, frozen=True):
@@ -65,20 +142,24 @@ class Comparison(BaseModel, frozen=True):
     verdicts: tuple[Verdict, ...] = ()
 
 
-def match_benchmarks(results: Sequence[Result]) -> dict[str, dict[int, str]]:
-    """Match the benchmarks of runs: name in the comparison -> number of the run -> name in that run.
+class ModelsComparison(BaseModel, frozen=True):
+    """The comparison of several models.
 
-    A run that holds two sets `pairs` calls one of them `folder:pairs#1f0c9a2e`. It matches the `folder:pairs` of
-    another run if the contents of the two agree.
+    Attributes:
+        models: all of them, in the order given.
+        baseline: the model that each other one is compared with; None if each is compared with each.
+        pairs: two models that share a benchmark; with a baseline, that is `a` of each. p is corrected over all rows of
+            all pairs (Holm).
+        tiers: rankings, if each is compared with each.
+        verdicts: the outcome in words, of each benchmark's main metric: of each pair with a baseline or of two models,
+            else the best tier; at every look, the models not shown to differ from the first.
     """
-    matched: dict[str, dict[int, str]] = {}
-    contents: dict[tuple[str, str], str] = {}
-    for number, result in enumerate(results):
-        for name, record in result.benchmarks.items():
-            content = name.partition("#")[0], record.fingerprint
-            key = name if name in matched else contents.setdefault(content, name)
-            matched.setdefault(key, {})[number] = name
-    return matched
+
+    models: tuple[str, ...]
+    baseline: str | None = None
+    pairs: tuple[Comparison, ...]
+    tiers: tuple[MetricTiers, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
 
 
 def compare(first: Path, second: Path, *, by: str | None = None, anytime: bool = False, seed: int = 0) -> Comparison:
@@ -97,6 +178,93 @@ def compare(first: Path, second: Path, *, by: str | None = None, anytime: bool =
     runs = [System.of(folder) for folder in (first, second)]
     shared = read_shared(runs, match_benchmarks([run.result for run in runs]))
     return compare_pairs(runs, shared, [(0, 1)], by=by, anytime=anytime, seed=seed)[0]
+
+
+def compare_models(
+    runs: Sequence[System],
+    *,
+    baseline: str | None = None,
+    by: str | None = None,
+    anytime: bool = False,
+    seed: int = 0,
+) -> ModelsComparison:
+    """Compare two models or more, with distinct labels, as `tellapart.compare` does.
+
+    Raises:
+        RunError: fewer than two models, an unknown baseline, or two of them that `compare` refuses.
+
+    >>> from tellapart.evaluation.run import EmbeddingStore, Settings, run
+    >>> settings = Settings(models=("random", "constant", "oracle"), limit="12")
+    >>> folders = run(settings, getfixture("tmp_path") / "three", store=EmbeddingStore(None))
+    >>> three = compare_models([System.of(folder) for folder in folders])
+    >>> len(three.pairs), [tier.names for tier in three.tiers[2].tiers]
+    (3, [('oracle',), ('random', 'constant')])
+    """
+    labels = [run.label for run in runs]
+    if len(runs) < 2:
+        raise RunError(f"got {', '.join(labels) or 'no model'}: a comparison takes two models or more")
+    if baseline is not None and baseline not in labels:
+        hint = nearest(baseline, labels) or ";"
+        raise RunError(f"no model {baseline!r} to compare with{hint} the models are {', '.join(labels)}")
+    pairs = list(combinations(range(len(runs)), 2))
+    matched = match_benchmarks([run.result for run in runs])
+    if baseline is not None:
+        base = labels.index(baseline)
+        pairs = [(base, number) for number in range(len(runs)) if number != base]
+        matched = {name: names for name, names in matched.items() if base in names}
+    shared = read_shared(runs, matched)
+    compared = tuple(compare_pairs(runs, shared, pairs, by=by, anytime=anytime, seed=seed))
+    rankings = () if baseline is not None or anytime else tuple(_rank_models(labels, shared, seed))
+    if baseline is not None or len(runs) == 2:
+        verdicts = tuple(verdict for pair in compared for verdict in pair.verdicts)
+    else:
+        leaders = judge_leaders([(pair.a, pair.b, pair.rows) for pair in compared])
+        verdicts = tuple(judge_tiers(rankings) if rankings else leaders)
+    return ModelsComparison(models=tuple(labels), baseline=baseline, pairs=compared, tiers=rankings, verdicts=verdicts)
+
+
+def _rank_models(labels: Sequence[str], shared: Sequence[SharedBenchmark], seed: int) -> Iterator[MetricTiers]:
+    for benchmark in shared:
+        for metric in benchmark.outcomes:
+            values, clusters = benchmark.values(metric, list(benchmark.records))
+            if len(values):
+                outcomes = {labels[run]: column for run, column in zip(benchmark.records, values.T, strict=True)}
+                yield MetricTiers(
+                    benchmark=benchmark.name,
+                    metric=metric,
+                    n=len(values),
+                    clusters=len({*clusters}),
+                    limited_from=benchmark.limited_from,
+                    tiers=tuple(rank_outcomes(outcomes, clusters, seed=seed)),
+                )
+
+
+def rank_outcomes(
+    outcomes: Mapping[str, NDArray[np.floating]],
+    clusters: Sequence[str] | NDArray[np.str_],
+    *,
+    most: int | None = None,
+    seed: int = 0,
+) -> list[Tier]:
+    """Return the tiers of models over the items that all of them have a value of; none if there is no such item.
+
+    Args:
+        outcomes: model -> float `(item,)`, NaN of an item without a value.
+        clusters: of each item.
+        most: how many of the models are ranked, the first ones, where pairs are tested by sign flips.
+        seed: of the sign flips.
+
+    >>> rank_outcomes({"a": np.array([1.0, 1.0, np.nan]), "b": np.array([1.0, 0.0, 0.0])}, ["x", "y", "z"])[0].means
+    (1.0, 0.5)
+    """
+    values = np.column_stack([*outcomes.values()]).astype(np.float64)
+    complete = ~np.isnan(values).any(axis=1)
+    values, groups = values[complete], np.asarray(clusters)[complete]
+    if not len(values):
+        return []
+    flipped = len(np.unique(groups)) < len(groups) or not is_binary(values)
+    ranked = list(zip(outcomes, values.T, strict=True))[: most if flipped else None]
+    return tiers(dict(ranked), groups, seed=seed)
 
 
 def compare_pairs(
@@ -160,6 +328,18 @@ def compare_pairs(
 def _is_together(metric: str) -> bool:
     """Return whether a metric of some items is no mean of their values among all items."""
     return metric in METRICS and METRICS[metric].together
+
+
+class _HasP(Protocol):
+    """A row with a p that `correct` can adjust."""
+
+    @property
+    def p(self) -> float: ...
+
+    def model_copy(self, *, update: dict[str, Any]) -> Self: ...
+
+
+_Tested = TypeVar("_Tested", bound=_HasP)
 
 
 def correct(tests: Sequence[_Tested]) -> list[_Tested]:
@@ -227,45 +407,139 @@ class _Test:
 
 
 def _test_row(test: _Test, flips: int | None, seed: int) -> MetricComparison:
-    """Test one row, at every look if `flips` is None.
-
-    Of graded values (soft accuracy, CIDEr) `only_a` and `only_b` count items where one is higher.
-    """
+    """Test one row, at every look if `flips` is None."""
     values, clusters = test.values()
-    a, b = values.T
-    binary = bool(np.isin(values, (0, 1)).all())
-    groups = len(np.unique(clusters))
-    if flips is None:
-        difference, p, name = anytime_difference(b, a, clusters)
-    else:
-        difference = paired_difference(b, a, clusters, binary=binary, seed=seed)
-        exact = binary and groups == len(clusters)
-        p = mcnemar(a, b).p if exact else paired_permutation(a, b, clusters, resamples=flips, seed=seed)
-        name = "exact McNemar" if exact else "cluster sign flips"
-    only_a, only_b = int((a > b).sum()), int((b > a).sum())
-    discordance = (only_a + only_b) / len(a)
+    found = paired(values[:, 0], values[:, 1], clusters, flips=flips or 0, anytime=flips is None, seed=seed)
     return MetricComparison(
         benchmark=test.benchmark.name,
         metric=test.metric,
         subset=test.subset,
-        n=len(a),
-        clusters=groups,
+        n=found.n,
+        clusters=found.clusters,
         limited_from=test.benchmark.limited_from,
-        a=float(a.mean()),
-        b=float(b.mean()),
-        difference=difference.value,
-        low=difference.low,
-        high=difference.high,
-        method=difference.method,
-        reason=difference.reason or None,
-        only_a=only_a,
-        only_b=only_b,
-        p=p,
+        a=found.a,
+        b=found.b,
+        difference=found.difference.value,
+        low=found.difference.low,
+        high=found.difference.high,
+        method=found.difference.method,
+        reason=found.difference.reason or None,
+        only_a=found.only_a,
+        only_b=found.only_b,
+        p=found.p,
         p_holm=1.0,
-        test=name,
-        flips=flips if name == "cluster sign flips" else None,
-        # Of the fixed test: one that holds at every look needs more items.
-        detectable=None
-        if flips is None or not binary or discordance == 0
-        else detectable_difference(len(a), discordance),
+        test=found.test,
+        flips=found.flips,
+        detectable=found.detectable,
     )
+
+
+def judge_pair(a: str, b: str, rows: Sequence[MetricComparison], tests: int) -> Iterator[Verdict]:
+    """Yield the verdict on two models for each benchmark.
+
+    Args:
+        a, b: names of the models; the rows' differences are b minus a.
+        rows: of the two, with p corrected.
+        tests: how many p is corrected for.
+    """
+    for row in _main_rows(rows):
+        shown = row.p_holm <= ALPHA
+        sign, better, worse = (-1, a, b) if shown and row.difference < 0 else (1, b, a)
+        points, ends = (
+            100 * sign * row.difference,
+            sorted(100 * sign * end for end in (row.low, row.high) if end is not None),
+        )
+        on = f"in {row.metric} of {count_items(row)}"
+        p = f"p {'' if '<=' in row.p_holm_text else '= '}{row.p_holm_text}, Holm{_at_every_look(row)}"
+        if shown:
+            between = f" [{', '.join(f'{end:.1f}' for end in ends)}]" if ends else ""
+            sentence = f"{better} is better than {worse} by {points:.1f} points{between} {on} ({p})"
+        else:
+            between = f" [{', '.join(f'{end:+.1f}' for end in ends)}]" if ends else ""
+            sentence = f"{b} is not shown to differ from {a} {on}: {points:+.1f} points{between} ({p})"
+            if row.detectable is not None and row.only_a != row.only_b:
+                needed = count_needed(row, ALPHA / tests)
+                sentence += f"; {needed} independent items would show {abs(points):.1f} points"
+        yield Verdict(benchmark=row.benchmark, metric=row.metric, best=(better,) if shown else (), sentence=sentence)
+
+
+def judge_tiers(rankings: Sequence[MetricTiers]) -> Iterator[Verdict]:
+    """Yield the verdict on many models for each benchmark: the best tier."""
+    for name in dict.fromkeys(ranking.benchmark for ranking in rankings):
+        of = {ranking.metric: ranking for ranking in rankings if ranking.benchmark == name}
+        ranking = of[main_metric(list(of))]
+        first, *later = (tier.names for tier in ranking.tiers)
+        models = len(first) + sum(map(len, later))
+        size = count_items(ranking)
+        test = f"Holm over {_count(models * (models - 1) // 2, 'pair')}, {ALPHA:.0%}"
+        yield _judge_many(name, ranking.metric, size, first, models, test)
+
+
+def judge_leaders(pairs: Sequence[tuple[str, str, Sequence[MetricComparison]]]) -> Iterator[Verdict]:
+    """Yield the verdict on many models for each benchmark by their paired tests: the highest value, and those near.
+
+    Args:
+        pairs: two models' names, and their rows.
+    """
+    tests = sum(len(rows) for *_, rows in pairs)
+    tested = [(a, b, row) for a, b, rows in pairs for row in _main_rows(rows)]
+    for name in dict.fromkeys(row.benchmark for *_, row in tested):
+        rows = [(a, b, row) for a, b, row in tested if row.benchmark == name]
+        values = {model: value for a, b, row in rows for model, value in ((a, row.a), (b, row.b))}
+        leader, some = max(values, key=lambda model: values[model]), rows[0][2]
+        near = [b if a == leader else a for a, b, row in rows if leader in (a, b) and row.p_holm > ALPHA]
+        how = f"Holm over {_count(tests, 'test')}, {ALPHA:.0%}{_at_every_look(some)}"
+        size = count_items(some)
+        yield _judge_many(name, some.metric, size, (leader, *near), len(values), how)
+
+
+def _judge_many(benchmark: str, metric: str, size: str, best: Sequence[str], models: int, how: str) -> Verdict:
+    first, near = best[0], ", ".join(best[1:])
+    others = models - len(best)
+    on = f"in {metric} of {size} ({how})"
+    if not near:
+        sentence = (
+            f"{first} is better than { {1: 'the other', 2: 'both others'}.get(others, f'all {others} others') } {on}"
+        )
+    elif not others:
+        sentence = f"no model is shown to differ from {first}, the first of {models}, {on}"
+    else:
+        rest = "the other is" if others == 1 else f"the other {others} are"
+        sentence = f"{first} is first of {models}; not shown to differ from it: {near}; {rest} worse {on}"
+    return Verdict(benchmark=benchmark, metric=metric, best=tuple(best), sentence=sentence)
+
+
+def count_needed(row: MetricComparison, alpha: float) -> str:
+    """Count the independent items on which McNemar finds the row's difference at `alpha` with a power of 0.8."""
+    difference, discordance = (count / row.n for count in (row.only_a - row.only_b, row.only_a + row.only_b))
+
+    def suffice(items: int) -> bool:
+        return power_of_difference(difference, items, discordance, alpha=alpha) >= 0.8
+
+    enough = 60 * discordance / difference**2  # far more than by the normal approximation, however small alpha is
+    sizes = range(1, int(min(_MOST_ITEMS, enough)) + 1)
+    place = bisect_left(sizes, True, key=suffice)
+    return f"{sizes[place]:,}" if place < len(sizes) else f"over {_MOST_ITEMS:,}"
+
+
+def _main_rows(rows: Sequence[MetricComparison]) -> Iterator[MetricComparison]:
+    """Return the row of each benchmark's main metric, of all its items."""
+    whole = [row for row in rows if row.subset is None]
+    for name in dict.fromkeys(row.benchmark for row in whole):
+        of = {row.metric: row for row in whole if row.benchmark == name}
+        yield of[main_metric(list(of))]
+
+
+def _at_every_look(row: MetricComparison) -> str:
+    return ", at every look" if row.test == "anytime" else ""
+
+
+def count_items(of: MetricComparison | MetricTiers) -> str:
+    """Write the number of items of a row, of how many a limit left them, and their clusters if those are fewer."""
+    whole = None if isinstance(of, MetricComparison) and of.subset is not None else of.limited_from
+    items = _count(of.n, "item") if whole is None else f"{of.n:,} of {_count(whole, 'item')}"
+    return items if of.clusters is None or of.clusters == of.n else f"{items} in {_count(of.clusters, 'cluster')}"
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"

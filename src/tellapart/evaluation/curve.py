@@ -14,9 +14,8 @@ from tellapart.catalog import nearest
 from tellapart.data.scores import join_names
 from tellapart.errors import RunError, quote
 from tellapart.evaluation.caption_tags import CAPTION_TAGS, tag_captions
-from tellapart.evaluation.compare import match_benchmarks
 from tellapart.evaluation.item_outcomes import ItemOutcomes
-from tellapart.evaluation.systems import System
+from tellapart.evaluation.systems import System, match_benchmarks
 from tellapart.metrics.per_item import by_tag
 from tellapart.metrics.tabulate import MOST_VALUES
 from tellapart.records.result import Sample

@@ -18,11 +18,11 @@ from tellapart.stats.item_analysis import (
     MOST_PAIRED,
     item_statistics,
     items_needed,
-    pair_p_values,
     reliability,
     shared_residuals,
 )
 from tellapart.stats.multiple import holm
+from tellapart.stats.paired import pair_tests
 from tellapart.stats.rasch import LEAST_SYSTEMS, fit_rasch
 from tellapart.stats.short_forms import ShortForm, order_items, try_short_forms
 
@@ -171,7 +171,7 @@ def analyse_items(
         )
     found, whole = item_statistics(values, families, seed=seed), reliability(values, families)
     binary = is_binary(values)
-    p_pairs = pair_p_values(values, outcomes.clusters, seed=seed)
+    p_pairs = pair_tests(values, outcomes.clusters, seed=seed).p
     groups = shared_residuals(values, families, seed=seed)
     group_of = {item: number for number, group in enumerate(groups, start=1) for item in group}
     notes = []

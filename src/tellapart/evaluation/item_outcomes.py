@@ -18,10 +18,16 @@ from tellapart.data.prediction_field import PREDICTION, watch_field
 from tellapart.data.rows import read_csv
 from tellapart.data.scores import ScoreKind, join_names
 from tellapart.errors import DataError, RunError, quote
-from tellapart.evaluation.compare import match_benchmarks
 from tellapart.evaluation.evaluate import Prepared, prepare_listed, yield_samples
-from tellapart.evaluation.shared_benchmarks import check_items, check_same, is_testable, refuse_imported
-from tellapart.evaluation.systems import System, label_runs
+from tellapart.evaluation.systems import (
+    System,
+    check_items,
+    check_same,
+    is_testable,
+    label_runs,
+    match_benchmarks,
+    refuse_imported,
+)
 from tellapart.records.result import BenchmarkResult, Sample, is_imported
 from tellapart.records.samples import read_samples
 from tellapart.tasks.registry import headline, main_metric

@@ -25,7 +25,7 @@ from tellapart.models.protocols import DualEncoder, Model, Pixels, Transparent
 from tellapart.models.scoring.frames import list_frames
 from tellapart.models.scoring.score import Scored, score
 from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.stats.paired import paired_difference
+from tellapart.stats.paired import paired, paired_difference
 from tellapart.tasks.pairs import ListedPairs, measure_pairs
 from tellapart.tasks.registry import headline
 
@@ -332,20 +332,26 @@ def _count_flips(pairs: PairSet, scored: Sequence[Scored]) -> tuple[ParityOutcom
         {value.name: value for units in measure_pairs(ListedPairs(outline), one) for value in units.values}
         for one in scored
     ]
-    found = []
+    outcomes = []
     for name in headline(measured[0]):
         first, second = measured[0][name], measured[1][name]
-        clusters = None if len({*outline.clusters}) == len(pairs) else outline.clusters
-        difference = paired_difference(second.strict, first.strict, clusters, binary=first.binary)
-        found.append(
+        values = {"a": first.strict, "b": second.strict}
+        if first.reduce is None:
+            found = paired(**values, clusters=outline.clusters)
+            difference, flipped = found.difference, found.only_a + found.only_b
+        else:  # of several values of an item, as `min_pc_pf`
+            reverse = second.strict, first.strict
+            difference = paired_difference(*reverse, outline.clusters, binary=False, reduce=first.reduce)
+            flipped = int((first.strict != second.strict).any(axis=1).sum())
+            values = {side: first.reduce(components.mean(axis=0)) for side, components in values.items()}
+        outcomes.append(
             ParityOutcome(
                 metric=name,
                 items=len(first.strict),
-                flipped=int((first.strict != second.strict).sum()),
-                a=float(first.strict.mean()),
-                b=float(second.strict.mean()),
+                flipped=flipped,
+                **{side: float(numbers.mean()) for side, numbers in values.items()},
                 low=difference.low,
                 high=difference.high,
             )
         )
-    return tuple(found)
+    return tuple(outcomes)

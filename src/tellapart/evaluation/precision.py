@@ -14,7 +14,7 @@ from tellapart.errors import RunError
 from tellapart.evaluation.evaluate import Evaluation, Prepared, evaluate
 from tellapart.records.result import Flips, Precision, Sample
 from tellapart.stats.intervals import share_in_clusters
-from tellapart.stats.paired import mcnemar, paired_permutation, write_p
+from tellapart.stats.paired import paired, write_p
 
 if TYPE_CHECKING:
     from tellapart.models.protocols import Model
@@ -25,6 +25,10 @@ _EXACT = "float32"
 
 #: How many items `dtype="auto"` draws, and the largest share of a metric's outcomes that may flip, if not given.
 CHECKED, MOST_FLIPS = 200, 0.005
+
+
+#: Of 10,000 drawn sign flips, none of which was as extreme.
+_SMALLEST_P = 1 / 10_001
 
 
 def expect_pairs(benchmark: str, task: str, check: int) -> None:
@@ -192,9 +196,9 @@ def compare_precisions(
             continue
         moved |= a != b
         interval = share_in_clusters(a != b, apart)
-        p = mcnemar(a, b).p if apart is None else paired_permutation(a, b, apart, seed=seed)
-        gained, lost = int((a > b).sum()), int((a < b).sum())
-        flips[metric] = Flips(n=len(a), gained=gained, lost=lost, low=interval.low, high=interval.high, p=p)
+        found = paired(a, b, clusters, seed=seed)
+        bounds = {"low": interval.low, "high": interval.high}
+        flips[metric] = Flips(n=found.n, gained=found.only_a, lost=found.only_b, p=found.p, **bounds)
     margins = _find_margins(scores[1], true)[moved]
     return Precision(
         dtype=dtype,
@@ -224,7 +228,9 @@ def _describe_flips(found: Precision) -> str:
     for metric, flips in found.flips.items():
         bounds = "" if flips.low is None or flips.high is None else f" [{100 * flips.low:.2f}, {100 * flips.high:.2f}]"
         share = 100 * flips.flipped / flips.n
-        counts.append(f"{metric} {flips.flipped} ({share:.2f}%{bounds}, p = {write_p(flips.p)})")
+        # No exact p has this value.
+        p = write_p(flips.p, at_most=flips.p == _SMALLEST_P)
+        counts.append(f"{metric} {flips.flipped} ({share:.2f}%{bounds}, p {p if p.startswith('<=') else f'= {p}'})")
     near = f"; flipped items are within {found.farthest_from_tie:.2g} of a tie" if found.farthest_from_tie else ""
     return (
         f"{found.dtype} against {found.against} on {found.items:,} items drawn with seed {found.seed}, outcomes that "

@@ -16,10 +16,15 @@ import numpy as np
 from pydantic import BaseModel
 
 from tellapart.errors import RunError
-from tellapart.evaluation.compare import compare_pairs, match_benchmarks
-from tellapart.evaluation.metric_comparison import MetricComparison
-from tellapart.evaluation.shared_benchmarks import SharedBenchmark, read_shared
-from tellapart.evaluation.systems import System, gather, leave_references
+from tellapart.evaluation.compare import MetricComparison, compare_pairs
+from tellapart.evaluation.systems import (
+    SharedBenchmark,
+    System,
+    gather,
+    leave_references,
+    match_benchmarks,
+    read_shared,
+)
 from tellapart.records.result import BenchmarkResult
 from tellapart.records.run_folder import RESULTS
 from tellapart.stats.clusters import ClusterTotals

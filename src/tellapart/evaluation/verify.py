@@ -21,7 +21,7 @@ from tellapart.data.scores import join_names
 from tellapart.errors import RunError, TellapartError, quote
 from tellapart.evaluation.evaluate import Prepared, chosen, prepare, prepare_listed, yield_samples
 from tellapart.evaluation.measure import Remeasured, remeasure_samples
-from tellapart.evaluation.shared_benchmarks import name_source
+from tellapart.evaluation.systems import name_source
 from tellapart.evaluation.verified import count_moved, differing_fields, list_numbers
 from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
 from pathlib import Path
@@ -14,9 +15,9 @@ from pydantic import BaseModel
 
 from tellapart.catalog import nearest
 from tellapart.errors import RunError
+from tellapart.evaluation.compare import correct
 from tellapart.evaluation.debias import Debiased
-from tellapart.evaluation.shared_benchmarks import check_items
-from tellapart.evaluation.systems import System, label_runs
+from tellapart.evaluation.systems import System, check_items, label_runs
 from tellapart.evaluation.yes_no_squares import read_comparisons, read_outcome_file, read_squares
 from tellapart.metrics.matching import (
     MATCHING_METRICS,
@@ -33,13 +34,27 @@ from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.tabulate import tabulate
 from tellapart.records.result import BenchmarkResult, Sample, Value
 from tellapart.records.samples import read_samples
-from tellapart.stats.multiple import holm
-from tellapart.stats.paired import enough_flips, mcnemar, paired_difference, paired_permutation
+from tellapart.stats.paired import at_floor, enough_flips, paired, write_p
 
 #: The parts of the squares of scores, in the order of `sums_of_squares`.
 SHARES = ("match_share", "caption_share", "picture_share")
 
 _MATCH = MATCHING_METRICS[0]
+
+_LOST = frozenset({Reason.CAPTION, Reason.PICTURE, Reason.BOTH})
+
+#: Shares of items by which models are compared -> the reasons of these items.
+_COMPARED = {"match": {Reason.RIGHT, *_LOST}, "match, and are lost to a prior": _LOST}
+
+
+@dataclass(frozen=True, slots=True)
+class _Explained:
+    """One model's square items of a benchmark, and the reason of each."""
+
+    model: str
+    folder: Path
+    squares: Sequence[Sample]
+    outcome: Sequence[Reason]
 
 
 class Reasons(BaseModel, frozen=True):
@@ -87,6 +102,7 @@ class MatchDifference(BaseModel, frozen=True):
     Attributes:
         what: `match`: the model sees the difference; `match, and are lost to a prior`: a prior outweighs it.
         p_holm: p, adjusted for all rows (Holm).
+        flips: how many sign vectors the test draws if it cannot try them all; None of the exact test.
     """
 
     benchmark: str
@@ -98,6 +114,12 @@ class MatchDifference(BaseModel, frozen=True):
     high: float | None
     p: float
     p_holm: float = 1.0
+    flips: int | None = None
+
+    @property
+    def p_holm_text(self) -> str:
+        """The adjusted p as it is printed."""
+        return write_p(self.p_holm, at_most=at_floor(self.p, self.flips))
 
 
 class Why(BaseModel, frozen=True):
@@ -129,14 +151,14 @@ def explain(
         RunError: no run has square items, none measured that benchmark, or no item has the tag; a file has no outcomes.
     """
     rows: list[Reasons] = []
-    differences: list[MatchDifference] = []
+    pairs: list[tuple[str, tuple[_Explained, _Explained]]] = []
     refused: list[str] = []
     names = dict.fromkeys(name for run in runs for name in run.folders if benchmark in (None, name))
     if benchmark is not None and not names and not files:
         held = ", ".join(dict.fromkeys(name for run in runs for name in run.folders)) or "nothing"
         raise RunError(f"no run measured {benchmark!r}; they hold {held}")
     for name in names:
-        measured: dict[str, tuple[Path, list[Sample], list[Reason]]] = {}
+        measured: list[_Explained] = []
         for run in runs:
             if name not in run.folders:
                 continue
@@ -145,14 +167,13 @@ def explain(
             squares, left_out = read_squares(samples)
             if squares:
                 row, outcome = measure_reasons(run.label, name, record, squares, left_out, seed=seed)
-                measured |= {run.label: (run.folders[name], squares, outcome)} if outcome else {}
+                measured += [_Explained(run.label, run.folders[name], squares, outcome)] if outcome else []
                 rows.append(row)
             elif bounds := _bound_outcomes(run.label, name, samples, seed):
                 rows += bounds
             else:
                 refused.append(f"{name}: {_say_shape(record, samples)}")
-        for a, b in combinations(measured, 2):
-            differences += _compare(name, a, measured[a], b, measured[b], seed)
+        pairs += [(name, pair) for pair in combinations(measured, 2)]
     for label, path in zip(label_runs([path.stem for path in files]), files, strict=True):
         rows += _bound_outcomes(label, benchmark or "files of outcomes", read_outcome_file(path), seed)
     if not rows:
@@ -161,9 +182,9 @@ def explain(
     if by is not None and by not in tags:
         there = f"the tags are {', '.join(tags)}" if tags else "these items have no tags"
         raise RunError(f"no item has the tag {by!r}{nearest(by, tags) or ';'} {there}")
-    adjusted = holm([row.p for row in differences]) if differences else ()
-    pairs = zip(differences, adjusted, strict=True)
-    return Why(rows=tuple(rows), differences=tuple(row.model_copy(update={"p_holm": float(p)}) for row, p in pairs))
+    flips = enough_flips(len(_COMPARED) * len(pairs))
+    differences = [row for name, (a, b) in pairs for row in _compare(name, a, b, flips, seed)]
+    return Why(rows=tuple(rows), differences=tuple(correct(differences)))
 
 
 def _say_shape(record: BenchmarkResult, samples: Sequence[Sample]) -> str:
@@ -246,9 +267,17 @@ def _tabulate(
         reasons={reason: table.metrics[reason] for reason in Reason},
         shares={name: table.metrics[name] for name in SHARES if name in table.metrics},
         match_score=table.metrics[_MATCH.name],
-        by={tag: {value: each.metrics for value, each in of.items()} for tag, of in table.by.items()},
+        by={
+            tag: {value: _defined_numbers(part.metrics) for value, part in parts.items()}
+            for tag, parts in table.by.items()
+        },
         **named,
     )
+
+
+def _defined_numbers(metrics: Mapping[str, Value]) -> dict[str, Value]:
+    """Return numbers without the shares of items whose scores are all equal: their squares have no parts."""
+    return {name: value for name, value in metrics.items() if not np.isnan(value.value)}
 
 
 def _list_items(
@@ -265,30 +294,23 @@ def _list_items(
     )
 
 
-def _compare(
-    benchmark: str,
-    a: str,
-    first: tuple[Path, Sequence[Sample], Sequence[Reason]],
-    b: str,
-    second: tuple[Path, Sequence[Sample], Sequence[Reason]],
-    seed: int,
-) -> list[MatchDifference]:
-    keyed = [{(sample.unit, sample.id): sample for sample in samples} for _, samples, _ in (first, second)]
-    check_items(benchmark, first[0], keyed[0], second[0], keyed[1])
+def _compare(benchmark: str, a: _Explained, b: _Explained, flips: int, seed: int) -> Iterator[MatchDifference]:
+    keyed = [{(sample.unit, sample.id): sample for sample in model.squares} for model in (a, b)]
+    check_items(benchmark, a.folder, keyed[0], b.folder, keyed[1])
     place = {key: row for row, key in enumerate(keyed[1])}
-    order = [place[key] for key in keyed[0]]
-    one, other = list(first[2]), [second[2][row] for row in order]
-    clusters = [sample.cluster for sample in first[1]]
-    rows = []
-    lost = {Reason.CAPTION, Reason.PICTURE, Reason.BOTH}
-    for what, held in (("match", {Reason.RIGHT, *lost}), ("match, and are lost to a prior", lost)):
-        x, y = (np.array([reason in held for reason in outcome], np.float64) for outcome in (one, other))
-        found = paired_difference(y, x, clusters, binary=True, seed=seed)
-        exact = len(set(clusters)) == len(clusters)
-        p = mcnemar(x, y).p if exact else paired_permutation(x, y, clusters, resamples=enough_flips(2), seed=seed)
-        rows.append(
-            MatchDifference(
-                benchmark=benchmark, a=a, b=b, what=what, difference=found.value, low=found.low, high=found.high, p=p
-            )
+    reasons_of_b = [b.outcome[place[key]] for key in keyed[0]]
+    clusters = [sample.cluster for sample in a.squares]
+    for share, counted in _COMPARED.items():
+        of_a, of_b = ([reason in counted for reason in outcome] for outcome in (a.outcome, reasons_of_b))
+        found = paired(of_a, of_b, clusters, flips=flips, seed=seed)
+        yield MatchDifference(
+            benchmark=benchmark,
+            a=a.model,
+            b=b.model,
+            what=share,
+            difference=found.difference.value,
+            low=found.difference.low,
+            high=found.difference.high,
+            p=found.p,
+            flips=found.flips,
         )
-    return rows

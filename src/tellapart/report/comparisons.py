@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from tellapart.catalog import REFERENCES
-from tellapart.errors import RunError, plain
-from tellapart.evaluation.compare import Comparison
-from tellapart.evaluation.compare_models import ModelsComparison
-from tellapart.evaluation.metric_comparison import MetricComparison, MetricTiers
-from tellapart.evaluation.systems import System
-from tellapart.evaluation.verdict import ALPHA, Verdict, count_items, count_needed
-from tellapart.report.measured import gather
+from tellapart.errors import plain
+from tellapart.evaluation.compare import (
+    ALPHA,
+    Comparison,
+    MetricComparison,
+    MetricTiers,
+    ModelsComparison,
+    Verdict,
+    count_items,
+    count_needed,
+)
 from tellapart.report.numbers import count_text, percent, points, thousands
 from tellapart.report.terminal import console, print_lines, table
 from tellapart.tasks.registry import main_metric
@@ -28,65 +29,6 @@ _COLUMNS = ("a", "b", "b - a", "only a", "only b", "p", "p (Holm)", "detectable"
 
 #: Letters of a first heading beyond which a table is too wide for a terminal.
 _LONGEST_HEAD = 24
-
-
-@dataclass(frozen=True, slots=True)
-class ChosenModels:
-    """The models of some run folders that are compared.
-
-    Attributes:
-        runs: the models.
-        baseline: the label of the model that each other one is compared with, if there is one.
-        left_out: reference models that lie next to others and were not named.
-    """
-
-    runs: tuple[System, ...]
-    baseline: str | None = None
-    left_out: tuple[str, ...] = ()
-
-
-def choose_models(folders: Sequence[Path], baseline: str | None = None) -> ChosenModels:
-    """Choose all models of some run folders, but for reference models that only lie next to others.
-
-    A reference model is compared if its folder is named, or if it is the baseline: it bounds the values that numbers
-    can mean, and its pairs would cost the others power (Holm).
-    """
-    label = None if baseline is None else _find_label(gather(folders), plain(baseline))
-    chosen, left_out = gather_models(folders, label)
-    if len(chosen) < 2:
-        hint = ""
-        if left_out:
-            hint = f" beside the reference models {', '.join(left_out)}; name one with baseline=, or by its folder"
-        raise RunError(
-            f"{' and '.join(map(str, folders))}: one model, {', '.join(run.label for run in chosen)},"
-            f"{hint or ' and two are needed'}"
-        )
-    return ChosenModels(chosen, label, left_out)
-
-
-def gather_models(folders: Sequence[Path], label: str | None = None) -> tuple[tuple[System, ...], tuple[str, ...]]:
-    """Return the models of some run folders, and the reference models that were left out: those not named."""
-    runs, named = gather(folders), {folder.resolve() for folder in folders}
-
-    def is_chosen(run: System) -> bool:
-        own = {folder.resolve() for folder in run.runs}
-        return run.result.model.name not in REFERENCES or bool(own & named) or run.label == label
-
-    chosen = tuple(run for run in runs if is_chosen(run))
-    return chosen, tuple(run.label for run in runs if not is_chosen(run))
-
-
-def _find_label(runs: Sequence[System], name: str) -> str:
-    """Return the label of the model of that name, or of that label."""
-    own = [run.label for run in runs if name in {run.label, plain(run.result.model.name)}]
-    if len(own) != 1:
-        known = ", ".join(run.label for run in runs)
-        raise RunError(
-            f"baseline={name}: {len(own)} runs are of that model; name one of {', '.join(own)}"
-            if own
-            else f"baseline={name}: no run is of that model; the models are {known}"
-        )
-    return own[0]
 
 
 def print_comparison(comparison: Comparison, left_out: Sequence[str] = ()) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 
 from tellapart.data.strict_json import read_whole
 from tellapart.errors import RunError, plain
+from tellapart.evaluation.systems import lay_out_outcomes
 from tellapart.evaluation.verified import read_result
 from tellapart.records.result import Record, Result, Sample, Value
 from tellapart.records.run_folder import BESIDE, FOLLOWED, RESULTS, find_runs, natural_key, read_record, write_record
@@ -27,7 +28,7 @@ from tellapart.report.numbers import percent, points
 from tellapart.report.numbers import score as write_score
 from tellapart.report.sections import shared_headline
 from tellapart.report.terminal import table
-from tellapart.stats.paired import Difference, paired_difference
+from tellapart.stats.paired import Difference, paired
 from tellapart.tasks.registry import main_metric
 
 if TYPE_CHECKING:
@@ -156,13 +157,15 @@ def _measure_points(
 
 
 def _measure_loss(best: Sequence[Sample], now: Sequence[Sample], metric: str, seed: int) -> Difference | None:
-    rows = [(one, two) for one, two in zip(best, now, strict=True) if metric in one.outcomes and metric in two.outcomes]
-    if not rows:
+    """Return the best value less the present one over the items that have both, matched by their ids."""
+    of_best = {(sample.unit, sample.id): sample for sample in best}
+    pairs = [(of_best[sample.unit, sample.id], sample) for sample in now if (sample.unit, sample.id) in of_best]
+    values = lay_out_outcomes([*zip(*pairs, strict=True)], [metric]).get(metric) if pairs else None
+    if values is None:
         return None
-    values = np.array([[sample.outcomes[metric] for sample in row] for row in rows], np.float64)
-    clusters = np.array([one.cluster for one, _ in rows])
-    binary = bool(np.isin(values, (0, 1)).all())
-    return paired_difference(values[:, 0], values[:, 1], clusters, binary=binary, seed=seed)
+    complete = ~np.isnan(values).any(axis=1)
+    clusters = np.array([sample.cluster for _, sample in pairs])[complete]
+    return paired(values[complete, 1], values[complete, 0], clusters, seed=seed).difference if complete.any() else None
 
 
 def sort_points(checkpoints: Sequence[Checkpoint]) -> dict[str, list[FollowedPoint]]:

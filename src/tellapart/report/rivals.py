@@ -9,11 +9,8 @@ from itertools import combinations
 import numpy as np
 
 from tellapart.catalog import REFERENCES
-from tellapart.evaluation.compare import compare_pairs
-from tellapart.evaluation.metric_comparison import MetricComparison
-from tellapart.evaluation.shared_benchmarks import SharedBenchmark, is_testable, lay_out_outcomes
-from tellapart.evaluation.systems import System
-from tellapart.evaluation.verdict import judge_leaders, judge_pair
+from tellapart.evaluation.compare import MetricComparison, compare_pairs, judge_leaders, judge_pair
+from tellapart.evaluation.systems import SharedBenchmark, System, is_testable, lay_out_outcomes
 from tellapart.report.sections import ModelEntry, Section
 
 #: The family-wise error over all tests of a benchmark.

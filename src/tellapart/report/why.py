@@ -17,7 +17,6 @@ from tellapart.records.result import Value
 from tellapart.report.numbers import interval, percent, points
 from tellapart.report.sections import Section
 from tellapart.report.terminal import console, print_lines, table
-from tellapart.stats.paired import write_p
 
 #: Items in the report's picture of a model.
 MOST_POINTS = 1000
@@ -132,7 +131,7 @@ def _print_differences(rows: list[MatchDifference]) -> None:
     lines = table("a", "b", "items that", "b - a, points", "p (Holm)", numbers_from=3)
     for row in rows:
         between = points(row.difference, row.low, row.high)
-        lines.add_row(plain(row.a), plain(row.b), row.what, between, write_p(row.p_holm))
+        lines.add_row(plain(row.a), plain(row.b), row.what, between, row.p_holm_text)
     console().print(lines)
     print_lines("")
 

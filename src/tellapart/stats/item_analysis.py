@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from tellapart.errors import MetricError
 from tellapart.stats.bounds import differing_from_mode
-from tellapart.stats.clusters import Clusters, ClusterTotals, check_values, is_binary, number_clusters
+from tellapart.stats.clusters import Clusters, check_values, is_binary, number_clusters
 from tellapart.stats.multiple import benjamini_hochberg, holm
-from tellapart.stats.paired import enough_flips, mcnemar_p, sign_flip_p
+from tellapart.stats.paired import enough_flips
 from tellapart.stats.power import power_of_difference
 from tellapart.stats.rasch import expected_outcomes
 
@@ -214,34 +214,6 @@ def reliability(values: Any, families: Clusters | None = None) -> Reliability:
         low, high = (None if np.isnan(bound[0]) else float(bound[0]) for bound in reversed(bounds))
     error = spread * float(np.sqrt(max(0.0, 1 - alpha)))
     return Reliability(alpha, low, high, spread, error, sampling)
-
-
-def pair_p_values(values: Any, clusters: Clusters | None = None, *, seed: int = 0) -> NDArray[np.float64]:
-    """Return the two-sided p of each pair of systems `(pair,)`, in the order of `itertools.combinations`.
-
-    Exact McNemar if outcomes are 0 or 1 and items are independent, else the cluster sign-flip test.
-
-    Args:
-        values: float `(item, system)`.
-        clusters: one name or number an item; None if items are independent.
-        seed: of the sign flips.
-
-    Raises:
-        MetricError: as `item_statistics`; clusters that do not fit.
-
-    >>> pair_p_values([[1, 0, 1]] * 6 + [[1, 1, 1]] * 2).tolist()
-    [0.03125, 1.0, 0.03125]
-    """
-    array, _ = check_outcomes("pair_p_values", values)
-    totals = ClusterTotals.of("pair_p_values", array, clusters)
-    pairs = np.array(list(combinations(range(array.shape[1]), 2)), dtype=np.int64)
-    if totals.independent and is_binary(array):
-        right = array.T @ array
-        only = right.diagonal()[:, None] - right
-        return mcnemar_p(only[pairs[:, 0], pairs[:, 1]], only[pairs[:, 1], pairs[:, 0]])
-    sums = totals.sums.sum(axis=0)
-    observed = np.abs(sums[pairs[:, 0]] - sums[pairs[:, 1]])
-    return sign_flip_p(totals.sums, pairs, observed, resamples=enough_flips(len(pairs)), seed=seed)
 
 
 def items_needed(values: Any, difference: float, *, alpha: float = 0.05, power: float = 0.8) -> int | None:

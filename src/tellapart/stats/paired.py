@@ -1,13 +1,18 @@
-"""Paired tests of two runs on the same items: exact McNemar, the difference with its interval, the sign-flip test.
+"""Paired tests of runs on the same items: exact McNemar, the difference with its interval, the sign-flip test.
 
 McNemar's test takes items as independent. If clusters hold several items, use `paired_permutation`, which flips
-clusters; with one 0/1 item a cluster the two are the same test.
+clusters; with one 0/1 item a cluster the two are the same test. `paired` chooses between them.
+
+A fixed-sample p is right at one look, planned before. Those of `anytime_difference` hold at all looks together: the
+probability that the p is ever at most 5 %, or that the interval ever misses the difference, is at most 5 % (Ville's
+inequality).
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -23,17 +28,155 @@ from tellapart.stats.bounds import (
     moments_of_mean,
     unbounded_bounds,
 )
-from tellapart.stats.clusters import Clusters, ClusterTotals, check_level, check_values
+from tellapart.stats.clusters import Clusters, ClusterTotals, check_level, check_values, is_binary
 from tellapart.stats.combined import needs_more
 from tellapart.stats.interval import Interval, Reduce, name_few, without_bounds
 from tellapart.stats.intervals import what_is_missing
 from tellapart.stats.jackknife import jackknife
-from tellapart.stats.power import binomial_tail
+from tellapart.stats.power import binomial_tail, detectable_difference
 
 # Signs held at once: 8 bytes each, in at most three arrays.
 _CHUNK = 1 << 20
 #: Below this number of clusters that differ from the most frequent change, the bootstrap of 0/1 outcomes under-covers.
 FEW_DIFFERING = 10
+#: Halvings of a bracket of the difference that holds at every look: bounds to 2 ** -30.
+_HALVINGS = 30
+_EXACT, _FLIPS = "exact McNemar", "cluster sign flips"
+
+
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """Two runs on the same items.
+
+    Attributes:
+        n, clusters: the items, and the groups of them that are flipped and resampled together.
+        a, b: the runs' means.
+        difference: b minus a, with its paired interval.
+        only_a, only_b: items on which one run alone is right; of graded values, on which it is higher.
+        p: two-sided.
+        test: `exact McNemar` of 0/1 outcomes with one item a cluster, else `cluster sign flips`; `anytime` if it holds
+            at every look.
+        flips: how many sign vectors the test of sign flips draws if it cannot try them all; None of other tests.
+        detectable: the smallest difference that is detected with a power of 0.8 on so many items, given how often the
+            runs disagree; None if there is none, of graded values, and at every look.
+
+    >>> result = paired([1, 0, 0, 1] * 10, [1, 1, 0, 1] * 10, None)
+    >>> result.difference.value, result.only_a, result.only_b, result.test
+    (0.25, 0, 10, 'exact McNemar')
+    """
+
+    n: int
+    clusters: int
+    a: float
+    b: float
+    difference: Difference
+    only_a: int
+    only_b: int
+    p: float
+    test: str
+    flips: int | None
+    detectable: float | None
+
+
+def paired(
+    a: Any, b: Any, clusters: Clusters | None, *, flips: int = 10_000, anytime: bool = False, seed: int = 0
+) -> Paired:
+    """Compare two runs on the same items: the difference with its interval, the discordant items, and the test.
+
+    Args:
+        a: float `(item,)`, values of run A.
+        b: values of run B on the same items in the same order.
+        clusters: one name or number an item; None if items are independent.
+        flips: sign vectors that are drawn, as of `enough_flips`.
+        anytime: p and interval hold at every look.
+        seed: of the bootstrap and of the sign flips.
+
+    Raises:
+        MetricError: empty, not finite, of different lengths; clusters that do not fit.
+
+    >>> paired([1, 1, 1, 1, 0], [0, 0, 0, 1, 0], ["x", "x", "x", "y", "z"]).p
+    1.0
+    """
+    first, second = _check_pair("paired", a, b, binary=False)
+    only_a, only_b, _ = net_wins(first, second, None)
+    groups = len(ClusterTotals.of("paired", first, clusters))
+    binary = is_binary(first) and is_binary(second)
+    if anytime:
+        difference, p, test = anytime_difference(second, first, clusters)
+    else:
+        difference = paired_difference(second, first, clusters, binary=binary, seed=seed)
+        test = _EXACT if binary and groups == len(first) else _FLIPS
+        if test == _EXACT:
+            p = float(mcnemar_p(only_a, only_b))
+        else:
+            p = paired_permutation(first, second, clusters, resamples=flips, seed=seed)
+    discordance = (only_a + only_b) / len(first)
+    return Paired(
+        n=len(first),
+        clusters=groups,
+        a=float(first.mean()),
+        b=float(second.mean()),
+        difference=difference,
+        only_a=only_a,
+        only_b=only_b,
+        p=p,
+        test=test,
+        flips=flips if test == _FLIPS else None,
+        # Of the fixed test: one that holds at every look needs more items.
+        detectable=None if anytime or not binary or not discordance else detectable_difference(len(first), discordance),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairTests:
+    """The tests of every two of several runs, in the order of `itertools.combinations`.
+
+    Attributes:
+        pairs: int `(pair, 2)`, columns of the values.
+        differences: float64 `(pair,)`, the first run's mean minus the second's.
+        p: float64 `(pair,)`, two-sided.
+        test, flips: as of `Paired`.
+
+    >>> pair_tests([[1, 0, 1]] * 6 + [[1, 1, 1]] * 2, None).p
+    array([0.03125, 1.     , 0.03125])
+    """
+
+    pairs: NDArray[np.int64]
+    differences: NDArray[np.float64]
+    p: NDArray[np.float64]
+    test: str
+    flips: int | None
+
+
+def pair_tests(values: Any, clusters: Clusters | None, *, flips: int | None = None, seed: int = 0) -> PairTests:
+    """Test every two of several runs at once, as `paired` tests two; sign flips of all pairs share one set of signs.
+
+    Args:
+        values: float `(item, run)`, of two runs or more.
+        clusters: one name or number an item; None if items are independent.
+        flips: sign vectors that are drawn; enough for all the pairs if None.
+        seed: of the sign flips.
+
+    Raises:
+        MetricError: empty or not finite; clusters that do not fit.
+
+    >>> pair_tests([[1, 0], [1, 0], [0, 0]], ["x", "y", "y"]).p.tolist()
+    [0.5]
+    """
+    table = check_values("pair_tests", values)
+    totals = ClusterTotals.of("pair_tests", table, clusters)
+    pairs = np.array(list(combinations(range(table.shape[1]), 2)), np.int64)
+    first, second = pairs.T
+    sums = totals.sums.sum(axis=0)
+    change = sums[first] - sums[second]
+    differences = totals.means(change, totals.items)
+    if totals.independent and is_binary(table):
+        right = table.T @ table  # (run, run): items that both got right, exact in float64
+        only = right.diagonal()[:, None] - right
+        return PairTests(pairs, differences, mcnemar_p(only[first, second], only[second, first]), _EXACT, None)
+    flips = flips or enough_flips(len(pairs))
+    p = sign_flip_p(totals.sums, pairs, np.abs(change), resamples=flips, seed=seed)
+    return PairTests(pairs, differences, p, _FLIPS, flips)
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,6 +474,128 @@ def write_p(p: float, *, at_most: bool = False) -> str:
     ('0.0457', '<= 0.0001', '1')
     """
     return f"{'<= ' if at_most and p < 1 else ''}{p:.3g}"
+
+
+def evidence(only_a: Any, only_b: Any) -> NDArray[np.float64]:
+    """Return the natural logarithm of the evidence that two runs are not right equally often: float64 (...,).
+
+    Of b and c items that only one run got right it is ln(B(b + 1/2, c + 1/2) / (B(1/2, 1/2) 2^-(b + c))): the
+    likelihood of the wins under a Beta(1/2, 1/2) mixture over that of a fair coin. It is a test martingale if the runs
+    are equal, so that it ever exceeds ln 20 with probability 5 % at most.
+
+    Raises:
+        MetricError: a count is negative.
+
+    Source: Robbins (1970), Ann. Math. Stat. 41, 1397-1409; Ville (1939).
+
+    >>> round(float(evidence(12, 1)), 3)
+    3.928
+    """
+    from scipy.special import betaln
+
+    b, c = np.asarray(only_a, np.float64), np.asarray(only_b, np.float64)
+    if (b < 0).any() or (c < 0).any():
+        raise MetricError(f"evidence: counts of items are 0 or more; got {only_a!r} and {only_b!r}")
+    return np.asarray(betaln(b + 0.5, c + 0.5) - math.log(math.pi) + (b + c) * math.log(2))
+
+
+def anytime_p(only_a: int, only_b: int) -> float:
+    """Return a p that holds at every look: one over the evidence, at most 1.
+
+    >>> round(anytime_p(12, 1), 3), anytime_p(3, 3)
+    (0.02, 1.0)
+    """
+    return float(min(1.0, math.exp(-float(evidence(only_a, only_b)))))
+
+
+def net_wins(a: Any, b: Any, clusters: Clusters | None) -> tuple[int, int, int]:
+    """Return in how many clusters run A has more right, in how many run B has, and in how many neither.
+
+    If the runs are equal in distribution, the sign of a cluster's difference is a fair coin, as an item's is. Values
+    that differ by rounding alone are equal.
+
+    >>> net_wins([1, 1, 0, 1], [0, 0, 0, 1], ["x", "x", "y", "y"])
+    (1, 0, 1)
+    """
+    totals = ClusterTotals.of("net_wins", np.column_stack([a, b]), clusters)
+    net = totals.sums[:, 0] - totals.sums[:, 1]
+    # An item's values are off the grid by half a step each: less is the rounding of equal ones.
+    won, lost = net > totals.counts, net < -totals.counts
+    return int(won.sum()), int(lost.sum()), int((~won & ~lost).sum())
+
+
+def anytime_difference(a: Any, b: Any, clusters: Clusters | None) -> tuple[Difference, float, str]:
+    """Return the difference of two runs with bounds that hold at every look, its p, and the name of the test.
+
+    Clusters of several items have a p, of the signs of their differences, and no bounds; graded values likewise.
+
+    Raises:
+        MetricError: clusters that do not fit the items.
+
+    >>> difference, p, name = anytime_difference([1] * 12 + [0] * 8, [0] * 12 + [1] + [0] * 7, None)
+    >>> difference.value, round(p, 3), name
+    (0.55, 0.02, 'anytime')
+    """
+    only_a, only_b, same = net_wins(a, b, clusters)
+    change = np.asarray(a, np.float64) - np.asarray(b, np.float64)
+    if only_a + only_b + same < len(change) or not np.isin(change, (-1, 0, 1)).all():
+        reason = "bounds that hold at every look take one item of right or wrong a cluster"
+        difference = Difference(float(change.mean()), None, None, 0.95, "none: clusters", reason)
+    else:
+        low, high = anytime_bounds(only_a, only_b, same)
+        difference = Difference(float(change.mean()), low, high, 0.95, "anytime")
+    return difference, anytime_p(only_a, only_b), "anytime"
+
+
+def anytime_bounds(only_a: int, only_b: int, same: int, *, level: float = 0.95) -> tuple[float, float]:
+    """Return bounds of the difference of two proportions that hold at every look.
+
+    A difference d is inside while the evidence against it is below 1 / (1 - level). That is the mean over stakes s of
+    (1 + s (1 - d))^b (1 - s (1 + d))^c (1 - s d)^n for b, c and n items that A alone, B alone, and both or neither got
+    right: the fortune of a gambler who bets on the next item. At d = 0 it is `evidence`, so that the bounds leave 0 out
+    exactly where `anytime_p` is at most 1 - level.
+
+    Raises:
+        MetricError: no item, a negative count, or a level outside (0, 1).
+
+    Source: Waudby-Smith and Ramdas (2024), J. R. Stat. Soc. B 86, 1-27, with the arcsine law over all stakes.
+
+    >>> low, high = anytime_bounds(60, 20, 20)
+    >>> round(low, 3), round(high, 3)
+    (0.117, 0.636)
+    """
+    check_level("anytime_bounds", level)
+    counts = (int(only_a), int(only_b), int(same))
+    if min(counts) < 0 or not any(counts):
+        raise MetricError(f"anytime_bounds needs counts of one item or more; got {only_a}, {only_b}, {same}")
+    middle = (only_a - only_b) / sum(counts)
+    return _search(counts, level, middle, -1.0), _search(counts, level, middle, 1.0)
+
+
+def _search(counts: tuple[int, int, int], level: float, inside: float, outside: float) -> float:
+    """Return the difference between `inside` and `outside` from which on the evidence against it is enough."""
+    for _ in range(_HALVINGS):
+        middle = (inside + outside) / 2
+        if abs(middle) == 1:  # every item is the same run's
+            break
+        if _evidence_against(counts, middle) < -math.log(1 - level):
+            inside = middle
+        else:
+            outside = middle
+    return outside
+
+
+def _evidence_against(counts: tuple[int, int, int], difference: float) -> float:
+    """Return the logarithm of the evidence against a difference in (-1, 1)."""
+    from scipy.special import logsumexp
+
+    # The mean over the arcsine law is that over Chebyshev's nodes, exactly: a polynomial of so many nodes' degree.
+    nodes = np.cos(math.pi * (np.arange(sum(counts) // 2 + 1) + 0.5) / (sum(counts) // 2 + 1))
+    least, most = -1 / (1 - difference), 1 / (1 + difference)
+    stakes = (least + most) / 2 + (most - least) / 2 * nodes
+    steps = (1 - difference, -1 - difference, -difference)
+    fortune = sum(k * np.log1p(stakes * step) for k, step in zip(counts, steps, strict=True) if k)
+    return float(logsumexp(fortune) - math.log(len(nodes)))
 
 
 def _check_pair(call: str, a: Any, b: Any, *, binary: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import accumulate, combinations
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.errors import MetricError
-from tellapart.stats.clusters import Clusters, ClusterTotals, check_level, check_values, is_binary
+from tellapart.stats.clusters import Clusters, ClusterTotals, check_level, check_values
 from tellapart.stats.multiple import holm
-from tellapart.stats.paired import enough_flips, mcnemar_p, sign_flip_p
+from tellapart.stats.paired import enough_flips, pair_tests
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,11 @@ def tiers(outcomes: Mapping[str, Any], clusters: Clusters | None, *, alpha: floa
     table = _stack_outcomes(names, outcomes)
     totals = ClusterTotals.of("tiers", table, clusters)
     means = totals.means(totals.sums.sum(axis=0), totals.items)
-    distinct = _test_pairs(table, totals, alpha, seed)
+    distinct = np.zeros((len(names), len(names)), dtype=np.bool_)
+    if len(names) > 1:
+        tests = pair_tests(table, clusters, flips=enough_flips(math.comb(len(names), 2), alpha), seed=seed)
+        first, second = tests.pairs.T
+        distinct[first, second] = distinct[second, first] = holm(tests.p) <= alpha
     left = sorted(range(len(names)), key=lambda model: (-means[model], names[model]))
     groups: list[list[int]] = []
     while left:
@@ -87,23 +92,3 @@ def _stack_outcomes(names: list[str], outcomes: Mapping[str, Any]) -> NDArray[np
                 f"{columns[0].shape}; rank models on the same items"
             )
     return np.column_stack(columns)
-
-
-def _test_pairs(table: NDArray[np.float64], totals: ClusterTotals, alpha: float, seed: int) -> NDArray[np.bool_]:
-    """Return for each pair of models `(model, model)` whether it differs, all pairs corrected together."""
-    models = table.shape[1]
-    distinct = np.zeros((models, models), dtype=np.bool_)
-    pairs = np.array(list(combinations(range(models), 2)), dtype=np.int64)
-    if not len(pairs):
-        return distinct
-    if totals.independent and is_binary(table):
-        right = table.T @ table  # (model, model): items that both got right, exact in float64
-        only = right.diagonal()[:, None] - right
-        p_values = mcnemar_p(only[pairs[:, 0], pairs[:, 1]], only[pairs[:, 1], pairs[:, 0]])
-    else:
-        whole = totals.sums.sum(axis=0)
-        observed = np.abs(whole[pairs[:, 0]] - whole[pairs[:, 1]])
-        p_values = sign_flip_p(totals.sums, pairs, observed, resamples=enough_flips(len(pairs), alpha), seed=seed)
-    significant = holm(p_values) <= alpha
-    distinct[pairs[:, 0], pairs[:, 1]] = distinct[pairs[:, 1], pairs[:, 0]] = significant
-    return distinct

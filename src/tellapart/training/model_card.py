@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tellapart.errors import plain
-from tellapart.evaluation.metric_comparison import MetricComparison
+from tellapart.evaluation.compare import MetricComparison
 from tellapart.report.numbers import points
 from tellapart.report.why import reason_rows
 from tellapart.training.losses.loss import FusionLoss, find_loss

@@ -13,8 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from tellapart.data.strict_json import decode_text, parse_json, read_whole
 from tellapart.data.validation import Problem
 from tellapart.errors import RunError
-from tellapart.evaluation.compare import Comparison
-from tellapart.evaluation.metric_comparison import MetricComparison
+from tellapart.evaluation.compare import Comparison, MetricComparison
 from tellapart.evaluation.why import Why
 from tellapart.records.run_folder import write_text_file
 from tellapart.records.timing_record import Machine

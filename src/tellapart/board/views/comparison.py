@@ -25,9 +25,7 @@ from tellapart.board.views.view import (
     one_by_slug,
 )
 from tellapart.errors import RunError, UnknownNameError
-from tellapart.evaluation.compare import compare, correct
-from tellapart.evaluation.metric_comparison import MetricComparison
-from tellapart.evaluation.verdict import Verdict, judge_pair
+from tellapart.evaluation.compare import MetricComparison, Verdict, compare, correct, judge_pair
 from tellapart.tasks.registry import main_metric
 
 #: The most items listed for each model, and the most models of which every pair gets a link. Both are small because a

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import combinations, islice
+from collections.abc import Sequence
+from itertools import islice
 from math import comb
 
 import numpy as np
@@ -16,10 +16,8 @@ from tellapart.board.tables import Benchmark, Entry, Item, Model
 from tellapart.board.vectors import read_vector
 from tellapart.board.views.view import BenchmarkHead, ModelHead, Table, View, benchmark_head, model_head, one_by_slug
 from tellapart.errors import UnknownNameError
-from tellapart.evaluation.compare import correct
-from tellapart.stats.clusters import ClusterTotals, is_binary
-from tellapart.stats.paired import at_floor, enough_flips, mcnemar_p, sign_flip_p, write_p
-from tellapart.stats.tiers import tiers
+from tellapart.evaluation.compare import correct, rank_outcomes
+from tellapart.stats.paired import at_floor, enough_flips, pair_tests, write_p
 from tellapart.tasks.registry import main_metric
 
 #: Models that are compared at once: every pair of them is tested on every benchmark.
@@ -144,42 +142,29 @@ def _compare_on(
     names = session.exec(
         select(Item.cluster).where(Item.benchmark_id == benchmark.id).order_by(col(Item.position))
     ).all()
-    has = ~np.isnan(np.column_stack(list(values.values()))).any(axis=1)  # items of another unit have no value
-    outcomes = {name: column[has] for name, column in values.items()}
-    clusters = np.array(names)[has]
-    independent = len(np.unique(clusters)) == len(clusters)
+    table = np.column_stack(list(values.values()))
+    has = ~np.isnan(table).any(axis=1)  # items of another unit have no value
     heads = {model.label: model_head(model) for model, _ in entries}
     ranked = [
         RankedModel(title=name, model=heads[name], value=mean, tier=tier.rank)
-        for tier in tiers(outcomes, None if independent else clusters)
+        for tier in rank_outcomes(values, names)
         for name, mean in zip(tier.names, tier.means, strict=True)
     ]
+    order = [list(values).index(one.title) for one in ranked]
     return ComparedBenchmark(
         title=benchmark_head(benchmark).title,
         benchmark=benchmark_head(benchmark),
         n=int(has.sum()),
         models=tuple(ranked),
-        tests=_test_pairs([one.title for one in ranked], outcomes, None if independent else clusters, flips),
+        tests=_test_pairs([one.title for one in ranked], table[has][:, order], np.array(names)[has], flips),
     )
 
 
 def _test_pairs(
-    names: Sequence[str], outcomes: Mapping[str, NDArray[np.float64]], clusters: NDArray[np.str_] | None, flips: int
+    names: Sequence[str], values: NDArray[np.float64], clusters: NDArray[np.str_], flips: int
 ) -> tuple[PairTest, ...]:
-    """Test each model with each after it, all pairs at once; without clusters if items are independent."""
-    table = np.column_stack([outcomes[name] for name in names])
-    pairs = np.array(list(combinations(range(len(names)), 2)))
-    totals = ClusterTotals.of("compare_many", table, clusters)
-    sums = totals.sums.sum(axis=0)
-    differences = totals.means(sums[pairs[:, 0]] - sums[pairs[:, 1]], totals.items)
-    exact = clusters is None and is_binary(table)
-    if exact:
-        right = table.T @ table  # (model, model): items that both got right
-        only = right.diagonal()[:, None] - right
-        p_values = mcnemar_p(only[pairs[:, 0], pairs[:, 1]], only[pairs[:, 1], pairs[:, 0]])
-    else:
-        observed = np.abs(sums[pairs[:, 0]] - sums[pairs[:, 1]])
-        p_values = sign_flip_p(totals.sums, pairs, observed, resamples=flips)
+    """Test each model with each after it, all pairs at once."""
+    tests = pair_tests(values, clusters, flips=flips)
     return tuple(
         PairTest(
             title=f"{names[b]} less {names[a]}",
@@ -188,10 +173,10 @@ def _test_pairs(
             difference=float(difference),
             p=float(p),
             p_holm=float(p),
-            test="exact McNemar" if exact else "cluster sign flips",
-            flips=None if exact else flips,
+            test=tests.test,
+            flips=tests.flips,
         )
-        for (b, a), difference, p in zip(pairs.tolist(), differences, p_values, strict=True)
+        for (b, a), difference, p in zip(tests.pairs.tolist(), tests.differences, tests.p, strict=True)
     )
 
 

@@ -10,11 +10,11 @@ import numpy as np
 from tellapart.benchmarks.benchmark import ALL
 from tellapart.benchmarks.benchmark import PaperTable as RowOf
 from tellapart.benchmarks.find import declared_benchmark
+from tellapart.evaluation.compare import rank_outcomes
 from tellapart.evaluation.systems import System, leave_references
 from tellapart.records.result import BenchmarkResult, Value, is_imported
 from tellapart.report.measured import first_metrics, outcomes_of, samples_of
 from tellapart.report.paper_tables.paper_table import TableCell, TableColumn, groups_of, numbers_of, paper_row
-from tellapart.stats.tiers import tiers
 from tellapart.tasks.registry import main_metric
 
 #: Source of a cell's number: a tag's value (or ALL), and the metric.
@@ -188,7 +188,8 @@ def mark_tiers(
         if not mask.any():
             continue
         clusters = [cluster for cluster, selected in zip(outcomes.clusters, mask, strict=True) if selected]
-        top = tiers({label: values[mask] for label, values in outcomes.of.items()}, clusters, seed=seed)[0].names
+        of_mask = {label: values[mask] for label, values in outcomes.of.items()}
+        top = rank_outcomes(of_mask, clusters, seed=seed)[0].names
         for row_cells, run in zip(cells, runs, strict=True):
             if run.label in top and len(top) > 1:
                 row_cells[number] = replace(row_cells[number], near=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tellapart.evaluation.compare import rank_outcomes
 from tellapart.evaluation.systems import System
 from tellapart.report.measured import outcomes_of, pick_benchmark, ranking_metrics, value_of
 from tellapart.report.plots.bars import title_of
 from tellapart.report.plots.style import COLUMN, GREY, PAGE, axes_of, fold, look, write_title
-from tellapart.stats.tiers import tiers
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,7 +35,7 @@ def draw_tiers(
     figure, axes = axes_of(COLUMN if narrow else PAGE, 0.9 + height * len(measured))
     row = 0
     names: list[str] = []
-    for band, tier in enumerate(tiers(outcomes.of, outcomes.clusters, seed=seed)):
+    for band, tier in enumerate(rank_outcomes(outcomes.of, outcomes.clusters, seed=seed)):
         if band % 2 == 0:
             axes.axhspan(row - 0.5, row + len(tier.names) - 0.5, color="#ececec", zorder=0, linewidth=0)
         for number, name in enumerate(tier.names):

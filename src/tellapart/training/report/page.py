@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 from tellapart.data.rows import read_jsonl
 from tellapart.errors import DataError, RunError, first_line, quote
-from tellapart.evaluation.metric_comparison import MetricComparison
+from tellapart.evaluation.compare import MetricComparison
 from tellapart.records.run_folder import RESULTS, write_text_file
 from tellapart.report.line_chart import LineChart, svg
 from tellapart.report.numbers import points

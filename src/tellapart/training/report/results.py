@@ -15,7 +15,7 @@ from tellapart.report.terminal import console, print_lines, table
 from tellapart.report.why import print_why
 
 if TYPE_CHECKING:
-    from tellapart.evaluation.metric_comparison import MetricComparison
+    from tellapart.evaluation.compare import MetricComparison
     from tellapart.training.record import TrainRecord
     from tellapart.training.seeds import SeedRow
     from tellapart.training.sweep import Sweep
