@@ -245,6 +245,10 @@ def _without_middle(message: str) -> str:
 def require(module: str, *, extra: str) -> ModuleType:
     """Import an optional dependency.
 
+    Many of them import torch. If it computes with GNU's OpenMP, as its wheels for Linux do, its threads wait for each
+    other awake for some 30 microseconds instead of a millisecond, unless `GOMP_SPINCOUNT` or `OMP_WAIT_POLICY` is set:
+    on a machine with other work, and beside threads that decode, a core is not burnt in waiting.
+
     Args:
         module: the dotted name to import.
         extra: the extra of this package that installs it.
@@ -255,6 +259,8 @@ def require(module: str, *, extra: str) -> ModuleType:
     >>> require("json", extra="models").dumps([1])
     '[1]'
     """
+    if "torch" not in sys.modules and "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", _SPINS)
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as missing:
@@ -274,10 +280,6 @@ def import_torch() -> ModuleType:
     the one, a CPU build of the other) that library does not load, `import torchvision` fails, and transformers and
     open_clip with it, though neither needs those operators. Declaring their two schemas is enough.
 
-    If torch computes with GNU's OpenMP, as its wheels for Linux do, its threads wait for each other awake for some
-    30 microseconds instead of a millisecond, unless `GOMP_SPINCOUNT` or `OMP_WAIT_POLICY` is set: on a machine with
-    other work, and beside threads that decode, a core is not burnt in waiting.
-
     Intel's MKL multiplies a row by other kernels at another place of a matrix or of memory, and the last bit of the
     result differs, on processors with AVX-512 for one. Its strict mode, unless `MKL_CBWR` is set or MKL has computed
     before, makes them equal.
@@ -286,8 +288,6 @@ def import_torch() -> ModuleType:
         MissingDependencyError: torch is not installed.
     """
     os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")  # MKL reads it with its first product
-    if "torch" not in sys.modules and "OMP_WAIT_POLICY" not in os.environ:
-        os.environ.setdefault("GOMP_SPINCOUNT", _SPINS)
     torch = require("torch", extra="models")
     if "torchvision" not in sys.modules and not _declared:
         _declare_operators(torch)

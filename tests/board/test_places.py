@@ -13,6 +13,7 @@ from sqlmodel import Session
 from tellapart.board.settings import BoardSettings
 from tellapart.board.store import Store
 from tellapart.board.tables import Benchmark, Entry, Model, Score, Source
+from tellapart.board.views.overview import all_benchmarks
 from tellapart.board.views.ranks import ranks_page
 
 VALUES = st.lists(st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]), min_size=1, max_size=12)
@@ -46,6 +47,7 @@ def test_a_place_is_one_more_than_how_many_are_better(store: Store, values: list
     with Session(store._engine) as session:  # rolled back
         filled(session, values)
         lines = ranks_page(session, BoardSettings()).lines
-    assert {line.model.label: line.ranks[0] for line in lines} == {
-        f"m{k}": 1 + int((np.array(values) > value).sum()) for k, value in enumerate(values)
-    }
+        rows = all_benchmarks(session, BoardSettings()).rows
+    places = {f"m{k}": 1 + int((np.array(values) > value).sum()) for k, value in enumerate(values)}
+    assert {line.model.label: line.ranks[0] for line in lines} == places
+    assert {row.model.label: row.rank for row in rows} == places

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tellapart.board.app import create_app
+from tellapart.board.records import read_in
 from tellapart.board.settings import BoardSettings
 from tellapart.board.store import Store
 
@@ -94,6 +95,25 @@ def test_what_was_sent_stands_with_its_score_or_the_reason_and_a_file_sent_again
     assert "did not count again" in page.inner_text(".missing")
     assert page.get_by_role("heading", level=1).inner_text() == "half"
     page.close()
+
+
+@pytest.mark.slow
+def test_on_a_phone_the_numbers_of_hidden_items_and_of_files_are_in_sight(
+    board: Callable[..., Any], serving: Callable[[Any], Any], chromium: Any, tmp_path: Path
+) -> None:
+    made = board(60, limits={"step": 0.05})
+    assert made.measured(made.npz(made.right(0.5)), model="half")["state"] == "done"
+    made.service.write_records_alone()
+    settings = BoardSettings(title="Ours", runs=(made.service.records,))
+    with Store("sqlite://") as store:
+        read_in(store, settings, pytest.fail)
+        with serving(create_app(settings, store, made.service)) as at:
+            page = signed_in(chromium, made, at, viewport={"width": 390, "height": 844})
+            for path, number in (("/", ".score .value"), ("/submissions", ".told b"), ("/hidden/clocks", ".value")):
+                page.goto(f"{at}{path}")
+                box = page.locator(number).first.bounding_box()
+                assert box is not None and box["x"] + box["width"] <= 360, path
+            page.close()
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ def test_a_new_board_opens_as_it_stands(n: int, made_set: Any, command: Callable
     ran = command("board", "new", tmp_path / "board", "--pairs", pairs, "--name", "clocks", "--title", 'Ours: "two"')
     assert ran.code == 0, ran.err
     file = tmp_path / "board" / "board.toml"
-    assert str(file) in ran.out
+    assert f"tellapart board user NAME... --board {file}" in ran.out and f"serve --board {file}" in ran.out
     limits = fit_limits(n, (2, 2))
     assert limits is not None and limits.step <= 0.05
     assert f" {100 * limits.step:g} point" in ran.out and f"count: {limits.total}\n" in ran.out
@@ -94,6 +94,12 @@ def test_a_boards_folder_is_no_board_file_and_the_error_names_the_file(tmp_path:
         ta.board_user("ann", tmp_path)
     with raises(DataError, "folder", str(tmp_path / "board.toml")):
         ta.board_export(tmp_path / "site", board=tmp_path)
+
+
+def test_a_board_file_that_is_not_there_is_an_error_that_names_the_command_which_writes_one(tmp_path: Path) -> None:
+    for open_board in (lambda file: ta.board_user("ann", file), lambda file: ta.board_export(tmp_path, board=file)):
+        with raises(DataError, str(tmp_path / "board.toml"), "tellapart board new DIR --pairs"):
+            open_board(tmp_path / "board.toml")
 
 
 def test_sixty_pairs_get_numbers_that_tell_models_apart() -> None:

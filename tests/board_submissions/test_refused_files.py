@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from facts import raises
+from facts import check_facts, raises
 from tellapart.board.submissions.hidden_items import hide
 from tellapart.board.submissions.reading import read_sent
 from tellapart.data.item import Item
@@ -58,15 +58,17 @@ def bad_files(ids: list[str]) -> dict[str, tuple[str, bytes, str]]:
         "extra id": (
             "s.npz",
             npz(ids=np.array([*ids, "x"]), scores=np.zeros((25, 2, 2))),
-            "x",
+            ("x", repr(ids[0])),
         ),
         "duplicate id": ("s.npz", npz(ids=np.array([ids[1], *ids[1:]])), "twice"),
         "nan": ("s.npz", npz(scores=not_a_number), ("float32", ids[3])),
         "beyond float32": ("s.npz", npz(scores=huge), ("float32", ids[5])),
         "wrong shape": ("s.npz", npz(scores=good[:, :, :1]), "(24, 2, 2)"),
-        "pickle": ("s.npz", npz(ids=np.array(ids, dtype=object)), "plain"),
+        "pickle": ("s.npz", npz(ids=np.array(ids, dtype=object)), ("plain", "ids", ".astype(str)")),
         "unknown kind": ("s.npz", npz(kind=np.array("rank")), "kind"),
-        "no zip": ("s.npz", b"PK\x03\x04 and no more", "npz"),
+        "no zip": ("s.npz", b"PK\x03\x04 and no more", ("npz", "cut off", "again")),
+        "a page": ("s.npz", b"<!doctype html>\n<p>", ("npz", "<!doctype html>", "numpy.savez", ".csv")),
+        "scores in words": ("s.npz", npz(scores=np.full(good.shape, "0.123456789012345678")), ("float32", "(24, 2, 2)")),
         "line missing": ("s.jsonl", "\n".join(all_lines[1:]).encode(), ("1", "96", "missing")),
         "line twice": ("s.jsonl", "\n".join([*all_lines, all_lines[0]]).encode(), "twice"),
         "nan line": ("s.jsonl", "\n".join([*all_lines[1:], all_lines[0].replace("0.5", "NaN")]).encode(), "NaN"),
@@ -332,7 +334,15 @@ def test_two_gigabytes_that_say_so_are_refused_before_a_byte_is_read(made: Any) 
 
     headers = {**made.of("ann"), "Content-Length": str(2 << 30)}
     answer = made.client.post("/hidden/clocks/submissions?model=m&file=s.npz", content=never(), headers=headers)
-    assert (answer.status_code, answer.json()["detail"][:36]) == (413, "the file has 2,147,483,648 bytes; at")
+    assert answer.status_code == 413
+    check_facts(answer.json()["detail"], ("2,147,483,648", f"{made.service.settings.upload_bytes:,}", "nothing else"))
+
+
+def test_a_form_whose_file_is_in_another_field_is_refused_with_the_field_and_the_line(made: Any) -> None:
+    address, headers = "/hidden/clocks/submissions?model=m", made.of("ann")
+    answer = made.client.post(address, files={"scores": ("s.npz", b"PK")}, headers=headers)
+    assert answer.status_code == 422
+    check_facts(answer.json()["detail"], ("field file", "-F file=@FILE"))
 
 
 @pytest.mark.parametrize("as_form", [False, True])

@@ -59,7 +59,7 @@ def test_no_page_shows_digits_that_rounding_took(shown: tuple[Any, TestClient]) 
     for path in ("/", "/benchmarks/clocks", "/benchmarks/clocks/by/split/group_score", "/models/mine"):
         text = client.get(path).text
         assert '<span class="value">95</span>' in text and "95.0" not in text, path
-        assert "30 of 60 items, rounded to 5 points" in text, path
+        assert "30 public of 60 items, rounded to 5 points" in text, path
 
 
 def test_a_heat_map_of_hidden_items_counts_those_that_are_published(shown: tuple[Any, TestClient]) -> None:
@@ -68,7 +68,7 @@ def test_a_heat_map_of_hidden_items_counts_those_that_are_published(shown: tuple
     rows = client.get(path, params={"format": "json"}).json()["rows"]
     assert [(row["title"], row["n"]) for row in rows] == [
         ("public", 30),
-        ("30 of 60 items, rounded to 5 points", 30),
+        ("30 public of 60 items, rounded to 5 points", 30),
     ]
     assert [cell["text"] for row in rows for cell in row["cells"]] == ["95", "95"]
     text = client.get(path).text

@@ -191,6 +191,16 @@ def test_a_truth_that_is_none_is_one_line_that_names_the_file(ended: Ended, name
         ended.start()
 
 
+def test_labels_that_are_gone_are_restored_or_made_again_byte_for_byte(ended: Ended, tmp_path: Path) -> None:
+    folder, whole = ended.truth.parent, ended.truth.read_bytes()
+    ended.truth.unlink()
+    with raises(DataError, str(ended.truth), "gone", "backup", f"move {folder} away"):
+        ended.start()
+    folder.rename(tmp_path / "away")
+    assert "clocks" in ended.start().prepared
+    assert ended.truth.read_bytes() == whole
+
+
 @pytest.mark.parametrize("mutations", [8, pytest.param(250, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", [*STATE_FILES, *PREPARED])
 def test_no_damaged_file_of_the_state_is_a_traceback_or_another_number(ended: Ended, name: str, mutations: int) -> None:
@@ -270,7 +280,8 @@ def test_a_backup_that_was_changed_is_told_line_by_line(ended: Ended, file: Path
         "secret was changed: its SHA-256 is not the manifest's",
     ]
     (tmp_path / "copy" / "manifest.json").unlink()
-    assert "manifest.json" in invoke("check", tmp_path / "copy", status=1)
+    found = invoke("check", tmp_path / "copy", status=1)
+    assert "no backup" in found and "manifest.json" in found and f"--board {tmp_path / 'copy' / 'board.toml'}" in found
 
 
 def test_what_is_wrong_is_told_line_by_line_and_is_no_backup(ended: Ended, file: Path, tmp_path: Path) -> None:

@@ -114,9 +114,11 @@ def _plain_array(data: bytes, name: str) -> NDArray[Any]:
         shape, _, dtype = header(stream)
     except Exception as error:
         raise ValueError(f"the header of {name} is damaged ({first_line(error)})") from error
+    if dtype.hasobject:
+        raise ValueError(f"{name} holds Python objects; write texts with .astype(str), numbers with .astype('float32')")
     # A header may claim terabytes, which numpy would allocate before it reads; or items of no bytes, without end.
     claimed = math.prod(shape) * (dtype.itemsize or 1)
-    if min(shape, default=0) < 0 or (not dtype.hasobject and claimed > len(data)):
+    if min(shape, default=0) < 0 or claimed > len(data):
         raise ValueError(f"an array of shape {quote(shape)} is cut off")
     stream.seek(0)
     array: NDArray[Any] = np.load(stream, allow_pickle=False)

@@ -215,8 +215,8 @@ def test_threads_of_torch_wait_for_each_other_briefly_unless_the_user_says_other
     own: dict[str, str], found: str
 ) -> None:
     code = (
-        "import os, sys; from tellapart import errors as own; own.require = lambda *a, **k: sys;"
-        "own._declare_operators = print; own.import_torch(); print(os.environ.get('GOMP_SPINCOUNT'))"
+        "import os; from tellapart.errors import require;"
+        "require('json', extra='models'); print(os.environ.get('GOMP_SPINCOUNT'))"  # accelerate imports torch itself
     )
     kept = {name: value for name, value in os.environ.items() if name not in {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"}}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=kept | own)

@@ -123,6 +123,9 @@ def _ignore_drafts(_folder: str, names: list[str]) -> set[str]:
 
 def check_backup(folder: Path) -> Iterator[str]:
     """Yield the faults of a backup, in a line each."""
+    if not (folder / MANIFEST).exists():
+        yield f"{folder} is no backup (no {MANIFEST}); check a board's state with --board {folder}/board.toml"
+        return
     try:
         manifest = validate_table(Manifest, read_object(folder / MANIFEST), str(folder / MANIFEST))
     except TellapartError as error:

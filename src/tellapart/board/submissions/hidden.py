@@ -166,6 +166,10 @@ class HiddenSettings(_Settings):
 
 def read_hidden(path: Path) -> HiddenSettings | None:
     """Read a board file's hidden benchmarks; None if it has none. Folders are relative to the file."""
+    if not path.exists():
+        raise DataError(
+            f"no board file {path}; for hidden labels, `tellapart board new DIR --pairs P` makes DIR/board.toml"
+        )
     content = read_toml(path)
     if not content.get("hidden"):
         return None

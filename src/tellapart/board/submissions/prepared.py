@@ -272,6 +272,9 @@ def prepare(benchmark: HiddenBenchmark, folder: Path, key: bytes) -> Prepared:
     folder = folder / benchmark.name
     try:
         if not (folder / "truth.json").is_file():
+            if folder.is_dir() and any(folder.iterdir()):
+                remedy = f"restore it from a backup, or move {folder} away to have it made again"
+                raise DataError(f"{folder / 'truth.json'} is gone; {remedy}")
             _make_files(benchmark, folder, key)
         hidden = read_truth(folder / "truth.json")
         _write_published(hidden, folder / "published.json")

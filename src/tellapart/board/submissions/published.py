@@ -26,7 +26,6 @@ from tellapart.board.submissions.rounding import in_points
 from tellapart.errors import StoreError, first_line
 from tellapart.records.result import BenchmarkResult, Metrics, ModelRecord, Result, RunRecord, Value
 from tellapart.records.run_folder import write_result
-from tellapart.report.numbers import count_text
 from tellapart.stats.bounds import independent_bounds
 from tellapart.stats.intervals import independent_interval
 from tellapart.tasks.registry import METRICS, TASKS
@@ -174,17 +173,18 @@ def as_result(standing: Standing, prepared: Prepared) -> Result:
     """Return a model's row as a record without samples, which a board shows like any other."""
     best, settings = standing.best, prepared.benchmark
     numbers = {name: values_of(split, prepared.shape) for name, split in best.splits.items()}
-    shown = count_text((best.private or best.public).items, prepared.items)
+    split = "private" if best.private else "public"
+    shown = f"{best.splits[split].items:,} {split} of {prepared.items:,}"
     benchmark = BenchmarkResult(
         title=settings.title or settings.name,
         fingerprint=f"{HIDDEN}{prepared.fingerprint}",
         task=prepared.task,
         output=TASKS[prepared.task].output,
         shape=prepared.shape,
-        metrics=numbers["private" if best.private else "public"],
+        metrics=numbers[split],
         by={"split": {name: Metrics(metrics=values) for name, values in numbers.items()}},
         field=best.field,
-        tied_items=(best.private or best.public).ties,
+        tied_items=best.splits[split].ties,
         origin=f"submission {best.id} by {best.user}",
         notes=(f"labels are hidden; {HIDDEN_NUMBERS}{shown} items, rounded to {in_points(settings.step)}",),
     )

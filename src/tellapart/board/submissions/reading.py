@@ -17,7 +17,7 @@ from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_object
 from tellapart.data.validation import first_problem
-from tellapart.errors import DataError, ScoreError, TellapartError, first_line
+from tellapart.errors import DataError, ScoreError, TellapartError
 from tellapart.models.memory.external import read_scores
 
 _MOST_MEMBERS = 16
@@ -45,11 +45,12 @@ def _check_archive(path: Path, ids: int, shape: tuple[int, int], longest_id: int
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
     except Exception as error:  # damaged archives fail anywhere, with any exception
-        raise ScoreError(f"{path} is not an npz file: {first_line(error)}") from error
+        raise ScoreError(f"{path} is not an npz file: {_describe_start(path)}") from error
     if len(members) > _MOST_MEMBERS:
         raise ScoreError(f"{path} holds {len(members)} members; ids, scores and kind are three")
     # Room for any honest way to write them: twice the doubles of the scores, four times the UTF-32 of the ids.
     most = {"scores": 2 * 8 * ids * math.prod(shape) + 4096, "ids": 4 * 4 * ids * longest_id + 4096}
+    wanted = f"send ids, texts {(ids,)}, and scores, float32 {(ids, *shape)}, and no other array"
     for member in members:
         name = member.filename.removesuffix(".npy")
         if "/" in name or "\\" in name or name.startswith("."):
@@ -58,9 +59,18 @@ def _check_archive(path: Path, ids: int, shape: tuple[int, int], longest_id: int
             raise ScoreError(f"{path}: member {name!r:.80} is encrypted, or packed as numpy does not; use numpy.savez")
         if member.file_size > most.get(name, 4096):
             raise ScoreError(
-                f"{path}: {name!r:.80} unpacks to {member.file_size:,} bytes; "
-                f"for {ids} items of {shape} at most {most.get(name, 4096):,} are read"
+                f"{path}: {name!r:.80} unpacks to {member.file_size:,} bytes, "
+                f"and at most {most.get(name, 4096):,} are read; {wanted}"
             )
+
+
+def _describe_start(path: Path) -> str:
+    """Return what else a file is by its first bytes, and what to send in its place."""
+    with path.open("rb") as file:
+        start = file.read(24)
+    if start.startswith(b"PK"):
+        return "it is an archive that is cut off or damaged; write it again, and send all of it"
+    return f"it begins with {start!r}; write it with numpy.savez, and send a table by its name, .csv or .jsonl"
 
 
 def read_sent(path: Path, records: Any, task: str) -> Any:

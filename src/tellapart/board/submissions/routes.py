@@ -42,6 +42,7 @@ _SUFFIXES = {
     "predictions": (".jsonl", ".csv", ".json"),
 }
 _FORM = 16_384  # bytes of a form without its file
+_MOST = "at most {:,} are taken: send what the task file asks for, and nothing else"
 _PIECE = 1 << 16
 _NAME = 80  # characters of a file's name
 _GRACE, _SLOWEST = 30, 1 << 16  # seconds, and bytes a second after them: a slower sender only holds a place
@@ -62,7 +63,7 @@ async def receive(request: Request, board: Submissions, name: str, model: str, f
     if auth.is_browser:
         auth.check_site()
     most, suffixes = board.settings.upload_bytes, _SUFFIXES[board.benchmark(name).benchmark.protocol]
-    _check_size(length, most + _FORM)
+    _check_size(length, most)
     with board.uploads.hold(account.user) as others:
         _check_room(board.queue.folder, (1 + others) * most + board.settings.spare_bytes)
         try:
@@ -89,7 +90,7 @@ async def _read_body(auth: RequestAuth, suffixes: tuple[str, ...], model: str, f
                 board.accounts.check_form(request.cookies.get(COOKIE, ""), fields.get("key", ""))
             part = form.get("file")
             if not isinstance(part, UploadFile):
-                raise RefusedError(422, "the form has no file; choose one")
+                raise RefusedError(422, "the form has no file in its field file; choose one (curl: -F file=@FILE)")
             model = check_model_name(fields.get("model", model))  # curl -F: the address may name it
             file = _check_file_name(part.filename or file, suffixes)
             return model, file, await write_upload(_file_pieces(part), path, most)
@@ -110,7 +111,9 @@ async def _refuse_spoiled(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         yield piece
     if size and not whole:
         raise RefusedError(
-            422, "the file came without its line ends, as curl's -d sends it; send it with --data-binary @FILE"
+            422,
+            "the file came without its line ends, as curl's -d sends it; send it with --data-binary @FILE; a file that "
+            "has none is no table and no npz file",
         )
 
 
@@ -216,9 +219,9 @@ def _read_length(request: Request) -> int:
 
 
 def _check_size(length: int, most: int) -> None:
-    """Refuse a request whose body is too large, before it is read."""
-    if length > most:
-        raise RefusedError(413, f"the file has {length:,} bytes; at most {most:,} are taken")
+    """Refuse a request whose body is too large for a file and its form, before it is read."""
+    if length > most + _FORM:
+        raise RefusedError(413, f"the file has {length:,} bytes; {_MOST.format(most)}")
 
 
 def _check_room(folder: Path, needed: int) -> None:
@@ -237,7 +240,7 @@ async def write_upload(stream: AsyncIterator[bytes], path: Path, most: int) -> U
             async for piece in stream:
                 size += len(piece)
                 if size > most:
-                    raise RefusedError(413, f"the file has more than {most:,} bytes; at most {most:,} are taken")
+                    raise RefusedError(413, f"the file has more bytes; {_MOST.format(most)}")
                 digest.update(piece)
                 await run_in_threadpool(_write_piece, file, piece)  # a busy disk must not block other requests
             await run_in_threadpool(os.fsync, file.fileno())

@@ -140,14 +140,13 @@ def place_rows(rows: Sequence[LeaderboardRow], by: int) -> tuple[LeaderboardRow,
     """Return models in their order by a column, with their ranks.
 
     A model without a number there, or with one of a part of the items, comes after those that have it: the one with
-    most numbers first. It has no rank.
+    most numbers first. It has no rank. Equal numbers share a rank.
     """
     contestants = sorted((row for row in rows if row.model.kind == "model"), key=lambda row: _sort_key(row, by))
-    ranked = []
-    for k, row in enumerate(contestants, start=1):
-        cell = row.cells[by] if row.cells else None
-        ranked.append(row.model_copy(update={"rank": (cell.tier or k) if cell and not cell.limited else None}))
-    return tuple(ranked)
+    cells = [row.cells[by] if row.cells else None for row in contestants]
+    values = [cell.value for cell in cells if cell and not cell.limited]
+    ranks = [(cell.tier or 1 + values.index(cell.value)) if cell and not cell.limited else None for cell in cells]
+    return tuple(row.model_copy(update={"rank": rank}) for row, rank in zip(contestants, ranks, strict=True))
 
 
 def _sort_key(row: LeaderboardRow, by: int) -> tuple[bool, int, int, float, str]:

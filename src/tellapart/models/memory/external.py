@@ -176,7 +176,9 @@ class _Table:
     def complete_values(self) -> NDArray[np.float64]:
         images, texts = self.shape
         _refuse_names(
-            self.path, self.unknown, f"are of no item of this benchmark ({images} images by {texts} texts each)"
+            self.path,
+            self.unknown,
+            f"are of no item of this benchmark ({images} images by {texts} texts each, ids like {quote(self.ids[0])})",
         )
         _refuse_names(self.path, self.not_finite, "are not finite in float32")
         _refuse_names(self.path, self.repeated, "occur twice in the file")
@@ -291,7 +293,8 @@ def _read_npz(path: Path, ids: Sequence[str], shape: tuple[int, int]) -> RawScor
     position, known = {name: k for k, name in enumerate(listed)}, set(ids)
     repeated = [name for k, name in enumerate(listed) if position[name] != k]
     _refuse_names(path, repeated, "are of items that occur twice in the file")
-    _refuse_names(path, [name for name in listed if name not in known], "are of no item of this benchmark")
+    unknown = [name for name in listed if name not in known]
+    _refuse_names(path, unknown, f"are of no item of this benchmark, whose ids are like {quote(ids[0])}")
     _refuse_names(path, [item for item in ids if item not in position], "are missing", total=len(ids))
     exact = values[[position[item] for item in ids]]
     finite = (np.abs(exact.astype(np.float64)) <= _LARGEST).all(axis=(1, 2))
