@@ -28,10 +28,9 @@ from scipy.stats import binom
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from tellapart.catalog import load
-from tellapart.training.losses.batch import Batch
-from tellapart.training.losses.equations import EqSim
-from tellapart.training.losses.matches import Matches, counterparts, hard_negatives
+from tellapart.training.losses.batch import Batch, Matches
+from tellapart.training.losses.loss import find_loss
+from tellapart.training.losses.matching import counterparts, hard_negatives
 
 #: Loss -> what it is compared with.
 DUAL = dict.fromkeys(
@@ -131,7 +130,7 @@ def encoded(model: Encoders, inputs: Inputs, name: str) -> tuple[Batch, Tensor, 
     batch = Batch(*vectors, model.scale.exp(), ids)
     if name == "siglip":
         batch = replace(batch, bias=torch.tensor(-10.0, device=ids.device))
-    loss = load("loss", name.removesuffix("-released"))
+    loss = find_loss(name.removesuffix("-released"))
     if false := getattr(loss, "negative_captions", 0):
         wrong = model.text_tokens(inputs.false_texts[: false * len(ids)])
         batch = replace(batch, negative_texts=normalize(wrong.mean(1), dim=-1).reshape(len(ids), false, -1))
@@ -156,8 +155,8 @@ def dual_step(model: Encoders, inputs: Inputs, name: str) -> Tensor:
     """Return a dual encoder's loss."""
     batch, _, _ = encoded(model, inputs, name)
     if name == "eqsim-released":
-        return load("loss", "eqsim")(batch, EqSim(as_released=True))["total"]
-    return load("loss", name)(batch)["total"]
+        return find_loss("eqsim")(batch, as_released=True)["total"]
+    return find_loss(name)(batch)["total"]
 
 
 def fusion_step(model: Encoders, inputs: Inputs, name: str, negatives: int) -> Tensor:
@@ -181,7 +180,7 @@ def fusion_step(model: Encoders, inputs: Inputs, name: str, negatives: int) -> T
         negative_text_ids=found.texts,
         negative_image_ids=found.images,
     )
-    return load("loss", name)(matches)["total"] + load("loss", "itc")(batch)["total"]
+    return find_loss(name)(matches)["total"] + find_loss("itc")(batch)["total"]
 
 
 def seconds(model: Encoders, step: Callable[[], Tensor], device: str) -> tuple[float, float]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import json
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +22,22 @@ def losses_table() -> str:
         loss = find_loss(name)
         summary, _, rest = inspect.cleandoc(loss.function.__doc__ or "").partition("\n")
         source = " ".join(rest.partition("Source: ")[2].partition("\n\n")[0].split()).removesuffix(".")
-        options = ", ".join(map(option, fields(loss.options) if loss.options else ()))
+        options = ", ".join(option(*one) for one in loss.options.model_json_schema().get("properties", {}).items())
         needs = dual_needs(loss) if isinstance(loss, DualLoss) else fusion_needs(loss)
         what = summary.removeprefix("Return ").removesuffix(".")
         rows.append(f"| `{name}` | {what} | {needs} | {options or 'none'} | {source or 'ours'} |")
     return "\n".join(rows) + "\n"
 
 
-def option(one: Any) -> str:
+def option(name: str, schema: dict[str, Any]) -> str:
     """An option with its default, and its bounds if it is a number."""
-    bounds = f" ({one.metadata['bounds']})" if "bounds" in one.metadata else ""
-    return f"`{one.name} = {one.default!r}`{bounds}"
+    kinds = schema.get("anyOf", [schema])
+    bounds = ["None"] if {"type": "null"} in kinds else []
+    for kind in kinds:
+        least, below = (f"{kind[key]:g}" if key in kind else "" for key in ("minimum", "exclusiveMaximum"))
+        bounds += [f"at least {least}" + (f" and below {below}" if below else "")] if least else []
+    text = schema.get("description") or " or ".join(bounds)
+    return f"`{name} = {schema['default']!r}`" + (f" ({text})" if text else "")
 
 
 def presets_table() -> str:

@@ -105,10 +105,10 @@ def package_of(point: EntryPoint) -> str:
 Entry = TypeVar("Entry")
 
 
-def _list_targets(room: str, places: str) -> Mapping[str, str]:
+def _list_targets(room: str, places: str, *, capitals: bool = True) -> Mapping[str, str]:
     """Return targets by name, in the order of places: modules, `module:name,name`, or files in the room's `sets`.
 
-    An object has its name in capitals. A module without names has one, its own; a file names its sets.
+    An object has its name, in capitals or a function's. A module without names has one, its own; a file names its sets.
     """
     targets: dict[str, str] = {}
     for place in places.split():
@@ -121,7 +121,8 @@ def _list_targets(room: str, places: str) -> Mapping[str, str]:
             targets |= {name: sets if len(declared) == 1 else f"{sets}/{name}" for name in declared}
         else:
             for name in listed.split(",") if listed else [module.replace("_", "-")]:
-                targets[name] = f"{room}.{module}:{name.replace('+', '').replace('-', '_').upper()}"
+                target = name.replace("+", "").replace("-", "_")
+                targets[name] = f"{room}.{module}:{target.upper() if capitals else target}"
     return MappingProxyType(targets)
 
 
@@ -177,13 +178,15 @@ PREFIXES: Mapping[str, str] = MappingProxyType(
     }
 )
 
-#: Declarations: `DualLoss` (it takes a `Batch`) or `FusionLoss` (it takes `Matches`).
+#: Functions of a `Batch` (dual encoders) or of `Matches` (fusion encoders), declared by `@loss`.
 LOSSES = _list_targets(
     "tellapart.training.losses",
     """
-    itc siglip negclip trohn_img tripletclip ce_clip cs_clip fsc_clip fsc_global negbench clic hardneg cyclip
-    eqsim itm ranking eqsim_itm:eqsim-itm,eqsim-ranking
+    contrast:itc,siglip captions:negclip contrast:trohn-img,tripletclip captions:ce-clip,cs-clip
+    choices:fsc-clip,fsc-global,negbench,clic contrast:hardneg,cyclip eqsim:eqsim matching:itm,ranking
+    eqsim:eqsim-itm,eqsim-ranking
     """,
+    capitals=False,
 )
 
 #: Metrics of scores: each a `Metric`, or a tuple of several from one module.

@@ -14,23 +14,19 @@ from tellapart.api.listing import ls
 from tellapart.catalog import LOSSES
 from tellapart.errors import DataError
 from tellapart.training.losses.loss import DualLoss, FusionLoss, find_loss
-from tellapart.training.losses.terms import loss_options
+from tellapart.training.losses.terms import read_terms
 from tellapart.training.training_run import run_training
 
 SOURCE = """
-from dataclasses import dataclass
-from tellapart.training.losses.itc import itc
-from tellapart.training.losses.itm import itm
-from tellapart.training.losses.loss import DualLoss
-from tellapart.training.losses.negclip import negclip
+from pydantic import NonNegativeFloat
+from tellapart.training.losses.contrast import itc
+from tellapart.training.losses.matching import itm
+from tellapart.training.losses.loss import DualLoss, loss
+from tellapart.training.losses.captions import negclip
 
-@dataclass(frozen=True)
-class Weight:
-    weight: float = 1.0
-
-def weighted(batch, options=Weight()):
+def weighted(batch, *, weight: NonNegativeFloat = 1.0):
     "Return itc times a weight."
-    return {name: part * options.weight for name, part in itc(batch).items()}
+    return {name: part * weight for name, part in itc(batch).items()}
 
 def matched(matches):
     "Return itm."
@@ -39,12 +35,22 @@ def matched(matches):
 def odd(pairs):
     "Take something else."
 
-DECLARED = DualLoss(negclip, negative_captions=2)
+def positional(batch, weight=1.0):
+    "Take an option that no configuration can name."
+
+@loss(negative_captions=2)
+def declared(batch):
+    "Return negclip."
+    return negclip(batch)
+
+OTHER = DualLoss(negclip, negative_captions=2)
 """
 POINTS = """
 weighted = installed_losses:weighted
 matched = installed_losses:matched
-declared = installed_losses:DECLARED
+declared = installed_losses:declared
+other = installed_losses:OTHER
+positional = installed_losses:positional
 odd = installed_losses:odd
 number = installed_losses:SOURCE
 """
@@ -68,11 +74,13 @@ def totals(folder: Path, out: str, **changes: Any) -> list[float]:
 @pytest.mark.slow
 def test_a_plain_function_is_declared_by_its_parameters(installed: None, tmp_path: Path) -> None:
     weighted, matched = find_loss("weighted"), find_loss("matched")
-    assert (type(weighted), weighted.options.__name__) == (DualLoss, "Weight")
+    assert (type(weighted), [*weighted.options.model_fields]) == (DualLoss, ["weight"])
     assert isinstance(matched, FusionLoss) and matched.counterparts and matched.negatives == 1
-    assert loss_options({"name": "weighted", "weight": 2.0}).weight == 2.0
+    assert read_terms({"name": "weighted", "weight": 2.0})[0].options == {"weight": 2.0}
     with raises(DataError, "'weighted'", "'wieght'", "'weight'"):
-        loss_options({"name": "weighted", "wieght": 2.0})
+        read_terms({"name": "weighted", "wieght": 2.0})
+    with raises(DataError, "'weighted'", "'weight'", "-1", "0"):
+        read_terms({"name": "weighted", "weight": -1})
     own = totals(tmp_path, "own", loss={"name": "weighted"})
     assert own == totals(tmp_path, "itc", loss={"name": "itc"})
     model = {"model": blip(tmp_path / "blip"), "optimiser": {"steps": 1}, "matching": {"contrast": False}}
@@ -82,13 +90,14 @@ def test_a_plain_function_is_declared_by_its_parameters(installed: None, tmp_pat
 @pytest.mark.slow
 def test_a_declaration_says_which_negatives_are_drawn(installed: None, tmp_path: Path) -> None:
     two = totals(tmp_path, "two", loss={"name": "declared"})
+    assert find_loss("declared") != find_loss("other") and find_loss("other").negative_captions == 2
     settings = {"negative_captions": 2, "negative_images": "none"}
     assert two == totals(tmp_path, "negclip", loss={"name": "negclip"}, data=settings)
 
 
-@pytest.mark.parametrize("name", ["odd", "number"])
+@pytest.mark.parametrize("name", ["odd", "number", "positional"])
 def test_anything_else_is_refused(installed: None, name: str) -> None:
-    with raises(DataError, "loss", f"'{name}'", "loss", "DualLoss(function)"):
+    with raises(DataError, "loss", f"'{name}'", "loss", "(batch)", "(matches)", "*, weight"):
         find_loss(name)
 
 

@@ -13,7 +13,6 @@ from training_sets import toml
 from facts import raises
 from tellapart.errors import DataError
 from tellapart.training.config import DataConfig, TrainConfig, read_config
-from tellapart.training.losses.terms import loss_options
 from tellapart.training.presets import find_preset, list_presets, merge_preset
 
 
@@ -44,21 +43,21 @@ def test_every_preset_needs_a_model_and_data_alone(tmp_path: Path, preset: str) 
     result = settings(tmp_path, preset, **UNKNOWN.get(preset, {}))
     assert result.data.train == ["a.jsonl"]
     assert result.optimiser.epochs is not None
-    loss_options(result.loss)
+    result.loss_terms()
 
 
 def test_the_presets_say_what_the_papers_say(tmp_path: Path) -> None:
     # EqSim, appendix C: margin and weight of the released command, k = 8; FIBER's fine-tuning on Flickr30K.
     eqsim = settings(tmp_path, "eqsim-f30k")
-    options = loss_options(eqsim.loss)
-    assert (options.alpha, options.beta, options.k) == (0.1, 0.5, 8)
+    options = eqsim.loss_terms()[0].options
+    assert (options["alpha"], options["beta"], options["k"]) == (0.1, 0.5, 8)
     assert (eqsim.batch.size, eqsim.optimiser.epochs, eqsim.optimiser.learning_rate) == (1024, 10, 2e-5)
     assert eqsim.optimiser.warm_up == round(0.1 * 10 * (29_000 * 5 // 1024))
     assert (eqsim.batch.accumulate, eqsim.batch.part) == (16, 64)  # 8 pairs on each of 8 GPUs, 16 times
     fiber, meter = settings(tmp_path, "eqsim-fiber-f30k"), settings(tmp_path, "eqsim-meter-f30k")
     itm, on_contrast = fiber.loss_terms()
-    assert (itm.name, on_contrast.name, on_contrast.options.as_released) == ("itm", "eqsim", True)
-    assert (on_contrast.options.alpha, on_contrast.options.beta, on_contrast.factor) == (0.1, 0.5, 1.0)
+    assert (itm.name, on_contrast.name, on_contrast.options["as_released"]) == ("itm", "eqsim", True)
+    assert (on_contrast.options["alpha"], on_contrast.options["beta"], on_contrast.factor) == (0.1, 0.5, 1.0)
     assert (fiber.batch.part, fiber.image_size, fiber.data.augment, fiber.reading) == (64, 288, "fiber", "itm")
     assert fiber.optimiser.groups == dict.fromkeys(("*cross_modal*", "*i2t*", "*t2i*", "*itm_score*"), 5.0)
     ranking, itm = meter.loss_terms()
@@ -83,8 +82,8 @@ def test_the_presets_say_what_the_papers_say(tmp_path: Path) -> None:
         )
     assert settings(tmp_path, "cs-clip").optimiser.max_scale is None
     assert settings(tmp_path, "clic").optimiser.max_scale is None
-    assert loss_options(settings(tmp_path, "cs-clip").loss).foils == "own"
-    assert loss_options(settings(tmp_path, "fsc-clip").loss).unit_patches is False
+    assert settings(tmp_path, "cs-clip").loss_terms()[0].options["foils"] == "own"
+    assert settings(tmp_path, "fsc-clip").loss_terms()[0].options["unit_patches"] is False
     # The released commands of TripletCLIP, CE-CLIP (two GPUs of 256) and FSC-CLIP; what NegBench says at all.
     for preset, rate, size, decay, epochs in (
         ("tripletclip", 5e-4, 1024, 0.5, 10),
@@ -99,10 +98,9 @@ def test_the_presets_say_what_the_papers_say(tmp_path: Path) -> None:
     clic = settings(tmp_path, "clic")
     assert (clic.optimiser.learning_rate, clic.batch.size, clic.optimiser.tower) == (1e-6, 4 * 200, "text")
     assert clic.optimiser.warm_up == round(0.2 * 1_000_000 / clic.batch.size)
-    own = loss_options(settings(tmp_path, "fsc-global").loss)
-    assert (own.weight, own.gamma, own.smoothing) == (0.5, 2.0, 0.02)
-    own = loss_options(settings(tmp_path, "fsc-clip").loss)
-    assert (own.weight, own.local, own.gamma, own.smoothing) == (0.5, 0.2, 2.0, 0.02)
+    published = {"weight": 0.5, "gamma": 2.0, "smoothing": 0.02}
+    assert settings(tmp_path, "fsc-global").loss == {"name": "fsc-global", **published}
+    assert settings(tmp_path, "fsc-clip").loss == {"name": "fsc-clip", "local": 0.2, **published}
     asked = settings(tmp_path, "negbench", **UNKNOWN["negbench"])
     assert (asked.optimiser.learning_rate, asked.loss["contrast"], asked.loss["choice"]) == (1e-8, 0.99, 0.01)
     # COCO-Counterfactuals, appendix B.4: 8,705 of 17,410 and 25 %; all and 75 %; all and all.
@@ -140,7 +138,7 @@ def test_the_file_has_the_last_word(tmp_path: Path) -> None:
     assert other.loss == {"name": "itc"}
     assert settings(tmp_path, "eqsim-f30k", loss={"alpha": 0.04}).loss["k"] == 8
     changed = settings(tmp_path, "eqsim-fiber-f30k", loss={"also.eqsim.alpha": 0.04}).loss_terms()[1].options
-    assert (changed.alpha, changed.k, changed.as_released) == (0.04, 8, True)
+    assert (changed["alpha"], changed["k"], changed["as_released"]) == (0.04, 8, True)
 
 
 def test_merging_changes_no_preset() -> None:

@@ -21,7 +21,7 @@ from tellapart.training.data.rows import TrainingRows, read_rows
 from tellapart.training.encoders.fusion_encoder import open_fusion
 from tellapart.training.losses.batch import Batch
 from tellapart.training.losses.eqsim import drawn_negatives
-from tellapart.training.losses.matches import hard_negatives
+from tellapart.training.losses.matching import hard_negatives
 from tellapart.training.losses.matrix_rows import gather_pairs
 from tellapart.training.training_run import run_training
 

@@ -1,21 +1,43 @@
 """The papers' hyper-parameters, by name: a preset fills in the keys that a configuration leaves out.
 
-Each is declared with its loss, its source and its differences from the release.
+Each is a table of the file `presets.toml` beside its loss, with its source and its differences from the release.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from tellapart.catalog import LOSSES, names, nearest
+from tellapart.data.rows import read_toml
 from tellapart.errors import DataError
 from tellapart.training.losses.loss import find_loss
-from tellapart.training.losses.preset import Preset
 
 #: Released code takes equal captions, and copies of a picture, for each other's negatives.
 _RELEASED: Mapping[str, Any] = {"data": {"duplicates": "negatives"}}
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """Values that fill in the keys that a configuration leaves out; it gives the model, the data and the device itself.
+
+    Attributes:
+        values: tables of a configuration. They are the paper's or its released code's, but for `ours`.
+        source: the paper, and the released command.
+        ours: a key, or a step of training -> the released form, and the reason for another one here. All else is as
+            released.
+
+    >>> find_preset("trohn-img").ours["batch.size"]
+    "the paper's 200, to which the negatives are added; the code's default is 400"
+    """
+
+    values: Mapping[str, Any]
+    source: str
+    ours: Mapping[str, str] = field(default_factory=dict)
 
 
 def list_presets() -> dict[str, Preset]:
@@ -30,13 +52,31 @@ def list_presets() -> dict[str, Preset]:
     presets: dict[str, Preset] = {}
     for name in names("loss"):
         try:
-            declared = find_loss(name).presets
+            path = Path(inspect.getfile(find_loss(name).function)).with_name("presets.toml")
         except Exception:  # `tellapart ls losses` shows why
             if name in LOSSES:
                 raise
             continue
-        for key, preset in declared.items():
-            presets.setdefault(key, replace(preset, values=merge_preset(_RELEASED, preset.values)))
+        for key, preset in _read_presets(path).items():
+            if preset.values.get("loss", {}).get("name") == name:
+                presets.setdefault(key, preset)
+    return presets
+
+
+@cache
+def _read_presets(path: Path) -> dict[str, Preset]:
+    """Return the presets of a file; none if there is no file."""
+    presets: dict[str, Preset] = {}
+    for name, table in (read_toml(path) if path.is_file() else {}).items():
+        like, unset, ours = table.pop("like", None), table.pop("unset", ()), table.pop("ours", {})
+        if like is not None and like not in presets:
+            raise DataError(f"{path}: [{name}]: like = {like!r} names no preset before it", path=path, field="like")
+        base = Preset(_RELEASED, "") if like is None else presets[like]
+        for key in unset:
+            part, _, last = key.rpartition(".")
+            (table.setdefault(part, {}) if part else table)[last] = None
+        source = table.pop("source", base.source)
+        presets[name] = Preset(merge_preset(base.values, table), source, {**base.ours, **ours})
     return presets
 
 

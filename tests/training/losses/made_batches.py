@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tellapart.training.losses.batch import Batch
-from tellapart.training.losses.matches import Matches
+from tellapart.training.losses.batch import Batch, Matches
 
 #: What a batch may have, a row for each pair.
 LOCAL = ("units", "patches", "words", "real_words")

@@ -21,41 +21,36 @@ from torch import Tensor
 
 from tellapart.catalog import LOSSES
 from tellapart.errors import ModelError
-from tellapart.training.losses.batch import Batch, LossParts
-from tellapart.training.losses.ce_clip import CeClip
-from tellapart.training.losses.eqsim import eqsim
-from tellapart.training.losses.eqsim_itm import eqsim_itm
-from tellapart.training.losses.equations import VARIANTS, EqSim
-from tellapart.training.losses.hardneg import HardNeg
-from tellapart.training.losses.itc import itc
+from tellapart.training.losses.batch import Batch, LossParts, Matches
+from tellapart.training.losses.contrast import itc
+from tellapart.training.losses.eqsim import VARIANTS, eqsim, eqsim_itm
 from tellapart.training.losses.loss import DualLoss, FusionLoss, Loss, find_loss
-from tellapart.training.losses.matches import Matches, counterparts, hard_negatives
-from tellapart.training.losses.negbench import NegBench
+from tellapart.training.losses.matching import counterparts, hard_negatives
 
 #: Losses of the catalogue, and the options of those that would show little by their defaults.
 OPTIONS: dict[str, Any] = {
-    "ce-clip": CeClip(bound=1.0),
-    "negbench": NegBench(contrast=0.5, choice=0.5),
-    "hardneg": HardNeg(k=2),
-    "eqsim": EqSim(alpha=0.01, k=2),
-    "eqsim-itm": EqSim(alpha=0.001, k=1),
-    "eqsim-ranking": EqSim(alpha=0.001, variant="v2-all"),
+    "ce-clip": {"bound": 1.0},
+    "negbench": {"contrast": 0.5, "choice": 0.5},
+    "hardneg": {"k": 2},
+    "eqsim": {"alpha": 0.01, "k": 2},
+    "eqsim-itm": {"alpha": 0.001, "k": 1},
+    "eqsim-ranking": {"alpha": 0.001, "variant": "v2-all"},
 }
 
 
 def of_the_catalogue(kind: type[Loss]) -> dict[str, Callable[..., LossParts]]:
     declared = {name: find_loss(name) for name in LOSSES}
-    return {name: partial(loss, options=OPTIONS.get(name)) for name, loss in declared.items() if isinstance(loss, kind)}
+    return {name: partial(loss, **OPTIONS.get(name, {})) for name, loss in declared.items() if isinstance(loss, kind)}
 
 
 DUAL = of_the_catalogue(DualLoss) | {
-    "released": lambda made: eqsim(made, EqSim(alpha=0.001, k=4, as_released=True)),
-    **{f"eqsim {v}": lambda made, v=v: eqsim(made, EqSim(alpha=0.01, k=2, variant=v)) for v in VARIANTS},
-    "block": lambda made: eqsim(made, EqSim(alpha=0.01, k=2, normalise="block")),
-    "none": lambda made: eqsim(made, EqSim(alpha=0.001, k=2, normalise="none")),
+    "released": lambda made: eqsim(made, alpha=0.001, k=4, as_released=True),
+    **{f"eqsim {v}": lambda made, v=v: eqsim(made, alpha=0.01, k=2, variant=v) for v in VARIANTS},
+    "block": lambda made: eqsim(made, alpha=0.01, k=2, normalise="block"),
+    "none": lambda made: eqsim(made, alpha=0.001, k=2, normalise="none"),
 }
 FUSION = of_the_catalogue(FusionLoss) | {
-    "eqsim-itm-released": lambda made: eqsim_itm(made, EqSim(alpha=0.001, as_released=True)),
+    "eqsim-itm-released": lambda made: eqsim_itm(made, alpha=0.001, as_released=True),
 }
 ENCODED = ("images", "texts", "negative_texts", "positive_texts", "units", "patches", "words")
 

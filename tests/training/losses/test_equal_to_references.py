@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -13,25 +13,12 @@ from made_batches import IDS, batch, matches
 from torch import Tensor
 
 from tellapart.training.losses.batch import Batch, LossParts
-from tellapart.training.losses.ce_clip import CeClip, ce_clip
-from tellapart.training.losses.clic import Clic, clic
-from tellapart.training.losses.cs_clip import CsClip, cs_clip
-from tellapart.training.losses.cyclip import CyClip, cyclip
-from tellapart.training.losses.eqsim import drawn_negatives, eqsim
-from tellapart.training.losses.eqsim_itm import eqsim_itm, eqsim_ranking
-from tellapart.training.losses.equations import NORMALISATIONS, VARIANTS, EqSim
-from tellapart.training.losses.fsc_clip import FscClip, fsc_clip
-from tellapart.training.losses.fsc_global import FscGlobal, fsc_global
-from tellapart.training.losses.hardneg import HardNeg, hardneg
-from tellapart.training.losses.itc import itc
-from tellapart.training.losses.itm import itm
+from tellapart.training.losses.captions import ce_clip, cs_clip, negclip
+from tellapart.training.losses.choices import clic, fsc_clip, fsc_global, negbench
+from tellapart.training.losses.contrast import cyclip, hardneg, itc, siglip, tripletclip, trohn_img
+from tellapart.training.losses.eqsim import VARIANTS, Normalisation, drawn_negatives, eqsim, eqsim_itm, eqsim_ranking
+from tellapart.training.losses.matching import itm, ranking
 from tellapart.training.losses.matrix_rows import gather_pairs
-from tellapart.training.losses.negbench import NegBench, negbench
-from tellapart.training.losses.negclip import negclip
-from tellapart.training.losses.ranking import ranking
-from tellapart.training.losses.siglip import siglip
-from tellapart.training.losses.tripletclip import tripletclip
-from tellapart.training.losses.trohn_img import trohn_img
 
 CHUNKS = [None, 1, 3, 8, 99]
 IDS_OF_EACH = [IDS, list(range(7)), [0, 0, 0, 1]]
@@ -95,10 +82,10 @@ def test_the_losses_of_dual_encoders(seed: int, ids: list[int], chunk: int | Non
     N = scale * images @ made.negative_texts.flatten(0, 1).numpy().T
     assert_equal(negclip(made), reference.negclip(L, N, foils_of(made), alike))
     for k, weight in ((1, 1.0), (3, 0.5), (50, 2.0)):
-        assert_equal(hardneg(made, HardNeg(k, weight)), reference.hardneg(L, alike, k, weight))
+        assert_equal(hardneg(made, k=k, weight=weight), reference.hardneg(L, alike, k, weight))
     for cross, within in ((0.25, 0.25), (0.5, 0.0)):
         expected = reference.cyclip(images, texts, scale, alike, cross, within)
-        assert_equal(cyclip(made, CyClip(cross, within)), expected)
+        assert_equal(cyclip(made, cross=cross, within=within), expected)
 
 
 @pytest.mark.parametrize("alike", [False, True])
@@ -121,14 +108,15 @@ def test_the_losses_of_an_images_own_captions(present: str, ids: list[int], chun
     N, T = scale * made.images.numpy() @ foils, scale * made.texts.numpy() @ foils
     for contrast, choice in ((0.99, 0.01), (0.0, 1.0)):
         expected = reference.negbench(L, false, there, true, contrast, choice)
-        assert_equal(negbench(made, NegBench(contrast, choice)), expected)
+        assert_equal(negbench(made, contrast=contrast, choice=choice), expected)
     captions = np.concatenate([made.texts.numpy()[:, None], made.positive_texts.numpy()], axis=1).transpose(1, 2, 0)
     apart = np.linalg.norm(captions[0] - captions[1], axis=0)
     positives = [None] * 2 if made.positive_text_ids is None else made.positive_text_ids.unbind(1)
     sides = [true, *(true_of(made, texts) for texts in positives)]
     for weights in ((0.5, 0.5, 1.0), (1.0, 0.0, 0.0)):
         expected = reference.clic(scale * made.images.numpy() @ captions, false, there, sides, apart, *weights)
-        assert_equal(clic(made, Clic(*weights)), expected)
+        settings = dict(zip(("contrast", "choice", "paraphrase"), weights, strict=True))
+        assert_equal(clic(made, **settings), expected)
     U, F = ([scale * made.images.numpy() @ made.units[:, k, side].numpy().T for k in (0, 1)] for side in (0, 1))
     unit_ids = (
         [(None, torch.zeros(n))] * 2 if made.unit_ids is None else [pair.unbind(1) for pair in made.unit_ids.unbind(1)]
@@ -136,20 +124,20 @@ def test_the_losses_of_an_images_own_captions(present: str, ids: list[int], chun
     meant, untrue = [true_of(made, unit) for unit, _ in unit_ids], [~true_of(made, foil) for _, foil in unit_ids]
     for kind in ("own", "all"):
         expected = reference.cs_clip(L, N, columns, U, F, true, 0.7, kind, meant, untrue)
-        assert_equal(cs_clip(made, CsClip(0.7, kind)), expected)
+        assert_equal(cs_clip(made, weight=0.7, foils=kind), expected)
     for weight, gamma, smoothing in ((0.5, 2.0, 0.02), (1.0, 0.0, 0.0), (2.0, 1.0, 0.5)):
         settings = {"weight": weight, "gamma": gamma, "smoothing": smoothing}
         expected = reference.fsc_global(L, false, there, true, **settings)
-        assert_equal(fsc_global(made, FscGlobal(**settings)), expected)
+        assert_equal(fsc_global(made, **settings), expected)
         patches, words = made.patches.numpy(), (made.words.numpy(), made.real_words.numpy())
         directions = patches / np.linalg.norm(patches, axis=-1, keepdims=True)
         for unit_patches, shown in ((False, patches), (True, directions)):
             expected = reference.fsc_clip(L, false, there, true, scale, shown, *words, local=0.3, **settings)
-            assert_equal(fsc_clip(made, FscClip(local=0.3, unit_patches=unit_patches, **settings)), expected)
+            assert_equal(fsc_clip(made, local=0.3, unit_patches=unit_patches, **settings), expected)
     for bound, threshold in ((5.0, None), (0.5, None), (5.0, 2.0)):
         settings = {"intra": 0.2, "rank": 0.4, "bound": bound, "threshold": threshold}
         expected = reference.ce_clip(L, N, T, false, there, columns, true, **settings)
-        assert_equal(ce_clip(made, CeClip(**settings)), expected)
+        assert_equal(ce_clip(made, **settings), expected)
 
 
 def test_the_growing_threshold_of_ce_clip_has_no_gradient() -> None:
@@ -157,7 +145,7 @@ def test_the_growing_threshold_of_ce_clip_has_no_gradient() -> None:
     for bound, threshold in ((4.0, None), (9.0, 4.0)):
         made = batch()
         made = replace(made, images=made.images.clone().requires_grad_())
-        parts = ce_clip(made, CeClip(rank=1.0, bound=bound, threshold=threshold))  # true ones are ahead by more
+        parts = ce_clip(made, rank=1.0, bound=bound, threshold=threshold)  # true ones are ahead by more
         gradients.append(torch.autograd.grad(parts["rank"], made.images)[0])
     assert gradients[0].abs().max() > 0.1
     assert torch.equal(*gradients)
@@ -204,7 +192,7 @@ def test_trohn_img_is_the_contrast_of_pairs_and_mates_side_by_side(alike: bool) 
 
 @pytest.mark.parametrize("chunk", [None, 3])
 @pytest.mark.parametrize("alpha", [0.0, 0.04])
-@pytest.mark.parametrize("normalise", NORMALISATIONS)
+@pytest.mark.parametrize("normalise", get_args(Normalisation))
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_every_variant_of_eqsim_in_the_papers_form(
     variant: str, normalise: str, alpha: float, chunk: int | None
@@ -214,7 +202,7 @@ def test_every_variant_of_eqsim_in_the_papers_form(
         made = batch(seed, ids, chunk=chunk, alike=alike)
         settings = {"alpha": alpha, "beta": 0.5, "k": k, "variant": variant, "normalise": normalise}
         expected = reference.eqsim(logits(made) / made.scale.item(), made.scale.item(), same(made), **settings)
-        assert_equal(eqsim(made, EqSim(**settings)), expected)
+        assert_equal(eqsim(made, **settings), expected)
 
 
 @pytest.mark.parametrize("chunk", [None, 3])
@@ -224,18 +212,17 @@ def test_eqsim_as_released(scale: float, margin: float, chunk: int | None) -> No
     seen = set()
     for seed in range(5):
         made = batch(seed, list(range(9)), scale=scale, step=seed, chunk=chunk)
-        options = EqSim(alpha=margin, beta=0.5, k=4, as_released=True)
-        drawn = drawn_negatives(gather_pairs(made), options.k, made.step).tolist()
+        options = {"alpha": margin, "beta": 0.5, "k": 4, "as_released": True}
+        drawn = drawn_negatives(gather_pairs(made), 4, made.step).tolist()
         expected = reference.eqsim_released(logits(made), drawn, weight=0.5, margin=margin)
-        assert_equal(eqsim(made, options), expected)
+        assert_equal(eqsim(made, **options), expected)
         seen.add(expected["v2"] > 0)
     assert True in seen
 
 
 def test_the_released_form_is_not_the_papers() -> None:
     made = batch(ids=list(range(9)))
-    options = EqSim(alpha=0.0, k=4)
-    paper, code = eqsim(made, options), eqsim(made, replace(options, as_released=True))
+    paper, code = (eqsim(made, alpha=0.0, k=4, as_released=released) for released in (False, True))
     assert paper["itc"] == code["itc"]
     assert paper["v1"] > 0
     assert paper["v2"] > 0
@@ -274,13 +261,13 @@ def test_the_losses_of_fusion_encoders(seed: int) -> None:
         given = made if close is result else replace(made, close=torch.tensor(close))
         for variant in VARIANTS:
             for alpha in (0.0, 0.1):
-                options = EqSim(alpha=alpha, beta=0.2, k=2, variant=variant)
+                options = {"alpha": alpha, "beta": 0.2, "k": 2, "variant": variant}
                 parts = reference.eqsim_matching(
                     true, texts, images, own, counted, close & counted, alpha=alpha, beta=0.2, variant=variant
                 )
                 for loss, name, base in ((eqsim_itm, "itm", matching), (eqsim_ranking, "rank", ranked)):
                     whole = {name: base["total"], **parts}
-                    assert_equal(loss(given, options), {**whole, "total": sum(whole.values())})
+                    assert_equal(loss(given, **options), {**whole, "total": sum(whole.values())})
 
 
 @pytest.mark.parametrize("margin", [0.0, 0.1, 5.0])
@@ -299,6 +286,6 @@ def test_the_released_form_for_fusion_encoders_hinges_the_mean(margin: float) ->
         (true - s["wrong_images"]) - (s["counterparts"] - s["wrong_texts"]),
     ]
     expected = 0.5 * sum(max((side[counted] ** 2).mean() - margin, 0.0) for side in sides)
-    parts = eqsim_itm(made, EqSim(alpha=margin, as_released=True))
+    parts = eqsim_itm(made, alpha=margin, as_released=True)
     np.testing.assert_allclose(parts["v2"].item(), expected, rtol=1e-12)
     assert parts["v1"] == 0

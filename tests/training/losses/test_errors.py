@@ -14,24 +14,13 @@ from made_batches import batch, matches
 
 from facts import raises
 from tellapart.catalog import LOSSES, load, names
-from tellapart.errors import ModelError, UnknownNameError
+from tellapart.errors import DataError, ModelError, UnknownNameError
 from tellapart.training.losses.batch import Batch
-from tellapart.training.losses.ce_clip import CeClip, ce_clip
-from tellapart.training.losses.clic import Clic, clic
-from tellapart.training.losses.cs_clip import CsClip, cs_clip
-from tellapart.training.losses.cyclip import CyClip
-from tellapart.training.losses.eqsim_itm import eqsim_itm
-from tellapart.training.losses.equations import EqSim
-from tellapart.training.losses.fsc_clip import FscClip, fsc_clip
-from tellapart.training.losses.fsc_global import FscGlobal, fsc_global
-from tellapart.training.losses.hardneg import HardNeg
-from tellapart.training.losses.loss import declare
-from tellapart.training.losses.negbench import NegBench, negbench
-from tellapart.training.losses.negclip import negclip
-from tellapart.training.losses.options import LossOptions
-from tellapart.training.losses.siglip import siglip
-from tellapart.training.losses.tripletclip import tripletclip
-from tellapart.training.losses.trohn_img import trohn_img
+from tellapart.training.losses.captions import ce_clip, cs_clip, negclip
+from tellapart.training.losses.choices import clic, fsc_clip, fsc_global, negbench
+from tellapart.training.losses.contrast import siglip, tripletclip, trohn_img
+from tellapart.training.losses.eqsim import eqsim_itm
+from tellapart.training.losses.loss import find_loss
 
 FULL = batch(ids=[0, 1, 2])
 
@@ -86,8 +75,8 @@ def test_a_loss_says_what_its_batch_lacks(
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"true": torch.zeros(8, 1)}, ("true=", "wrong_texts=", "(8, 1)", "(8, 4)")),
-        ({"wrong_texts": torch.zeros(8)}, ("(8,)", "(8,)")),
+        ({"true": torch.zeros(8, 1)}, ("true=", "(8, 1)", "(pairs)")),
+        ({"wrong_texts": torch.zeros(8)}, ("wrong_texts=", "(8,)", "(pairs, negatives)")),
         ({"wrong_images": torch.zeros(8, 3)}, ("wrong_images=", "(8, 3)", "(8, 4)")),
         ({"counterparts": torch.zeros(4, 8)}, ("counterparts=", "(4, 8)")),
         ({"image_ids": torch.zeros(4)}, ("image_ids=", "(4,)", "(8,)")),
@@ -105,48 +94,45 @@ def test_eqsim_of_a_fusion_encoder_needs_the_fourth_similarity() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "error", "says"),
+    ("name", "options", "says"),
     [
-        (lambda: EqSim(alpha=float("nan")), ModelError, "EqSim(alpha=nan)"),
-        (lambda: EqSim(beta=-1), ModelError, ("beta=-1", "0")),
-        (lambda: EqSim(beta=float("inf")), ModelError, ("EqSim(beta=inf)", "finite")),
-        (lambda: EqSim(k=0), ModelError, ("k=0", "1")),
-        (lambda: HardNeg(k=2.5), ModelError, ("HardNeg(k=2.5)", "whole")),  # type: ignore[arg-type]
-        (lambda: EqSim(variant="v2-al"), UnknownNameError, ("variant='v2-al'", "'v2-all'")),
-        (lambda: EqSim(normalise="rows"), UnknownNameError, "batch, block, none"),
-        (lambda: EqSim(as_released=True, variant="v1-all"), ModelError, "defaults"),
-        (lambda: EqSim(as_released=True, normalise="none"), ModelError, "defaults"),
-        (lambda: EqSim(as_released=True, k=3), ModelError, "even"),
-        (lambda: FscClip(local=-1), ModelError, ("FscClip(local=-1)", "0")),
-        (lambda: HardNeg(k=0), ModelError, ("k=0", "1")),
-        (lambda: HardNeg(weight=-1), ModelError, ("weight=-1", "0")),
-        (lambda: CeClip(threshold=-1.0), ModelError, ("threshold=-1.0", "0")),
-        (lambda: CeClip(intra=-1.0), ModelError, "CeClip(intra=-1.0"),
-        (lambda: FscGlobal(gamma=0.5), ModelError, ("gamma=0.5", "0", "1")),
-        (lambda: FscGlobal(smoothing=1.0), ModelError, ("smoothing=1.0", "0", "1")),
-        (lambda: NegBench(choice=-1.0), ModelError, ("choice=-1.0", "0")),
-        (lambda: Clic(paraphrase=-1.0), ModelError, "Clic(paraphrase=-1.0)"),
-        (lambda: CsClip(weight=-1.0), ModelError, "CsClip(weight=-1.0)"),
-        (lambda: CsClip(foils="owm"), UnknownNameError, ("foils='owm'", "'own'", "own, all")),
-        (lambda: CyClip(within=-0.1), ModelError, ("CyClip(within=-0.1)", "0")),
+        ("eqsim", {"alpha": float("nan")}, ("'alpha'", "nan", "finite")),
+        ("eqsim", {"beta": -1}, ("'beta'", "-1", "0")),
+        ("eqsim", {"beta": float("inf")}, ("'beta'", "inf", "finite")),
+        ("eqsim-itm", {"k": 0}, ("'k'", "0")),
+        ("hardneg", {"k": 2.5}, ("'k'", "2.5", "integer")),
+        ("eqsim", {"variant": "v2-al"}, ("'variant'", "'v2-al'", "'v2-all'")),
+        ("eqsim", {"normalise": "rows"}, ("'normalise'", "'batch', 'block' or 'none'", "'rows'")),
+        ("eqsim", {"as_released": True, "variant": "v1-all"}, ("'v1-all'", "defaults")),
+        ("eqsim-ranking", {"as_released": True, "normalise": "none"}, ("'none'", "defaults")),
+        ("eqsim", {"as_released": True, "k": 3}, ("3", "even")),
+        ("fsc-clip", {"local": -1}, ("'local'", "-1", "0")),
+        ("hardneg", {"k": 0}, ("'k'", "0")),
+        ("hardneg", {"weight": -1}, ("'weight'", "-1", "0")),
+        ("ce-clip", {"threshold": -1.0}, ("'threshold'", "-1.0", "0")),
+        ("ce-clip", {"intra": -1.0}, ("'intra'", "-1.0", "0")),
+        ("fsc-global", {"gamma": 0.5}, ("'gamma'", "0 or at least 1", "0.5")),
+        ("fsc-global", {"smoothing": 1.0}, ("'smoothing'", "1", "1.0")),
+        ("negbench", {"choice": -1.0}, ("'choice'", "-1.0", "0")),
+        ("clic", {"paraphrase": -1.0}, ("'paraphrase'", "-1.0", "0")),
+        ("cs-clip", {"weight": True}, ("'weight'", "True", "number")),
+        ("cs-clip", {"foils": "owm"}, ("'foils'", "'own' or 'all'", "'owm'")),
+        ("cyclip", {"within": -0.1}, ("'within'", "-0.1", "0")),
     ],
 )
-def test_options_out_of_range_are_refused(
-    make: Callable[[], Any], error: type[Exception], says: str | tuple[str, ...]
-) -> None:
-    with raises(error, says):
-        make()
+def test_options_out_of_range_are_refused(name: str, options: dict[str, Any], says: tuple[str, ...]) -> None:
+    with raises(DataError, "[loss]", *says):
+        find_loss(name).read_options(options, "[loss]")
 
 
 def test_every_loss_of_the_catalogue_declares_its_function_and_options() -> None:
     assert names("loss")[: len(LOSSES)] == list(LOSSES)
     for name in LOSSES:
-        loss = load("loss", name)
-        assert loss.function.__name__ == name.replace("-", "_")
-        # What the declaration of a plain function finds by its parameters is what the file declares.
-        result = declare(name, loss.function)
-        assert (type(result), result.options) == (type(loss), loss.options)
-        assert result.options is None or issubclass(result.options, LossOptions)
+        function = load("loss", name)
+        assert (function.__name__, find_loss(name).function) == (name.replace("-", "_"), function)
+        # Each option has a default, which lies in its range.
+        defaults = find_loss(name).read_options({}, name)
+        assert find_loss(name).read_options(defaults, name) == defaults == (function.__kwdefaults__ or {})
     with raises(UnknownNameError, "loss", "'eqsin'", "'eqsim'"):
         load("loss", "eqsin")
 

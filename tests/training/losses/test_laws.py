@@ -17,40 +17,34 @@ from torch import Tensor
 
 from tellapart.catalog import LOSSES
 from tellapart.training.losses.batch import Batch, LossParts
-from tellapart.training.losses.ce_clip import CeClip
-from tellapart.training.losses.clic import clic
-from tellapart.training.losses.eqsim import eqsim
-from tellapart.training.losses.eqsim_itm import eqsim_itm
-from tellapart.training.losses.equations import VARIANTS, EqSim
-from tellapart.training.losses.fsc_clip import fsc_clip
-from tellapart.training.losses.hardneg import HardNeg
-from tellapart.training.losses.itc import itc
+from tellapart.training.losses.choices import clic, fsc_clip
+from tellapart.training.losses.contrast import itc
+from tellapart.training.losses.eqsim import VARIANTS, eqsim, eqsim_itm
 from tellapart.training.losses.loss import DualLoss, FusionLoss, Loss, find_loss
-from tellapart.training.losses.matches import counterparts, hard_negatives
-from tellapart.training.losses.negbench import NegBench
+from tellapart.training.losses.matching import counterparts, hard_negatives
 
 #: Losses of the catalogue, and the options of those that would show little by their defaults.
 OPTIONS: dict[str, Any] = {
-    "ce-clip": CeClip(threshold=1.0),
-    "negbench": NegBench(contrast=0.5, choice=0.5),
-    "hardneg": HardNeg(k=2),
-    "eqsim": EqSim(alpha=0.01, k=2),
-    "eqsim-itm": EqSim(alpha=0.01, k=2),
-    "eqsim-ranking": EqSim(alpha=0.01, k=2, variant="v2-all"),
+    "ce-clip": {"threshold": 1.0},
+    "negbench": {"contrast": 0.5, "choice": 0.5},
+    "hardneg": {"k": 2},
+    "eqsim": {"alpha": 0.01, "k": 2},
+    "eqsim-itm": {"alpha": 0.01, "k": 2},
+    "eqsim-ranking": {"alpha": 0.01, "k": 2, "variant": "v2-all"},
 }
 
 
 def of_the_catalogue(kind: type[Loss]) -> dict[str, Callable[..., LossParts]]:
     """Every loss of a kind, so that a new one has these laws at once."""
     declared = {name: find_loss(name) for name in LOSSES}
-    return {name: partial(loss, options=OPTIONS.get(name)) for name, loss in declared.items() if isinstance(loss, kind)}
+    return {name: partial(loss, **OPTIONS.get(name, {})) for name, loss in declared.items() if isinstance(loss, kind)}
 
 
 DUAL = of_the_catalogue(DualLoss) | {
-    "eqsim-released": lambda made: eqsim(made, EqSim(alpha=0.001, k=4, as_released=True)),
+    "eqsim-released": lambda made: eqsim(made, alpha=0.001, k=4, as_released=True),
     **{
         f"{variant}-{normalise}": lambda made, v=variant, n=normalise: eqsim(
-            made, EqSim(alpha=0.01, k=2, variant=v, normalise=n)
+            made, alpha=0.01, k=2, variant=v, normalise=n
         )
         for variant in VARIANTS
         for normalise in ("batch", "block", "none")
@@ -67,7 +61,7 @@ NEGATIVES_OF_THEIR_OWN = {
 }
 
 FUSION = of_the_catalogue(FusionLoss) | {
-    "eqsim-itm-released": lambda made: eqsim_itm(made, EqSim(alpha=0.01, as_released=True)),
+    "eqsim-itm-released": lambda made: eqsim_itm(made, alpha=0.01, as_released=True),
 }
 
 
@@ -218,14 +212,14 @@ def equivariant(n: int, seed: int) -> Tensor:
 @pytest.mark.parametrize("seed", range(3))
 def test_the_regularisation_is_zero_on_an_equivariant_block(variant: str, seed: int) -> None:
     for normalise in ("block", "none"):
-        parts = eqsim(similar(equivariant(7, seed)), EqSim(alpha=0.0, k=2, variant=variant, normalise=normalise))
+        parts = eqsim(similar(equivariant(7, seed)), alpha=0.0, k=2, variant=variant, normalise=normalise)
         assert parts["v1"] + parts["v2"] < 1e-28
     # A softmax over the batch keeps Eq. 6 where every row has the same values: for two pairs, and on a circle of them.
     ring = equivariant(7, seed)[0]
     ring = torch.stack([ring[min(k, 7 - k)] for k in range(7)])
     circle = torch.stack([ring.roll(k) for k in range(7)])
     for matrix in (equivariant(2, seed), circle):
-        parts = eqsim(similar(matrix), EqSim(alpha=0.0, k=2, variant=variant))
+        parts = eqsim(similar(matrix), alpha=0.0, k=2, variant=variant)
         assert parts["v1"] + parts["v2"] < 1e-28
 
 
@@ -234,7 +228,10 @@ def test_v1_sees_crossed_similarities_alone_and_v2_true_ones_too(normalise: str)
     def parts(matrix: list[list[float]], variant: str) -> Tensor:
         result = eqsim(
             similar(torch.tensor(matrix, dtype=torch.float64), scale=3.0),
-            EqSim(alpha=0.0, beta=1.0, variant=variant, normalise=normalise),
+            alpha=0.0,
+            beta=1.0,
+            variant=variant,
+            normalise=normalise,
         )
         return result["v1"] + result["v2"]
 
@@ -250,8 +247,8 @@ def test_on_cosines_the_hinge_lets_a_pair_through_at_its_own_deviation() -> None
     matrix = torch.eye(4, dtype=torch.float64)
     matrix[0, 1] = 0.5  # deviation 0.5 in one of the six pairs, seen from both of its rows
     for alpha, expected in ((0.0, 0.25), (0.2, 0.05), (0.25, 0.0)):
-        options = EqSim(alpha=alpha, beta=1.0, variant="v1-all", normalise="none")
-        assert eqsim(similar(matrix), options)["v1"].item() == pytest.approx(expected / 6)
+        options = {"alpha": alpha, "beta": 1.0, "variant": "v1-all", "normalise": "none"}
+        assert eqsim(similar(matrix), **options)["v1"].item() == pytest.approx(expected / 6)
 
 
 def test_half_precision_is_compared_in_float32_under_autocast_too() -> None:

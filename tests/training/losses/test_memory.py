@@ -12,20 +12,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from tellapart.training.losses.batch import Batch, LossParts
-from tellapart.training.losses.ce_clip import ce_clip
-from tellapart.training.losses.cs_clip import cs_clip
-from tellapart.training.losses.cyclip import cyclip
+from tellapart.training.losses.captions import ce_clip, cs_clip, negclip
+from tellapart.training.losses.choices import fsc_global, negbench
+from tellapart.training.losses.contrast import cyclip, hardneg, itc, siglip, tripletclip, trohn_img
 from tellapart.training.losses.eqsim import eqsim
-from tellapart.training.losses.equations import EqSim
-from tellapart.training.losses.fsc_global import fsc_global
-from tellapart.training.losses.hardneg import hardneg
-from tellapart.training.losses.itc import itc
-from tellapart.training.losses.matches import hard_negatives
-from tellapart.training.losses.negbench import negbench
-from tellapart.training.losses.negclip import negclip
-from tellapart.training.losses.siglip import siglip
-from tellapart.training.losses.tripletclip import tripletclip
-from tellapart.training.losses.trohn_img import trohn_img
+from tellapart.training.losses.matching import hard_negatives
 
 
 class Largest(TorchDispatchMode):
@@ -56,8 +47,8 @@ LOSSES: dict[str, Callable[[Batch], LossParts]] = {
     "hardneg": hardneg,
     "cyclip": cyclip,
     "eqsim": eqsim,
-    "eqsim-block": lambda made: eqsim(made, EqSim(normalise="block")),
-    "eqsim-released": lambda made: eqsim(made, EqSim(as_released=True)),
+    "eqsim-block": lambda made: eqsim(made, normalise="block"),
+    "eqsim-released": lambda made: eqsim(made, as_released=True),
 }
 
 

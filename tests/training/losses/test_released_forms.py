@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from tellapart.training.losses.batch import Batch
-from tellapart.training.losses.cs_clip import CsClip, cs_clip
-from tellapart.training.losses.fsc_clip import FscClip, fsc_clip, local_logits
+from tellapart.training.losses.captions import cs_clip
+from tellapart.training.losses.choices import fsc_clip, local_logits
 
 
 def vectors(*rows: object) -> torch.Tensor:
@@ -38,10 +38,10 @@ def test_a_word_looks_at_the_patch_with_the_greatest_product_and_not_with_the_gr
     # caption's (1, 0) sees the same: 1. Of unit patches it has 0.6 and 0.8, and sees (0, 1): a cosine of 0.8.
     assert local_logits(made).tolist() == [pytest.approx([3 * 0.6, 3 * 1.0], rel=1e-14)]
     assert local_logits(made, unit_patches=True).tolist() == [pytest.approx([3 * 0.8, 3 * 1.0], rel=1e-14)]
-    plain = FscClip(local=1.0, gamma=0.0, smoothing=0.0)
-    assert fsc_clip(made, plain)["local"].item() == pytest.approx(math.log1p(math.exp(1.2)), rel=1e-14)
-    unit = replace(plain, unit_patches=True)
-    assert fsc_clip(made, unit)["local"].item() == pytest.approx(math.log1p(math.exp(0.6)), rel=1e-14)
+    plain = {"local": 1.0, "gamma": 0.0, "smoothing": 0.0}
+    assert fsc_clip(made, **plain)["local"].item() == pytest.approx(math.log1p(math.exp(1.2)), rel=1e-14)
+    unit = fsc_clip(made, unit_patches=True, **plain)
+    assert unit["local"].item() == pytest.approx(math.log1p(math.exp(0.6)), rel=1e-14)
 
 
 def test_the_mean_patch_weighs_patches_by_their_lengths() -> None:
@@ -72,9 +72,9 @@ def test_an_image_tells_its_unit_from_its_own_foil_alone_and_units_count_a_half_
     everyone = [math.log((2 * e + 2) / e), math.log((e + 3) / e)]  # the other image's foil, too
     for foils, images in (("own", own), ("all", everyone)):
         expected = sum((image + text) / 2 for image in images) / 2
-        parts = cs_clip(made, CsClip(weight=0.5, foils=foils))
+        parts = cs_clip(made, weight=0.5, foils=foils)
         assert parts["units"].item() == pytest.approx(0.5 * expected, rel=1e-14)
-    first = cs_clip(replace(made, units=made.units[:, :1]), CsClip(weight=1.0))["units"]
+    first = cs_clip(replace(made, units=made.units[:, :1]), weight=1.0)["units"]
     assert first.item() == pytest.approx((own[0] + text) / 2, rel=1e-14)
 
 
@@ -84,6 +84,6 @@ def test_another_images_foil_has_no_gradient_where_foils_are_own() -> None:
         units = made.units.clone().requires_grad_()
         image = torch.zeros_like(made.images)
         image[0] = made.images[0]  # the second image has no direction, so that its own foil has no gradient
-        parts = cs_clip(replace(made, images=image, units=units), CsClip(foils=foils))
+        parts = cs_clip(replace(made, images=image, units=units), foils=foils)
         (gradient,) = torch.autograd.grad(parts["units"], units)
         assert bool(gradient[1, :, 1].abs().max() > 0) == touched

@@ -15,11 +15,10 @@ from test_laws import DUAL, with_entry
 from torch import Tensor
 
 from tellapart.training.losses.batch import Batch, LossParts
-from tellapart.training.losses.cs_clip import CsClip, cs_clip
-from tellapart.training.losses.fsc_clip import fsc_clip
-from tellapart.training.losses.itc import itc
-from tellapart.training.losses.matches import hard_negatives
-from tellapart.training.losses.negclip import negclip
+from tellapart.training.losses.captions import cs_clip, negclip
+from tellapart.training.losses.choices import fsc_clip
+from tellapart.training.losses.contrast import itc
+from tellapart.training.losses.matching import hard_negatives
 
 SURE = 100.0
 
@@ -153,8 +152,8 @@ def test_rows_of_the_same_pair_change_the_loss_as_the_formula_says(rows: list[tu
 LOSSES: dict[str, Callable[[Batch], LossParts]] = {
     "negclip": negclip,
     "ce-clip": DUAL["ce-clip"],
-    "cs-clip own": lambda made: cs_clip(made, CsClip(foils="own")),
-    "cs-clip all": lambda made: cs_clip(made, CsClip(foils="all")),
+    "cs-clip own": lambda made: cs_clip(made, foils="own"),
+    "cs-clip all": lambda made: cs_clip(made, foils="all"),
 }
 
 

@@ -22,7 +22,7 @@ RELEASED = {"alpha": 0.001, "beta": 0.5, "k": 4, "as_released": True}
 def test_matching_with_contrast_and_released_eqsim_is_the_sum_of_the_three() -> None:
     terms = read_terms({"name": "itm", "also": {"eqsim": {**RELEASED, "factor": 0.25}}})
     made, crossed = batch(ids=list(range(8)), step=3), matches()
-    parts = sum_terms(terms, [term.loss(own, term.options) for term, own in zip(terms, (crossed, made), strict=True)])
+    parts = sum_terms(terms, [term.loss(own, **term.options) for term, own in zip(terms, (crossed, made), strict=True)])
     drawn = drawn_negatives(gather_pairs(made), 4, 3).tolist()
     eqsim = reference.eqsim_released((made.scale * made.images @ made.texts.T).numpy(), drawn, 0.5, 0.001)
     sides = (crossed.true, crossed.wrong_texts, crossed.wrong_images, crossed.has_wrong_text, crossed.has_wrong_image)
@@ -39,7 +39,7 @@ def test_the_gradient_of_a_sum_of_contrastive_losses_is_linear() -> None:
     terms = read_terms({"name": "siglip", "also": {"hardneg": {"k": 2, "weight": 0.5, "factor": 3.0}, "cyclip": {}}})
     images = batch().images.requires_grad_()
     made = replace(batch(), images=images)
-    each = [term.loss(made, term.options) for term in terms]
+    each = [term.loss(made, **term.options) for term in terms]
     (whole,) = torch.autograd.grad(sum_terms(terms, each)["total"], images, retain_graph=True)
     apart = [torch.autograd.grad(parts["total"], images, retain_graph=True)[0] for parts in each]
     torch.testing.assert_close(whole, apart[0] + 3 * apart[1] + apart[2], rtol=1e-12, atol=1e-14)

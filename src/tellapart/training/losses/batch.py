@@ -1,7 +1,8 @@
-"""The input of dual encoders' losses, and the output of every loss."""
+"""The inputs of losses: a `Batch` of vectors for dual encoders, `Matches` for fusion encoders; and their output."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,40 @@ if TYPE_CHECKING:
 
 #: Scalars that are summed, by name, and their sum under `total`. Weights are in the parts already.
 LossParts = dict[str, "Tensor"]
+
+#: Axes by their letters. The size of an axis is that of the first tensor that has it.
+_AXES = {"b": "pairs", "d": "dimensions", "n": "negatives", "p": "true captions", "u": "units", "2": "unit and foil"}
+_AXES |= {"q": "patches", "c": "captions", "w": "words"}
+#: Axes -> the fields of `Batch` and `Matches` that have them.
+_SHAPES: Mapping[str, str] = {
+    "bd": "images texts",
+    "": "scale",
+    "b": "true image_ids text_ids",
+    "bnd": "negative_texts",
+    "bn": "wrong_texts wrong_images counterparts negative_text_ids negative_image_ids close has_negative",
+    "bpd": "positive_texts",
+    "bp": "positive_text_ids",
+    "bu2d": "units",
+    "bu2": "unit_ids",
+    "bqd": "patches",
+    "bcwd": "words",
+    "bcw": "real_words",
+}
+
+
+def _check_shapes(inputs: Batch | Matches) -> None:
+    sizes = {"2": 2}
+    for axes, name in ((axes, name) for axes, names in _SHAPES.items() for name in names.split()):
+        tensor: Tensor | None = getattr(inputs, name, None)
+        if tensor is None:
+            continue
+        shape = tuple(tensor.shape)
+        if len(shape) == len(axes):
+            sizes = {axis: max(size, 1) for axis, size in zip(axes, shape, strict=True)} | sizes
+        expected = tuple(sizes.get(axis, 1) for axis in axes)
+        if shape != expected:
+            place, named = f"{type(inputs).__name__}({name}=...)", ", ".join(_AXES[axis] for axis in axes)
+            raise ModelError(f"{place} has shape {shape}; expected ({named}), which is {expected} here")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,7 +83,7 @@ class Batch:
         ModelError: a shape is none of the above, or chunk is below 1.
 
     >>> import torch
-    >>> from tellapart.training.losses.itc import itc
+    >>> from tellapart.training.losses.contrast import itc
     >>> batch = Batch(torch.eye(2), torch.eye(2), scale=torch.tensor(10.0), image_ids=torch.arange(2))
     >>> sorted(itc(batch))
     ['image_to_text', 'text_to_image', 'total']
@@ -76,38 +111,12 @@ class Batch:
     facts: Tensor | None = None
 
     def __post_init__(self) -> None:
-        if self.images.ndim != 2 or len(self.images) == 0:
-            raise ModelError(f"Batch(images=...) has shape {tuple(self.images.shape)}; expected (pairs, dimensions)")
-        b, d = self.images.shape
-        _expect_shape("texts", self.texts, (b, d), "one unit vector for each image")
-        _expect_shape("scale", self.scale, (), "one number for all pairs")
-        _expect_shape("image_ids", self.image_ids, (b,), "the number of each pair's image")
-        if self.negative_texts is not None:
-            f = self.negative_texts.shape[1] if self.negative_texts.ndim == 3 else 1
-            _expect_shape("negative_texts", self.negative_texts, (b, f, d), "the false captions of each image")
-            if self.has_negative is not None:
-                _expect_shape("has_negative", self.has_negative, (b, f), "which of negative_texts there are")
-        if self.positive_texts is not None:
-            p = self.positive_texts.shape[1] if self.positive_texts.ndim == 3 else 1
-            _expect_shape(
-                "positive_texts", self.positive_texts, (b, max(p, 1), d), "further true captions of each image"
+        _check_shapes(self)
+        if self.mates is not None and self.mates.images.shape != self.images.shape:
+            raise ModelError(
+                f"Batch(mates.images=...) has shape {tuple(self.mates.images.shape)}; expected "
+                f"{tuple(self.images.shape)}: one counterpart for each pair"
             )
-        if self.units is not None:
-            u = self.units.shape[1] if self.units.ndim == 4 else 1
-            _expect_shape("units", self.units, (b, max(u, 1), 2, d), "units of each caption, each with its foil")
-        if self.patches is not None:
-            p = self.patches.shape[1] if self.patches.ndim == 3 else 1
-            _expect_shape("patches", self.patches, (b, max(p, 1), d), "the parts of each image")
-        if self.words is not None:
-            c, w = self.words.shape[1:3] if self.words.ndim == 4 else (1, 1)
-            _expect_shape("words", self.words, (b, c, w, d), "the tokens of each text and its false captions")
-            real = self.words[..., 0] if self.real_words is None else self.real_words
-            _expect_shape("real_words", real, (b, c, w), "which tokens there are")
-        if self.mates is not None:
-            _expect_shape("mates.images", self.mates.images, (b, d), "one counterpart for each pair")
-        for name, texts in (("", self.texts), ("negative_", self.negative_texts), ("positive_", self.positive_texts)):
-            _expect_ids(f"{name}text_ids", getattr(self, f"{name}text_ids"), texts)
-        _expect_ids("unit_ids", self.unit_ids, self.units)
         if self.chunk is not None and self.chunk < 1:
             raise ModelError(f"Batch(chunk={self.chunk}): a chunk has at least one row; None takes all rows at once")
 
@@ -115,11 +124,6 @@ class Batch:
         """Return the ids of each image with each text that this rank knows to be true of it, `(k, 2)`, of mates too.
 
         None if texts have no ids.
-
-        >>> import torch
-        >>> images, texts = torch.tensor([3, 4]), torch.tensor([7, 7])
-        >>> Batch(torch.eye(2), torch.eye(2), torch.tensor(1.0), images, text_ids=texts).true_pairs().tolist()
-        [[3, 7], [4, 7]]
         """
         import torch
 
@@ -134,14 +138,54 @@ class Batch:
         return torch.cat([pairs, *(facts for facts in others if facts is not None)])
 
 
-def _expect_ids(name: str, ids: Tensor | None, texts: Tensor | None) -> None:
-    if ids is not None:
-        _expect_shape(name, ids, () if texts is None else tuple(texts.shape[:-1]), "the number of each text's tokens")
+@dataclass(frozen=True, slots=True, eq=False)
+class Matches:
+    """One rank's matching logits; pair `i` is crossed with `m` negative pairs. Every rank holds equally many pairs.
 
+    A logit is the head's logit of "matched" less that of "not matched", if it has two.
 
-def _expect_shape(name: str, tensor: Tensor, shape: tuple[int, ...], what: str) -> None:
-    if tuple(tensor.shape) != shape:
-        raise ModelError(f"Batch({name}=...) has shape {tuple(tensor.shape)}; expected {shape}: {what}")
+    Attributes:
+        true: float `(b,)`, of image `i` with text `i`.
+        wrong_texts: float `(b, m)`, of image `i` with the text of its negative `j`.
+        wrong_images: float `(b, m)`, of the image of negative `j` with text `i`.
+        counterparts: float `(b, m)`, of the image of negative `j` with its text; EqSim needs it.
+        image_ids: int64 `(b,)`, the image of each pair.
+        negative_text_ids: int64 `(b, m)`, the image that each wrong text belongs to, or the pair's if the text is true
+            of that; -1 if the negative is missing.
+        negative_image_ids: int64 `(b, m)`, the number of each wrong image, or the pair's if its text is true of the
+            wrong one; -1 if the negative is missing. A negative of the pair's image counts nowhere.
+        close: bool `(b, m)`, which negatives are hard; if None, those that the logits themselves find most similar.
+
+    Raises:
+        ModelError: a shape is none of the above.
+
+    >>> import torch
+    >>> zeros, ids = torch.zeros(1, 3), torch.tensor([[1, 0, -1]])  # the second negative is of the pair's own image
+    >>> Matches(torch.zeros(1), zeros, zeros, None, torch.tensor([0]), ids, ids).has_wrong_text.tolist()
+    [[True, False, False]]
+    """
+
+    true: Tensor
+    wrong_texts: Tensor
+    wrong_images: Tensor
+    counterparts: Tensor | None
+    image_ids: Tensor
+    negative_text_ids: Tensor
+    negative_image_ids: Tensor
+    close: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        _check_shapes(self)
+
+    @property
+    def has_wrong_text(self) -> Tensor:
+        """Which wrong texts count, bool `(b, m)`: those of another image."""
+        return (self.negative_text_ids >= 0) & (self.negative_text_ids != self.image_ids[:, None])
+
+    @property
+    def has_wrong_image(self) -> Tensor:
+        """Which wrong images count, bool `(b, m)`: other images."""
+        return (self.negative_image_ids >= 0) & (self.negative_image_ids != self.image_ids[:, None])
 
 
 def sum_parts(**parts: Tensor) -> LossParts:
@@ -151,8 +195,8 @@ def sum_parts(**parts: Tensor) -> LossParts:
     >>> {name: part.item() for name, part in sum_parts(itc=torch.tensor(1.0), v1=torch.tensor(0.5)).items()}
     {'itc': 1.0, 'v1': 0.5, 'total': 1.5}
     """
-    values = list(parts.values())
-    return {**parts, "total": sum(values[1:], start=values[0])}
+    first, *others = parts.values()
+    return {**parts, "total": sum(others, start=first)}
 
 
 def wide(tensor: Tensor) -> Tensor:

@@ -1,30 +1,94 @@
-"""EqSim for dual encoders: contrast, and a similarity that changes as much as the meaning does."""
+"""EqSim: a similarity that changes as much as the meaning does, beside contrast, matching or ranking.
+
+Its two equations are on the four similarities of two pairs: `s11` and `s22` are those of the two matched pairs, `s12`
+that of image 1 with text 2, and `s21` that of image 2 with text 1.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from tellapart.training.losses.batch import Batch, LossParts, sum_parts
+from pydantic import AfterValidator, Field, NonNegativeFloat, ValidationInfo
+
+from tellapart.errors import ModelError
+from tellapart.training.losses.batch import Batch, LossParts, Matches, sum_parts, wide
+from tellapart.training.losses.contrast import contrast, contrasts
 from tellapart.training.losses.draws import best, draw
-from tellapart.training.losses.eqsim_presets import EQSIM_F30K, EQSIM_FIBER_F30K
-from tellapart.training.losses.equations import VARIANTS, EqSim, Four, hinge, v1, v2_image, v2_text, where
-from tellapart.training.losses.itc import contrast, contrasts
-from tellapart.training.losses.loss import DualLoss
-from tellapart.training.losses.matrix_rows import AllPairs, MatrixRows, by_rows, gather_pairs
+from tellapart.training.losses.loss import loss
+from tellapart.training.losses.matching import itm, ranking
+from tellapart.training.losses.matrix_rows import MatrixRows, by_rows, gather_pairs
 from tellapart.training.losses.ranks import gather, mean_over_ranks, share
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-_DEFAULT = EqSim()
+#: Which pairs v1 and v2 hold for. Section 3 of the paper has `eqsim`, v1 on distant pairs; section 5.4 on all.
+Variant = Literal["eqsim", "v1-all+v2-close", "v1-all", "v2-all", "v2-close"]
+#: The same in words: all pairs, close or distant ones, none.
+VARIANTS: Mapping[Variant, tuple[str, str]] = {
+    "eqsim": ("distant", "close"),
+    "v1-all+v2-close": ("all", "close"),
+    "v1-all": ("all", "none"),
+    "v2-all": ("none", "all"),
+    "v2-close": ("none", "close"),
+}
+#: The similarities of a dual encoder that the equations hold for.
+Normalisation = Literal["batch", "block", "none"]
 
 
-def eqsim(batch: Batch, options: EqSim = _DEFAULT) -> LossParts:
+def _check_released(released: bool, info: ValidationInfo) -> bool:
+    """Refuse options that the released code lacks."""
+    variant, normalise, k = (info.data.get(name) for name in ("variant", "normalise", "k"))
+    if released and (variant, normalise) != ("eqsim", "batch"):
+        raise ValueError(
+            f"the released form has one variant and one normalisation, and these are {variant!r} and {normalise!r}; "
+            "leave both at their defaults"
+        )
+    if released and k is not None and k % 2:
+        raise ValueError(f"the released form draws k half as images, half as texts, and k is {k}; make it even")
+    return released
+
+
+_Count = Annotated[int, Field(ge=1)]
+_Released = Annotated[bool, AfterValidator(_check_released)]
+
+
+@loss(
+    idle_reason="alpha leaves small differences out, and a softmax over a batch of distinct captions seldom has larger "
+    "ones: lower loss.alpha, set loss.normalise = 'none', or train on minimal pairs"
+)
+def eqsim(
+    batch: Batch,
+    *,
+    alpha: NonNegativeFloat = 0.1,
+    beta: NonNegativeFloat = 0.5,
+    k: _Count = 8,
+    variant: Variant = "eqsim",
+    normalise: Normalisation = "batch",
+    as_released: _Released = False,
+) -> LossParts:
     """Return `itc` and EqSim's regularisation: parts `itc`, `v1` and `v2`, the last two times beta.
 
     v1 (`s12 = s21`) is averaged over distant pairs of pairs, v2 (`s11 - s12 = s22 - s21` and `s11 - s21 = s22 - s12`)
     over close ones, each deviation squared and hinged at alpha before it is averaged. Two pairs are close if either
     is among the `k` partners most similar to the other. Two pairs of one image or one text are neither.
+
+    Args:
+        batch: the pairs.
+        alpha: margin of the squared deviation; the paper takes 0, 0.04 or 0.1.
+        beta: weight of the regularisation; the paper takes 0.2, 0.5 or 1.
+        k: close partners of a pair.
+        variant: a key of `VARIANTS`.
+        normalise: of the cosines. `batch`: a softmax over texts if texts change, over images if images change; `block`:
+            a softmax over the four similarities of two pairs, under which both equations are those on cosines; `none`:
+            cosines. Through a softmax over a batch distant pairs have next to no similarity, and v1 of them means
+            nothing (docs/eqsim_ablation.md: below 1e-6); on cosines, with an alpha of 0, both equations act.
+        as_released: the released code instead of the paper: 2 x `k // 2` drawn negatives for the top `k`, a hinge on
+            the mean deviation, a softmax over texts alone, no margin for v1. `variant` and `normalise` keep their
+            defaults.
 
     Source: EqSim (Wang et al. 2023), section 3, Eq. 6, and appendix C; with `as_released`, its code.
 
@@ -34,85 +98,163 @@ def eqsim(batch: Batch, options: EqSim = _DEFAULT) -> LossParts:
     {'itc': 0.0001, 'v1': 0.0, 'v2': 0.0, 'total': 0.0001}
     """
     pairs = gather_pairs(batch)
-    if options.as_released:
-        return _as_released(pairs, options, batch.step)
     rows = by_rows(pairs, contrasts)
     whole = gather(rows[:, :3])  # (n, 3): log-normalisers over texts and over images, logit of the true pair
-    neighbours = _closest_pairs(pairs, options.k) if "close" in VARIANTS[options.variant] else None
+    if as_released:
+        v1, v2 = _regularise_as_released(pairs, whole[:, [0, 2]], alpha, k, batch.step)
+    else:
+        neighbours = _closest_pairs(pairs, k) if "close" in VARIANTS[variant] else None
 
-    def sums(part: MatrixRows) -> Tensor:
-        return _row_sums(part, whole, neighbours, options)
+        def sums(part: MatrixRows) -> Tensor:
+            return _row_sums(part, _four_similarities(part, whole, normalise), neighbours, variant, alpha)
 
-    first, first_count, second, second_count = by_rows(pairs, sums).sum(0)
-    return sum_parts(
-        itc=contrast(rows)["total"],
-        v1=options.beta * share(first, first_count),
-        v2=options.beta * share(second, second_count),
-    )
-
-
-EQSIM = DualLoss(
-    eqsim,
-    EqSim,
-    presets={"eqsim-f30k": EQSIM_F30K, "eqsim-fiber-f30k": EQSIM_FIBER_F30K},
-    idle_reason="alpha leaves small differences out, and a softmax over a batch of distinct captions seldom has larger "
-    "ones: lower loss.alpha, set loss.normalise = 'none', or train on minimal pairs",
-)
+        first, first_count, second, second_count = by_rows(pairs, sums).sum(0)
+        v1, v2 = share(first, first_count), share(second, second_count)
+    return sum_parts(itc=contrast(rows)["total"], v1=beta * v1, v2=beta * v2)
 
 
-def _row_sums(rows: MatrixRows, whole: Tensor, neighbours: Tensor | None, options: EqSim) -> Tensor:
-    """Each row's sum of hinged v1, its count, its sum of hinged v2 and its count, `(c, 4)`."""
+@loss(counterparts=True)
+def eqsim_itm(
+    matches: Matches,
+    *,
+    alpha: NonNegativeFloat = 0.1,
+    beta: NonNegativeFloat = 0.5,
+    k: _Count = 8,
+    variant: Variant = "eqsim",
+    normalise: Normalisation = "batch",  # noqa: ARG001  (a fusion encoder's logits always go through a sigmoid)
+    as_released: _Released = False,
+) -> LossParts:
+    """Return `itm` and EqSim's regularisation: parts `itm`, `v1` and `v2`, the last two times beta.
+
+    Similarities are sigmoids of logits, whatever `normalise` is. v2 holds for close negatives, v1 for the others. As
+    released (the code's `hard_itm`), v2 holds for all negatives, with a hinge on each side's mean deviation, and v1 is
+    left out. Options are those of `eqsim`.
+
+    Raises:
+        ModelError: the negatives' counterparts are missing.
+
+    Source: EqSim (Wang et al. 2023), section 3, Eq. 6, and appendix C.
+
+    >>> import torch
+    >>> ids = torch.tensor([[1], [0]])
+    >>> true, wrong = torch.tensor([3.0, 3.0]), torch.tensor([[-1.0], [-1.0]])
+    >>> matches = Matches(true, wrong, wrong, true[:, None], torch.arange(2), ids, ids)
+    >>> eqsim_itm(matches)["v2"].item()  # both changes cost both pairs the same
+    0.0
+    """
+    v1, v2 = _regularise_matches(matches, alpha, k, variant, as_released)
+    return sum_parts(itm=itm(matches)["total"], v1=beta * v1, v2=beta * v2)
+
+
+@loss(negatives=15, counterparts=True)
+def eqsim_ranking(
+    matches: Matches,
+    *,
+    alpha: NonNegativeFloat = 0.1,
+    beta: NonNegativeFloat = 0.5,
+    k: _Count = 8,
+    variant: Variant = "eqsim",
+    normalise: Normalisation = "batch",  # noqa: ARG001  (as `eqsim_itm`)
+    as_released: _Released = False,
+) -> LossParts:
+    """Return `ranking` and EqSim's regularisation, as METER is fine-tuned: parts `rank`, `v1` and `v2`.
+
+    Raises:
+        ModelError: the negatives' counterparts are missing.
+
+    Source: EqSim (Wang et al. 2023), appendix C: 15 sampled captions and their images, 8 of them close.
+
+    >>> import torch
+    >>> true, wrong, ids = torch.zeros(2), torch.zeros(2, 1), torch.tensor([[1], [0]])
+    >>> parts = eqsim_ranking(Matches(true, wrong, wrong, wrong, torch.arange(2), ids, ids))
+    >>> {name: round(part.item(), 4) for name, part in parts.items()}
+    {'rank': 0.6931, 'v1': 0.0, 'v2': 0.0, 'total': 0.6931}
+    """
+    v1, v2 = _regularise_matches(matches, alpha, k, variant, as_released)
+    return sum_parts(rank=ranking(matches)["total"], v1=beta * v1, v2=beta * v2)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Four:
+    """The similarities of two pairs, or of many, of shapes that broadcast; deviations are by Eq. 6."""
+
+    s11: Tensor
+    s12: Tensor
+    s21: Tensor
+    s22: Tensor
+
+    @property
+    def v1(self) -> Tensor:
+        """0 if the changed similarity is the same from either side."""
+        return self.s12 - self.s21
+
+    @property
+    def v2_text(self) -> Tensor:
+        """0 if a change of text costs either image the same."""
+        return (self.s11 - self.s12) - (self.s22 - self.s21)
+
+    @property
+    def v2_image(self) -> Tensor:
+        """0 if a change of image costs either text the same."""
+        return (self.s11 - self.s21) - (self.s22 - self.s12)
+
+
+def _hinge(deviation: Tensor, alpha: float) -> Tensor:
+    return (deviation.square() - alpha).relu()
+
+
+def _masks(variant: Variant, counted: Tensor, close: Tensor) -> list[Tensor]:
+    """Return the pairs that v1 and v2 hold for, bool, of those that there are and those that are close."""
+    masks = {"all": counted, "close": counted & close, "distant": counted & ~close, "none": counted & False}
+    return [masks[pairs] for pairs in VARIANTS[variant]]
+
+
+def _row_sums(
+    rows: MatrixRows, fours: tuple[_Four, _Four], neighbours: Tensor | None, variant: Variant, alpha: float
+) -> Tensor:
+    """Return each row's sum of hinged v1, its count, its sum of hinged v2 and its count, `(c, 4)`."""
     import torch
 
-    negative = rows.negative
+    (as_texts, as_images), negative = fours, rows.negative
     close = torch.zeros_like(negative) if neighbours is None else _close_pairs(rows, neighbours)
-    where_v1, where_v2 = where(options.variant, negative, close)
-    as_texts, as_images = _four_similarities(rows, whole, options.normalise)
-    first = (hinge(v1(as_texts), options.alpha) + hinge(v1(as_images), options.alpha)) / 2
-    second = hinge(v2_text(as_texts), options.alpha) + hinge(v2_image(as_images), options.alpha)
-    return torch.stack(
-        [
-            first.masked_fill(~where_v1, 0.0).sum(1),
-            where_v1.sum(1).to(first.dtype),
-            second.masked_fill(~where_v2, 0.0).sum(1),
-            where_v2.sum(1).to(first.dtype),
-        ],
-        dim=1,
-    )
+    first = (_hinge(as_texts.v1, alpha) + _hinge(as_images.v1, alpha)) / 2
+    second = _hinge(as_texts.v2_text, alpha) + _hinge(as_images.v2_image, alpha)
+    columns = []
+    for deviations, mask in zip((first, second), _masks(variant, negative, close), strict=True):
+        columns += [deviations.masked_fill(~mask, 0.0).sum(1), mask.sum(1).to(deviations.dtype)]
+    return torch.stack(columns, dim=1)
 
 
-def _four_similarities(rows: MatrixRows, whole: Tensor, normalise: str) -> tuple[Four, Four]:
-    """The four similarities of the rows' pairs with all pairs, `(c, n)`, for a change of text and for one of image."""
+def _four_similarities(rows: MatrixRows, whole: Tensor, normalise: Normalisation) -> tuple[_Four, _Four]:
+    """Return the similarities of the rows' pairs with all, `(c, n)`, for a change of text and for one of image."""
     import torch
 
     over_texts, over_images, true = whole.unbind(1)
-    own = slice(rows.first, rows.last)
+    part = rows.part
     if normalise == "batch":
         s12, s21 = rows.logits_of_images(), rows.logits_of_texts()
 
-        def softmax(log: Tensor, at_1: Tensor, at_2: Tensor) -> Four:
-            # at_1 and at_2: the normalisers of image 1 with text 2, and of image 2 with text 1.
-            return Four(
-                (true - log)[own, None].exp(), (s12 - at_1).exp(), (s21 - at_2).exp(), (true - log)[None, :].exp()
-            )
+        def softmax(log: Tensor, at_12: Tensor, at_21: Tensor) -> _Four:
+            # at_12 and at_21: the normalisers of image 1 with text 2, and of image 2 with text 1.
+            matched = (true - log).exp()
+            return _Four(matched[part, None], (s12 - at_12).exp(), (s21 - at_21).exp(), matched[None, :])
 
         return (
-            softmax(over_texts, over_texts[own, None], over_texts[None, :]),
-            softmax(over_images, over_images[None, :], over_images[own, None]),
+            softmax(over_texts, over_texts[part, None], over_texts[None, :]),
+            softmax(over_images, over_images[None, :], over_images[part, None]),
         )
     s12, s21 = rows.cosines_of_images(), rows.cosines_of_texts()
     if normalise == "none":
-        matched = (rows.pairs.images * rows.pairs.texts).sum(1)
-        four = Four(matched[own, None], s12, s21, matched[None, :])
+        matched = (rows.images * rows.texts).sum(1)
+        four = _Four(matched[part, None], s12, s21, matched[None, :])
     else:
-        scale = rows.pairs.scale
-        logits = (true[own, None], scale * s12, scale * s21, true[None, :])
+        logits = (true[part, None], rows.scale * s12, rows.scale * s21, true[None, :])
         log = torch.logaddexp(torch.logaddexp(logits[0], logits[3]), torch.logaddexp(logits[1], logits[2]))
-        four = Four(*((logit - log).exp() for logit in logits))
+        four = _Four(*((logit - log).exp() for logit in logits))
     return four, four
 
 
-def _closest_pairs(pairs: AllPairs, k: int) -> Tensor:
+def _closest_pairs(pairs: MatrixRows, k: int) -> Tensor:
     """Return each pair's `k` most similar partners among all ranks' `n` pairs, int64 `(n, min(k, n))`; -1 for none.
 
     The similarity of two pairs is the higher of their two crossed cosines.
@@ -132,18 +274,25 @@ def _close_pairs(rows: MatrixRows, neighbours: Tensor) -> Tensor:
     import torch
 
     n, k = neighbours.shape
-    close = torch.zeros(rows.last - rows.first, n + 1, dtype=torch.bool, device=neighbours.device)
-    chosen = neighbours[rows.first : rows.last]
-    close.scatter_(1, torch.where(chosen < 0, n, chosen), True)  # a column more takes missing neighbours
+    close = _mark(neighbours[rows.part], n)
     choosing = torch.arange(n, device=neighbours.device).repeat_interleave(k)
     chosen = neighbours.flatten()
     here = (chosen >= rows.first) & (chosen < rows.last)
     close[chosen[here] - rows.first, choosing[here]] = True
-    return close[:, :n]
+    return close
 
 
-def _as_released(pairs: AllPairs, options: EqSim, step: int) -> LossParts:
-    """Return parts `itc`, `v1` and `v2` of the released form.
+def _mark(chosen: Tensor, count: int) -> Tensor:
+    """Return a mask `(c, count)` that is True at each row's chosen columns `(c, k)`; -1 is none."""
+    import torch
+
+    mask = torch.zeros(len(chosen), count + 1, dtype=torch.bool, device=chosen.device)
+    # A column more takes those that are missing.
+    return mask.scatter_(1, torch.where(chosen < 0, count, chosen), True)[:, :count]
+
+
+def _regularise_as_released(pairs: MatrixRows, whole: Tensor, alpha: float, k: int, step: int) -> tuple[Tensor, Tensor]:
+    """Return v1 and v2 of the released form.
 
     `P` is the softmax of the logits over texts alone. For each pair `b` and each of its drawn negatives `i`, with
     `a = P[b, b]`, `d = P[i, i]`: v2 is `[mean((a - P[b, i]) - (d - P[i, b]))^2 - alpha]_+`, and the same with the
@@ -156,69 +305,86 @@ def _as_released(pairs: AllPairs, options: EqSim, step: int) -> LossParts:
 
     Source: `get_pairloss_itc_hard` and `get_pairloss_v1_itc_hard` of EqSim's released objectives.
     """
-    rows = by_rows(pairs, contrasts)
-    whole = gather(rows[:, [0, 2]])  # (n, 2): log-normaliser over texts, logit of the true pair
-    negatives = drawn_negatives(pairs, options.k, step)
+    import torch
 
-    def deviations(part: MatrixRows) -> Tensor:
-        return _row_deviations(part, whole, negatives)
-
-    sums = by_rows(pairs, deviations).sum(0)
-    counts = _count_terms(negatives, pairs)
-    text, image, crossed = mean_over_ranks(sums) * (len(pairs.images) / pairs.count) / counts
-    v2 = (text - options.alpha).relu() + (image - options.alpha).relu()
-    return sum_parts(itc=contrast(rows)["total"], v1=options.beta * crossed, v2=options.beta * v2)
+    n, negatives = len(pairs.images), drawn_negatives(pairs, k, step)
+    sums = by_rows(pairs, partial(_row_deviations, whole=whole, negatives=negatives)).sum(0)
+    drawn = (negatives >= 0).sum().clamp(min=1)
+    counts = torch.stack([drawn, drawn, torch.full_like(drawn, n**2)]).to(sums.dtype)
+    text, image, crossed = mean_over_ranks(sums) * (n / (pairs.last - pairs.first)) / counts
+    return crossed, (text - alpha).relu() + (image - alpha).relu()
 
 
-def drawn_negatives(pairs: AllPairs, k: int, step: int) -> Tensor:
+def drawn_negatives(pairs: MatrixRows, k: int, step: int) -> Tensor:
     """Return `k // 2` images drawn for each text and then `k // 2` texts drawn for each image, int64 `(n, 2 (k // 2))`.
 
     Drawn without replacement by the softmax of the logits; the two lists may overlap. -1 if there are too few.
 
     >>> import torch
-    >>> pairs = AllPairs(torch.eye(3), torch.eye(3), torch.tensor(10.0), torch.tensor([0, 0, 1]), 0, 3, None)
+    >>> pairs = MatrixRows(torch.eye(3), torch.eye(3), torch.tensor(10.0), torch.tensor([0, 0, 1]), 0, 3)
     >>> drawn_negatives(pairs, 2, step=0)[:2].tolist()  # pairs 0 and 1 show one image
     [[2, 2], [2, 2]]
     """
     import torch
 
-    k = min(k, 2 * len(pairs.images))
+    count = min(k, 2 * len(pairs.images)) // 2
 
     def draw_rows(rows: MatrixRows) -> Tensor:
-        own = ~rows.negative
-        of_texts, of_images = (
-            logits.masked_fill(own, float("-inf")) for logits in (rows.logits_of_texts(), rows.logits_of_images())
-        )
+        same = ~rows.negative
+        sides = (rows.logits_of_texts(), rows.logits_of_images())
         # Twice the step and one more: the two lists are independent of each other.
-        return torch.cat(
-            [draw(of_texts, k // 2, 2 * step, rows.index), draw(of_images, k // 2, 2 * step + 1, rows.index)], dim=1
+        lists = (
+            draw(logits.masked_fill(same, float("-inf")), count, 2 * step + side, rows.index)
+            for side, logits in enumerate(sides)
         )
+        return torch.cat([*lists], dim=1)
 
     with torch.no_grad():
         return gather(by_rows(pairs, draw_rows))
 
 
-def _count_terms(negatives: Tensor, pairs: AllPairs) -> Tensor:
-    """Return how many terms the three means have: drawn pairs twice, and all entries of the matrix."""
-    import torch
-
-    drawn = (negatives >= 0).sum().clamp(min=1)
-    entries = torch.tensor(len(pairs.images) ** 2, device=drawn.device)
-    return torch.stack([drawn, drawn, entries]).to(pairs.images.dtype)
-
-
 def _row_deviations(rows: MatrixRows, whole: Tensor, negatives: Tensor) -> Tensor:
-    """Return each row's sums of squared deviations, `(c, 3)`: by text, by image, and of `P` from its transpose."""
+    """Return each row's sums of squared deviations, `(c, 3)`: by text, by image, and of `P` from its transpose.
+
+    The whole is of all pairs: log-normaliser over texts, and logit of the true pair, `(n, 2)`.
+    """
     import torch
 
     log, true = whole.unbind(1)
-    own = slice(rows.first, rows.last)
-    p12 = (rows.logits_of_images() - log[own, None]).exp()
+    chosen = negatives[rows.part]
+    p12 = (rows.logits_of_images() - log[rows.part, None]).exp()
     p21 = (rows.logits_of_texts() - log[None, :]).exp()
-    matched = (true - log).exp()
-    chosen = negatives[own]
-    at = chosen.clamp(min=0)
-    four = Four(matched[own, None], p12.gather(1, at), p21.gather(1, at), matched[at])
-    sides = [side(four).square().masked_fill(chosen < 0, 0.0).sum(1) for side in (v2_text, v2_image)]
+    matched, at = (true - log).exp(), chosen.clamp(min=0)
+    four = _Four(matched[rows.part, None], p12.gather(1, at), p21.gather(1, at), matched[at])
+    sides = [side.square().masked_fill(chosen < 0, 0.0).sum(1) for side in (four.v2_text, four.v2_image)]
     easy = rows.negative & ~_close_pairs(rows, negatives)
     return torch.stack([*sides, (p12 - p21).square().masked_fill(~easy, 0.0).sum(1)], dim=1)
+
+
+def _regularise_matches(
+    matches: Matches, alpha: float, k: int, variant: Variant, as_released: bool
+) -> tuple[Tensor, Tensor]:
+    """Return v1 and v2 of the probabilities of a match."""
+    import torch
+
+    if matches.counterparts is None:
+        raise ModelError("EqSim needs Matches(counterparts=...), the logits of the negatives' true pairs")
+    # EqSim compares a pair with one other pair: its wrong text and wrong image must come from the same one.
+    paired = matches.negative_text_ids == matches.negative_image_ids
+    counted = matches.has_wrong_text & matches.has_wrong_image & paired
+    logits = (matches.true[:, None], matches.wrong_texts, matches.wrong_images, matches.counterparts)
+    four = _Four(*(wide(side).sigmoid() for side in logits))
+
+    def mean(deviations: Tensor, mask: Tensor) -> Tensor:
+        return share(deviations.masked_fill(~mask, 0.0).sum(), mask.sum())
+
+    if as_released:
+        text, image = (mean(side.square(), counted) - alpha for side in (four.v2_text, four.v2_image))
+        return torch.zeros_like(text), text.relu() + image.relu()
+    close = matches.close
+    if close is None:  # those with the highest crossed logits
+        either = torch.maximum(matches.wrong_texts, matches.wrong_images).detach()
+        close = _mark(best(either.masked_fill(~counted, float("-inf")), min(k, either.shape[1])), either.shape[1])
+    of_v1, of_v2 = _masks(variant, counted, close)
+    second = _hinge(four.v2_text, alpha) + _hinge(four.v2_image, alpha)
+    return mean(_hinge(four.v1, alpha), of_v1), mean(second, of_v2)

@@ -1,20 +1,27 @@
-"""Losses as declarations: a function, its options, the inputs that a training step must give it, and its presets."""
+"""Losses as functions whose keyword parameters are their options; `@loss` declares what a training step must give."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, create_model
 
 from tellapart.catalog import load, nearest
-from tellapart.errors import DataError, ModelError
+from tellapart.data.validation import validate_table
+from tellapart.errors import DataError
 from tellapart.training.losses.batch import LossParts
-from tellapart.training.losses.preset import Preset
 
 if TYPE_CHECKING:
-    from tellapart.training.losses.batch import Batch
-    from tellapart.training.losses.matches import Matches
+    from tellapart.training.losses.batch import Batch, Matches
+
+Function = TypeVar("Function", bound=Callable[..., LossParts])
+
+#: The declarations of functions, by `loss`.
+_DECLARED: dict[Callable[..., LossParts], Loss] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,45 +29,40 @@ class Loss:
     """A loss of either family; calling it calls its function.
 
     Attributes:
-        function: takes a `Batch` (`DualLoss`) or `Matches` (`FusionLoss`), then its options if it has any; returns
-            scalar parts by name, and their sum as `total`.
-        options: the dataclass of its options, each with a default (`LossOptions` has bounds, too); None if it has none.
-        presets: names of `preset` in a configuration, and their values.
+        function: takes a `Batch` (`DualLoss`) or `Matches` (`FusionLoss`), and its options as keywords; returns scalar
+            parts by name, and their sum as `total`.
         idle_reason: why a term may be 0 at every step, and what to do, in words; empty if none is known.
         revision: counts up when the numbers of the same options change: a run that was stopped before is then another.
 
-    >>> find_loss("eqsim").read_options({"k": 4}, "[loss]").k
+    >>> find_loss("eqsim").read_options({"k": 4}, "[loss]")["k"]
     4
     """
 
     function: Callable[..., LossParts]
-    options: type[Any] | None = None
-    presets: Mapping[str, Preset] = field(default_factory=dict, kw_only=True, compare=False)
     idle_reason: str = field(default="", kw_only=True, compare=False)
     revision: int = field(default=1, kw_only=True)
 
-    def __call__(self, inputs: Batch | Matches, options: object = None) -> LossParts:
+    def __call__(self, inputs: Batch | Matches, **options: Any) -> LossParts:
         """Return the parts of the loss of a `Batch` or of `Matches`, with options or the defaults."""
-        return self.function(inputs) if options is None else self.function(inputs, options)
+        return self.function(inputs, **options)
 
-    def read_options(self, values: Mapping[str, Any], place: str) -> Any:
-        """Return the options with some values set; None if the loss has none.
+    @property
+    def options(self) -> type[BaseModel]:
+        """The table of its options, which pydantic reads from the function's signature."""
+        return _options_table(self.function)
+
+    def read_options(self, values: Mapping[str, Any], place: str) -> dict[str, Any]:
+        """Return all options, with some values set.
 
         Raises:
-            DataError: the loss has no such option, or a value has the wrong type.
-            ModelError: a value is out of range.
+            DataError: the loss has no such option, or a value is out of range; the message begins with the place.
         """
-        known = [] if self.options is None else [one.name for one in fields(self.options)]
+        names = self.options.model_fields
         for key in values:
-            if key not in known:
-                listed = f"its options are {', '.join(known)}" if known else "it has none"
-                raise DataError(f"{place} has no option {key!r}{nearest(key, known) or ';'} {listed}")
-        try:
-            return None if self.options is None else self.options(**values)
-        except TypeError as wrong:
-            raise DataError(f"{place}: an option has the wrong type: {wrong}") from wrong
-        except ModelError as wrong:
-            raise ModelError(f"{place}: {wrong}") from wrong
+            if key not in names:
+                listed = f"its options are {', '.join(names)}" if names else "it has none"
+                raise DataError(f"{place} has no option {key!r}{nearest(key, names) or ';'} {listed}")
+        return dict(validate_table(self.options, values, place))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +109,33 @@ class FusionLoss(Loss):
     counterparts: bool = False
 
 
+def loss(**needs: Any) -> Callable[[Function], Function]:
+    """Declare a function as a loss, and what it needs: fields of `DualLoss` if it takes `batch`, else of `FusionLoss`.
+
+    The function stays as it is. Its options are its keyword-only parameters, with types that pydantic checks.
+
+    Raises:
+        DataError: the function's first parameter is neither `batch` nor `matches`, or another is not keyword-only.
+
+    >>> @loss(negative_captions=2)
+    ... def scaled(batch, *, weight: float = 2.0):
+    ...     return {"total": batch.scale * weight}
+    >>> DualLoss(scaled, negative_captions=2) == _DECLARED[scaled]
+    True
+    """
+
+    def declare(function: Function) -> Function:
+        _DECLARED[function] = _family(function.__name__, function)(function, **needs)
+        return function
+
+    return declare
+
+
 def find_loss(name: str) -> Loss:
     """Return a loss of the catalogue, or of another package's entry point `tellapart.losses`.
+
+    A function without `@loss` gets no negatives but those that the configuration asks for, if it takes `batch`; every
+    logit, with one negative a pair, if it takes `matches`.
 
     Raises:
         UnknownNameError: no such loss.
@@ -120,37 +147,32 @@ def find_loss(name: str) -> Loss:
     >>> round(find_loss("itc")(batch)["total"].item(), 4)  # the logarithm of 4
     1.3863
     """
-    loss = load("loss", name)
-    return loss if isinstance(loss, Loss) else declare(name, loss)
+    target = load("loss", name)
+    if isinstance(target, Loss):
+        return target
+    family = _family(name, target)
+    declared = _DECLARED.get(target)
+    return declared or (FusionLoss(target, counterparts=True) if family is FusionLoss else family(target))
 
 
-def declare(name: str, function: Callable[..., LossParts]) -> Loss:
-    """Declare a plain function: `batch` as its first parameter makes a `DualLoss`, `matches` a `FusionLoss`.
-
-    A second parameter, `options`, must have a dataclass as its default. Of negatives, a dual encoder's loss then gets
-    as the configuration asks; a fusion encoder's gets every logit, with one negative a pair.
-
-    Raises:
-        DataError: the function's parameters are others.
-
-    >>> def scaled(batch):
-    ...     return {"total": batch.scale * 2}
-    >>> declare("scaled", scaled).negative_captions
-    0
-    """
+def _family(name: str, function: object) -> type[DualLoss | FusionLoss]:
+    """Return the family of a function by its parameters."""
     parameters = list(inspect.signature(function).parameters.values()) if inspect.isfunction(function) else []
-    match [parameter.name for parameter in parameters]:
-        case ["batch" | "matches"]:
-            options = None
-        case ["batch" | "matches", "options"] if is_dataclass(parameters[1].default):
-            options = type(parameters[1].default)
-        case _:
-            raise DataError(
-                f"loss {name!r} is {function!r}, from which no loss can be declared; let its entry point name "
-                "DualLoss(function) if the function takes a Batch, FusionLoss(function) if it takes Matches (both of "
-                "tellapart.training.losses.loss), or a function (batch) or (matches), with options=Options() if it has "
-                "any"
-            )
-    if parameters[0].name == "batch":
-        return DualLoss(function, options)
-    return FusionLoss(function, options, counterparts=True)
+    first = parameters[0].name if parameters else ""
+    if first not in {"batch", "matches"} or any(one.kind is not one.KEYWORD_ONLY for one in parameters[1:]):
+        raise DataError(
+            f"loss {name!r} is {function!r}, from which no loss can be declared; let its entry point name a function "
+            "(batch) that takes a Batch, or (matches) that takes Matches (both of tellapart.training.losses.batch), "
+            "with its options after a star: (batch, *, weight: float = 0.5)"
+        )
+    return DualLoss if first == "batch" else FusionLoss
+
+
+@cache
+def _options_table(function: Callable[..., LossParts]) -> type[BaseModel]:
+    fields: dict[str, Any] = {}
+    for name, parameter in list(inspect.signature(function).parameters.items())[1:]:
+        default = ... if parameter.default is parameter.empty else parameter.default
+        fields[name] = (Any if parameter.annotation is parameter.empty else parameter.annotation, default)
+    strict = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+    return create_model(function.__name__, __config__=strict, __module__=function.__module__, **fields)

@@ -8,8 +8,7 @@ grows with the chunk times the batch and not with the square of the batch.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tellapart.training.losses.batch import wide
@@ -25,99 +24,86 @@ _IMAGE = -0x61C8864680B583EB
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class AllPairs:
-    """The pairs of all ranks, of which this rank computes the rows `start` to `start + count`.
+class MatrixRows:
+    """`c` rows of the matrix of all ranks' `n` pairs, and of its transpose: this rank's, or a chunk of them.
 
     Attributes:
         images: float32 or float64 `(n, d)`, unit vectors.
         texts: the same for texts.
         scale: scalar.
         image_ids: int64 `(n,)`.
-        start: number of this rank's first pair.
-        count: how many pairs this rank has.
-        chunk: rows at a time, or None for all.
+        first: number of the first row.
+        last: number of the row after the last.
+        chunk: rows at a time in memory; None for all.
         text_ids: int64 `(n,)`, equal for texts of the same tokens; None if each is true of its image alone.
         true: int64, sorted: a number for each image id with the id of a text that is true of it; None without text_ids.
 
     >>> import torch
-    >>> second = AllPairs(torch.eye(4), torch.eye(4), torch.tensor(10.0), torch.arange(4), start=2, count=2, chunk=None)
-    >>> MatrixRows(second, second.start, second.start + second.count).index.tolist()  # of the second of two ranks
-    [2, 3]
+    >>> rows = MatrixRows(torch.eye(3), torch.eye(3), torch.tensor(10.0), torch.tensor([7, 7, 8]), 0, 2)
+    >>> rows.negative.tolist()
+    [[False, False, True], [False, False, True]]
     """
 
     images: Tensor
     texts: Tensor
     scale: Tensor
     image_ids: Tensor
-    start: int
-    count: int
-    chunk: int | None
+    first: int
+    last: int
+    chunk: int | None = None
     text_ids: Tensor | None = None
     true: Tensor | None = None
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class MatrixRows:
-    """Rows `first` to `last` (exclusive) of the similarity matrix and of its transpose.
-
-    >>> import torch
-    >>> pairs = AllPairs(torch.eye(3), torch.eye(3), torch.tensor(10.0), torch.tensor([7, 7, 8]), 0, 3, None)
-    >>> MatrixRows(pairs, 0, 2).negative.tolist()
-    [[False, False, True], [False, False, True]]
-    """
-
-    pairs: AllPairs
-    first: int
-    last: int
+    @property
+    def part(self) -> slice:
+        """The rows among all pairs."""
+        return slice(self.first, self.last)
 
     @property
     def index(self) -> Tensor:
         """The rows' columns, int64 `(c,)`."""
         import torch
 
-        return torch.arange(self.first, self.last, device=self.pairs.images.device)
+        return torch.arange(self.first, self.last, device=self.images.device)
 
     @property
     def negative_texts(self) -> Tensor:
         """True if the column's text is false of the row's image, bool `(c, n)`."""
-        ids = self.pairs.image_ids
-        if self.pairs.text_ids is None:
-            return ids[self.first : self.last, None] != ids[None, :]
-        return ~self.is_true(self.pairs.text_ids)
+        if self.text_ids is None:
+            return self.image_ids[self.part, None] != self.image_ids[None, :]
+        return ~self.is_true(self.text_ids)
 
     @property
     def negative_images(self) -> Tensor:
         """True if the row's text is false of the column's image, bool `(c, n)`."""
-        pairs = self.pairs
-        if pairs.text_ids is None:
+        if self.text_ids is None:
             return self.negative_texts
-        return ~find_true(pairs.true, pairs.image_ids[None, :], pairs.text_ids[self.first : self.last, None])
+        return ~find_true(self.true, self.image_ids[None, :], self.text_ids[self.part, None])
 
     @property
     def negative(self) -> Tensor:
         """True if each pair's text is false of the other's image, of the row and of the column, bool `(c, n)`."""
-        return self.negative_texts if self.pairs.text_ids is None else self.negative_texts & self.negative_images
+        return self.negative_texts if self.text_ids is None else self.negative_texts & self.negative_images
 
     def is_true(self, text_ids: Tensor | None) -> Tensor:
         """Return which texts, of ids `(m,)`, are true of the rows' images, bool `(c, m)`; `(c, 1)` without ids."""
-        images = self.pairs.image_ids[self.first : self.last, None]
-        return find_true(self.pairs.true, images, None if text_ids is None else text_ids[None, :])
+        return find_true(self.true, self.image_ids[self.part, None], None if text_ids is None else text_ids[None, :])
 
     def cosines_of_images(self) -> Tensor:
         """Cosines of images with all texts, `(c, n)`."""
-        return self.pairs.images[self.first : self.last] @ self.pairs.texts.T
+        return self.images[self.part] @ self.texts.T
 
     def cosines_of_texts(self) -> Tensor:
         """Cosines of texts with all images, `(c, n)`."""
-        return self.pairs.texts[self.first : self.last] @ self.pairs.images.T
+        return self.texts[self.part] @ self.images.T
 
     def logits_of_images(self) -> Tensor:
         """Scaled cosines of images with all texts, `(c, n)`; -inf at other texts that are true of the image."""
-        return self._mask_positives(self.pairs.scale * self.cosines_of_images(), self.negative_texts)
+        return self._mask_positives(self.scale * self.cosines_of_images(), self.negative_texts)
 
     def logits_of_texts(self) -> Tensor:
         """Scaled cosines of texts with all images, `(c, n)`; -inf at other pairs' images that the text is true of."""
-        return self._mask_positives(self.pairs.scale * self.cosines_of_texts(), self.negative_images)
+        return self._mask_positives(self.scale * self.cosines_of_texts(), self.negative_images)
 
     def own(self, matrix: Tensor) -> Tensor:
         """Each row's entry in its column, `(c,)`, of a matrix `(c, n)`."""
@@ -128,8 +114,8 @@ class MatrixRows:
         return logits.masked_fill(~allowed, float("-inf"))
 
 
-def gather_pairs(batch: Batch) -> AllPairs:
-    """Gather the pairs of all ranks, with gradients; half precision becomes float32.
+def gather_pairs(batch: Batch) -> MatrixRows:
+    """Gather the pairs of all ranks, with gradients, and return this rank's rows; half precision becomes float32.
 
     Raises:
         ModelError: ranks hold unequal numbers of pairs.
@@ -146,17 +132,8 @@ def gather_pairs(batch: Batch) -> AllPairs:
     if text_ids is not None and true is not None:
         alone = all(len(ids.unique()) == len(image_ids) for ids in (image_ids, text_ids, true))
         text_ids = None if alone else text_ids  # each text is true of its image alone: images decide, without a search
-    return AllPairs(
-        images=gather(wide(batch.images)),
-        texts=gather(wide(batch.texts)),
-        scale=wide(batch.scale),
-        image_ids=image_ids,
-        start=own_rank() * count,
-        count=count,
-        chunk=batch.chunk,
-        text_ids=text_ids,
-        true=true,
-    )
+    images, texts, first = gather(wide(batch.images)), gather(wide(batch.texts)), own_rank() * count
+    return MatrixRows(images, texts, wide(batch.scale), image_ids, first, first + count, batch.chunk, text_ids, true)
 
 
 def gather_true(batch: Batch) -> Tensor | None:
@@ -170,9 +147,10 @@ def gather_true(batch: Batch) -> Tensor | None:
     [True, False]
     """
     pairs = batch.true_pairs()
-    if pairs is not None:
-        count_rows(batch.images)
-    return None if pairs is None else gather(pairs[:, 0] * _IMAGE + pairs[:, 1]).sort().values
+    if pairs is None:
+        return None
+    count_rows(batch.images)
+    return gather(pairs[:, 0] * _IMAGE + pairs[:, 1]).sort().values
 
 
 def find_true(true: Tensor | None, image_ids: Tensor, text_ids: Tensor | None) -> Tensor:
@@ -190,30 +168,27 @@ def find_true(true: Tensor | None, image_ids: Tensor, text_ids: Tensor | None) -
     return true[torch.searchsorted(true, sought).clamp(max=len(true) - 1)] == sought
 
 
-def by_rows(pairs: AllPairs, function: Callable[[MatrixRows], Tensor]) -> Tensor:
-    """Return `function` of this rank's rows, `(b, ...)`, computed a chunk at a time and again in the backward pass.
+def by_rows(rows: MatrixRows, function: Callable[[MatrixRows], Tensor]) -> Tensor:
+    """Return `function` of rows, `(c, ...)`, computed a chunk at a time and again in the backward pass.
 
     Args:
-        pairs: the pairs.
-        function: maps `c` rows to `(c, ...)`; a row's result must not depend on the other rows of the chunk.
+        rows: this rank's.
+        function: maps `k` rows to `(k, ...)`; a row's result must not depend on the other rows of the chunk.
 
     >>> import torch
-    >>> pairs = AllPairs(torch.eye(3), torch.eye(3), torch.tensor(10.0), torch.arange(3), 0, 3, 2)
-    >>> by_rows(pairs, lambda rows: rows.logits_of_images().amax(1)).tolist()
+    >>> rows = MatrixRows(torch.eye(3), torch.eye(3), torch.tensor(10.0), torch.arange(3), 0, 3, chunk=2)
+    >>> by_rows(rows, lambda part: part.logits_of_images().amax(1)).tolist()
     [10.0, 10.0, 10.0]
     """
     import torch
     from torch.utils.checkpoint import checkpoint
 
-    end = pairs.start + pairs.count
     # Similarities are compared in float32 whatever the encoders ran in.
-    with torch.autocast(pairs.images.device.type, enabled=False):
-        if pairs.chunk is None or pairs.chunk >= pairs.count:
-            return function(MatrixRows(pairs, pairs.start, end))
-        calls = [
-            partial(function, MatrixRows(pairs, first, min(first + pairs.chunk, end)))
-            for first in range(pairs.start, end, pairs.chunk)
-        ]
+    with torch.autocast(rows.images.device.type, enabled=False):
+        if rows.chunk is None or rows.chunk >= rows.last - rows.first:
+            return function(rows)
+        starts = range(rows.first, rows.last, rows.chunk)
+        parts = [replace(rows, first=first, last=min(first + rows.chunk, rows.last)) for first in starts]
         if not torch.is_grad_enabled():
-            return torch.cat([call() for call in calls])
-        return torch.cat([checkpoint(call, use_reentrant=False, preserve_rng_state=False) for call in calls])
+            return torch.cat([function(part) for part in parts])
+        return torch.cat([checkpoint(function, part, use_reentrant=False, preserve_rng_state=False) for part in parts])

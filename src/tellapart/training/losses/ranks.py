@@ -35,7 +35,7 @@ def own_rank() -> int:
     """
     import torch.distributed as dist
 
-    return dist.get_rank() if dist.is_available() and dist.is_initialized() else 0
+    return dist.get_rank() if rank_count() > 1 else 0
 
 
 def count_rows(rows: Tensor) -> int:
@@ -68,22 +68,13 @@ def gather(rows: Tensor) -> Tensor:
     >>> gather(torch.arange(3)).tolist()
     [0, 1, 2]
     """
-    if rank_count() == 1:
-        return rows
-    import torch
-    import torch.distributed as dist
-
-    if rows.is_floating_point() and torch.is_grad_enabled():
-        joined: Tensor = _gather_function().apply(rows)
-        return joined
-    everyone = [torch.empty_like(rows, memory_format=torch.contiguous_format) for _ in range(rank_count())]
-    dist.all_gather(everyone, rows.contiguous())
-    return torch.cat(everyone)
+    joined: Tensor = rows if rank_count() == 1 else _gather_function().apply(rows)
+    return joined
 
 
 @cache
 def _gather_function() -> type[Function]:
-    # Made on first use, because its base class is torch's.
+    """Return torch's function for `gather`, made on first use, because its base class is torch's."""
     import torch
     import torch.distributed as dist
 
@@ -117,8 +108,7 @@ def mean_over_ranks(value: Tensor) -> Tensor:
 
     mean = value.detach().clone()
     dist.all_reduce(mean)
-    mean /= rank_count()
-    return mean + (value - value.detach())
+    return mean / rank_count() + (value - value.detach())
 
 
 def share(total: Tensor, count: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tellapart.errors import DataError, UnknownNameError
@@ -18,7 +18,7 @@ class LossTerm:
     Attributes:
         name: of the loss.
         loss: its declaration.
-        options: as the loss takes them; None if it has none.
+        options: all of them, by name.
         factor: that its parts are multiplied by.
         reading: the matching head that gives its logits; None for the one that `reading` of the run names.
 
@@ -28,7 +28,7 @@ class LossTerm:
 
     name: str
     loss: Loss
-    options: Any = None
+    options: Mapping[str, Any] = field(default_factory=dict)
     factor: float = 1.0
     reading: str | None = None
 
@@ -44,66 +44,48 @@ def read_terms(table: Mapping[str, Any], where: str = "[loss]") -> tuple[LossTer
         where: the place that an error names.
 
     Raises:
-        DataError: a name is missing, a loss has no such option, or the losses cannot be added.
+        DataError: a name is missing, a loss has no such option, a value is out of range, or the losses cannot be added.
         UnknownNameError: no such loss.
-        ModelError: an option is out of range.
 
     >>> [term.name for term in read_terms({"name": "itm", "also": {"eqsim": {}}})]
     ['itm', 'eqsim']
     """
-    options = loss_options(table, where)
-    terms = [LossTerm(str(table["name"]), find_loss(str(table["name"])), options)]
-    also = table.get("also", {})
+    options, also = dict(table), table.get("also", {})
+    if not isinstance(name := options.pop("name", None), str):
+        raise DataError(f"{where}: key 'name' is missing; `tellapart ls losses` lists the losses")
+    options.pop("also", None)
+    terms = [_read_term(name, options, where)]
     if not isinstance(also, Mapping) or not all(isinstance(values, Mapping) for values in also.values()):
         raise DataError(f"{where}: 'also' holds a table for each loss: [loss.also.itc]")
-    for name, values in also.items():
-        place = f"{where}: also"
-        own = {key: value for key, value in values.items() if key not in {"factor", "reading"}}
-        options = loss_options({"name": name, **own}, place)
-        loss, factor, reading = find_loss(name), values.get("factor", 1.0), values.get("reading")
-        if not isinstance(factor, int | float) or isinstance(factor, bool) or not 0 <= factor < float("inf"):
-            raise DataError(f"{place}.{name}: factor is {factor!r}; give a number that is not below 0")
-        _check_term(terms[0], name, loss, reading, place)
-        terms.append(LossTerm(name, loss, options, float(factor), reading))
+    for added, values in also.items():
+        options = dict(values)
+        factor, reading = options.pop("factor", 1.0), options.pop("reading", None)
+        term = _read_term(added, options, f"{where}: also", factor, reading)
+        _check_term(terms[0], term, f"{where}: also.{added}")
+        terms.append(term)
     return tuple(terms)
 
 
-def _check_term(first: LossTerm, name: str, loss: Loss, reading: object, place: str) -> None:
-    matching = isinstance(first.loss, FusionLoss)
-    if isinstance(loss, FusionLoss) and not matching:
-        raise DataError(f"{place}.{name}: matches pairs, and {first.name!r} is contrastive; let [loss] name {name!r}")
-    if name == first.name and reading is None:
-        raise DataError(f"{place}.{name}: [loss] is that loss already")
-    if reading is not None and not (isinstance(reading, str) and isinstance(loss, FusionLoss)):
-        raise DataError(f"{place}.{name}: reading is {reading!r}; it names a matching head, of a loss that matches")
-    if matching and isinstance(loss, DualLoss) and (loss.negative_captions or loss.negative_images == "mate"):
-        raise DataError(f"{place}.{name}: needs false captions or counterparts, which no fusion encoder's step draws")
-
-
-def loss_options(table: Mapping[str, Any], place: str = "[loss]") -> Any:
-    """Return a loss's options as it takes them, or None if it takes none.
-
-    Args:
-        table: the loss's `name`, and options; `also` is left out.
-        place: the place that an error names.
-
-    Raises:
-        DataError: the name is missing, or the loss has no such option.
-        UnknownNameError: no such loss.
-        ModelError: an option is out of range.
-
-    >>> loss_options({"name": "eqsim", "k": 4}).k
-    4
-    """
-    name = table.get("name")
-    if not isinstance(name, str):
-        raise DataError(f"{place}: key 'name' is missing; `tellapart ls losses` lists the losses")
-    options = {key: value for key, value in table.items() if key not in {"name", "also"}}
+def _read_term(name: str, options: Mapping[str, Any], place: str, factor: Any = 1.0, reading: Any = None) -> LossTerm:
     try:
         loss = find_loss(name)
     except UnknownNameError as error:
         raise UnknownNameError(f"{place}: {error}") from error
-    return loss.read_options(options, f"{place}: {name!r}")
+    return LossTerm(name, loss, loss.read_options(options, f"{place}: {name!r}"), factor, reading)
+
+
+def _check_term(first: LossTerm, term: LossTerm, place: str) -> None:
+    matching, loss, reading = isinstance(first.loss, FusionLoss), term.loss, term.reading
+    if not isinstance(term.factor, int | float) or isinstance(term.factor, bool) or not 0 <= term.factor < float("inf"):
+        raise DataError(f"{place}: factor is {term.factor!r}; give a number that is not below 0")
+    if isinstance(loss, FusionLoss) and not matching:
+        raise DataError(f"{place}: matches pairs, and {first.name!r} is contrastive; let [loss] name {term.name!r}")
+    if term.name == first.name and reading is None:
+        raise DataError(f"{place}: [loss] is that loss already")
+    if reading is not None and not (isinstance(reading, str) and isinstance(loss, FusionLoss)):
+        raise DataError(f"{place}: reading is {reading!r}; it names a matching head, of a loss that matches")
+    if matching and isinstance(loss, DualLoss) and (loss.negative_captions or loss.negative_images == "mate"):
+        raise DataError(f"{place}: needs false captions or counterparts, which no fusion encoder's step draws")
 
 
 def sum_terms(terms: Sequence[LossTerm], parts: Sequence[LossParts]) -> LossParts:
@@ -116,7 +98,7 @@ def sum_terms(terms: Sequence[LossTerm], parts: Sequence[LossParts]) -> LossPart
     {'a': 1.0, 'itc.a': 2.0, 'total': 3.0}
     """
     summed = dict(parts[0])
-    total = summed.pop("total") * terms[0].factor
+    total = summed.pop("total")
     for term, more in zip(terms[1:], parts[1:], strict=True):
         total = total + term.factor * more["total"]
         summed |= {f"{term.name}.{name}": term.factor * part for name, part in more.items() if name != "total"}

@@ -18,10 +18,10 @@ from tellapart.training.config import MatchingConfig, TrainConfig
 from tellapart.training.data.batch_order import draw_choices
 from tellapart.training.data.rows import TrainingRows
 from tellapart.training.encoders.trainable import Inputs, autocast
-from tellapart.training.losses.batch import Batch, LossParts
-from tellapart.training.losses.itc import itc
+from tellapart.training.losses.batch import Batch, LossParts, Matches
+from tellapart.training.losses.contrast import itc
 from tellapart.training.losses.loss import FusionLoss
-from tellapart.training.losses.matches import Matches, NegativePairs, counterparts, hard_negatives
+from tellapart.training.losses.matching import NegativePairs, counterparts, hard_negatives
 from tellapart.training.losses.ranks import gather, own_rank, rank_count
 from tellapart.training.losses.terms import LossTerm
 from tellapart.training.steps.step import TrainingStep

@@ -56,7 +56,7 @@ class TrainingStep(ABC, Generic[Drawn]):
 
     def _sum_losses(self, inputs: Sequence[Any]) -> LossParts:
         """Add up the losses, each of its `Batch` or `Matches`."""
-        parts = [term.loss(own, term.options) for term, own in zip(self._terms, inputs, strict=True)]
+        parts = [term.loss(own, **term.options) for term, own in zip(self._terms, inputs, strict=True)]
         return sum_terms(self._terms, parts)
 
     def _read_tokens(self, texts: Sequence[str]) -> Inputs:

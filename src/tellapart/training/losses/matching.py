@@ -1,85 +1,68 @@
-"""The input of fusion encoders' losses: matching logits of true pairs and of pairs crossed with negatives."""
+"""Losses of matching heads: a fusion encoder tells true pairs from crossed ones; and the pairs to cross."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tellapart.errors import ModelError
-from tellapart.training.losses.batch import Batch
+from tellapart.training.losses.batch import Batch, LossParts, Matches, sum_parts, wide
 from tellapart.training.losses.draws import best, draw
+from tellapart.training.losses.loss import loss
 from tellapart.training.losses.matrix_rows import MatrixRows, by_rows, gather_pairs
-from tellapart.training.losses.ranks import gather
+from tellapart.training.losses.ranks import gather, mean_over_ranks, share
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Matches:
-    """One rank's matching logits; pair `i` is crossed with `m` negative pairs. Every rank holds equally many pairs.
+@loss()
+def itm(matches: Matches) -> LossParts:
+    """Return the binary cross-entropy, in nats: a third each of parts `true`, `wrong_text` and `wrong_image`.
 
-    A logit is the head's logit of "matched" less that of "not matched", if it has two.
+    With one wrong text and one wrong image a pair this is the mean over `3b` labelled pairs, as in ALBEF and FIBER;
+    their two-way head is the same function of the difference of its logits. Negatives of the pair's image are
+    left out.
 
-    Attributes:
-        true: float `(b,)`, of image `i` with text `i`.
-        wrong_texts: float `(b, m)`, of image `i` with the text of its negative `j`.
-        wrong_images: float `(b, m)`, of the image of negative `j` with text `i`.
-        counterparts: float `(b, m)`, of the image of negative `j` with its text; EqSim needs it.
-        image_ids: int64 `(b,)`, the image of each pair.
-        negative_text_ids: int64 `(b, m)`, the image that each wrong text belongs to, or the pair's if the text is true
-            of that; -1 if the negative is missing.
-        negative_image_ids: int64 `(b, m)`, the number of each wrong image, or the pair's if its text is true of the
-            wrong one; -1 if the negative is missing. A negative of the pair's image counts nowhere.
-        close: bool `(b, m)`, which negatives are hard; if None, those that the logits themselves find most similar.
-
-    Raises:
-        ModelError: a shape is none of the above.
+    Source: ALBEF (Li et al. 2021), Eq. 7; ITM of EqSim (Wang et al. 2023), section 5.1.
 
     >>> import torch
-    >>> zeros, ids = torch.zeros(1, 3), torch.tensor([[1, 0, -1]])  # the second negative is of the pair's own image
-    >>> Matches(torch.zeros(1), zeros, zeros, None, torch.tensor([0]), ids, ids).has_wrong_text.tolist()
-    [[True, False, False]]
+    >>> ids = torch.tensor([[1], [0]])
+    >>> matches = Matches(torch.zeros(2), torch.zeros(2, 1), torch.zeros(2, 1), None, torch.arange(2), ids, ids)
+    >>> round(itm(matches)["total"].item(), 4)
+    0.6931
     """
+    from torch.nn.functional import softplus
 
-    true: Tensor
-    wrong_texts: Tensor
-    wrong_images: Tensor
-    counterparts: Tensor | None
-    image_ids: Tensor
-    negative_text_ids: Tensor
-    negative_image_ids: Tensor
-    close: Tensor | None = None
+    def wrong(logits: Tensor, counted: Tensor) -> Tensor:
+        return share(softplus(wide(logits)).masked_fill(~counted, 0.0).sum(), counted.sum()) / 3
 
-    def __post_init__(self) -> None:
-        if self.true.ndim != 1 or len(self.true) == 0 or self.wrong_texts.ndim != 2:
-            raise ModelError(
-                f"Matches(true=..., wrong_texts=...) have shapes {tuple(self.true.shape)} and "
-                f"{tuple(self.wrong_texts.shape)}; expected (pairs,) and (pairs, negatives)"
-            )
-        b, m = len(self.true), self.wrong_texts.shape[1]
-        for name, shape in (
-            ("wrong_texts", (b, m)),
-            ("wrong_images", (b, m)),
-            ("counterparts", (b, m)),
-            ("image_ids", (b,)),
-            ("negative_text_ids", (b, m)),
-            ("negative_image_ids", (b, m)),
-            ("close", (b, m)),
-        ):
-            tensor: Tensor | None = getattr(self, name)
-            if tensor is not None and tuple(tensor.shape) != shape:
-                raise ModelError(f"Matches({name}=...) has shape {tuple(tensor.shape)}; expected {shape}")
+    return sum_parts(
+        true=mean_over_ranks(softplus(-wide(matches.true)).mean()) / 3,
+        wrong_text=wrong(matches.wrong_texts, matches.has_wrong_text),
+        wrong_image=wrong(matches.wrong_images, matches.has_wrong_image),
+    )
 
-    @property
-    def has_wrong_text(self) -> Tensor:
-        """Which wrong texts count, bool `(b, m)`: those of another image."""
-        return (self.negative_text_ids >= 0) & (self.negative_text_ids != self.image_ids[:, None])
 
-    @property
-    def has_wrong_image(self) -> Tensor:
-        """Which wrong images count, bool `(b, m)`: other images."""
-        return (self.negative_image_ids >= 0) & (self.negative_image_ids != self.image_ids[:, None])
+@loss(negatives=15, wrong_images=False)
+def ranking(matches: Matches) -> LossParts:
+    """Return the cross-entropy of the true text among it and the wrong ones, in nats: part `rank`.
+
+    The original draws false texts from the full index, which may be the image's other captions; here those are
+    left out.
+
+    Source: METER (Dou et al. 2022), retrieval fine-tuning with 15 false texts; EqSim (Wang et al. 2023), appendix C.
+
+    >>> import torch
+    >>> ids = torch.tensor([[1, 2, 3]])
+    >>> zeros = torch.zeros(1, 3)
+    >>> round(ranking(Matches(torch.zeros(1), zeros, zeros, None, torch.tensor([0]), ids, ids))["total"].item(), 4)
+    1.3863
+    """
+    import torch
+
+    wrong = matches.wrong_texts.masked_fill(~matches.has_wrong_text, float("-inf"))
+    logits = wide(torch.cat([matches.true[:, None], wrong], dim=1))
+    return sum_parts(rank=mean_over_ranks((logits.logsumexp(1) - logits[:, 0]).mean()))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,0 +1,274 @@
+"""Contrast, and a choice among an image's captions: the true one against its false ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import AfterValidator, Field, NonNegativeFloat
+
+from tellapart.errors import ModelError
+from tellapart.training.losses.batch import Batch, LossParts, sum_parts, wide
+from tellapart.training.losses.contrast import itc
+from tellapart.training.losses.loss import loss
+from tellapart.training.losses.matrix_rows import find_true, gather_true
+from tellapart.training.losses.ranks import mean_over_ranks, share
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def _check_gamma(gamma: float) -> float:
+    """Refuse numbers between 0 and 1, for which the derivative has no bound if the model is sure."""
+    if 0 < gamma < 1:
+        raise ValueError("input should be 0 or at least 1")
+    return gamma
+
+
+_Gamma = Annotated[NonNegativeFloat, AfterValidator(_check_gamma), Field(description="0 or at least 1")]
+_Smoothing = Annotated[float, Field(ge=0, lt=1)]
+
+
+def own_choices(batch: Batch, name: str) -> tuple[Tensor, Tensor]:
+    """Return each image's logits with its captions, and which captions there are.
+
+    Args:
+        batch: with false captions.
+        name: of the loss, in error messages.
+
+    Returns:
+        Float `(b, 1 + f)`, the true caption first, and 0 if one is missing; bool `(b, 1 + f)`. A false caption that is
+        true of the image is missing.
+
+    Raises:
+        ModelError: the batch has no false captions.
+
+    >>> import torch
+    >>> false = torch.tensor([[[0.0, 1.0]], [[0.0, 1.0]]])
+    >>> batch = Batch(torch.eye(2), torch.eye(2), torch.tensor(10.0), torch.arange(2), negative_texts=false)
+    >>> own_choices(batch, "mine")[0].tolist()  # the second image cannot tell its false caption from its own
+    [[10.0, 0.0], [10.0, 10.0]]
+    """
+    import torch
+
+    if batch.negative_texts is None:
+        raise ModelError(f"{name} needs false captions: give Batch(negative_texts=...) (pairs, captions, dimensions)")
+    with torch.autocast(batch.images.device.type, enabled=False):
+        captions = torch.cat([wide(batch.texts)[:, None], wide(batch.negative_texts)], dim=1)
+        logits = wide(batch.scale) * torch.einsum("bd,bfd->bf", wide(batch.images), captions)
+    there = torch.ones(logits.shape, dtype=torch.bool, device=logits.device)
+    if batch.has_negative is not None:
+        there[:, 1:] = batch.has_negative
+    there[:, 1:] &= ~find_true(gather_true(batch), batch.image_ids[:, None], batch.negative_text_ids)
+    return logits.masked_fill(~there, 0.0), there
+
+
+@loss(negative_captions=3)
+def negbench(batch: Batch, *, contrast: NonNegativeFloat = 0.99, choice: NonNegativeFloat = 0.01) -> LossParts:
+    """Return `itc` and, as part `choice`, the cross-entropy of an image's caption among it and its false ones.
+
+    The mean is over the images that have a false caption. The paper takes the two parts from two sets, captions with
+    negations and questions; here each row gives both.
+
+    Args:
+        batch: the pairs, with false captions.
+        contrast: weight of the contrast.
+        choice: weight of the question.
+
+    Raises:
+        ModelError: the batch has no false captions.
+
+    Source: NegBench (Alhamoud et al. 2025), its objective with multiple-choice questions; three false
+    captions an image.
+
+    >>> import torch
+    >>> false = torch.eye(2)[:, None]  # which nothing tells from the true ones
+    >>> batch = Batch(torch.eye(2), torch.eye(2), torch.tensor(9.0), torch.arange(2), negative_texts=false)
+    >>> round(negbench(batch, contrast=0.0, choice=1.0)["choice"].item(), 4)  # the logarithm of 2
+    0.6931
+    """
+    question = _focal_choice(*own_choices(batch, "negbench"), gamma=0.0, smoothing=0.0)
+    return sum_parts(itc=contrast * itc(batch)["total"], choice=choice * question)
+
+
+@loss(negative_captions=1, joins=True)
+def clic(
+    batch: Batch,
+    *,
+    contrast: NonNegativeFloat = 0.5,
+    choice: NonNegativeFloat = 0.5,
+    paraphrase: NonNegativeFloat = 1.0,
+) -> LossParts:
+    """Return `itc` and `choice`, each the mean over an image's true captions, and `paraphrase`, how far two are apart.
+
+    `choice`: the cross-entropy of a true caption among it and the image's false one. `paraphrase`: the squared distance
+    of the first two true captions, which mean the same in another order. A batch of plain pictures, which has one true
+    caption for each, is given plain contrast, of weight 1: every other step of the original.
+
+    Args:
+        batch: the pairs, with further true captions and false ones.
+        contrast: weight of the contrast.
+        choice: weight of the question.
+        paraphrase: weight of the distance between captions of one meaning.
+
+    Raises:
+        ModelError: images have several true captions, and no false ones.
+
+    Source: CLIC (Peleg et al. 2025), Eq. 4 to 7, with the weights of its code.
+
+    >>> import torch
+    >>> texts = torch.eye(2)
+    >>> batch = Batch(texts, texts, torch.tensor(9.0), torch.arange(2), negative_texts=texts[:, None],
+    ...     positive_texts=texts.flip(0)[:, None])
+    >>> parts = clic(batch, contrast=0.0)  # the question: ln 2, and 9 + ln(1 + e^-9) for the other true caption
+    >>> {name: round(part.item(), 4) for name, part in parts.items()}
+    {'itc': 0.0, 'choice': 2.4233, 'paraphrase': 2.0, 'total': 4.4233}
+    """
+    positives, ids = batch.positive_texts, batch.positive_text_ids
+    if positives is None:
+        zero = batch.images.sum() * 0
+        return sum_parts(itc=itc(batch)["total"], choice=zero, paraphrase=zero)
+    if batch.negative_texts is None:
+        raise ModelError("clic needs false captions: give Batch(negative_texts=...) (pairs, captions, dimensions)")
+    count = 1 + positives.shape[1]
+    plain = replace(batch, positive_texts=None, positive_text_ids=None, facts=batch.true_pairs())
+    sides = [plain]
+    for k, texts in enumerate(positives.unbind(1)):
+        sides.append(replace(plain, texts=texts, text_ids=None if ids is None else ids[:, k]))
+    parts = [negbench(side, contrast=contrast / count, choice=choice / count) for side in sides]
+    apart = (wide(batch.texts) - wide(positives[:, 0])).square().sum(1).mean()
+    return sum_parts(
+        itc=sum((part["itc"] for part in parts[1:]), start=parts[0]["itc"]),
+        choice=sum((part["choice"] for part in parts[1:]), start=parts[0]["choice"]),
+        paraphrase=paraphrase * mean_over_ranks(apart),
+    )
+
+
+@loss(negative_captions=3)
+def fsc_global(
+    batch: Batch, *, weight: NonNegativeFloat = 0.5, gamma: _Gamma = 2.0, smoothing: _Smoothing = 0.02
+) -> LossParts:
+    """Return `itc` and, as part `choice`, a focal cross-entropy of an image's captions with smoothed labels.
+
+    Images without a false caption are left out. `fsc_clip` adds the same by patches and words; missing captions are not
+    candidates here, and have a logit of 0 in the original.
+
+    Args:
+        batch: the pairs, with false captions.
+        weight: of the choice among an image's captions.
+        gamma: how much less a caption counts that the model is sure of; 0 for plain cross-entropy.
+        smoothing: share of the label that is spread evenly over the image's captions, false ones as well.
+
+    Raises:
+        ModelError: the batch has no false captions.
+
+    Source: FSC-CLIP (Oh et al. 2024), `Global_HNLoss` of its code with focal loss and label smoothing.
+
+    >>> import torch
+    >>> false = torch.eye(2)[:, None]  # which nothing tells from the true ones: p is a half
+    >>> batch = Batch(torch.eye(2), torch.eye(2), torch.tensor(9.0), torch.arange(2), negative_texts=false)
+    >>> round(fsc_global(batch, weight=1.0)["choice"].item(), 4)  # a quarter of the logarithm of 2
+    0.1733
+    """
+    choice = _focal_choice(*own_choices(batch, "fsc-global"), gamma, smoothing)
+    return sum_parts(itc=itc(batch)["total"], choice=weight * choice)
+
+
+@loss(negative_captions=3, local=True, revision=2)
+def fsc_clip(
+    batch: Batch,
+    *,
+    weight: NonNegativeFloat = 0.5,
+    local: NonNegativeFloat = 0.2,
+    gamma: _Gamma = 2.0,
+    smoothing: _Smoothing = 0.02,
+    unit_patches: bool = False,
+) -> LossParts:
+    """Return `fsc_global`, and as part `local` the same choice among captions by the image's patches and their words.
+
+    Args:
+        batch: the pairs, with false captions, patches and words.
+        weight: of the choice by pooled vectors.
+        local: of the choice by patches and words; the paper's 0.2 is for ViT-B/32, and 0.5 for B/16 and L/14.
+        gamma: as `fsc_global` has it.
+        smoothing: likewise.
+        unit_patches: patches are made unit vectors first; in the released code a longer one counts more.
+
+    Raises:
+        ModelError: the batch has no false captions, or no patches and words.
+
+    Source: FSC-CLIP (Oh et al. 2024), section 3.2 and 3.3, with the weights of its code.
+
+    >>> import torch
+    >>> false = torch.eye(2).flip(0)[:, None]
+    >>> words = torch.stack([torch.eye(2), torch.eye(2).flip(0)], dim=1)[:, :, None]  # one word a caption
+    >>> batch = Batch(torch.eye(2), torch.eye(2), torch.tensor(3.0), torch.arange(2), negative_texts=false,
+    ...     patches=torch.eye(2)[:, None], words=words, real_words=torch.ones(2, 2, 1, dtype=torch.bool))
+    >>> parts = fsc_clip(batch, weight=1.0, local=1.0)
+    >>> parts["local"].item() == parts["choice"].item()  # one patch and one word say what the whole says
+    True
+    """
+    of_words = local_logits(batch, unit_patches=unit_patches)
+    logits, there = own_choices(batch, "fsc-clip")
+    choices = [_focal_choice(shown, there, gamma, smoothing) for shown in (logits, of_words)]
+    return sum_parts(itc=itc(batch)["total"], choice=weight * choices[0], local=local * choices[1])
+
+
+def local_logits(batch: Batch, *, unit_patches: bool = False) -> Tensor:
+    """Return how well an image's patches fit the words of each of its captions, float `(b, 1 + f)`.
+
+    A word looks at the patches: their dot products with it, from 0 for the lowest to 1 for the highest, are their
+    shares in a mean patch (these have no gradient). Its logit is `scale` times its cosine with that mean, and a
+    caption's is the logarithm of the sum of its words' exponentials.
+
+    Args:
+        batch: with patches and words.
+        unit_patches: make patches unit vectors first.
+
+    Raises:
+        ModelError: the batch has no patches and words.
+
+    >>> import torch
+    >>> words = torch.tensor([[[[1.0, 0.0], [0.0, 1.0]]]])  # of one caption, and one patch for both
+    >>> batch = Batch(torch.eye(2)[:1], torch.eye(2)[:1], torch.tensor(2.0), torch.arange(1), words=words,
+    ...     patches=torch.eye(2)[:1, None], real_words=torch.tensor([[[True, False]]]))
+    >>> local_logits(batch).tolist()
+    [[2.0]]
+    """
+    import torch
+    from torch.nn.functional import normalize
+
+    if batch.patches is None or batch.words is None or batch.real_words is None:
+        raise ModelError(
+            "fsc-clip needs patches and words: give Batch(patches=...) (pairs, patches, dimensions), Batch(words=...) "
+            "(pairs, captions, words, dimensions) and Batch(real_words=...)"
+        )
+    with torch.autocast(batch.images.device.type, enabled=False):
+        patches, words = wide(batch.patches), wide(batch.words)
+        patches = normalize(patches, dim=-1) if unit_patches else patches
+        products = torch.einsum("bcwd,bpd->bcwp", words, patches).detach()
+        lowest, highest = products.aminmax(dim=-1, keepdim=True)
+        # If all patches are alike, each has the same share.
+        shares = torch.where(highest > lowest, (products - lowest) / (highest - lowest), 1.0)
+        shares = shares / shares.sum(-1, keepdim=True)
+        looked_at = normalize(torch.einsum("bcwp,bpd->bcwd", shares, patches), dim=-1)
+        logits = wide(batch.scale) * (looked_at * words).sum(-1)
+    return logits.masked_fill(~batch.real_words, float("-inf")).logsumexp(-1)
+
+
+def _focal_choice(logits: Tensor, there: Tensor, gamma: float, smoothing: float) -> Tensor:
+    """Return the mean focal cross-entropy of images' captions `(b, c)`, the true one first, with smoothed labels.
+
+    With `m` captions of an image, its true one has the label `1 - smoothing + smoothing / m` and each false one
+    `smoothing / m`; a caption of probability `p` costs its label times `-(1 - p)^gamma ln p`. Images of one caption
+    are left out.
+    """
+    import torch
+
+    nats = logits.masked_fill(~there, float("-inf")).logsumexp(1, keepdim=True) - logits
+    focal = nats * (-torch.expm1(-nats)) ** gamma
+    label = (smoothing / there.sum(1, keepdim=True).to(nats.dtype)).repeat(1, nats.shape[1])
+    label[:, 0] += 1 - smoothing
+    asked = there[:, 1:].any(1)
+    costs = (label * focal).masked_fill(~(there & asked[:, None]), 0.0)
+    return share(costs.sum(), asked.sum())

@@ -1,0 +1,232 @@
+"""Contrast of images and texts: each finds its own among those of all ranks; and the losses that add to it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field, NonNegativeFloat
+
+from tellapart.errors import ModelError
+from tellapart.training.losses.batch import Batch, LossParts, sum_parts
+from tellapart.training.losses.loss import loss
+from tellapart.training.losses.matrix_rows import MatrixRows, by_rows, gather_pairs
+from tellapart.training.losses.ranks import mean_over_ranks
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@loss()
+def itc(batch: Batch) -> LossParts:
+    """Return the symmetric contrastive loss, in nats: parts `image_to_text` and `text_to_image`, a half each.
+
+    Other texts that are true of the image are left out of the candidates.
+
+    Source: CLIP (Radford et al. 2021), Fig. 3; ITC of EqSim (Wang et al. 2023), section 5.1.
+
+    >>> import torch
+    >>> batch = Batch(torch.eye(4), torch.eye(4), torch.tensor(0.0), torch.arange(4))
+    >>> round(itc(batch)["total"].item(), 4)  # a scale of 0 cannot tell four apart: the logarithm of 4
+    1.3863
+    """
+    return contrast(by_rows(gather_pairs(batch), contrasts))
+
+
+def contrasts(rows: MatrixRows) -> Tensor:
+    """Return log-normalisers and logits of true pairs, `(c, 4)`: over texts, over images, true as image row, as text
+    row.
+
+    >>> import torch
+    >>> rows = MatrixRows(torch.eye(2), torch.eye(2), torch.tensor(0.0), torch.tensor([5, 5]), 0, 2)
+    >>> contrasts(rows).tolist()  # two captions of one image: no negative
+    [[0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]]
+    """
+    import torch
+
+    of_images, of_texts = rows.logits_of_images(), rows.logits_of_texts()
+    return torch.stack([of_images.logsumexp(1), of_texts.logsumexp(1), rows.own(of_images), rows.own(of_texts)], dim=1)
+
+
+def contrast(rows: Tensor) -> LossParts:
+    """Return the parts of `itc` from this rank's `contrasts`, `(b, 4)`.
+
+    >>> import torch
+    >>> contrast(torch.tensor([[3.0, 2.0, 1.0, 1.0]]))["total"].item()
+    1.5
+    """
+    halves = mean_over_ranks((rows[:, :2] - rows[:, 2:4]).mean(0)) / 2
+    return sum_parts(image_to_text=halves[0], text_to_image=halves[1])
+
+
+@loss(bias=True)
+def siglip(batch: Batch) -> LossParts:
+    """Return the sigmoid loss, in nats an image: part `matched` of the true pairs, `unmatched` of all others.
+
+    Every pair is classified by itself, matched or not. Other texts that are true of the image are left out.
+
+    Raises:
+        ModelError: the batch has no bias.
+
+    Source: SigLIP (Zhai et al. 2023), Eq. 1.
+
+    >>> import torch
+    >>> batch = Batch(torch.eye(4), torch.eye(4), torch.tensor(0.0), torch.arange(4), bias=torch.tensor(0.0))
+    >>> round(siglip(batch)["matched"].item(), 4)  # the logarithm of 2
+    0.6931
+    """
+    import torch
+    from torch.nn.functional import softplus
+
+    if batch.bias is None:
+        raise ModelError("siglip needs Batch(bias=...), the number that SigLIP adds to its logits (it begins at -10)")
+    bias = batch.bias
+
+    def losses(rows: MatrixRows) -> Tensor:
+        logits = rows.scale * rows.cosines_of_images() + bias
+        unmatched = softplus(logits).masked_fill(~rows.negative_texts, 0.0).sum(1)
+        return torch.stack([softplus(-rows.own(logits)), unmatched], dim=1)
+
+    matched, unmatched = mean_over_ranks(by_rows(gather_pairs(batch), losses).mean(0))
+    return sum_parts(matched=matched, unmatched=unmatched)
+
+
+@loss()
+def hardneg(batch: Batch, *, k: Annotated[int, Field(ge=1)] = 8, weight: NonNegativeFloat = 1.0) -> LossParts:
+    """Return `itc` and, as part `hard`, the same contrast with the `k` most similar negatives as only candidates.
+
+    The paper's baseline of that name (EqSim, Table 6) draws hard negatives for the matching head of a fusion encoder,
+    for which see `itm`; this is its counterpart for dual encoders. Easy negatives get no gradient from this part.
+
+    Args:
+        batch: the pairs.
+        k: hardest negatives a row.
+        weight: of the contrast among them.
+
+    >>> import torch
+    >>> batch = Batch(torch.eye(4), torch.eye(4), torch.tensor(0.0), torch.arange(4))
+    >>> {name: round(part.item(), 4) for name, part in hardneg(batch, k=1).items()}  # ln 4 and ln 2
+    {'itc': 1.3863, 'hard': 0.6931, 'total': 2.0794}
+    """
+    import torch
+
+    def among_hardest(true: Tensor, logits: Tensor, negative: Tensor) -> Tensor:
+        hardest = logits.masked_fill(~negative, float("-inf")).topk(min(k, logits.shape[1]), dim=1).values
+        return torch.cat([true[:, None], hardest], dim=1).logsumexp(1) - true
+
+    def both(rows: MatrixRows) -> Tensor:
+        plain = contrasts(rows)
+        images = among_hardest(plain[:, 2], rows.logits_of_images(), rows.negative_texts)
+        texts = among_hardest(plain[:, 3], rows.logits_of_texts(), rows.negative_images)
+        return torch.cat([plain, images[:, None], texts[:, None]], dim=1)
+
+    columns = by_rows(gather_pairs(batch), both)
+    return sum_parts(itc=contrast(columns)["total"], hard=weight * mean_over_ranks(columns[:, 4:].mean()))
+
+
+@loss()
+def cyclip(batch: Batch, *, cross: NonNegativeFloat = 0.25, within: NonNegativeFloat = 0.25) -> LossParts:
+    """Return `itc` with CyCLIP's two regularisers: parts `itc`, `cross` and `within`.
+
+    Cross: `s(I_i, T_j) = s(I_j, T_i)`; within: `s(I_i, I_j) = s(T_i, T_j)`; squared, on cosines, summed over the `n`
+    columns and averaged over rows, as in the original: they grow with the batch of all ranks. Pairs of one image or
+    of one text are left out.
+
+    Args:
+        batch: the pairs.
+        cross: weight of the consistency across modalities.
+        within: weight of the consistency within modalities.
+
+    Source: CyCLIP (Goel et al. 2022), Eq. 3 and 4; weights of its released command.
+
+    >>> import torch
+    >>> images = torch.eye(2)
+    >>> batch = Batch(images, images.flip(0), torch.tensor(0.0), torch.arange(2))
+    >>> [round(cyclip(batch)[name].item(), 4) for name in ("cross", "within")]
+    [0.0, 0.0]
+    """
+    import torch
+
+    def deviations(rows: MatrixRows) -> Tensor:
+        across = rows.cosines_of_images() - rows.cosines_of_texts()
+        inside = rows.images[rows.part] @ rows.images.T - rows.texts[rows.part] @ rows.texts.T
+        same = ~rows.negative
+        sums = [difference.square().masked_fill(same, 0.0).sum(1) for difference in (across, inside)]
+        return torch.cat([contrasts(rows), torch.stack(sums, dim=1)], dim=1)
+
+    columns = by_rows(gather_pairs(batch), deviations)
+    across, inside = mean_over_ranks(columns[:, 4:].mean(0))
+    return sum_parts(itc=contrast(columns)["total"], cross=cross * across, within=within * inside)
+
+
+@loss(negative_images="mate")
+def trohn_img(batch: Batch) -> LossParts:
+    """Return `itc` over the pairs and their mates: images `[I; I']` with texts `[T; T']`, `2b` by `2b` on one rank.
+
+    Raises:
+        ModelError: the batch has no mates, or a mate shows its pair's image.
+
+    Source: TROHN-Img (BiVLC, Miranda et al. 2024), section 5.
+
+    >>> import torch
+    >>> mates = Batch(torch.zeros(2, 2), torch.zeros(2, 2), torch.tensor(0.0), torch.tensor([8, 9]))
+    >>> batch = Batch(torch.eye(2), torch.eye(2), torch.tensor(0.0), torch.tensor([0, 1]), mates=mates)
+    >>> round(trohn_img(batch)["total"].item(), 4)  # one of four
+    1.3863
+    """
+    return itc(_side_by_side(batch, _find_mates(batch, "trohn-img")))
+
+
+@loss(negative_images="mate")
+def tripletclip(batch: Batch) -> LossParts:
+    """Return NegCLIP of the pairs with their mates' texts as false captions, and the same with the sides changed.
+
+    Images, the pairs' and the mates', find their text among all texts of both; texts see the images of their side
+    alone. The paper makes the mates' pictures from false captions; here they are the rows' hard counterparts, which may
+    be in the batch themselves, so no caption of an image is ever its false one.
+
+    Raises:
+        ModelError: the batch has no mates, or a mate shows its pair's image.
+
+    Source: TripletCLIP (Patel et al. 2024), `tripletclip_loss` of its code, which sums the two sides.
+
+    >>> import torch
+    >>> mates = Batch(torch.zeros(2, 2), torch.zeros(2, 2), torch.tensor(0.0), torch.tensor([8, 9]))
+    >>> batch = Batch(torch.eye(2), torch.eye(2), torch.tensor(0.0), torch.tensor([0, 1]), mates=mates)
+    >>> {name: round(part.item(), 4) for name, part in tripletclip(batch).items()}  # ln 4 and ln 2
+    {'image_to_text': 1.3863, 'text_to_image': 0.6931, 'total': 2.0794}
+    """
+    mates, facts = _find_mates(batch, "tripletclip"), batch.true_pairs()
+    # Half a mean over pairs and mates together, twice: as much as half a mean over either.
+    images = 2 * itc(_side_by_side(batch, mates))["image_to_text"]
+    texts = itc(replace(batch, mates=None, facts=facts))["text_to_image"]
+    texts = texts + itc(replace(mates, scale=batch.scale, chunk=batch.chunk, facts=facts))["text_to_image"]
+    return sum_parts(image_to_text=images, text_to_image=texts)
+
+
+def _find_mates(batch: Batch, name: str) -> Batch:
+    """Return the hard counterparts of a batch, which show other images; a loss's name is for the error."""
+    if batch.mates is None:
+        raise ModelError(f"{name} needs Batch(mates=...), the hard counterpart of each pair")
+    alike = (batch.image_ids == batch.mates.image_ids).nonzero()[:, 0].tolist()
+    if alike:
+        raise ModelError(
+            f"{name}: pairs {alike} and their mates have the same image_ids; a mate is another image, with its own id"
+        )
+    return batch.mates
+
+
+def _side_by_side(batch: Batch, mates: Batch) -> Batch:
+    """Return one batch of the pairs and, after them, their mates."""
+    import torch
+
+    texts = None if batch.text_ids is None or mates.text_ids is None else torch.cat([batch.text_ids, mates.text_ids])
+    return Batch(
+        images=torch.cat([batch.images, mates.images]),
+        texts=torch.cat([batch.texts, mates.texts]),
+        scale=batch.scale,
+        image_ids=torch.cat([batch.image_ids, mates.image_ids]),
+        text_ids=texts,
+        facts=batch.true_pairs(),
+        chunk=batch.chunk,
+    )
