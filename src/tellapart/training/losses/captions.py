@@ -190,7 +190,7 @@ def _against_its_foil(batch: Batch, foils: Tensor, foil_ids: Tensor | None) -> T
     pairs = gather_pairs(batch)
 
     def with_foil(rows: MatrixRows) -> Tensor:
-        plain, part = contrasts(rows), slice(rows.first - pairs.first, rows.last - pairs.first)
+        plain, part = contrasts(rows), slice(rows.part.start - pairs.part.start, rows.part.stop - pairs.part.start)
         logits = rows.scale * (rows.images[rows.part] * wide(foils[part])).sum(1)
         true = find_true(rows.true, batch.image_ids[part], None if foil_ids is None else foil_ids[part])
         over_texts = torch.logaddexp(plain[:, 0], logits.masked_fill(true, float("-inf")))

@@ -38,14 +38,14 @@ def contrasts(rows: MatrixRows) -> Tensor:
     row.
 
     >>> import torch
-    >>> rows = MatrixRows(torch.eye(2), torch.eye(2), torch.tensor(0.0), torch.tensor([5, 5]), 0, 2)
+    >>> rows = MatrixRows(torch.eye(2), torch.eye(2), torch.tensor(0.0), torch.tensor([5, 5]), slice(0, 2))
     >>> contrasts(rows).tolist()  # two captions of one image: no negative
     [[0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]]
     """
     import torch
 
-    of_images, of_texts = rows.logits_of_images(), rows.logits_of_texts()
-    return torch.stack([of_images.logsumexp(1), of_texts.logsumexp(1), rows.own(of_images), rows.own(of_texts)], dim=1)
+    sides, first = rows.logits(), rows.part.start
+    return torch.stack([side.logsumexp(1) for side in sides] + [side.diagonal(first) for side in sides], dim=1)
 
 
 def contrast(rows: Tensor) -> LossParts:
@@ -83,9 +83,9 @@ def siglip(batch: Batch) -> LossParts:
     bias = batch.bias
 
     def losses(rows: MatrixRows) -> Tensor:
-        logits = rows.scale * rows.cosines_of_images() + bias
-        unmatched = softplus(logits).masked_fill(~rows.negative_texts, 0.0).sum(1)
-        return torch.stack([softplus(-rows.own(logits)), unmatched], dim=1)
+        logits = rows.scale * (rows.images[rows.part] @ rows.texts.T) + bias
+        unmatched = softplus(logits).masked_fill(~rows.negatives()[0], 0.0).sum(1)
+        return torch.stack([softplus(-logits.diagonal(rows.part.start)), unmatched], dim=1)
 
     matched, unmatched = mean_over_ranks(by_rows(gather_pairs(batch), losses).mean(0))
     return sum_parts(matched=matched, unmatched=unmatched)
@@ -116,9 +116,10 @@ def hardneg(batch: Batch, *, k: Annotated[int, Field(ge=1)] = 8, weight: NonNega
 
     def both(rows: MatrixRows) -> Tensor:
         plain = contrasts(rows)
-        images = among_hardest(plain[:, 2], rows.logits_of_images(), rows.negative_texts)
-        texts = among_hardest(plain[:, 3], rows.logits_of_texts(), rows.negative_images)
-        return torch.cat([plain, images[:, None], texts[:, None]], dim=1)
+        sides = [
+            among_hardest(*side) for side in zip(plain[:, 2:].unbind(1), rows.logits(), rows.negatives(), strict=True)
+        ]
+        return torch.cat([plain, torch.stack(sides, dim=1)], dim=1)
 
     columns = by_rows(gather_pairs(batch), both)
     return sum_parts(itc=contrast(columns)["total"], hard=weight * mean_over_ranks(columns[:, 4:].mean()))
@@ -148,10 +149,10 @@ def cyclip(batch: Batch, *, cross: NonNegativeFloat = 0.25, within: NonNegativeF
     import torch
 
     def deviations(rows: MatrixRows) -> Tensor:
-        across = rows.cosines_of_images() - rows.cosines_of_texts()
+        of_images, of_texts = rows.cosines()
         inside = rows.images[rows.part] @ rows.images.T - rows.texts[rows.part] @ rows.texts.T
         same = ~rows.negative
-        sums = [difference.square().masked_fill(same, 0.0).sum(1) for difference in (across, inside)]
+        sums = [difference.square().masked_fill(same, 0.0).sum(1) for difference in (of_images - of_texts, inside)]
         return torch.cat([contrasts(rows), torch.stack(sums, dim=1)], dim=1)
 
     columns = by_rows(gather_pairs(batch), deviations)

@@ -232,7 +232,7 @@ def _four_similarities(rows: MatrixRows, whole: Tensor, normalise: Normalisation
     over_texts, over_images, true = whole.unbind(1)
     part = rows.part
     if normalise == "batch":
-        s12, s21 = rows.logits_of_images(), rows.logits_of_texts()
+        s12, s21 = rows.logits()
 
         def softmax(log: Tensor, at_12: Tensor, at_21: Tensor) -> _Four:
             # at_12 and at_21: the normalisers of image 1 with text 2, and of image 2 with text 1.
@@ -243,7 +243,7 @@ def _four_similarities(rows: MatrixRows, whole: Tensor, normalise: Normalisation
             softmax(over_texts, over_texts[part, None], over_texts[None, :]),
             softmax(over_images, over_images[None, :], over_images[part, None]),
         )
-    s12, s21 = rows.cosines_of_images(), rows.cosines_of_texts()
+    s12, s21 = rows.cosines()
     if normalise == "none":
         matched = (rows.images * rows.texts).sum(1)
         four = _Four(matched[part, None], s12, s21, matched[None, :])
@@ -262,8 +262,9 @@ def _closest_pairs(pairs: MatrixRows, k: int) -> Tensor:
     import torch
 
     def nearest(rows: MatrixRows) -> Tensor:
-        either = torch.maximum(rows.cosines_of_images(), rows.cosines_of_texts())
-        return best(either.masked_fill(~rows.negative, float("-inf")), min(k, len(pairs.images)))
+        return best(
+            torch.maximum(*rows.cosines()).masked_fill(~rows.negative, float("-inf")), min(k, len(pairs.images))
+        )
 
     with torch.no_grad():
         return gather(by_rows(pairs, nearest))
@@ -277,8 +278,8 @@ def _close_pairs(rows: MatrixRows, neighbours: Tensor) -> Tensor:
     close = _mark(neighbours[rows.part], n)
     choosing = torch.arange(n, device=neighbours.device).repeat_interleave(k)
     chosen = neighbours.flatten()
-    here = (chosen >= rows.first) & (chosen < rows.last)
-    close[chosen[here] - rows.first, choosing[here]] = True
+    here = (chosen >= rows.part.start) & (chosen < rows.part.stop)
+    close[chosen[here] - rows.part.start, choosing[here]] = True
     return close
 
 
@@ -311,7 +312,7 @@ def _regularise_as_released(pairs: MatrixRows, whole: Tensor, alpha: float, k: i
     sums = by_rows(pairs, partial(_row_deviations, whole=whole, negatives=negatives)).sum(0)
     drawn = (negatives >= 0).sum().clamp(min=1)
     counts = torch.stack([drawn, drawn, torch.full_like(drawn, n**2)]).to(sums.dtype)
-    text, image, crossed = mean_over_ranks(sums) * (n / (pairs.last - pairs.first)) / counts
+    text, image, crossed = mean_over_ranks(sums) * (n / (pairs.part.stop - pairs.part.start)) / counts
     return crossed, (text - alpha).relu() + (image - alpha).relu()
 
 
@@ -321,7 +322,7 @@ def drawn_negatives(pairs: MatrixRows, k: int, step: int) -> Tensor:
     Drawn without replacement by the softmax of the logits; the two lists may overlap. -1 if there are too few.
 
     >>> import torch
-    >>> pairs = MatrixRows(torch.eye(3), torch.eye(3), torch.tensor(10.0), torch.tensor([0, 0, 1]), 0, 3)
+    >>> pairs = MatrixRows(torch.eye(3), torch.eye(3), torch.tensor(10.0), torch.tensor([0, 0, 1]), slice(0, 3))
     >>> drawn_negatives(pairs, 2, step=0)[:2].tolist()  # pairs 0 and 1 show one image
     [[2, 2], [2, 2]]
     """
@@ -330,8 +331,7 @@ def drawn_negatives(pairs: MatrixRows, k: int, step: int) -> Tensor:
     count = min(k, 2 * len(pairs.images)) // 2
 
     def draw_rows(rows: MatrixRows) -> Tensor:
-        same = ~rows.negative
-        sides = (rows.logits_of_texts(), rows.logits_of_images())
+        same, sides = ~rows.negative, reversed(rows.logits())
         # Twice the step and one more: the two lists are independent of each other.
         lists = (
             draw(logits.masked_fill(same, float("-inf")), count, 2 * step + side, rows.index)
@@ -352,8 +352,8 @@ def _row_deviations(rows: MatrixRows, whole: Tensor, negatives: Tensor) -> Tenso
 
     log, true = whole.unbind(1)
     chosen = negatives[rows.part]
-    p12 = (rows.logits_of_images() - log[rows.part, None]).exp()
-    p21 = (rows.logits_of_texts() - log[None, :]).exp()
+    of_images, of_texts = rows.logits()
+    p12, p21 = (of_images - log[rows.part, None]).exp(), (of_texts - log[None, :]).exp()
     matched, at = (true - log).exp(), chosen.clamp(min=0)
     four = _Four(matched[rows.part, None], p12.gather(1, at), p21.gather(1, at), matched[at])
     sides = [side.square().masked_fill(chosen < 0, 0.0).sum(1) for side in (four.v2_text, four.v2_image)]

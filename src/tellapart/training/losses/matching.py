@@ -110,10 +110,8 @@ def hard_negatives(batch: Batch, count: int = 1, *, shared: bool = False, hardes
     pairs = gather_pairs(batch)
 
     def choose(rows: MatrixRows) -> Tensor:
-        low = float("-inf")
-        of_images = rows.logits_of_images().masked_fill(~rows.negative_texts, low)
-        of_texts = rows.logits_of_texts().masked_fill(~rows.negative_images, low)
-        sides = [of_images, of_texts]
+        low, masks = float("-inf"), zip(rows.logits(), rows.negatives(), strict=True)
+        sides = [logits.masked_fill(~negative, low) for logits, negative in masks]
         if shared:
             sides = [torch.maximum(*sides).masked_fill(~rows.negative, low)] * 2
         chosen = [

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tellapart.training.losses.batch import wide
-from tellapart.training.losses.ranks import count_rows, gather, own_rank
+from tellapart.training.losses.ranks import count_rows, gather, rank_and_count
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -32,14 +32,14 @@ class MatrixRows:
         texts: the same for texts.
         scale: scalar.
         image_ids: int64 `(n,)`.
-        first: number of the first row.
-        last: number of the row after the last.
+        part: the rows among all pairs, from a first to a last number; an entry of its own pair is on the diagonal that
+            begins at `part.start`.
         chunk: rows at a time in memory; None for all.
         text_ids: int64 `(n,)`, equal for texts of the same tokens; None if each is true of its image alone.
         true: int64, sorted: a number for each image id with the id of a text that is true of it; None without text_ids.
 
     >>> import torch
-    >>> rows = MatrixRows(torch.eye(3), torch.eye(3), torch.tensor(10.0), torch.tensor([7, 7, 8]), 0, 2)
+    >>> rows = MatrixRows(torch.eye(3), torch.eye(3), torch.tensor(10.0), torch.tensor([7, 7, 8]), slice(0, 2))
     >>> rows.negative.tolist()
     [[False, False, True], [False, False, True]]
     """
@@ -48,70 +48,48 @@ class MatrixRows:
     texts: Tensor
     scale: Tensor
     image_ids: Tensor
-    first: int
-    last: int
+    part: slice
     chunk: int | None = None
     text_ids: Tensor | None = None
     true: Tensor | None = None
 
     @property
-    def part(self) -> slice:
-        """The rows among all pairs."""
-        return slice(self.first, self.last)
-
-    @property
     def index(self) -> Tensor:
-        """The rows' columns, int64 `(c,)`."""
+        """The rows' numbers among all pairs, int64 `(c,)`."""
         import torch
 
-        return torch.arange(self.first, self.last, device=self.images.device)
+        return torch.arange(self.part.start, self.part.stop, device=self.images.device)
 
-    @property
-    def negative_texts(self) -> Tensor:
-        """True if the column's text is false of the row's image, bool `(c, n)`."""
+    def negatives(self) -> tuple[Tensor, Tensor]:
+        """Where the column's text is false of the row's image, and the row's text of the column's, bool `(c, n)`."""
         if self.text_ids is None:
-            return self.image_ids[self.part, None] != self.image_ids[None, :]
-        return ~self.is_true(self.text_ids)
-
-    @property
-    def negative_images(self) -> Tensor:
-        """True if the row's text is false of the column's image, bool `(c, n)`."""
-        if self.text_ids is None:
-            return self.negative_texts
-        return ~find_true(self.true, self.image_ids[None, :], self.text_ids[self.part, None])
+            different = self.image_ids[self.part, None] != self.image_ids[None, :]
+            return different, different
+        of_columns = find_true(self.true, self.image_ids[None, :], self.text_ids[self.part, None])
+        return ~self.is_true(self.text_ids), ~of_columns
 
     @property
     def negative(self) -> Tensor:
         """True if each pair's text is false of the other's image, of the row and of the column, bool `(c, n)`."""
-        return self.negative_texts if self.text_ids is None else self.negative_texts & self.negative_images
+        texts, images = self.negatives()
+        return texts & images
 
     def is_true(self, text_ids: Tensor | None) -> Tensor:
         """Return which texts, of ids `(m,)`, are true of the rows' images, bool `(c, m)`; `(c, 1)` without ids."""
         return find_true(self.true, self.image_ids[self.part, None], None if text_ids is None else text_ids[None, :])
 
-    def cosines_of_images(self) -> Tensor:
-        """Cosines of images with all texts, `(c, n)`."""
-        return self.images[self.part] @ self.texts.T
+    def cosines(self) -> tuple[Tensor, Tensor]:
+        """Cosines of images with all texts, and of texts with all images, `(c, n)`."""
+        return self.images[self.part] @ self.texts.T, self.texts[self.part] @ self.images.T
 
-    def cosines_of_texts(self) -> Tensor:
-        """Cosines of texts with all images, `(c, n)`."""
-        return self.texts[self.part] @ self.images.T
-
-    def logits_of_images(self) -> Tensor:
-        """Scaled cosines of images with all texts, `(c, n)`; -inf at other texts that are true of the image."""
-        return self._mask_positives(self.scale * self.cosines_of_images(), self.negative_texts)
-
-    def logits_of_texts(self) -> Tensor:
-        """Scaled cosines of texts with all images, `(c, n)`; -inf at other pairs' images that the text is true of."""
-        return self._mask_positives(self.scale * self.cosines_of_texts(), self.negative_images)
-
-    def own(self, matrix: Tensor) -> Tensor:
-        """Each row's entry in its column, `(c,)`, of a matrix `(c, n)`."""
-        return matrix.gather(1, self.index[:, None])[:, 0]
-
-    def _mask_positives(self, logits: Tensor, allowed: Tensor) -> Tensor:
-        allowed.scatter_(1, self.index[:, None], True)
-        return logits.masked_fill(~allowed, float("-inf"))
+    def logits(self) -> tuple[Tensor, Tensor]:
+        """Scaled `cosines`; -inf at other pairs' texts that are true of the image, and images that the text is of."""
+        sides = []
+        for cosines, negative in zip(self.cosines(), self.negatives(), strict=True):
+            left_out = ~negative
+            left_out.diagonal(self.part.start).fill_(False)
+            sides.append((self.scale * cosines).masked_fill(left_out, float("-inf")))
+        return sides[0], sides[1]
 
 
 def gather_pairs(batch: Batch) -> MatrixRows:
@@ -126,14 +104,14 @@ def gather_pairs(batch: Batch) -> MatrixRows:
     >>> gather_pairs(Batch(half, half, torch.tensor(10.0), torch.arange(2))).images.dtype
     torch.float32
     """
-    count = count_rows(batch.images)
+    count, (rank, _) = count_rows(batch.images), rank_and_count()
     image_ids, true = gather(batch.image_ids), gather_true(batch)
     text_ids = None if batch.text_ids is None else gather(batch.text_ids)
     if text_ids is not None and true is not None:
-        alone = all(len(ids.unique()) == len(image_ids) for ids in (image_ids, text_ids, true))
+        alone = {len(ids.unique()) for ids in (image_ids, text_ids, true)} == {len(image_ids)}
         text_ids = None if alone else text_ids  # each text is true of its image alone: images decide, without a search
-    images, texts, first = gather(wide(batch.images)), gather(wide(batch.texts)), own_rank() * count
-    return MatrixRows(images, texts, wide(batch.scale), image_ids, first, first + count, batch.chunk, text_ids, true)
+    images, texts, part = gather(wide(batch.images)), gather(wide(batch.texts)), slice(rank * count, (rank + 1) * count)
+    return MatrixRows(images, texts, wide(batch.scale), image_ids, part, batch.chunk, text_ids, true)
 
 
 def gather_true(batch: Batch) -> Tensor | None:
@@ -176,19 +154,20 @@ def by_rows(rows: MatrixRows, function: Callable[[MatrixRows], Tensor]) -> Tenso
         function: maps `k` rows to `(k, ...)`; a row's result must not depend on the other rows of the chunk.
 
     >>> import torch
-    >>> rows = MatrixRows(torch.eye(3), torch.eye(3), torch.tensor(10.0), torch.arange(3), 0, 3, chunk=2)
-    >>> by_rows(rows, lambda part: part.logits_of_images().amax(1)).tolist()
+    >>> rows = MatrixRows(torch.eye(3), torch.eye(3), torch.tensor(10.0), torch.arange(3), slice(0, 3), chunk=2)
+    >>> by_rows(rows, lambda part: part.logits()[0].amax(1)).tolist()
     [10.0, 10.0, 10.0]
     """
     import torch
     from torch.utils.checkpoint import checkpoint
 
+    first, last = rows.part.start, rows.part.stop
     # Similarities are compared in float32 whatever the encoders ran in.
     with torch.autocast(rows.images.device.type, enabled=False):
-        if rows.chunk is None or rows.chunk >= rows.last - rows.first:
+        if rows.chunk is None or rows.chunk >= last - first:
             return function(rows)
-        starts = range(rows.first, rows.last, rows.chunk)
-        parts = [replace(rows, first=first, last=min(first + rows.chunk, rows.last)) for first in starts]
+        starts = range(first, last, rows.chunk)
+        parts = [replace(rows, part=slice(start, min(start + rows.chunk, last))) for start in starts]
         if not torch.is_grad_enabled():
             return torch.cat([function(part) for part in parts])
         return torch.cat([checkpoint(function, part, use_reentrant=False, preserve_rng_state=False) for part in parts])

@@ -16,26 +16,15 @@ if TYPE_CHECKING:
     from torch.autograd import Function
 
 
-def rank_count() -> int:
-    """Return how many ranks train together; 1 without torch.distributed.
+def rank_and_count() -> tuple[int, int]:
+    """Return this process's rank, and how many ranks train together; 0 and 1 without torch.distributed.
 
-    >>> rank_count()
-    1
+    >>> rank_and_count()
+    (0, 1)
     """
     import torch.distributed as dist
 
-    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
-
-
-def own_rank() -> int:
-    """Return this process's rank; 0 without torch.distributed.
-
-    >>> own_rank()
-    0
-    """
-    import torch.distributed as dist
-
-    return dist.get_rank() if rank_count() > 1 else 0
+    return (dist.get_rank(), dist.get_world_size()) if dist.is_available() and dist.is_initialized() else (0, 1)
 
 
 def count_rows(rows: Tensor) -> int:
@@ -68,7 +57,7 @@ def gather(rows: Tensor) -> Tensor:
     >>> gather(torch.arange(3)).tolist()
     [0, 1, 2]
     """
-    joined: Tensor = rows if rank_count() == 1 else _gather_function().apply(rows)
+    joined: Tensor = rows if rank_and_count()[1] == 1 else _gather_function().apply(rows)
     return joined
 
 
@@ -81,7 +70,9 @@ def _gather_function() -> type[Function]:
     class Gather(torch.autograd.Function):
         @staticmethod
         def forward(_context: object, rows: Tensor) -> Tensor:
-            everyone = [torch.empty_like(rows, memory_format=torch.contiguous_format) for _ in range(rank_count())]
+            everyone = [
+                torch.empty_like(rows, memory_format=torch.contiguous_format) for _ in range(dist.get_world_size())
+            ]
             dist.all_gather(everyone, rows.contiguous())
             return torch.cat(everyone)
 
@@ -90,7 +81,8 @@ def _gather_function() -> type[Function]:
             # Every rank's loss depends on these rows; gloo has no reduce_scatter, so all is summed and cut.
             gradient = gradient.clone(memory_format=torch.contiguous_format)
             dist.all_reduce(gradient)
-            return gradient.chunk(rank_count())[own_rank()]
+            rank, count = rank_and_count()
+            return gradient.chunk(count)[rank]
 
     return Gather
 
@@ -102,13 +94,14 @@ def mean_over_ranks(value: Tensor) -> Tensor:
     >>> mean_over_ranks(torch.tensor(2.0)).item()
     2.0
     """
-    if rank_count() == 1:
+    _, count = rank_and_count()
+    if count == 1:
         return value
     import torch.distributed as dist
 
     mean = value.detach().clone()
     dist.all_reduce(mean)
-    return mean / rank_count() + (value - value.detach())
+    return mean / count + (value - value.detach())
 
 
 def share(total: Tensor, count: Tensor) -> Tensor:
@@ -124,4 +117,4 @@ def share(total: Tensor, count: Tensor) -> Tensor:
     """
     counted = mean_over_ranks(count.detach().to(total.dtype))
     # Below one term in all no rank has a term, and the sum is 0.
-    return mean_over_ranks(total / counted.clamp(min=1.0 / rank_count()))
+    return mean_over_ranks(total / counted.clamp(min=1.0 / rank_and_count()[1]))

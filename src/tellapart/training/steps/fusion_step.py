@@ -22,7 +22,7 @@ from tellapart.training.losses.batch import Batch, LossParts, Matches
 from tellapart.training.losses.contrast import itc
 from tellapart.training.losses.loss import FusionLoss
 from tellapart.training.losses.matching import NegativePairs, counterparts, hard_negatives
-from tellapart.training.losses.ranks import gather, own_rank, rank_count
+from tellapart.training.losses.ranks import gather, rank_and_count
 from tellapart.training.losses.terms import LossTerm
 from tellapart.training.steps.step import TrainingStep
 
@@ -190,7 +190,12 @@ class FusionStep(TrainingStep[DrawnPairs]):
             assert batch is not None  # noqa: S101  (for the type checker)
             hardest, shared = self._matching.hardest, self._counterparts
             pairs = hard_negatives(batch, self._count, shared=shared, hardest=hardest)
-            images, texts, ids, start = _gather_states(images), _gather_states(texts), gather(ids), own_rank() * count
+            images, texts, ids, start = (
+                _gather_states(images),
+                _gather_states(texts),
+                gather(ids),
+                rank_and_count()[0] * count,
+            )
         else:
             positions, start = torch.tensor(drawn.negatives, device=device), 0
             pairs = NegativePairs(positions, positions)
@@ -267,7 +272,7 @@ class _Join:
 
 def _gather_states(states: Tensors) -> Tensors:
     """Return every rank's states `(n, length, ...)`, padded to the longest of all ranks."""
-    if rank_count() == 1:
+    if rank_and_count()[1] == 1:
         return states
     import torch
     import torch.distributed as dist
