@@ -8,7 +8,7 @@ from itertools import permutations
 import pytest
 import torch
 
-from tellapart.training.losses.draws import draw, gumbel, uniform
+from tellapart.training.losses.draws import draw, uniform
 
 
 def test_the_numbers_are_uniform_and_independent_between_rows_columns_and_steps() -> None:
@@ -32,10 +32,9 @@ def test_the_numbers_are_uniform_and_independent_between_rows_columns_and_steps(
 
 
 def test_any_part_of_the_rows_gets_the_numbers_that_the_whole_gets() -> None:
-    whole = gumbel(3, torch.arange(10), 6)
+    whole = uniform(3, torch.arange(10), 6)
     for rows in ([4], [9, 0], list(range(5, 10))):
-        assert torch.equal(gumbel(3, torch.tensor(rows), 6), whole[rows])
-    assert torch.isfinite(whole).all()
+        assert torch.equal(uniform(3, torch.tensor(rows), 6), whole[rows])
 
 
 def test_pairs_of_draws_have_the_probabilities_of_drawing_without_replacement() -> None:

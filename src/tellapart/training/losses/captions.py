@@ -87,7 +87,6 @@ def ce_clip(
     caption has one.
 
     Args:
-        batch: the pairs, with false captions.
         intra: weight of the contrast between texts.
         rank: weight of the rank.
         bound: the highest threshold, in logits.
@@ -145,7 +144,6 @@ def cs_clip(batch: Batch, *, weight: NonNegativeFloat = 0.5, foils: Literal["own
     is a unit or caption of another image is no candidate of that image; one in other words may be.
 
     Args:
-        batch: the pairs, with false captions and units.
         weight: of the units' part.
         foils: an image's candidates among foils: `own`, its unit's alone (the released run's `negclip_hard`), or `all`
             of the batch (`negclip`).

@@ -71,7 +71,6 @@ def negbench(batch: Batch, *, contrast: NonNegativeFloat = 0.99, choice: NonNega
     negations and questions; here each row gives both.
 
     Args:
-        batch: the pairs, with false captions.
         contrast: weight of the contrast.
         choice: weight of the question.
 
@@ -106,7 +105,6 @@ def clic(
     caption for each, is given plain contrast, of weight 1: every other step of the original.
 
     Args:
-        batch: the pairs, with further true captions and false ones.
         contrast: weight of the contrast.
         choice: weight of the question.
         paraphrase: weight of the distance between captions of one meaning.
@@ -130,18 +128,15 @@ def clic(
         return sum_parts(itc=itc(batch)["total"], choice=zero, paraphrase=zero)
     if batch.negative_texts is None:
         raise ModelError("clic needs false captions: give Batch(negative_texts=...) (pairs, captions, dimensions)")
-    count = 1 + positives.shape[1]
-    plain = replace(batch, positive_texts=None, positive_text_ids=None, facts=batch.true_pairs())
-    sides = [plain]
+    side = replace(batch, positive_texts=None, positive_text_ids=None, facts=batch.true_pairs())
+    weights = {"contrast": contrast / (1 + len(positives[0])), "choice": choice / (1 + len(positives[0]))}
+    parts = negbench(side, **weights)
     for k, texts in enumerate(positives.unbind(1)):
-        sides.append(replace(plain, texts=texts, text_ids=None if ids is None else ids[:, k]))
-    parts = [negbench(side, contrast=contrast / count, choice=choice / count) for side in sides]
+        side = replace(side, texts=texts, text_ids=None if ids is None else ids[:, k])
+        more = negbench(side, **weights)
+        parts = {name: part + more[name] for name, part in parts.items()}
     apart = (wide(batch.texts) - wide(positives[:, 0])).square().sum(1).mean()
-    return sum_parts(
-        itc=sum((part["itc"] for part in parts[1:]), start=parts[0]["itc"]),
-        choice=sum((part["choice"] for part in parts[1:]), start=parts[0]["choice"]),
-        paraphrase=paraphrase * mean_over_ranks(apart),
-    )
+    return sum_parts(itc=parts["itc"], choice=parts["choice"], paraphrase=paraphrase * mean_over_ranks(apart))
 
 
 @loss(negative_captions=3)
@@ -154,7 +149,6 @@ def fsc_global(
     candidates here, and have a logit of 0 in the original.
 
     Args:
-        batch: the pairs, with false captions.
         weight: of the choice among an image's captions.
         gamma: how much less a caption counts that the model is sure of; 0 for plain cross-entropy.
         smoothing: share of the label that is spread evenly over the image's captions, false ones as well.
@@ -187,7 +181,6 @@ def fsc_clip(
     """Return `fsc_global`, and as part `local` the same choice among captions by the image's patches and their words.
 
     Args:
-        batch: the pairs, with false captions, patches and words.
         weight: of the choice by pooled vectors.
         local: of the choice by patches and words; the paper's 0.2 is for ViT-B/32, and 0.5 for B/16 and L/14.
         gamma: as `fsc_global` has it.

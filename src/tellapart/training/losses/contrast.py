@@ -99,7 +99,6 @@ def hardneg(batch: Batch, *, k: Annotated[int, Field(ge=1)] = 8, weight: NonNega
     for which see `itm`; this is its counterpart for dual encoders. Easy negatives get no gradient from this part.
 
     Args:
-        batch: the pairs.
         k: hardest negatives a row.
         weight: of the contrast among them.
 
@@ -134,7 +133,6 @@ def cyclip(batch: Batch, *, cross: NonNegativeFloat = 0.25, within: NonNegativeF
     of one text are left out.
 
     Args:
-        batch: the pairs.
         cross: weight of the consistency across modalities.
         within: weight of the consistency within modalities.
 

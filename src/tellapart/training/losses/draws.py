@@ -41,16 +41,6 @@ def _mix_bits(x: Tensor) -> Tensor:
     return x ^ ((x >> 31) & ((1 << 33) - 1))
 
 
-def gumbel(step: int, rows: Tensor, columns: int) -> Tensor:
-    """Return standard Gumbel noise, float32 `(len(rows), columns)`; added to logits, the largest is a draw by softmax.
-
-    >>> import torch
-    >>> gumbel(0, torch.arange(2), 3).shape
-    torch.Size([2, 3])
-    """
-    return -(-uniform(step, rows, columns).log()).log()
-
-
 def draw(logits: Tensor, count: int, step: int, rows: Tensor) -> Tensor:
     """Draw `count` distinct columns a row with the probabilities of a softmax; -1 if none is left.
 
@@ -69,7 +59,9 @@ def draw(logits: Tensor, count: int, step: int, rows: Tensor) -> Tensor:
     >>> draw(torch.tensor([[0.0, -torch.inf, 2.0]]), 3, 0, torch.arange(1)).sort().values.tolist()
     [[-1, 0, 2]]
     """
-    return best(logits + gumbel(step, rows, logits.shape[1]).to(logits.dtype), count)
+    # With standard Gumbel noise added to logits, the largest is a draw by their softmax.
+    noise = -(-uniform(step, rows, logits.shape[1]).log()).log()
+    return best(logits + noise.to(logits.dtype), count)
 
 
 def best(values: Tensor, count: int) -> Tensor:

@@ -77,7 +77,6 @@ def eqsim(
     is among the `k` partners most similar to the other. Two pairs of one image or one text are neither.
 
     Args:
-        batch: the pairs.
         alpha: margin of the squared deviation; the paper takes 0, 0.04 or 0.1.
         beta: weight of the regularisation; the paper takes 0.2, 0.5 or 1.
         k: close partners of a pair.

@@ -70,10 +70,9 @@ def _gather_function() -> type[Function]:
     class Gather(torch.autograd.Function):
         @staticmethod
         def forward(_context: object, rows: Tensor) -> Tensor:
-            everyone = [
-                torch.empty_like(rows, memory_format=torch.contiguous_format) for _ in range(dist.get_world_size())
-            ]
-            dist.all_gather(everyone, rows.contiguous())
+            rows = rows.contiguous()
+            everyone = [torch.empty_like(rows) for _ in range(dist.get_world_size())]
+            dist.all_gather(everyone, rows)
             return torch.cat(everyone)
 
         @staticmethod
@@ -81,8 +80,7 @@ def _gather_function() -> type[Function]:
             # Every rank's loss depends on these rows; gloo has no reduce_scatter, so all is summed and cut.
             gradient = gradient.clone(memory_format=torch.contiguous_format)
             dist.all_reduce(gradient)
-            rank, count = rank_and_count()
-            return gradient.chunk(count)[rank]
+            return gradient.chunk(dist.get_world_size())[dist.get_rank()]
 
     return Gather
 

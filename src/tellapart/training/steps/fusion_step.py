@@ -190,12 +190,8 @@ class FusionStep(TrainingStep[DrawnPairs]):
             assert batch is not None  # noqa: S101  (for the type checker)
             hardest, shared = self._matching.hardest, self._counterparts
             pairs = hard_negatives(batch, self._count, shared=shared, hardest=hardest)
-            images, texts, ids, start = (
-                _gather_states(images),
-                _gather_states(texts),
-                gather(ids),
-                rank_and_count()[0] * count,
-            )
+            images, texts, ids = _gather_states(images), _gather_states(texts), gather(ids)
+            start = rank_and_count()[0] * count
         else:
             positions, start = torch.tensor(drawn.negatives, device=device), 0
             pairs = NegativePairs(positions, positions)
