@@ -84,7 +84,7 @@ def siglip(batch: Batch) -> LossParts:
 
     def losses(rows: MatrixRows) -> Tensor:
         logits = rows.scale * (rows.images[rows.part] @ rows.texts.T) + bias
-        unmatched = softplus(logits).masked_fill(~rows.negatives()[0], 0.0).sum(1)
+        unmatched = softplus(logits).masked_fill(~rows.negative_texts, 0.0).sum(1)
         return torch.stack([softplus(-logits.diagonal(rows.part.start)), unmatched], dim=1)
 
     matched, unmatched = mean_over_ranks(by_rows(gather_pairs(batch), losses).mean(0))
@@ -109,15 +109,14 @@ def hardneg(batch: Batch, *, k: Annotated[int, Field(ge=1)] = 8, weight: NonNega
     """
     import torch
 
-    def among_hardest(true: Tensor, logits: Tensor, negative: Tensor) -> Tensor:
-        hardest = logits.masked_fill(~negative, float("-inf")).topk(min(k, logits.shape[1]), dim=1).values
+    def among_hardest(true: Tensor, negatives: Tensor) -> Tensor:
+        hardest = negatives.topk(min(k, negatives.shape[1]), dim=1).values
         return torch.cat([true[:, None], hardest], dim=1).logsumexp(1) - true
 
     def both(rows: MatrixRows) -> Tensor:
         plain = contrasts(rows)
-        sides = [
-            among_hardest(*side) for side in zip(plain[:, 2:].unbind(1), rows.logits(), rows.negatives(), strict=True)
-        ]
+        of_images, of_texts = rows.logits(with_true=False)
+        sides = [among_hardest(plain[:, 2], of_images), among_hardest(plain[:, 3], of_texts)]
         return torch.cat([plain, torch.stack(sides, dim=1)], dim=1)
 
     columns = by_rows(gather_pairs(batch), both)

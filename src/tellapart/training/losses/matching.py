@@ -110,10 +110,9 @@ def hard_negatives(batch: Batch, count: int = 1, *, shared: bool = False, hardes
     pairs = gather_pairs(batch)
 
     def choose(rows: MatrixRows) -> Tensor:
-        low, masks = float("-inf"), zip(rows.logits(), rows.negatives(), strict=True)
-        sides = [logits.masked_fill(~negative, low) for logits, negative in masks]
+        sides = rows.logits(with_true=False)
         if shared:
-            sides = [torch.maximum(*sides).masked_fill(~rows.negative, low)] * 2
+            sides = (torch.maximum(*sides).masked_fill(~rows.negative, float("-inf")),) * 2
         chosen = [
             best(logits, count) if hardest else draw(logits, count, 2 * batch.step + side * (not shared), rows.index)
             for side, logits in enumerate(sides)

@@ -60,19 +60,24 @@ class MatrixRows:
 
         return torch.arange(self.part.start, self.part.stop, device=self.images.device)
 
-    def negatives(self) -> tuple[Tensor, Tensor]:
-        """Where the column's text is false of the row's image, and the row's text of the column's, bool `(c, n)`."""
+    @property
+    def negative_texts(self) -> Tensor:
+        """True if the column's text is false of the row's image, bool `(c, n)`."""
         if self.text_ids is None:
-            different = self.image_ids[self.part, None] != self.image_ids[None, :]
-            return different, different
-        of_columns = find_true(self.true, self.image_ids[None, :], self.text_ids[self.part, None])
-        return ~self.is_true(self.text_ids), ~of_columns
+            return self.image_ids[self.part, None] != self.image_ids[None, :]
+        return ~self.is_true(self.text_ids)
+
+    @property
+    def negative_images(self) -> Tensor:
+        """True if the row's text is false of the column's image, bool `(c, n)`."""
+        if self.text_ids is None:
+            return self.negative_texts
+        return ~find_true(self.true, self.image_ids[None, :], self.text_ids[self.part, None])
 
     @property
     def negative(self) -> Tensor:
         """True if each pair's text is false of the other's image, of the row and of the column, bool `(c, n)`."""
-        texts, images = self.negatives()
-        return texts & images
+        return self.negative_texts if self.text_ids is None else self.negative_texts & self.negative_images
 
     def is_true(self, text_ids: Tensor | None) -> Tensor:
         """Return which texts, of ids `(m,)`, are true of the rows' images, bool `(c, m)`; `(c, 1)` without ids."""
@@ -82,12 +87,13 @@ class MatrixRows:
         """Cosines of images with all texts, and of texts with all images, `(c, n)`."""
         return self.images[self.part] @ self.texts.T, self.texts[self.part] @ self.images.T
 
-    def logits(self) -> tuple[Tensor, Tensor]:
-        """Scaled `cosines`; -inf at other pairs' texts that are true of the image, and images that the text is of."""
+    def logits(self, *, with_true: bool = True) -> tuple[Tensor, Tensor]:
+        """Scaled `cosines`; -inf at pairs that are true, but for the row's pair itself, unless it is left out, too."""
         sides = []
-        for cosines, negative in zip(self.cosines(), self.negatives(), strict=True):
+        for cosines, negative in zip(self.cosines(), (self.negative_texts, self.negative_images), strict=True):
             left_out = ~negative
-            left_out.diagonal(self.part.start).fill_(False)
+            if with_true:
+                left_out.diagonal(self.part.start).fill_(False)
             sides.append((self.scale * cosines).masked_fill(left_out, float("-inf")))
         return sides[0], sides[1]
 
