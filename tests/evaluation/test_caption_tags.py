@@ -13,7 +13,7 @@ from facts import raises
 from tellapart.errors import RunError
 from tellapart.evaluation.caption_tags import count_edits, find_difference, tag_captions
 from tellapart.evaluation.item_outcomes import read_outcomes
-from tellapart.report.comparisons import gather_models
+from tellapart.evaluation.systems import choose_models
 
 TRUE = "a b c d e f g h"
 CAPTIONS = [("caption", "negative_caption"), ("caption_0", "caption_1")]
@@ -62,6 +62,6 @@ def test_a_run_without_such_a_tag_has_a_curve_over_it(images: int, tmp_path: Pat
 
 def test_a_tag_that_items_carry_is_kept(tmp_path: Path) -> None:
     make_run(tmp_path, images=1, tag="3")
-    items = read_outcomes(gather_models([tmp_path / "run"])[0]).items
+    items = read_outcomes(choose_models([tmp_path / "run"]).runs).items
     assert tag_captions(items, "first_difference") == items
     assert {item.tags["caption_edits"] for item in tag_captions(items, "caption_edits")} == {"1"}
