@@ -25,7 +25,7 @@ from tellapart.annotate.folder import (
 )
 from tellapart.annotate.human import human_scores
 from tellapart.annotate.replies import decode_replies, field_names, read_allowed
-from tellapart.annotate.reply_files import read_replies
+from tellapart.annotate.study import read_replies
 from tellapart.annotate.survey import Deal, Study, deal
 from tellapart.annotate.surveys import find_survey
 from tellapart.data.folder import read_pair_set

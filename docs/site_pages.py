@@ -51,6 +51,8 @@ ZOO_PAGES = {"findings/checkpoints.md", "board_site.md"}
 
 #: The rooms whose public names have a page in the API reference, beside those of `import tellapart`.
 ROOMS = ("api", "data", "metrics", "stats", "tasks", "records", "models", "benchmarks", "evaluation", "errors")
+#: Rooms of which a page has the modules with names of `import tellapart` alone.
+NAMED_ROOMS = ("training", "auditing", "annotate", "report", "board")
 
 #: The next step after pages that are made here; pages of a folder lead one to the other. The front page (README) has
 #: none: it is the choice of a first step.
@@ -74,7 +76,7 @@ FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>
 def list_folders() -> dict[str, list[str]]:
     """Return the pages of the generated folders, in the navigation's order."""
     return {
-        "api": ["api/index.md", *(f"api/{room}.md" for room in ROOMS)],
+        "api": ["api/index.md", *(f"api/{room}.md" for room in (*ROOMS, *NAMED_ROOMS))],
         "decisions": [
             "decisions/index.md",
             *sorted(f"decisions/{path.name}" for path in (ROOT / "docs" / "decisions").glob("*.md")),
@@ -142,12 +144,10 @@ def _api() -> dict[str, str]:
     for name, where in sorted(package._WHERE.items()):
         found = getattr(package, name)
         about = inspect.getdoc(found) if callable(found) else ""
-        deep = where.count(".") > 1  # in a module without a page
-        target = "" if deep else f"[tellapart.{where}.{getattr(found, '__name__', name)}]"
-        shown = f"[`{name}`]{target}" if target else f"`{name}`"
+        shown = f"[`{name}`][tellapart.{where}.{getattr(found, '__name__', name)}]"
         lines.append(f"| {shown} | {(about or '').partition(chr(10))[0]} |")
     pages = {"api/index.md": "\n".join(lines) + "\n"}
-    for room in ROOMS:
+    for room in (*ROOMS, *NAMED_ROOMS):
         about = (importlib.import_module(f"tellapart.{room}").__doc__ or "").strip()
         reference = "\n".join(f"::: {module}\n" for module in _modules(room))
         pages[f"api/{room}.md"] = f"# tellapart.{room}\n\n{about}\n\n{reference}"
@@ -155,10 +155,11 @@ def _api() -> dict[str, str]:
 
 
 def _modules(room: str) -> list[str]:
-    """Return the modules of a room; a room of one file is that module."""
+    """Return the modules of a room's page; a room of one file is that module."""
     folder = ROOT / "src" / "tellapart" / room
-    modules = sorted(path.stem for path in folder.glob("*.py") if not path.stem.startswith("_"))
-    return [f"tellapart.{room}.{module}" for module in modules] or [f"tellapart.{room}"]
+    modules = {f"{room}.{path.stem}" for path in folder.glob("*.py") if room in ROOMS and not path.stem.startswith("_")}
+    modules |= {where for where in importlib.import_module("tellapart")._WHERE.values() if where.startswith(f"{room}.")}
+    return [f"tellapart.{module}" for module in sorted(modules)] or [f"tellapart.{room}"]
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:

@@ -17,7 +17,7 @@ import pytest
 
 from tellapart.annotate.folder import write_study
 from tellapart.annotate.replies import decode_replies
-from tellapart.annotate.reply_files import read_replies
+from tellapart.annotate.study import read_replies
 from tellapart.annotate.survey import Deal, Earlier, Study, SurveyAnswer, deal
 from tellapart.annotate.surveys import find_survey
 from tellapart.data.folder import read_pair_set

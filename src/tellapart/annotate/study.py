@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,15 +15,35 @@ from tellapart.annotate.folder import (
     write_rows,
     write_study,
 )
-from tellapart.annotate.replies import decode_replies, read_allowed
-from tellapart.annotate.reply_files import read_replies
-from tellapart.annotate.survey import Deal, Study, SurveyAnswer, deal
+from tellapart.annotate.label_studio import read_export
+from tellapart.annotate.page import read_page_answers
+from tellapart.annotate.replies import Reply, decode_replies, field_names, read_allowed
+from tellapart.annotate.sheets import read_sheet
+from tellapart.annotate.survey import Deal, Study, Survey, SurveyAnswer, deal
 from tellapart.annotate.surveys import find_survey
 from tellapart.benchmarks.arguments import PairsGiven, load_pairs
 from tellapart.data.arguments import PathGiven, as_path, as_paths
 from tellapart.data.compressed import plain_suffix
 from tellapart.data.idle_options import expect_used
+from tellapart.data.rows import read_json
 from tellapart.errors import DataError
+
+
+def read_replies(path: Path, survey: Survey, study: Study, columns: Mapping[str, str] | None = None) -> Iterator[Reply]:
+    """Yield the replies of a file: `.json` that a page saved or Label Studio exported, or a `.csv` sheet or table."""
+    if plain_suffix(path) == ".csv":
+        yield from read_sheet(path, survey, study, columns or {})
+    elif plain_suffix(path) == ".json":
+        content = read_json(path)
+        if isinstance(content, Mapping) and "tellapart_answers" in content:
+            yield from read_page_answers(content, str(path))
+        else:
+            yield from read_export(content, str(path), field_names(survey, study))
+    else:
+        raise DataError(
+            f"{path}: answers are read from the .json files that pages save and Label Studio exports, and from .csv "
+            "sheets and tables"
+        )
 
 
 @dataclass(frozen=True, slots=True)

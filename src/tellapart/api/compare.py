@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from tellapart.data.arguments import PathGiven
@@ -15,7 +13,7 @@ from tellapart.evaluation.regression_gate import GateResult, regression_gate
 from tellapart.evaluation.systems import choose_models
 from tellapart.records.zipped import run_folders
 from tellapart.report.comparisons import print_comparison, print_models
-from tellapart.report.frame import Frame
+from tellapart.report.frame import Frame, Shown
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -111,7 +109,7 @@ def compare(
         return Compared(record, choice.left_out)
 
 
-class Compared(Frame):
+class Compared(Shown, Frame):
     """A comparison: a row for each two models, benchmark and metric; printed as `tellapart compare` does.
 
     Attributes:
@@ -154,11 +152,6 @@ class Compared(Frame):
             print_comparison(self.two, self.left_out)
         else:
             print_models(self.record, self.left_out)
-
-    def __repr__(self) -> str:
-        with redirect_stdout(io.StringIO()) as text:
-            self.show()
-        return "\n".join(line.rstrip() for line in text.getvalue().strip().splitlines())
 
     def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
         yield repr(self)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, TypeAlias
 
 from tellapart.benchmarks.arguments import locations
@@ -26,7 +25,7 @@ from tellapart.evaluation.item_outcomes import (
 from tellapart.evaluation.systems import System, choose_models
 from tellapart.records.run_folder import write_text_file
 from tellapart.records.zipped import unpacked
-from tellapart.report.frame import Frame
+from tellapart.report.frame import Frame, Shown
 from tellapart.report.image_sources import ImageSources
 from tellapart.report.item_page import make_item_page
 from tellapart.report.item_tables import analysis_lines, analysis_tables
@@ -131,7 +130,7 @@ def items(
     return ItemsAnalysed(record, outcomes)
 
 
-class ItemsAnalysed(Frame):
+class ItemsAnalysed(Shown, Frame):
     """The analysis: a row for each item, printed as `tellapart items` does.
 
     Attributes:
@@ -167,11 +166,6 @@ class ItemsAnalysed(Frame):
         writer.writerow(self.columns)
         writer.writerows(zip(*self.columns.values(), strict=True))
         return text.getvalue()
-
-    def __repr__(self) -> str:
-        with redirect_stdout(io.StringIO()) as text:
-            self.show()
-        return "\n".join(line.rstrip() for line in text.getvalue().strip().splitlines())
 
 
 def _find_images(

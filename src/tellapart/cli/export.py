@@ -25,7 +25,7 @@ def export_command(
 
     Example: `tellapart export demo --to scores.csv`
     """
-    from tellapart.api.interchange import export
+    from tellapart.evaluation.export import export
 
     written = export(
         benchmark, to, data=data, images=images, outside_images=outside_images, columns=columns_of(columns)

@@ -10,7 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.benchmarks.arguments import locations, refuse_columns, refuse_idle
+from tellapart.benchmarks.find import find_benchmark
+from tellapart.benchmarks.given import BenchmarkGiven, as_benchmark
+from tellapart.benchmarks.plugins import open_benchmark
+from tellapart.data.arguments import PathGiven, as_path
 from tellapart.data.atomic import atomic_file
 from tellapart.errors import DataError
 from tellapart.tasks.registry import find_task
@@ -35,13 +39,44 @@ class Exported:
     scores: str
 
 
-def export(benchmark: Benchmark, to: Path) -> Exported:
-    """Write the file to be filled in, all of it or nothing."""
-    task = find_task(benchmark.task, benchmark.name)
+def export(
+    benchmark: BenchmarkGiven,
+    to: PathGiven,
+    *,
+    data: PathGiven | None = None,
+    images: PathGiven | None = None,
+    outside_images: bool = False,
+    columns: Mapping[str, str] | None = None,
+) -> Exported:
+    """Write the items that a system elsewhere scores or answers: a benchmark's pairs, or a task's records.
+
+    Args:
+        benchmark: of pairs: every image-text pair with an empty score; of a task: every record without a prediction.
+        to: a `.csv` or `.jsonl` file that does not exist yet.
+        data, images, outside_images, columns: as of `evaluate`.
+
+    Raises:
+        TellapartError: no such benchmark, its files are missing, another suffix, or the file exists already or cannot
+            be written.
+
+    >>> import tellapart as ta
+    >>> template = getfixture("tmp_path") / "pairs.csv"
+    >>> ta.export("demo", template).rows
+    1600
+    >>> template.read_text().splitlines()[0]
+    'id,image,text,score,image_file,caption'
+    """
+    refuse_columns(columns, (benchmark,))
+    place = refuse_idle((benchmark,), locations(data, images, outside_images, columns))
+    if isinstance(benchmark, str):
+        opened = find_benchmark(open_benchmark(benchmark), place)
+    else:
+        opened = as_benchmark(benchmark, place)
+    to, task = as_path(to, "to"), find_task(opened.task, opened.name)
     writers = {".csv": _csv_lines, ".jsonl": _jsonl_lines}
     if to.suffix not in writers:
         raise DataError(f"{to}: templates are written to .csv or .jsonl files; got {to.suffix!r}")
-    records = benchmark.records()
+    records = opened.records()
     template = task.templates.get(to.suffix, task.template)
     rows = _write_lines(to, writers[to.suffix](lambda: template(records)))
     # If a record needs more than one value, the file cannot be filled in: a gallery's scores are a matrix.
