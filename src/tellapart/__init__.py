@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from tellapart.api.evaluate import evaluate as evaluate
     from tellapart.api.evaluate import run as run
     from tellapart.api.evaluate import score as score
-    from tellapart.api.gap import gap as gap
     from tellapart.api.items import items as items
     from tellapart.api.listing import ls as ls
     from tellapart.api.memory import model as model
@@ -69,6 +68,7 @@ if TYPE_CHECKING:
     from tellapart.data.scores import Scores as Scores
     from tellapart.errors import TellapartError as TellapartError
     from tellapart.evaluation.export import export as export
+    from tellapart.evaluation.gap import gap as gap
     from tellapart.evaluation.run import Settings as Settings
     from tellapart.evaluation.verified import read_result as read_result
     from tellapart.metrics.choice import choice_score as choice_score
@@ -106,7 +106,6 @@ _NAMES = {
     "api.costs": "check time",
     "api.curve": "curve",
     "api.evaluate": "evaluate run score",
-    "api.gap": "gap",
     "api.items": "items",
     "api.listing": "ls",
     "api.memory": "model score_vectors",
@@ -130,6 +129,7 @@ _NAMES = {
     "data.scores": "Scores",
     "errors": "TellapartError",
     "evaluation.export": "export",
+    "evaluation.gap": "gap",
     "evaluation.run": "Settings",
     "evaluation.verified": "read_result",
     "metrics.choice": "choice_score",

@@ -10,7 +10,7 @@ import pytest
 
 from facts import raises
 from tellapart.errors import RunError
-from tellapart.evaluation.gap import gaps
+from tellapart.evaluation.gap import gap
 from tellapart.evaluation.verified import read_result
 from tellapart.records.run_folder import beside, write_result
 
@@ -51,7 +51,7 @@ def runs(command, tmp_path: Path) -> list[Path]:
 
 @pytest.mark.slow
 def test_the_gap_is_in_domain_less_out_of_domain_for_every_model(command, runs: list[Path]) -> None:
-    found = gaps(runs)
+    found = gap(runs)
     assert [(row.model, row.task) for row in found.rows] == [(name, "nlvr2: accuracy") for name in "abcd"]
     assert [row.gap for row in found.rows] == pytest.approx([0.2] * 4)
     assert all(row.low is not None and row.high is not None and row.low < row.gap < row.high for row in found.rows)
@@ -65,7 +65,7 @@ def test_the_gap_is_in_domain_less_out_of_domain_for_every_model(command, runs: 
 def test_fewer_than_four_models_have_no_correlation(command, runs: list[Path], models: int) -> None:
     # Of two models it is 1.00 or -1.00, whatever was measured.
     few = [*runs[:models], *runs[4 : 4 + models]]
-    assert (gaps(few).correlation, gaps(few).models) == ({"nlvr2: accuracy": None}, {"nlvr2: accuracy": models})
+    assert (gap(few).correlation, gap(few).models) == ({"nlvr2: accuracy": None}, {"nlvr2: accuracy": models})
     assert "1.00" not in (said := command("gap", *few).out)
     assert f"r over {models} model" in said
     assert "4 models or more" in said
@@ -74,12 +74,12 @@ def test_fewer_than_four_models_have_no_correlation(command, runs: list[Path], m
 @pytest.mark.slow
 def test_runs_that_measured_one_side_only_are_refused(runs: list[Path]) -> None:
     with raises(RunError, "model", "task", "nlvr2", "vlue-nlvr2"):
-        gaps(runs[:4])
+        gap(runs[:4])
 
 
 def test_a_benchmark_measured_twice_is_refused(runs: list[Path]) -> None:
     with raises(RunError, "nlvr2", "runs"):
-        gaps([runs[0], *runs])
+        gap([runs[0], *runs])
 
 
 def test_a_number_of_a_part_of_the_items_says_so(command, runs: list[Path]) -> None:
@@ -90,14 +90,14 @@ def test_a_number_of_a_part_of_the_items_says_so(command, runs: list[Path]) -> N
     ran = command("gap", *runs)
     assert ran.out.count("(50 of 6,967 items)") == 4, ran.out
     assert {
-        (row.in_domain_items, row.in_domain_limited_from, row.out_of_domain_limited_from) for row in gaps(runs).rows
+        (row.in_domain_items, row.in_domain_limited_from, row.out_of_domain_limited_from) for row in gap(runs).rows
     } == {(50, 6967, None)}
 
 
 def test_the_reference_models_of_several_runs_are_no_models(runs: list[Path]) -> None:
-    plain = gaps(runs)
+    plain = gap(runs)
     for run in runs:
         record = read_result(run)
         reference = record.model.model_copy(update={"name": "oracle"})
         write_result(beside(run, "oracle"), record.model_copy(update={"model": reference}))
-    assert gaps(runs) == plain
+    assert gap(runs) == plain

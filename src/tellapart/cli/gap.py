@@ -18,7 +18,7 @@ def gap_command(
 
     Example: `tellapart gap runs/a runs/b`
     """
-    from tellapart.api.gap import gap
+    from tellapart.evaluation.gap import gap
     from tellapart.report.show import print_gaps
 
     losses = gap(runs)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +11,13 @@ from pydantic import BaseModel
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import BENCHMARKS, REFERENCES, names
+from tellapart.data.arguments import PathGiven
 from tellapart.errors import RunError
 from tellapart.evaluation.verified import read_result
 from tellapart.metrics.generalisation import generalisation_gap, pearson
 from tellapart.records.result import BenchmarkResult, Result, Value
 from tellapart.records.run_folder import find_runs
+from tellapart.records.zipped import run_folders
 
 #: Fewer models give no correlation: that of two is 1 or -1 whatever was measured.
 FEWEST_CORRELATED = 4
@@ -75,17 +76,33 @@ class Gaps(BaseModel, frozen=True):
     models: dict[str, int]
 
 
-def gaps(folders: Sequence[Path]) -> Gaps:
-    """Set every benchmark that runs measured against its rival of the other domain; runs of one model are put together.
+def gap(runs: Sequence[PathGiven]) -> Gaps:
+    """Return the models' losses out of domain: every task that a run measured on both sides, and the correlation.
+
+    Runs of one model are put together.
 
     Raises:
         RunError: a folder is not a run, two runs of a model measured the same benchmark, or no model measured both
             sides of any task.
 
     Source: VLUE section 5.2 (Table 2 and the correlation over models).
+
+    >>> import json
+    >>> import tellapart as ta
+    >>> folder = getfixture("tmp_path")
+    >>> records = [{"sentence": "Two dogs.", "images": ["a.png", "b.png"], "label": "True"}] * 4
+    >>> for file, right in (("nlvr2_test.json", 3), ("nlvr2_vlue_test.json", 2)):
+    ...     predictions = [{"id": k, "prediction": k < right} for k in range(4)]
+    ...     _ = (folder / file).write_text(json.dumps(records))
+    ...     _ = (folder / f"mine_{file}").write_text(json.dumps(predictions))
+    >>> files = {"nlvr2": folder / "mine_nlvr2_test.json", "vlue-nlvr2": folder / "mine_nlvr2_vlue_test.json"}
+    >>> row = ta.gap([ta.score(None, files, name="mine", data=folder)]).rows[0]
+    >>> row.task, row.in_domain, row.out_of_domain, row.gap
+    ('nlvr2: accuracy', 0.75, 0.5, 0.25)
     """
     models: dict[str, dict[str, BenchmarkResult]] = {}
-    results = [read_result(run) for folder in folders for run in find_runs(folder)]
+    with run_folders(runs, "runs") as folders:
+        results = [read_result(run) for folder in folders for run in find_runs(folder)]
     # The reference models of several runs are no models of their own: they lie beside each.
     for result in [one for one in results if one.model.name not in REFERENCES] or results:
         _add_results(models, result)
