@@ -27,7 +27,7 @@ COMMANDS = {
 PREPARED = ("run -m oracle -b demo --limit 20 --out runs/oracle",)
 
 #: Functions whose calls are counted one by one.
-WATCHED = ("read_result", "read_samples", "model_validate_json", "parse_json")
+WATCHED = ("read_result", "read_samples", "parse_json", "_finite_number")
 
 
 def trace(arguments: list[str]) -> dict[str, Any]:
@@ -74,6 +74,6 @@ if __name__ == "__main__":
         for arguments in PREPARED:
             _run_apart(arguments)
         rows = {name: _run_apart(arguments) for name, arguments in COMMANDS.items()}
-        print(" " * 16, *(f"{name:>13}" for name in next(iter(rows.values()))))
+        print(" " * 16, *(f"{name:>14}" for name in next(iter(rows.values()))))
         for name, counted in rows.items():
-            print(f"{name:16}", *(f"{count:13,}" for count in counted.values()))
+            print(f"{name:16}", *(f"{count:14,}" for count in counted.values()))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 from tellapart.api.evaluate import ModelNamed
 from tellapart.benchmarks.arguments import load_pairs, locations, refuse_idle
-from tellapart.benchmarks.plugins import exit_is_error, load_again, loaded, open_benchmark, open_model
+from tellapart.benchmarks.plugins import exit_is_error, open_benchmark, open_model
 from tellapart.data.arguments import PathGiven, as_path, as_tuple
 from tellapart.data.idle_options import expect_used
 from tellapart.evaluation.check import Gate, check_model, check_references
@@ -114,8 +113,7 @@ def time(
     names = [open_model(name) for name in as_tuple(models, "models")]
     with reporting(progress) as report:
         update = None if report is None else report("timing")
-        again = partial(load_again, loaded())
-        timings = time_models(names, settings, command=command, progress=update, prepare=again)
+        timings = time_models(names, settings, command=command, progress=update)
     if out is not None:
         write_timings(as_path(out, "out"), timings)
     return timings

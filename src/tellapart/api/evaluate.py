@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +14,6 @@ from typing import Any, Protocol, TypeAlias, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tellapart.api.follow import EVERY, as_follower, follow_training
 from tellapart.api.run import Run
 from tellapart.benchmarks.arguments import locations, refuse_columns, refuse_idle
 from tellapart.benchmarks.benchmark import Benchmark
@@ -28,6 +27,7 @@ from tellapart.data.prediction_field import PREDICTION
 from tellapart.data.scores import ScoreKind, Scores
 from tellapart.errors import RunError, ScoreError, quote
 from tellapart.evaluation.distributed import Rank, run_in_ranks
+from tellapart.evaluation.follow import Follower, follow_checkpoints, parse_seconds
 from tellapart.evaluation.run import Settings
 from tellapart.evaluation.score_files import run_scores
 from tellapart.evaluation.verified import read_result
@@ -40,8 +40,56 @@ from tellapart.models.protocols import Model
 from tellapart.models.store.cache import CacheGiven, describe_stored, store_path, use_store
 from tellapart.records.run_folder import RESULTS, file_name, find_runs
 from tellapart.report.progress import ProgressGiven, reporting
+from tellapart.report.show import write_run_report
 
 __all__ = ["describe_kept", "evaluate", "run", "score"]
+
+
+#: The fewest seconds after which the page of a growing curve loads itself again.
+_RELOAD = 5.0
+
+#: The time between two looks for checkpoints.
+EVERY = "10m"
+
+
+def _as_follower(
+    follow: PathGiven | None, every: str | float, until: int | None, models: object, names: Sequence[str]
+) -> Follower | None:
+    """Return the checkpoints to follow; None if none are."""
+    if follow is None:
+        for parameter, given in (("every", every != EVERY), ("until", until is not None)):
+            if given:
+                raise RunError(f"{parameter}= is of follow=, which was not given")
+        return None
+    if Rank.here().of > 1:
+        raise RunError(f"follow={quote(follow)}: one process follows checkpoints; start it without torchrun")
+    forms = () if models is None else as_tuple(models, "models")
+    if len(forms) > 1 or not all(isinstance(form, str) for form in forms):
+        raise RunError(f"models={quote(models)} with follow={quote(follow)}: give one name, with {{}} for a checkpoint")
+    if len(names) > 1:
+        raise RunError(f"names={quote(names)} with follow={quote(follow)}: give one, before the checkpoints' names")
+    return Follower(
+        place=str(as_path(follow, "follow")),
+        form=forms[0] if forms else None,
+        every=parse_seconds(every),
+        until=until,
+        prefix=f"{names[0]}/" if names else "",
+    )
+
+
+def _write_reports(
+    names: Iterable[str], follower: Follower, folder: Path, outside: bool, ready: Callable[[str], None] | None
+) -> None:
+    """Write the report with the curve after each checkpoint; it loads itself again until nothing more is awaited."""
+    name = None
+    try:
+        for name in names:
+            write_run_report(folder, outside=outside, reload=min(max(follower.every, _RELOAD), 60))
+            if ready is not None:
+                ready(name)
+    finally:
+        if name is not None:
+            write_run_report(folder, outside=outside)
 
 
 _log = logging.getLogger(__name__)
@@ -185,7 +233,7 @@ def evaluate(
         strict=strict,
         place=place,
     )
-    follower = as_follower(follow, every, until, models, settings.names)
+    follower = _as_follower(follow, every, until, models, settings.names)
     if models is not None and follower is None:
         found = tuple(_find_model(each, batched) for each in as_tuple(models, "models"))
         for each in found:
@@ -207,16 +255,10 @@ def evaluate(
         store = held.enter_context(use_store(cache))
         report = held.enter_context(reporting(progress))
         if follower is not None:
-            follow_training(
-                follower,
-                settings,
-                folder,
-                store=store,
-                command=command,
-                progress=report,
-                ready=ready,
-                left_out=left_out,
+            names_measured = follow_checkpoints(
+                follower, settings, folder, store=store, command=command, progress=report, left_out=left_out
             )
+            _write_reports(names_measured, follower, folder, place.outside, ready)
         leads = follower is not None or run_in_ranks(settings, folder, store=store, command=command, progress=report)
     return Run(folder, scratch=out is None, leads=bool(leads))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from glob import has_magic
 from itertools import takewhile
@@ -122,15 +122,13 @@ def follow_checkpoints(
     store: EmbeddingStore,
     command: str = "",
     progress: Callable[[str], Progress] | None = None,
-    measured: Callable[[str], None] = lambda _: None,
     left_out: Callable[[str], None] = lambda _: None,
-) -> None:
-    """Measure checkpoints as they land, each once, until there are `until`, or for ever; Ctrl-C may end it at any time.
+) -> Iterator[str]:
+    """Measure checkpoints as they land, each once, until there are `until`, or for ever; yield the name of each.
 
     The first one's record lies in the run folder, those of the others in folders beside it, as of a run of several
-    models. A checkpoint that is measured is not looked at again, not even if it is gone.
-    `measured` is called with the name of each; `left_out` with a sentence on each that cannot be read, once for each
-    state of its files.
+    models. A checkpoint that is measured is not looked at again, not even if it is gone. `left_out` is called with a
+    sentence on each that cannot be read, once for each state of its files.
     """
     benchmarks, _ = resolve(replace(settings, models=(), names=()), store)
     done = _take_up_folder(follower, settings, [benchmark.name for benchmark in benchmarks], out, command)
@@ -138,27 +136,24 @@ def follow_checkpoints(
     seen: dict[str, tuple[_Files, float]] = {}
     refused: dict[str, _Files] = {}
     while follower.until is None or len(done) < follower.until:
-        there = {name: path for name, path in follower.find_checkpoints().items() if name not in done}
-        files_of = {name: files for name, path in there.items() if (files := _list_files(path))}
-        open_ = [name for name, files in files_of.items() if files != refused.get(name)]
-        now = monotonic()
-        seen = {
-            name: seen[name] if name in seen and seen[name][0] == files_of[name] else (files_of[name], now)
-            for name in open_
-        }
-        ready = next((name for name in open_ if now - seen[name][1] >= rest), None)
+        paths = follower.find_checkpoints()
+        files_of = {name: files for name, path in paths.items() if name not in done and (files := _list_files(path))}
+        now, before = monotonic(), seen
+        seen = {name: (files, now) for name, files in files_of.items() if files != refused.get(name)}
+        seen |= {name: before[name] for name in seen.keys() & before if before[name][0] == seen[name][0]}
+        ready = next((name for name in seen if now - seen[name][1] >= rest), None)
         if ready is None:
-            sleep(rest if open_ else follower.every)
+            sleep(rest if seen else follower.every)
             continue
-        one = replace(settings, models=(follower.name_model(there[ready]),), names=(ready,))
+        asked = replace(settings, models=(follower.name_model(paths[ready]),), names=(ready,))
         try:
-            run(one, _folder_of(out, ready), store=store, command=command, progress=progress)
+            run(asked, _folder_of(out, ready), store=store, command=command, progress=progress)
         except (DataError, ModelError, ScoreError, UnknownNameError) as error:
             refused[ready] = files_of[ready]
-            left_out(f"{there[ready]}: {first_line(error)}")
+            left_out(f"{paths[ready]}: {first_line(error)}")
             continue
         done.add(ready)
-        measured(ready)
+        yield ready
 
 
 def _take_up_folder(follower: Follower, settings: Settings, names: Sequence[str], out: Path, command: str) -> set[str]:

@@ -44,32 +44,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The settings of a run.
+    """The settings of a run, as the parameters of `tellapart.evaluate` of these names, but for what follows.
 
     Attributes:
         models: names, objects of a protocol, or functions of an image and a text, as `as_model` takes them.
         benchmarks: names, declarations or pair sets.
-        names: of the models in results, in their order; each as it names itself if none is given.
-        limit: a number or a share of items; None for all.
-        items: a file of ids, one a line: of the only benchmark, these items alone.
-        batch_size: images, texts or pairs encoded together; one that suits the model and its device if None; changes no
-            number.
-        device: `cpu`, `cuda` or `mps`.
-        dtype: the number type in which torch models compute; their scores are float32 always. `auto`: the fastest that
-            the device computes natively, unless it flips too many outcomes of a sample.
-        check: how many items of each benchmark are scored in float32, too, to count the outcomes that another dtype
-            flips; none if None, and 200 with `auto`.
-        flips: with `auto`, the largest share of a metric's outcomes that may flip; .005 if None.
-        reading: which of a model's readings is scored; the family's default if None.
-        regions: a file of regions that a detector found, for models that read those.
-        texts: as `ModelOptions.texts`.
-        image_size: side of their images in pixels; as in the file if None.
-        tokenizer: folder of their tokenizer; the file's folder, or the hub's, if None.
-        calls: requests in flight at once, to a model on a server (`api:`).
-        insecure: ask a server of another machine over plain http, too.
-        frames: of each video in an image's place; the set's number if None.
-        seed: of the bootstrap and of models that draw.
-        strict: refuse files that do not hold the records of the benchmark as published.
+        limit: a number or a share of items, as a text; None for all.
         place: the folders of the benchmarks' files.
 
     >>> Settings().benchmarks

@@ -23,6 +23,7 @@ import numpy as np
 
 from tellapart.benchmarks.find import load_pairs
 from tellapart.benchmarks.locations import Locations
+from tellapart.benchmarks.plugins import load_again, loaded
 from tellapart.data.images import pixel_hash
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
@@ -203,13 +204,8 @@ def time_models(
     *,
     command: str = "",
     progress: Progress | None = None,
-    prepare: Callable[[], object] | None = None,
 ) -> Timings:
-    """Time models, each in a separate process: none finds another's memory, threads or caches.
-
-    `prepare` is called first in each process: it loads again the plugins and objects that the user has added to this
-    one.
-    """
+    """Time models, each in a separate process: none finds another's memory, threads or caches."""
     settings = settings or TimingSettings()
     expect_distinct(names, "models=")
     started = datetime.now(UTC).isoformat(timespec="seconds")
@@ -218,8 +214,7 @@ def time_models(
         if progress is not None:
             progress("models", done, len(names))
         own = options_beside(name, names, settings.options)
-        taken = replace(settings, device=own.device, dtype=own.dtype, reading=own.reading)
-        timings.append(_time_apart(name, taken, prepare))
+        timings.append(_time_apart(name, replace(settings, device=own.device, dtype=own.dtype, reading=own.reading)))
     if progress is not None:
         progress("models", len(names), len(names))
     models = tuple(
@@ -229,7 +224,7 @@ def time_models(
     return Timings(started=started, command=command, versions=versions(), models=models)
 
 
-def _time_apart(name: str, settings: TimingSettings, prepare: Callable[[], object] | None) -> Timing:
+def _time_apart(name: str, settings: TimingSettings) -> Timing:
     # Spawned, not forked: a fork would begin with this process's memory and with threads that it does not have.
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         try:
@@ -240,7 +235,7 @@ def _time_apart(name: str, settings: TimingSettings, prepare: Callable[[], objec
                 'a file, not standard input, and make this call under `if __name__ == "__main__":`'
             ) from error
         try:
-            return pool.submit(_prepare_and_time, name, settings, prepare).result()
+            return pool.submit(_load_and_time, name, settings, loaded()).result()
         except BrokenProcessPool as error:
             raise RunError(
                 f"{name}: the process that timed it was killed, as a rule because memory ran out; free some, or lower "
@@ -248,10 +243,10 @@ def _time_apart(name: str, settings: TimingSettings, prepare: Callable[[], objec
             ) from error
 
 
-def _prepare_and_time(name: str, settings: TimingSettings, prepare: Callable[[], object] | None) -> Timing:
+def _load_and_time(name: str, settings: TimingSettings, plugins: tuple[tuple[str, str], ...]) -> Timing:
+    """Time a model after the plugins and objects that the user has added to the calling process are loaded again."""
     try:
-        if prepare is not None:
-            prepare()
+        load_again(plugins)
         return time_model(name, settings)
     except SystemExit as ended:
         raise ExitError(
