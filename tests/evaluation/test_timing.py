@@ -349,7 +349,7 @@ def test_memory_above_the_start_is_what_was_taken() -> None:
 
 def test_models_that_share_a_name_are_named_as_they_were_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     record = time_model("blind", TimingSettings(**FEW))
-    monkeypatch.setattr(timing, "_time_apart", lambda name, settings, prepare: record)
+    monkeypatch.setattr(timing, "_time_apart", lambda name, settings: record)
     assert [each.model.name for each in time_models(["a/blind", "b/blind"]).models] == ["a/blind", "b/blind"]
 
 

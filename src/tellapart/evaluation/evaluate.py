@@ -57,17 +57,16 @@ def read_ids(path: Path) -> list[str]:
 def find_positions(task: Task, name: str, records: Any, path: Path) -> Sequence[int]:
     """Return the positions of the items that a file names, in the benchmark's order."""
     wanted = read_ids(path)
-    rows = [item.id for item in records.items] if isinstance(records, PairSet) else _list_ids(task, records)
+    if isinstance(records, PairSet):
+        rows = [item.id for item in records.items]
+    else:
+        rows = [str(row["id"]) for row in task.template(records) if "id" in row]
     if len(rows) != task.size(records):
         raise RunError(f"items={path}: {name} has no id for each {task.noun}; use limit=")
     position = {id_: number for number, id_ in enumerate(rows)}
     if missing := [id_ for id_ in wanted if id_ not in position]:
         raise RunError(f"items={path}: {name} has no {join_names(missing)}; its ids are like {join_names(rows, 3)}")
     return sorted(position[id_] for id_ in wanted)
-
-
-def _list_ids(task: Task, records: Any) -> list[str]:
-    return [str(row["id"]) for row in task.template(records) if "id" in row]
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +279,7 @@ def evaluate_predictions(
         add_authors_numbers(benchmark, measured, task.kind_of(predictions)), seed=seed, progress=progress
     )
     tied = [value.ties for units in measured for value in units.values]
+    unlike = (f"{ready.unlike}: the numbers do not compare with published ones",) if ready.unlike else ()
     fields: dict[str, Any] = {
         "tied_items": max((int(each.sum()) for each in tied), default=0),
         "kind": task.kind_of(predictions),
@@ -300,12 +300,7 @@ def evaluate_predictions(
         limited_from=ready.available if task.size(ready.records) < ready.available else None,
         thoughts=thoughts.stripped,
         thoughts_cut=thoughts.cut,
-        notes=(
-            *_warn_unlike(ready.unlike),
-            *thoughts.notes(),
-            *task.notes(ready.records, predictions),
-            *notes,
-        ),
+        notes=(*unlike, *thoughts.notes(), *task.notes(ready.records, predictions), *notes),
         **fields,
     )
     return Evaluation(result.model_copy(update={"seconds": time.monotonic() - started}), tuple(measured))
@@ -314,10 +309,6 @@ def evaluate_predictions(
 def _texts_cut(model: Model | Deferred) -> int:
     """Return how many of the texts that a model has encoded so far were longer than its context, if it counts them."""
     return int(getattr(model, "truncated", 0))
-
-
-def _warn_unlike(unlike: str) -> tuple[str, ...]:
-    return (f"{unlike}: the numbers do not compare with published ones",) if unlike else ()
 
 
 def _compare_with_published(benchmark: Benchmark, task: Task[Records], records: Records, strict: bool) -> str:

@@ -38,7 +38,11 @@ def take_up(folder: Path, model: ModelRecord, run: RunRecord) -> Iterator[Result
         raise RunError(f"cannot write to {folder}: {error.strerror}; name another out=") from error
     try:
         with _hold_folder(folder):
-            yield _read_or_begin(folder, model, run)
+            if (folder / RESULTS).exists():
+                expect_same_run(folder, old := read_result(folder), model, run)
+                yield old
+            else:
+                yield Result(run=run, model=model, benchmarks={})
     finally:
         with suppress(OSError):  # it holds something
             for each in new:
@@ -61,14 +65,6 @@ def _hold_folder(folder: Path) -> Iterator[None]:
         yield
     finally:
         drop_lock(path, lock)
-
-
-def _read_or_begin(folder: Path, model: ModelRecord, run: RunRecord) -> Result:
-    if not (folder / RESULTS).exists():
-        return Result(run=run, model=model, benchmarks={})
-    old = read_result(folder)
-    expect_same_run(folder, old, model, run)
-    return old
 
 
 def expect_same_run(folder: Path, old: Result, model: ModelRecord, run: RunRecord) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -247,18 +247,10 @@ def _hold_object(given: Model | Callable[..., Any], options: ModelOptions) -> Mo
 
 
 def _model_options(settings: Settings, store: EmbeddingStore) -> ModelOptions:
+    shared = {each.name for each in fields(ModelOptions)} & {each.name for each in fields(Settings)}
     return ModelOptions(
-        device=settings.device,
-        seed=settings.seed,
-        dtype=settings.dtype,
-        reading=settings.reading,
-        regions=settings.regions,
-        texts=settings.texts,
-        image_size=settings.image_size,
-        tokenizer=settings.tokenizer,
+        **{name: getattr(settings, name) for name in shared},
         answers=None if store.path is None else store.path.with_name("answers.sqlite"),
-        calls=settings.calls,
-        insecure=settings.insecure,
         auto=settings.flips is not None,
     )
 
@@ -333,10 +325,7 @@ def run_record(
         seed=seed,
         command=command,
         versions={"python": "", **dict.fromkeys(_NAMED, "not installed")} | versions((*_NAMED, *_OPTIONAL)),
-        batch_size=settings.batch_size if settings else None,
-        device=settings.device if settings else None,
-        limit=settings.limit if settings else None,
-        check=settings.check if settings else None,
+        **{name: getattr(settings, name, None) for name in ("batch_size", "device", "limit", "check")},
         data=locate(place.data, folder) if place and place.data else None,
         images=locate(place.images, folder) if place and place.images else None,
         columns=dict(place.columns) if place else {},
