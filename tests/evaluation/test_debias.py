@@ -14,7 +14,7 @@ import tellapart as ta
 from facts import raises
 from tellapart import catalog
 from tellapart.errors import DataError, RunError
-from tellapart.evaluation.debias import Debiased, _draw, _subtract
+from tellapart.evaluation.why import Debiased, _draw, _subtract
 from tellapart.models.find import find_model
 
 

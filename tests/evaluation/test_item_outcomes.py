@@ -50,6 +50,17 @@ def test_the_same_systems_from_files_and_from_runs_are_analysed_alike(
     assert sum(row.share for row in of_runs.record.tags if row.tag == "type") == pytest.approx(1)
 
 
+def test_runs_on_other_content_are_refused_also_where_the_first_has_ids_alone(made_set: Make, tmp_path: Path) -> None:
+    folder = made_set()
+    np.save(tmp_path / "file.npy", np.random.default_rng(0).random((12, 2, 2)))
+    elsewhere, here = ta.score(f"folder:{folder}", tmp_path / "file.npy"), ta.evaluate("random", f"folder:{folder}")
+    listed = folder / "pairs.jsonl"
+    listed.write_text(listed.read_text().replace('"texts": ["', '"texts": ["another '))
+    changed = ta.evaluate("oracle", f"folder:{folder}")
+    with raises(RunError, "folder:set", "captions"):
+        ta.items(elsewhere, here, changed)
+
+
 def test_items_of_a_limited_run_are_counted_with_the_benchmarks(systems: tuple[str, Path], tmp_path: Path) -> None:
     name, scores = systems
     runs = [ta.score(name, path, out=tmp_path / "runs" / path.stem) for path in sorted(scores.iterdir())]

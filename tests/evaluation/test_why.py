@@ -18,8 +18,7 @@ import tellapart as ta
 from facts import raises
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import RunError
-from tellapart.evaluation.why import SHARES, explain, measure_reasons
-from tellapart.evaluation.yes_no_squares import read_comparisons, read_squares
+from tellapart.evaluation.why import SHARES, explain, measure_reasons, read_comparisons, read_squares
 from tellapart.metrics.matching import Reason, contrasts, reason_bounds, reasons
 from tellapart.metrics.pairs import group_score
 from tellapart.records.result import BenchmarkResult, Sample

@@ -6,9 +6,9 @@ from functools import partial
 
 from tellapart.data.arguments import PathGiven, as_path
 from tellapart.errors import RunError, quote
-from tellapart.evaluation.debias import debias as subtract_means
 from tellapart.evaluation.systems import choose_models
 from tellapart.evaluation.why import Why, explain
+from tellapart.evaluation.why import debias as subtract_means
 from tellapart.models.store.cache import CacheGiven, use_store
 from tellapart.records.zipped import unpacked
 from tellapart.report.frame import Frame

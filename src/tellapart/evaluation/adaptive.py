@@ -45,19 +45,6 @@ def search_threshold(
 
     An item is drawn of the value with the largest expected gain, from `settings.seed`, and never two of one cluster.
     With the same seed and a store that keeps the model's scores, a second call takes them from there.
-
-    Args:
-        settings: of one model and one benchmark of minimal pairs.
-        over: the numeric tag, as of `measure_curves`.
-        items: how many are measured at most.
-        store: of embeddings and scores.
-        metric: of right and wrong, with a chance; the one that ranks models if None.
-        progress: called with the number of items measured.
-
-    Raises:
-        RunError: items of a value are not interchangeable: too few values have `LEAST_ALIKE` items, a cluster has
-            several items of a value, or another tag parts them into kinds.
-        TellapartError: as `evaluate`.
     """
     (benchmark,), (given,) = resolve(settings, store)
     ready = prepare(benchmark, store=store, items=settings.items)

@@ -163,18 +163,7 @@ class ModelsComparison(BaseModel, frozen=True):
 
 
 def compare(first: Path, second: Path, *, by: str | None = None, anytime: bool = False, seed: int = 0) -> Comparison:
-    """Compare two run folders on every benchmark that both measured, by its headline metrics.
-
-    Args:
-        first, second: the folders.
-        by: a tag; the items of each of its values are also compared separately.
-        anytime: p and intervals that hold however often the runs are compared while they grow.
-        seed: of the bootstrap and of the sign flips.
-
-    Raises:
-        RunError: a folder is not a run, the runs share no benchmark, another tool measured one of them, a benchmark's
-            items or clusters differ between them, or no item has that tag.
-    """
+    """Compare two run folders on every benchmark that both measured, by its headline metrics."""
     runs = [System.of(folder) for folder in (first, second)]
     shared = read_shared(runs, match_benchmarks([run.result for run in runs]))
     return compare_pairs(runs, shared, [(0, 1)], by=by, anytime=anytime, seed=seed)[0]
@@ -189,9 +178,6 @@ def compare_models(
     seed: int = 0,
 ) -> ModelsComparison:
     """Compare two models or more, with distinct labels, as `tellapart.compare` does.
-
-    Raises:
-        RunError: fewer than two models, an unknown baseline, or two of them that `compare` refuses.
 
     >>> from tellapart.evaluation.run import EmbeddingStore, Settings, run
     >>> settings = Settings(models=("random", "constant", "oracle"), limit="12")
@@ -246,13 +232,9 @@ def rank_outcomes(
     most: int | None = None,
     seed: int = 0,
 ) -> list[Tier]:
-    """Return the tiers of models over the items that all of them have a value of; none if there is no such item.
+    """Return the tiers of models over the items that all of them have a value of (not NaN); none without such an item.
 
-    Args:
-        outcomes: model -> float `(item,)`, NaN of an item without a value.
-        clusters: of each item.
-        most: how many of the models are ranked, the first ones, where pairs are tested by sign flips.
-        seed: of the sign flips.
+    With `most`, the first models alone are ranked if pairs are tested by sign flips, which take time.
 
     >>> rank_outcomes({"a": np.array([1.0, 1.0, np.nan]), "b": np.array([1.0, 0.0, 0.0])}, ["x", "y", "z"])[0].means
     (1.0, 0.5)
@@ -276,18 +258,9 @@ def compare_pairs(
     anytime: bool = False,
     seed: int = 0,
 ) -> list[Comparison]:
-    """Compare pairs of runs; p is corrected over all rows of all pairs.
+    """Compare pairs of runs, by their positions; p is corrected over all rows of all pairs.
 
-    Args:
-        runs: all runs.
-        shared: the benchmarks that at least two of them measured.
-        pairs: positions in `runs`; a pair that shares no benchmark is left out.
-        by: a tag; the items of each of its values are also compared separately.
-        anytime: as of `compare`.
-        seed: of the bootstrap and of the sign flips.
-
-    Raises:
-        RunError: there is nothing to test, no item has the tag, or it has too many values.
+    A pair that shares no benchmark is left out.
     """
     parts = _choose_parts(shared, by)
     tests = [
@@ -435,13 +408,7 @@ def _test_row(test: _Test, flips: int | None, seed: int) -> MetricComparison:
 
 
 def judge_pair(a: str, b: str, rows: Sequence[MetricComparison], tests: int) -> Iterator[Verdict]:
-    """Yield the verdict on two models for each benchmark.
-
-    Args:
-        a, b: names of the models; the rows' differences are b minus a.
-        rows: of the two, with p corrected.
-        tests: how many p is corrected for.
-    """
+    """Yield the verdict on two models for each benchmark, from rows of b minus a, corrected over so many tests."""
     for row in _main_rows(rows):
         shown = row.p_holm <= ALPHA
         sign, better, worse = (-1, a, b) if shown and row.difference < 0 else (1, b, a)
@@ -476,11 +443,7 @@ def judge_tiers(rankings: Sequence[MetricTiers]) -> Iterator[Verdict]:
 
 
 def judge_leaders(pairs: Sequence[tuple[str, str, Sequence[MetricComparison]]]) -> Iterator[Verdict]:
-    """Yield the verdict on many models for each benchmark by their paired tests: the highest value, and those near.
-
-    Args:
-        pairs: two models' names, and their rows.
-    """
+    """Yield the verdict on many models for each benchmark by their paired tests: the highest value, and those near."""
     tests = sum(len(rows) for *_, rows in pairs)
     tested = [(a, b, row) for a, b, rows in pairs for row in _main_rows(rows)]
     for name in dict.fromkeys(row.benchmark for *_, row in tested):

@@ -131,11 +131,7 @@ class Curves(BaseModel, frozen=True):
 
 
 def read_chance(runs: Sequence[System], outcomes: ItemOutcomes) -> float:
-    """Return the chance of the metric by which outcomes are right.
-
-    Raises:
-        RunError: it has none, as for answers in words.
-    """
+    """Return the chance of the metric by which outcomes are right."""
     number, name = next(iter(match_benchmarks([run.result for run in runs])[outcomes.benchmark].items()))
     metrics = runs[number].record(name).metrics
     chance = metrics[outcomes.metric].chance
@@ -154,17 +150,8 @@ def measure_curves(
 ) -> Curves:  # fmt: skip
     """Fit a curve of P(right) over a numeric tag to each model, and compare their thresholds.
 
-    Args:
-        outcomes: of the models, right or wrong.
-        over: the numeric tag, or one of `CAPTION_TAGS`; items without it are left out.
-        chance: the guess rate.
-        by: a tag; the items of each of its values also get curves.
-        seed: of the draws of clusters.
-        posterior: the function of one model whose items were chosen one by one, in place of a fit.
-
-    Raises:
-        RunError: no item has a tag, a value is not a number, all are the same, the items or their values are too few,
-            `by` has too many values, or outcomes are not right or wrong.
+    `over` is a numeric tag, or one of `CAPTION_TAGS`; items without it are left out. Of one model whose items were
+    chosen one by one, `posterior` is the function, in place of a fit.
 
     >>> sizes = np.tile(np.arange(8.0), 20)
     >>> items = [Sample(id=str(k), cluster=str(k), tags={"size": str(s)}, outcomes={}) for k, s in enumerate(sizes)]
@@ -269,11 +256,7 @@ def _as_number(text: str) -> float | None:
 
 
 def read_values(outcomes: ItemOutcomes, over: str) -> NDArray[np.float64]:
-    """Return the tag's value of each item `(item,)`, NaN of those without it.
-
-    Raises:
-        RunError: no item has the tag, or a value is not a number.
-    """
+    """Return the tag's value of each item `(item,)`, NaN of those without it."""
     items = tag_captions(outcomes.items, over)
     numeric = list_numeric_tags(items)
     there = (

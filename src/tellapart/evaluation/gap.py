@@ -81,10 +81,6 @@ def gap(runs: Sequence[PathGiven]) -> Gaps:
 
     Runs of one model are put together.
 
-    Raises:
-        RunError: a folder is not a run, two runs of a model measured the same benchmark, or no model measured both
-            sides of any task.
-
     Source: VLUE section 5.2 (Table 2 and the correlation over models).
 
     >>> import json

@@ -146,16 +146,6 @@ def analyse_items(
 ) -> ItemAnalysis:
     """Analyse a benchmark's items through many systems.
 
-    Args:
-        outcomes: of all systems.
-        families: of each system, which then are no independent draws; None if each is a family.
-        short: items of the short form to choose; None for none.
-        seed: of the permutations, sign flips and folds.
-
-    Raises:
-        RunError: fewer than five systems, fewer than two items, or a short form that is no part of them.
-        MetricError: too few systems or families to try a short form on.
-
     >>> from tellapart.records.result import Sample
     >>> values = np.tril(np.ones((6, 8)))
     >>> items = tuple(Sample(id=str(k), cluster=str(k), outcomes={}) for k in range(6))

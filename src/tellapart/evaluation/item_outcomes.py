@@ -20,16 +20,17 @@ from tellapart.data.scores import ScoreKind, join_names
 from tellapart.errors import DataError, RunError, quote
 from tellapart.evaluation.evaluate import Prepared, prepare_listed, yield_samples
 from tellapart.evaluation.systems import (
+    KeyedSamples,
     System,
     check_items,
-    check_same,
     is_testable,
+    key_samples,
     label_runs,
     match_benchmarks,
+    read_same_items,
     refuse_imported,
 )
-from tellapart.records.result import BenchmarkResult, Sample, is_imported
-from tellapart.records.samples import read_samples
+from tellapart.records.result import Sample, is_imported
 from tellapart.tasks.registry import headline, main_metric
 from tellapart.tasks.task import Units
 
@@ -69,7 +70,7 @@ class _System:
 
     name: str
     place: Path
-    samples: Mapping[tuple[str, str], Sample]
+    samples: KeyedSamples
     limited_from: int | None = None
     field: str = ""
 
@@ -86,18 +87,7 @@ def read_outcomes(
 ) -> ItemOutcomes:
     """Read the outcomes of the same items under runs, and under systems that files of scores come from.
 
-    Args:
-        runs: systems with run folders.
-        files: one a system, as `run_scores` takes them; a system is named as its file.
-        benchmark: which; the one that all the runs share if None.
-        metric: by which an item is right or wrong; the one that ranks models if None.
-        without: names of systems that are left out, and whose files are not read.
-        kind: of the files' scores.
-        place: the folders of the benchmarks' files; its column `prediction` is the files' field of predictions.
-
-    Raises:
-        TellapartError: no benchmark or metric of that name, a file or folder that cannot be read, a name in `without`
-            that no system has, or systems with other items.
+    A file's system is named as the file. The column `prediction` of `place` is the files' field of predictions.
     """
     known = [run.label for run in runs] + [path.stem for path in files]
     if unknown := [name for name in without if name not in known]:
@@ -133,9 +123,6 @@ def read_outcomes(
 def list_score_files(given: Sequence[Path]) -> list[Path]:
     """Return files of scores: those named, and those of folders that are named, by name.
 
-    Raises:
-        RunError: a path is not there, or a folder has no such file.
-
     >>> folder = getfixture("tmp_path")
     >>> for name in ("b.jsonl", "a.csv", "notes.txt"):
     ...     _ = (folder / name).write_text("")
@@ -168,9 +155,6 @@ def name_family(system: str) -> str:
 
 def read_families(path: Path, systems: Sequence[str]) -> list[str]:
     """Read each system's family from a CSV file with the columns `system` and `family`; others than these may be there.
-
-    Raises:
-        RunError: the file is missing or has no such columns, a system comes twice, or one of `systems` is not in it.
 
     >>> path = getfixture("tmp_path") / "families.csv"
     >>> _ = path.write_text("system,family\\nclip_b32,clip\\nblip_l,blip\\n")
@@ -222,16 +206,11 @@ def _read_runs(runs: Sequence[System], name: str) -> list[_System]:
             f"{join_names(lacking)} did not measure {quote(name)}; leave out those runs, or name another set with "
             f"benchmark=: the runs hold {join_names(list(held))}"
         )
-    systems = []
-    first: tuple[Path, BenchmarkResult] | None = None
-    for number, run in enumerate(runs):
-        folder, record = run.folders[matched[number]], run.record(matched[number])
-        first = first or (folder, record)
-        check_same(name, first[0], first[1], folder, record)
-        samples = read_samples(folder, matched[number], record)
-        by_key = {(sample.unit, sample.id): sample for sample in samples}
-        systems.append(_System(run.label, folder, by_key, record.limited_from))
-    return systems
+    keyed = read_same_items(name, runs, matched)
+    return [
+        _System(run.label, run.folders[matched[number]], keyed[number], run.record(matched[number]).limited_from)
+        for number, run in enumerate(runs)
+    ]
 
 
 def _read_files(files: Sequence[Path], name: str, kind: ScoreKind | None, place: Locations | None) -> list[_System]:
@@ -248,11 +227,9 @@ def _measure_file(ready: Prepared, path: Path, kind: ScoreKind | None, named: st
     with watch_field(named) as watched:
         predictions = read(path, ready.records)
     watched.expect_used(path)
-    samples = {
-        (sample.unit, sample.id): sample
-        for units in task.measure(ready.records, predictions)
-        for sample in yield_samples(_without_scores(units))
-    }
+    samples = key_samples(
+        sample for units in task.measure(ready.records, predictions) for sample in yield_samples(_without_scores(units))
+    )
     return _System(path.stem, path, samples, field=watched.stated)
 
 

@@ -116,16 +116,6 @@ def compare_doors(
 ) -> Parity:
     """Compare two models that should be equal, on the images and texts of a pair set.
 
-    Args:
-        a, b: the models. Tokens and pixels are compared if both are `Transparent`, vectors if both are dual encoders.
-        pairs: the items.
-        picture: a PNG file to write: the image whose pixels differ the most as A and B read it, and the difference.
-        progress: called as `score` does.
-
-    Raises:
-        RunError: the models put out scores of different kinds, or their pixels cannot be drawn.
-        TellapartError: an image cannot be read, or a model fails.
-
     >>> from tellapart.benchmarks.find import find_benchmark
     >>> from tellapart.models.find import find_model
     >>> few = find_benchmark("demo").records().select(range(6))
@@ -335,21 +325,21 @@ def _count_flips(pairs: PairSet, scored: Sequence[Scored]) -> tuple[ParityOutcom
     outcomes = []
     for name in headline(measured[0]):
         first, second = measured[0][name], measured[1][name]
-        values = {"a": first.strict, "b": second.strict}
+        a, b = first.strict, second.strict
         if first.reduce is None:
-            found = paired(**values, clusters=outline.clusters)
+            found = paired(a, b, outline.clusters)
             difference, flipped = found.difference, found.only_a + found.only_b
         else:  # of several values of an item, as `min_pc_pf`
-            reverse = second.strict, first.strict
-            difference = paired_difference(*reverse, outline.clusters, binary=False, reduce=first.reduce)
-            flipped = int((first.strict != second.strict).any(axis=1).sum())
-            values = {side: first.reduce(components.mean(axis=0)) for side, components in values.items()}
+            difference = paired_difference(b, a, outline.clusters, binary=False, reduce=first.reduce)
+            flipped = int((a != b).any(axis=1).sum())
+            a, b = (first.reduce(values.mean(axis=0)) for values in (a, b))
         outcomes.append(
             ParityOutcome(
                 metric=name,
                 items=len(first.strict),
                 flipped=flipped,
-                **{side: float(numbers.mean()) for side, numbers in values.items()},
+                a=float(a.mean()),
+                b=float(b.mean()),
                 low=difference.low,
                 high=difference.high,
             )

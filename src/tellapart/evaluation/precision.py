@@ -32,11 +32,7 @@ _SMALLEST_P = 1 / 10_001
 
 
 def expect_pairs(benchmark: str, task: str, check: int) -> None:
-    """Refuse a check of a benchmark whose outcomes are not those of pairs, which a sample of them leaves as they are.
-
-    Raises:
-        RunError: it is of another task.
-    """
+    """Refuse a check of a benchmark that is not of pairs: a sample of others would have other outcomes."""
     if task != "pairs":
         raise RunError(
             f"check={check} scores a sample of minimal pairs twice; {benchmark} is of task {task!r}: leave out check=, "
@@ -54,20 +50,7 @@ def check_precision(
     seed: int = 0,
     batch_size: int | None = None,
 ) -> Evaluation:
-    """Score a sample of the items in float32, and return the evaluation with the comparison in its record and notes.
-
-    Args:
-        exact: the same model in float32.
-        ready: the benchmark's records.
-        evaluation: of the model in the other precision.
-        dtype: that precision.
-        check: how many items to draw; all if there are fewer.
-        seed: of the draw.
-        batch_size: as of `evaluate`.
-
-    Raises:
-        TellapartError: as `evaluate`.
-    """
+    """Score `check` items in float32, too, and return the evaluation with the comparison in its record and notes."""
     again = evaluate(exact, _draw_items(ready, check, seed), batch_size=batch_size, seed=seed)
     drawn = {sample.id: sample for sample in again.yield_samples()}
     by_id = {sample.id: sample for sample in evaluation.yield_samples() if sample.id in drawn}
@@ -111,21 +94,9 @@ def choose_dtype(
     batch_size: int | None = None,
     progress: Callable[[str], Progress] | None = None,
 ) -> ChosenDtype:
-    """Score a sample of each benchmark in a faster dtype and in float32; choose float32 if too many outcomes flip.
+    """Score `check` items of each benchmark in a faster dtype and in float32, chosen if too many outcomes flip.
 
-    Args:
-        model: in the faster dtype.
-        exact: the same in float32.
-        benchmarks: of pairs.
-        dtype: the faster one.
-        check: how many items of each to draw; all if there are fewer.
-        most: the largest share of a metric's outcomes that may flip, on any benchmark.
-        seed: of the draw.
-        batch_size: as of `evaluate`.
-        progress: takes what is scored to the callback for its progress.
-
-    Raises:
-        TellapartError: as `evaluate`.
+    That is more than a share `most` of a metric's outcomes, on any benchmark.
     """
     found: dict[str, Precision] = {}
     for ready in benchmarks:
@@ -170,14 +141,7 @@ def compare_precisions(
     true: int = 1,
     seed: int = 0,
 ) -> Precision:
-    """Count the outcomes that differ between two precisions on the same items.
-
-    Args:
-        lower: samples of pairs in another precision.
-        exact: those of the same items in float32, in the same order.
-        dtype: the other precision.
-        true: how many texts of one image are true.
-        seed: by which the items were drawn, for the record.
+    """Count the outcomes that differ between two precisions of samples of the same items, in the same order.
 
     >>> right = Sample(id="a", cluster="a", scores=((0.51, 0.5),), outcomes={"acc": 1.0})
     >>> wrong = Sample(id="a", cluster="a", scores=((0.5, 0.505),), outcomes={"acc": 0.0})

@@ -125,13 +125,8 @@ class GateResult(BaseModel, frozen=True):
 def regression_gate(base: Path, new: Path, *, max_drop: float | None = None, seed: int = 0) -> GateResult:
     """Judge a new run against a base run by the headline metrics of every benchmark of the base.
 
-    Args:
-        base, new: run folders, each of one model; further models of the run do not count.
-        max_drop: points by which no headline may fall, whether significantly or not; None for no limit.
-        seed: the seed of the bootstrap and the sign flips.
-
-    Raises:
-        RunError: a folder is not a run or holds several models, or `max_drop` is not from 0 to below 100.
+    Each folder is a run of one model. No headline may fall by more than `max_drop` points, whether significantly or
+    not.
 
     >>> from tellapart.evaluation.run import EmbeddingStore, Settings, run
     >>> out = getfixture("tmp_path")
@@ -169,16 +164,7 @@ def judge(
     unjudged: Sequence[GateRow] = (),
     added: Sequence[str] = (),
 ) -> GateResult:
-    """Judge the second of two systems by the benchmarks that both measured.
-
-    Args:
-        systems: the base and the new one.
-        shared: the benchmarks that both measured, item by item.
-        max_drop: points by which no headline may fall.
-        seed: the seed of the bootstrap and the sign flips.
-        unjudged: rows of benchmarks that are not shared.
-        added: benchmarks that only the new one measured.
-    """
+    """Judge the second of two systems by the benchmarks that both measured."""
     shared = [
         replace(entry, outcomes={metric: values for metric, values in entry.outcomes.items() if metric not in _SIGNED})
         for entry in shared

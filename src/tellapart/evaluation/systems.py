@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,9 @@ from tellapart.records.result import IDS_ONLY, BenchmarkResult, Result, Sample, 
 from tellapart.records.run_folder import find_runs
 from tellapart.records.samples import read_samples
 from tellapart.tasks.registry import headline
+
+#: Samples by their units and ids.
+KeyedSamples: TypeAlias = Mapping[tuple[str, str], Sample]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +46,7 @@ class System:
 
     @classmethod
     def of(cls, folder: Path) -> System:
-        """Read the system of one run folder, without its further models.
-
-        Raises:
-            RunError: the folder is not a run.
-        """
+        """Read the system of one run folder, without its further models."""
         result = read_result(folder)
         return cls(result.model.name, dict.fromkeys(result.benchmarks, folder), result, runs=(folder,))
 
@@ -56,11 +56,7 @@ class System:
         return ", ".join(dict.fromkeys(map(str, self.folders.values()))) or self.label
 
     def record(self, benchmark: str) -> BenchmarkResult:
-        """Return the system's record of a benchmark.
-
-        Raises:
-            RunError: the system did not measure it.
-        """
+        """Return the system's record of a benchmark."""
         if benchmark not in self.result.benchmarks:
             known = ", ".join(self.result.benchmarks) or "nothing"
             raise RunError(f"{self.label} did not measure {benchmark!r}; its runs hold {known}")
@@ -68,16 +64,7 @@ class System:
 
 
 def gather(folders: Sequence[Path], labels: Mapping[str, str] | None = None) -> list[System]:
-    """Read runs, and the further models of each, in the order named; a system's runs on other benchmarks are one.
-
-    Args:
-        folders: run folders, or folders of them.
-        labels: the name of a model or of a benchmark -> its label.
-
-    Raises:
-        RunError: none is named, a folder is not a run, neither a model nor a benchmark has the name of a label,
-            or two models would have one label.
-    """
+    """Read runs, and the further models of each, in the order named; a system's runs on other benchmarks are one."""
     if not folders:
         raise RunError("no run was named; name one or more run folders")
     # A run named twice, or as part of one that is also named, is one run.
@@ -177,9 +164,6 @@ def choose_models(folders: Sequence[Path], baseline: str | None = None, *, two: 
 
     A reference model is compared if its folder is named, or if it is the baseline: it bounds the values that numbers
     can mean, and its pairs would cost the others power (Holm).
-
-    Raises:
-        RunError: as `gather`; no model, or several, are the baseline; with `two`, fewer models than that.
     """
     runs = [replace(run, label=plain(run.label)) for run in gather(folders)]
     label = None if baseline is None else _find_label(runs, plain(baseline))
@@ -265,15 +249,7 @@ class SharedBenchmark:
 
 
 def read_shared(runs: Sequence[System], matched: Mapping[str, Mapping[int, str]]) -> list[SharedBenchmark]:
-    """Read every benchmark that at least two of the runs measured, item by item.
-
-    Args:
-        runs: all of them.
-        matched: benchmark -> number of the run -> its name in that run.
-
-    Raises:
-        RunError: they share no benchmark, another tool measured one of them, or items or clusters differ.
-    """
+    """Read every benchmark that at least two of the runs measured, item by item."""
     shared = {name: held for name, held in matched.items() if len(held) > 1}
     if not shared:
         held = (f"{run.place} has {', '.join(run.result.benchmarks) or 'none'}" for run in runs)
@@ -281,27 +257,38 @@ def read_shared(runs: Sequence[System], matched: Mapping[str, Mapping[int, str]]
     return [_read_benchmark(name, runs, held) for name, held in shared.items()]
 
 
-def _read_benchmark(name: str, runs: Sequence[System], held: Mapping[int, str]) -> SharedBenchmark:
-    records = {number: runs[number].result.benchmarks[own] for number, own in held.items()}
-    for one, other in combinations(records, 2):
-        check_same(name, runs[one].folders[held[one]], records[one], runs[other].folders[held[other]], records[other])
+def _read_benchmark(name: str, runs: Sequence[System], names: Mapping[int, str]) -> SharedBenchmark:
+    records = {number: runs[number].record(of_run) for number, of_run in names.items()}
     metrics = [*filter(is_testable, headline(set.intersection(*({*record.metrics} for record in records.values()))))]
-    columns: list[list[Sample]] = []
-    first: dict[tuple[str, str], Sample] = {}
-    start = next(runs[number].folders[own] for number, own in held.items())
-    for number, own in held.items():
-        folder = runs[number].folders[own]
-        samples = {(sample.unit, sample.id): sample for sample in read_samples(folder, own, records[number])}
-        first = first or samples
-        check_items(name, start, first, folder, samples)
-        columns.append([samples[key] for key in first])
+    keyed = read_same_items(name, runs, names)
+    first = next(iter(keyed.values()))
     return SharedBenchmark(
         name=name,
         records=records,
         clusters=np.array([sample.cluster for sample in first.values()]),
         tags=[sample.tags for sample in first.values()],
-        outcomes=lay_out_outcomes(columns, metrics),
+        outcomes=lay_out_outcomes([[samples[key] for key in first] for samples in keyed.values()], metrics),
     )
+
+
+def read_same_items(name: str, runs: Sequence[System], names: Mapping[int, str]) -> dict[int, KeyedSamples]:
+    """Read the samples of a benchmark, by the numbers of the runs; refuse runs of other content, items or clusters."""
+    places = {number: (runs[number].folders[of_run], runs[number].record(of_run)) for number, of_run in names.items()}
+    for folder, record in places.values():
+        refuse_imported(folder, {name: record})
+    for first, second in combinations(places.values(), 2):
+        _check_same(name, *first, *second)
+    keyed: dict[int, KeyedSamples] = {}
+    for number, (folder, record) in places.items():
+        keyed[number] = key_samples(read_samples(folder, names[number], record))
+        start = next(iter(keyed))
+        check_items(name, places[start][0], keyed[start], folder, keyed[number])
+    return keyed
+
+
+def key_samples(samples: Iterable[Sample]) -> dict[tuple[str, str], Sample]:
+    """Return samples by their units and ids."""
+    return {(sample.unit, sample.id): sample for sample in samples}
 
 
 def is_testable(metric: str) -> bool:
@@ -331,14 +318,8 @@ def lay_out_outcomes(runs: Sequence[Sequence[Sample]], metrics: Sequence[str]) -
     return {metric: values for metric, values in outcomes.items() if not np.isnan(values).all()}
 
 
-def check_same(name: str, first: Path, a: BenchmarkResult, second: Path, b: BenchmarkResult) -> None:
-    """Check that two runs measured the same content.
-
-    Raises:
-        RunError: they did not, or another tool measured one of them.
-    """
-    for folder, record in ((first, a), (second, b)):
-        refuse_imported(folder, {name: record})
+def _check_same(name: str, first: Path, a: BenchmarkResult, second: Path, b: BenchmarkResult) -> None:
+    """Check that two runs measured the same content."""
     elsewhere = [run.fingerprint.startswith(IDS_ONLY) for run in (a, b)]
     if a.fingerprint != b.fingerprint and elsewhere[0] == elsewhere[1]:
         raise RunError(
@@ -348,11 +329,7 @@ def check_same(name: str, first: Path, a: BenchmarkResult, second: Path, b: Benc
 
 
 def refuse_imported(folder: Path | str, records: Mapping[str, BenchmarkResult]) -> None:
-    """Refuse a run's records of benchmarks, by name, if another tool measured one of them.
-
-    Raises:
-        RunError: it names the run, and each such benchmark with its files.
-    """
+    """Refuse a run's records of benchmarks, by name, if another tool measured one of them."""
     theirs = [f"{name} ({name_source(one)})" for name, one in records.items() if is_imported(one)]
     if theirs:
         raise RunError(
@@ -367,15 +344,8 @@ def name_source(record: BenchmarkResult) -> str:
     return f"{len(files)} files" if len(files) > 1 else record.origin
 
 
-_Samples = Mapping[tuple[str, str], Sample]
-
-
-def check_items(benchmark: str, first: Path, a: _Samples, second: Path, b: _Samples) -> None:
-    """Check that two runs hold samples of the same items in the same clusters.
-
-    Raises:
-        RunError: they do not.
-    """
+def check_items(benchmark: str, first: Path, a: KeyedSamples, second: Path, b: KeyedSamples) -> None:
+    """Check that two runs hold samples of the same items in the same clusters."""
     if alone := sorted(id_ for _, id_ in a.keys() ^ b.keys()):
         raise RunError(
             f"{benchmark} is not the same in both: {first} and {second} hold samples of different items "

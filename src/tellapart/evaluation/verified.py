@@ -118,11 +118,6 @@ def differing_fields(stated: Value, given: Value, *, partly: bool = False) -> li
 
     Bounds are compared if both intervals are of one method.
 
-    Args:
-        stated: as the record has it.
-        given: as the samples give it.
-        partly: the samples do not give every field: one that is None is not compared.
-
     >>> value = Value(value=0.5, method="wilson", n=2, clusters=2, average="micro: items")
     >>> differing_fields(value, value.model_copy(update={"value": 0.25}))
     ['value']

@@ -82,13 +82,8 @@ class Verification(BaseModel, frozen=True):
 def verify_run(folder: Path, store: EmbeddingStore | None = None, scores: Sequence[Path] = ()) -> Verification:
     """Measure every number of a run folder again from its samples, and check the samples, the set and the model.
 
-    Args:
-        folder: the run folder.
-        store: has the names of models by their fingerprints, and pictures' hashes; none if not given.
-        scores: where files of scores or predictions lie now; a run's file is the one of its hash, or else of its name.
-
-    Raises:
-        RunError: the folder is not a run, or the record does not follow the schema.
+    The store has the names of models by their fingerprints, and pictures' hashes. A run's file of scores is that of
+    `scores` with its hash, or else with its name.
 
     >>> from tellapart.evaluation.run import EmbeddingStore, Settings, run
     >>> folder = getfixture("tmp_path") / "oracle"

@@ -1,11 +1,21 @@
-"""Why models fail on square items: items by reason, and how much of their scores is match or prior."""
+"""Why models fail on square items: items by reason, how much of their scores is match or prior, and priors subtracted.
+
+Square items are pairs with their scores, questions of yes or no in fours, and outcomes of comparisons alone.
+
+Priors are subtracted as a user could: a picture's prior is its mean score with captions of other clusters, a caption's
+its mean with pictures of others. A weight times it is subtracted. The weight is the best one on the other folds of
+clusters: no item chooses its weight.
+
+Source: VisualGPTScore (arXiv 2306.01879), section 4, of captions: P(t)^alpha there is a weight times a mean here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import combinations
+from itertools import combinations, islice, product
+from math import isnan, nan
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +24,16 @@ from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from tellapart.catalog import nearest
-from tellapart.errors import RunError
+from tellapart.data.answer_text import read_label
+from tellapart.data.item import Item
+from tellapart.data.pairset import PairSet
+from tellapart.data.progress import Progress
+from tellapart.data.rows import read_csv
+from tellapart.data.scores import ScoreKind
+from tellapart.errors import RunError, quote
 from tellapart.evaluation.compare import correct
-from tellapart.evaluation.debias import Debiased
-from tellapart.evaluation.systems import System, check_items, label_runs
-from tellapart.evaluation.yes_no_squares import read_comparisons, read_outcome_file, read_squares
+from tellapart.evaluation.systems import System, check_items, key_samples, label_runs
+from tellapart.evaluation.verify import find_set
 from tellapart.metrics.matching import (
     MATCHING_METRICS,
     Reason,
@@ -26,15 +41,23 @@ from tellapart.metrics.matching import (
     match_bounds,
     reason_bounds,
     reasons,
+    right_sides,
     share_of_squares,
     sums_of_squares,
 )
 from tellapart.metrics.metric import fits
 from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.tabulate import tabulate
+from tellapart.metrics.yes_no import OPTIONS
+from tellapart.models.options import ModelOptions
+from tellapart.models.protocols import KeyReader, MatrixScorer, Model
+from tellapart.models.scoring.deferred import Deferred, find_deferred
+from tellapart.models.scoring.score import score
+from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.result import BenchmarkResult, Sample, Value
 from tellapart.records.samples import read_samples
-from tellapart.stats.paired import at_floor, enough_flips, paired, write_p
+from tellapart.stats.held_out import FOLDS, fold_of
+from tellapart.stats.paired import Difference, at_floor, enough_flips, paired, paired_difference, write_p
 
 #: The parts of the squares of scores, in the order of `sums_of_squares`.
 SHARES = ("match_share", "caption_share", "picture_share")
@@ -45,6 +68,22 @@ _LOST = frozenset({Reason.CAPTION, Reason.PICTURE, Reason.BOTH})
 
 #: Shares of items by which models are compared -> the reasons of these items.
 _COMPARED = {"match": {Reason.RIGHT, *_LOST}, "match, and are lost to a prior": _LOST}
+
+#: Weights of a prior that are tried. A mean over few unrelated captions is noisy: less than all of it may be best.
+_WEIGHTS = np.arange(21) / 10
+
+_SIZES = range(2, 7)
+
+#: Names of the two comparisons of a side, and of both together: the images', the texts'.
+_SIDES = (("ipos_2t", "ineg_2t", "text_score", "i2t"), ("tpos_2i", "tneg_2i", "image_score", "t2i"))
+
+#: Columns of BiVLC's files -> comparisons.
+_COLUMNS = {
+    "text_score_i0": "ipos_2t",
+    "text_score_i1": "ineg_2t",
+    "image_score_c0": "tpos_2i",
+    "image_score_c1": "tneg_2i",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +161,24 @@ class MatchDifference(BaseModel, frozen=True):
         return write_p(self.p_holm, at_most=at_floor(self.p, self.flips))
 
 
+class Debiased(BaseModel, frozen=True):
+    """A model's group score with priors subtracted, and its gain, with a paired interval that takes weights as given.
+
+    Attributes:
+        prior: whose means are subtracted: `pictures`, `captions` or `both`.
+        weights: of the pictures' and of the captions' means, averaged over folds.
+        unrelated: captions, or pictures, that a mean is over.
+    """
+
+    benchmark: str
+    model: str
+    prior: str
+    weights: tuple[float, float]
+    unrelated: int
+    group_score: float
+    gain: Difference
+
+
 class Why(BaseModel, frozen=True):
     """The reasons of every model and benchmark, paired differences of models, and scores with priors subtracted."""
 
@@ -138,18 +195,7 @@ def explain(
     by: str | None = None,
     seed: int = 0,
 ) -> Why:
-    """Explain the items of runs, and of files.
-
-    Args:
-        runs: systems with run folders.
-        files: of outcomes of comparisons, as `read_outcome_file` takes them; a model is named as its file.
-        benchmark: which; all with square items if None. Files have this name.
-        by: a tag that some item must have; all tags are measured.
-        seed: of the bootstrap and of the sign flips.
-
-    Raises:
-        RunError: no run has square items, none measured that benchmark, or no item has the tag; a file has no outcomes.
-    """
+    """Explain the items of runs, and of files."""
     rows: list[Reasons] = []
     pairs: list[tuple[str, tuple[_Explained, _Explained]]] = []
     refused: list[str] = []
@@ -200,12 +246,7 @@ def _say_shape(record: BenchmarkResult, samples: Sequence[Sample]) -> str:
 def measure_reasons(
     model: str, benchmark: str, record: BenchmarkResult, squares: Sequence[Sample], left_out: int = 0, *, seed: int = 0
 ) -> tuple[Reasons, list[Reason]]:
-    """Measure the reasons of square items with scores, of one shape; return each item's, too: none of answers alone.
-
-    Raises:
-        MetricError: the items are not square, or have more than six captions.
-        ScoreError: a score is not finite.
-    """
+    """Measure the reasons of square items with scores, of one shape; return each item's, too: none of answers alone."""
     raw = np.array([sample.scores for sample in squares], np.float32)
     named: dict[str, Any] = {"model": model, "benchmark": benchmark, "left_out": left_out, "scale": "answers"}
     if record.kind is None:  # yes or no: which of two is surer is known where the answers differ
@@ -295,7 +336,7 @@ def _list_items(
 
 
 def _compare(benchmark: str, a: _Explained, b: _Explained, flips: int, seed: int) -> Iterator[MatchDifference]:
-    keyed = [{(sample.unit, sample.id): sample for sample in model.squares} for model in (a, b)]
+    keyed = [key_samples(model.squares) for model in (a, b)]
     check_items(benchmark, a.folder, keyed[0], b.folder, keyed[1])
     place = {key: row for row, key in enumerate(keyed[1])}
     reasons_of_b = [b.outcome[place[key]] for key in keyed[0]]
@@ -314,3 +355,183 @@ def _compare(benchmark: str, a: _Explained, b: _Explained, flips: int, seed: int
             p=found.p,
             flips=found.flips,
         )
+
+
+def read_comparisons(sample: Sample) -> tuple[float, ...] | None:
+    """Return whether image 0, image 1, text 0 and text 1 prefer their own; NaN if that is not known, None of neither.
+
+    Of a side that is wrong, one comparison is.
+
+    >>> read_comparisons(Sample(id="a", cluster="a", outcomes={"text_score": 1, "image_score": 0}))
+    (1.0, 1.0, 0.0, nan)
+    """
+    outcomes, values = sample.outcomes, list[float]()
+    for first, second, *both in _SIDES:
+        side = next((outcomes[name] for name in both if name in outcomes), None)
+        if first in outcomes and second in outcomes:
+            values += outcomes[first], outcomes[second]
+        elif side is not None:
+            values += (1.0, 1.0) if side == 1 else (side, nan)
+    right_or_wrong = all(value in {0, 1} or isnan(value) for value in values)
+    return tuple(map(float, values)) if len(values) == 4 and right_or_wrong else None
+
+
+def read_outcome_file(path: Path) -> list[Sample]:
+    """Read outcomes of the four comparisons of 2x2 items from a CSV file: BiVLC's columns, or a metric's names.
+
+    A column `cluster`, else `caption`, names what is resampled together; `id` the items; others are tags.
+    """
+    rows, names = [*read_csv(path)], {*_COLUMNS, *(name for side in _SIDES for name in side)}
+    samples: list[Sample] = []
+    for line, row in rows:
+        outcomes: dict[str, float] = {}
+        for name in names & row.keys():
+            if (label := read_label(row[name])) is None:
+                raise RunError(
+                    f"{path}:{line}: {name}={quote(row[name])}; write 1 if the comparison is right, 0 if not"
+                )
+            outcomes[_COLUMNS.get(name, name)] = float(label)
+        id_ = row.get("id") or str(len(samples))
+        cluster = row.get("cluster") or row.get("caption") or id_
+        tags = {name: row[name] for name in row.keys() - names - {"id", "cluster", "caption", "group_score"}}
+        samples.append(Sample(id=id_, cluster=cluster, tags=tags, outcomes=outcomes))
+    if not samples or read_comparisons(samples[0]) is None:
+        raise RunError(
+            f"{path}: no outcomes of the four comparisons; write the header id,{','.join(_COLUMNS)} and 0 or "
+            "1 below it (one picture with several captions has a caption's prior alone, and no reasons)"
+        )
+    return samples
+
+
+def read_squares(samples: Sequence[Sample]) -> tuple[list[Sample], int]:
+    """Return samples with square scores, and how many units are left out.
+
+    Pairs have their scores. Of a group of two images with two questions, each answered yes and no once (NaturalBench,
+    TimeBlind), the scores are the answers: yes is 1, no is 0. An answer that cannot be read is taken as the wrong one.
+
+    >>> read_squares([Sample(id="a", cluster="a", scores=((0.9, 0.1),), outcomes={})])
+    ([], 1)
+    """
+    if any(sample.scores for sample in samples):
+        square = [sample for sample in samples if len(sample.scores) in _SIZES and _is_square(sample)]
+        return square, len(samples) - len(square)
+    answers = {sample.id: sample for sample in samples if sample.unit == "answer"}
+    groups = [sample for sample in samples if sample.unit == "group"]
+    fours = [four for group in groups if (four := _as_square(group, answers)) is not None]
+    return fours, len(groups) - len(fours)
+
+
+def _is_square(sample: Sample) -> bool:
+    return all(len(row) == len(sample.scores) for row in sample.scores)
+
+
+def _as_square(group: Sample, answers: Mapping[str, Sample]) -> Sample | None:
+    """Return a group with the answers as scores, question k true of image k; None if it is no square of yes and no."""
+    rows = [answers[name] for name in group.id.split("+") if name in answers]
+    if len(rows) != 4 or len(group.images) != 2 or len(group.texts) != 2:
+        return None
+    gold: dict[tuple[str, str], bool] = {}
+    said: dict[tuple[str, str], float] = {}
+    for row in rows:
+        if len(row.images) != 1 or row.gold not in OPTIONS:
+            return None
+        cell = row.images[0], row.texts[0]
+        gold[cell] = row.gold == OPTIONS[row.gold][0]
+        said[cell] = float(gold[cell] == bool(row.outcomes.get("a_acc")))
+    true = [[image for image in group.images if gold.get((image, text))] for text in group.texts]
+    if len(gold) != 4 or sorted(true) != sorted([image] for image in group.images):
+        return None
+    images = tuple(own for (own,) in true)
+    scores = tuple(tuple(said[image, text] for text in group.texts) for image in images)
+    return replace(group, images=images, scores=scores)
+
+
+def debias(
+    run: System,
+    benchmark: str,
+    *,
+    unrelated: int,
+    store: EmbeddingStore,
+    seed: int = 0,
+    progress: Callable[[str], Progress] | None = None,
+) -> list[Debiased]:
+    """Score a run's pictures with unrelated captions, and its captions with unrelated pictures, and subtract the means.
+
+    The model and the set are opened again, as the record names them; what the store has of them is not computed again.
+    """
+    record, folder = run.record(benchmark), run.folders[benchmark]
+    model = _open_model(run, record.kind, f"debias={unrelated}: {run.label} on {benchmark}", store)
+    found = find_set(folder, run.result, benchmark)
+    if (read := found.read_image()) is None:
+        raise RunError(found.needs())
+    squares, _ = read_squares(read_samples(folder, benchmark, record))
+    recorded, clusters = np.array([square.scores for square in squares], np.float32), [one.cluster for one in squares]
+    means = []
+    for side, axis in (("texts", 2), ("images", 1)):
+        entries = [getattr(square, side) for square in squares]
+        items = tuple(
+            Item(id=one.id, **{"images": one.images, "texts": one.texts, side: held + others})
+            for one, held, others in zip(squares, entries, _draw(entries, clusters, unrelated, seed), strict=True)
+        )
+        report = progress(f"{run.label} on {benchmark}, unrelated {side}") if progress else None
+        values = score(model, PairSet(benchmark, items, folder, read=read), store=store, progress=report).scores.values
+        inside = values[:, : recorded.shape[1], : recorded.shape[2]]
+        if not np.allclose(inside, recorded, 1e-3, 1e-3):
+            raise RunError(f"debias={unrelated}: {run.label} scores {benchmark} otherwise now; run it again")
+        outside = np.delete(values, range(recorded.shape[axis]), axis)
+        means.append(MATCHING_METRICS[0].scaled(outside, model.kind).mean(axis, dtype=np.float64))
+    scores = MATCHING_METRICS[0].scaled(inside, model.kind)
+    before = right_sides(scores).all(axis=1)
+    fold = fold_of(clusters, folds=min(FOLDS, len(set(clusters))), seed=seed)
+    return [
+        Debiased(
+            benchmark=benchmark,
+            model=run.label,
+            prior=prior,
+            weights=weights,
+            unrelated=outside.shape[1],
+            group_score=float(after.mean()),
+            gain=paired_difference(after, before, clusters, binary=True, seed=seed),
+        )
+        for prior, (after, weights) in _subtract(scores, means[0], means[1], fold).items()
+    ]
+
+
+def _open_model(run: System, kind: ScoreKind | None, call: str, store: EmbeddingStore) -> Model | Deferred:
+    model, made = run.result.model, run.result.run
+    if not model.fingerprint or kind is None or model.name.startswith("api:"):  # no record has a server asked
+        raise RunError(f"{call}: its scores come from a file, a server or answers; name a run of a model loaded here")
+    options = ModelOptions(made.device or "cpu", made.seed, model.dtype or "float32", model.reading)
+    opened = find_deferred(model.name, options, store)
+    if opened.fingerprint != model.fingerprint:
+        now = f"{quote(model.name)} is {opened.fingerprint[:12]} now, and {model.fingerprint[:12]} in the record"
+        raise RunError(f"{call}: {now}: it changed, or took options that no record has; run it again")
+    if isinstance(opened, KeyReader | MatrixScorer):
+        raise RunError(f"{call} reads whole items, so no caption of another one; leave out debias=")
+    return opened
+
+
+def _draw(entries: Sequence[tuple[str, ...]], clusters: Sequence[str], most: int, seed: int) -> list[tuple[str, ...]]:
+    """Return captions, or pictures, of other clusters for each item: as many for each, in one random order."""
+    items = [*zip(entries, clusters, strict=True)]
+    every = sorted({(entry, cluster) for held, cluster in items for entry in held})
+    order = [every[k] for k in np.random.default_rng(seed).permutation(len(every))]
+    rows = [tuple(islice((e for e, c in order if c != cluster and e not in held), most)) for held, cluster in items]
+    return [row[: min(map(len, rows))] for row in rows]
+
+
+def _subtract(
+    scores: NDArray[np.float32], pictures: NDArray[np.float64], captions: NDArray[np.float64], fold: NDArray[np.int64]
+) -> dict[str, tuple[NDArray[np.bool_], tuple[float, float]]]:
+    """Return the items that are right with priors subtracted, by whose, and mean weights; of equal ones the least."""
+    # A picture's prior moves the captions' choices of pictures alone, and a caption's the pictures' of captions.
+    image = np.array([right_sides(scores - weight * pictures[:, :, None])[:, 1] for weight in _WEIGHTS])
+    text = np.array([right_sides(scores - weight * captions[:, None, :])[:, 0] for weight in _WEIGHTS])
+    every, results = range(len(_WEIGHTS)), {}
+    for prior, *tried in (("pictures", every, [0]), ("captions", [0], every), ("both", every, every)):
+        choices = sorted(product(*tried), key=sum)
+        right = np.array([image[x] & text[y] for x, y in choices])
+        best = np.array([right[:, fold != part].sum(axis=1).argmax() for part in range(fold.max() + 1)])
+        picture, caption = _WEIGHTS[np.array(choices)[best]].mean(axis=0).tolist()
+        results[prior] = right[best[fold], np.arange(len(fold))], (picture, caption)
+    return results

@@ -18,7 +18,7 @@ import numpy as np
 
 from tellapart.data.strict_json import read_whole
 from tellapart.errors import RunError, plain
-from tellapart.evaluation.systems import lay_out_outcomes
+from tellapart.evaluation.systems import key_samples, lay_out_outcomes
 from tellapart.evaluation.verified import read_result
 from tellapart.records.result import Record, Result, Sample, Value
 from tellapart.records.run_folder import BESIDE, FOLLOWED, RESULTS, find_runs, natural_key, read_record, write_record
@@ -158,8 +158,8 @@ def _measure_points(
 
 def _measure_loss(best: Sequence[Sample], now: Sequence[Sample], metric: str, seed: int) -> Difference | None:
     """Return the best value less the present one over the items that have both, matched by their ids."""
-    of_best = {(sample.unit, sample.id): sample for sample in best}
-    pairs = [(of_best[sample.unit, sample.id], sample) for sample in now if (sample.unit, sample.id) in of_best]
+    of_best, of_now = key_samples(best), key_samples(now)
+    pairs = [(of_best[key], sample) for key, sample in of_now.items() if key in of_best]
     values = lay_out_outcomes([*zip(*pairs, strict=True)], [metric]).get(metric) if pairs else None
     if values is None:
         return None

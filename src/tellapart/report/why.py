@@ -9,9 +9,7 @@ import numpy as np
 
 from tellapart.catalog import REFERENCES
 from tellapart.errors import plain
-from tellapart.evaluation.debias import Debiased
-from tellapart.evaluation.why import SHARES, MatchDifference, Reasons, Why, measure_reasons
-from tellapart.evaluation.yes_no_squares import read_squares
+from tellapart.evaluation.why import SHARES, Debiased, MatchDifference, Reasons, Why, measure_reasons, read_squares
 from tellapart.metrics.matching import Reason
 from tellapart.records.result import Value
 from tellapart.report.numbers import interval, percent, points
