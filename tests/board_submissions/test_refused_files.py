@@ -68,7 +68,11 @@ def bad_files(ids: list[str]) -> dict[str, tuple[str, bytes, str]]:
         "unknown kind": ("s.npz", npz(kind=np.array("rank")), "kind"),
         "no zip": ("s.npz", b"PK\x03\x04 and no more", ("npz", "cut off", "again")),
         "a page": ("s.npz", b"<!doctype html>\n<p>", ("npz", "<!doctype html>", "numpy.savez", ".csv")),
-        "words": ("s.npz", npz(scores=np.full(good.shape, "0.123456789012345678")), ("float32", "(24, 2, 2)")),
+        "scores in words": (
+            "s.npz",
+            npz(scores=np.full(good.shape, "0.1234567890123456")),
+            ("float32", "(24, 2, 2)"),
+        ),
         "line missing": ("s.jsonl", "\n".join(all_lines[1:]).encode(), ("1", "96", "missing")),
         "line twice": ("s.jsonl", "\n".join([*all_lines, all_lines[0]]).encode(), "twice"),
         "nan line": ("s.jsonl", "\n".join([*all_lines[1:], all_lines[0].replace("0.5", "NaN")]).encode(), "NaN"),

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from facts import raises
+from facts import check_facts, raises
 from tellapart.data.task_records import Statement, StatementSet
 from tellapart.errors import ScoreError
 from tellapart.models.store.embedding_store import EmbeddingStore
@@ -33,10 +33,18 @@ def made(labels: Sequence[bool], sentences: Sequence[int]) -> StatementSet:
     return StatementSet("made", tuple(rows))
 
 
-def values(records: StatementSet, predictions: Sequence[bool]) -> dict[str, float]:
+def values(records: StatementSet, predictions: Sequence[Any]) -> dict[str, float]:
     return {
         one.name: float(one.strict.mean()) for units in measure_statements(records, predictions) for one in units.values
     }
+
+
+def test_an_answer_that_is_no_verdict_is_shown_with_what_was_expected() -> None:
+    records, answers = made([True, False, True], [0, 0, 1]), [True, "Perhaps, it is dark.", None]
+    (note,) = TASKS["nlvr2"].notes(records, answers)
+    check_facts(note, ("2 of 3", "'Perhaps, it is dark.'", "true or false"))
+    assert values(records, answers)["accuracy"] == pytest.approx(1 / 3)
+    assert TASKS["nlvr2"].notes(records, [True] * 3) == ()
 
 
 @pytest.fixture

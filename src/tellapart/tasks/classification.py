@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from tellapart.data.classification import ClassificationSet
 from tellapart.data.item import Item
+from tellapart.data.scores import join_names
 from tellapart.errors import ScoreError
 from tellapart.metrics.classification import LabelRanks, class_recall_table, rank_labels
 from tellapart.metrics.cosines import cosines
@@ -30,6 +31,7 @@ from tellapart.metrics.retrieval import Ranks
 from tellapart.models.protocols import DualEncoder, Generator, KeyReader, Model, PairScorer, TextScorer, Vectors
 from tellapart.models.vectors import normalise
 from tellapart.stats.combined import MeanOfGroups
+from tellapart.tasks.answering import describe_unread
 from tellapart.tasks.predictions import number_names, read_matrix, read_predictions, text
 from tellapart.tasks.registry import HEADLINES
 from tellapart.tasks.task import Session, Task, Unit, Units, by_field
@@ -62,7 +64,7 @@ class Classified:
 
     placed: LabelRanks
     scored: bool = True
-    unread: int = 0
+    unread: tuple[str, ...] = ()
 
 
 def _classify_vectors(model: DualEncoder, records: ClassificationSet, session: Session) -> Classified:
@@ -152,13 +154,10 @@ def read_classes(path: Path, records: ClassificationSet) -> Classified:
 
 def _read_names(path: Path, records: ClassificationSet, ids: list[str], labels: list[int]) -> Classified:
     number_of = number_names(records.classes)
-
-    def read(value: object) -> int:
-        return number_of(text(value))
-
-    return named_classes(
-        read_predictions(path, ids, read, "image", lambda number, named: named == labels[number]), labels
-    )
+    answers = read_predictions(path, ids, text, "image", lambda row, answer: number_of(answer) == labels[row])
+    named = [*map(number_of, answers)]
+    unread = tuple(answer for answer, number in zip(answers, named, strict=True) if number < 0)
+    return replace(named_classes(named, labels), unread=unread)
 
 
 def named_classes(named: Sequence[int], labels: Sequence[int]) -> Classified:
@@ -174,7 +173,7 @@ def named_classes(named: Sequence[int], labels: Sequence[int]) -> Classified:
     first = np.array(named, dtype=np.int64)
     wrong = (first != np.array(labels)).astype(np.int64)
     ranks = Ranks(wrong, np.zeros_like(wrong), np.ones_like(wrong))
-    return Classified(LabelRanks(ranks, first), scored=False, unread=int((first < 0).sum()))
+    return Classified(LabelRanks(ranks, first), scored=False)
 
 
 def measure_classes(records: ClassificationSet, classified: Classified) -> tuple[Units, ...]:
@@ -253,10 +252,8 @@ def _write_notes(records: ClassificationSet, classified: Classified) -> tuple[st
         notes.append(
             f"always naming {records.classes[int(counts.argmax())]!r} would be right for {share:.1%} of the images"
         )
-    if classified.unread:
-        notes.append(
-            f"{classified.unread:,} of {len(records.pictures):,} predictions name no class, and count as wrong"
-        )
+    expected = f"a class, {join_names(records.classes, limit=3)}"
+    notes += describe_unread(classified.unread, len(records.pictures), "name no class, and count as wrong", expected)
     return tuple(notes)
 
 

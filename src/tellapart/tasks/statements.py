@@ -18,7 +18,7 @@ from tellapart.metrics.per_item import PerItem
 from tellapart.models.generative.answers_grammar import parse_verdict
 from tellapart.models.generative.readings import Answerer
 from tellapart.models.protocols import Pixels, TwoImageClassifier
-from tellapart.tasks.answering import ask, compute_batches
+from tellapart.tasks.answering import ask, compute_batches, describe_unread
 from tellapart.tasks.hiding import Hiding
 from tellapart.tasks.predictions import label, read_predictions
 from tellapart.tasks.registry import HEADLINES
@@ -75,7 +75,7 @@ def _read_labels(path: Path, records: StatementSet) -> list[bool]:
         ) from error
 
 
-def measure_statements(records: StatementSet, predictions: Sequence[bool | None]) -> tuple[Units, ...]:
+def measure_statements(records: StatementSet, predictions: Sequence[bool | str | None]) -> tuple[Units, ...]:
     """Measure labels: accuracy of statements; consistency of sentences, and of those that both labels occur with.
 
     >>> from tellapart.data.task_records import Statement
@@ -87,7 +87,8 @@ def measure_statements(records: StatementSet, predictions: Sequence[bool | None]
     rows = records.statements
     # An answer that is neither counts as the wrong label.
     labels = [
-        not row.label if predicted is None else predicted for row, predicted in zip(rows, predictions, strict=True)
+        predicted if isinstance(predicted, bool) else not row.label
+        for row, predicted in zip(rows, predictions, strict=True)
     ]
     right = label_accuracy(labels, [row.label for row in rows])
     statements = Units(
@@ -123,30 +124,29 @@ def measure_statements(records: StatementSet, predictions: Sequence[bool | None]
     return tuple(measured)
 
 
-def _ask_statements(model: Answerer, records: StatementSet, session: Session) -> list[bool | None]:
-    """Ask whether every statement is true of its two images; None if the answer is neither true nor false."""
+def _ask_statements(model: Answerer, records: StatementSet, session: Session) -> list[bool | str]:
+    """Ask whether every statement is true of its two images; the answer itself if it is neither true nor false."""
     prompt = model.task_prompt("nlvr2")
     images = [(row.left, row.right) for row in records.statements]
     answers = ask(model, images, [prompt.fill(sentence=row.sentence) for row in records.statements], session)
-    return [parse_verdict(answer) for answer in answers]
+    verdicts = map(parse_verdict, answers)
+    return [answer if verdict is None else verdict for answer, verdict in zip(answers, verdicts, strict=True)]
 
 
-def _judge_statements(model: TwoImageClassifier, records: StatementSet, session: Session) -> list[bool | None]:
+def _judge_statements(model: TwoImageClassifier, records: StatementSet, session: Session) -> list[bool]:
     """Judge every statement by a classifier of two images: true if P(true) is above one half."""
     sentences = [row.sentence for row in records.statements]
 
-    def judge(part: slice, pictures: list[list[Pixels]]) -> list[bool | None]:
+    def judge(part: slice, pictures: list[list[Pixels]]) -> list[bool]:
         left, right = ([pair[side] for pair in pictures] for side in (0, 1))
         return [bool(probability > 0.5) for probability in model.judge(left, right, sentences[part])]
 
     return compute_batches([(row.left, row.right) for row in records.statements], session, judge, "judgements")
 
 
-def _write_notes(records: StatementSet, predictions: Sequence[bool | None]) -> tuple[str, ...]:
-    neither = sum(label is None for label in predictions)
-    if not neither:
-        return ()
-    return (f"{neither:,} of {len(records.statements):,} answers are neither true nor false, and count as wrong",)
+def _write_notes(_records: StatementSet, predictions: Sequence[bool | str | None]) -> tuple[str, ...]:
+    unread = [answer or "" for answer in predictions if not isinstance(answer, bool)]
+    return describe_unread(unread, len(predictions), "are neither true nor false, and count as wrong", "true or false")
 
 
 def _list_sentences(rows: Sequence[Statement]) -> list[str]:
