@@ -27,8 +27,7 @@ from tellapart.training.config import TrainConfig
 from tellapart.training.data.image_loader import ImageLoader
 from tellapart.training.data.rows import TrainingRows, read_rows
 from tellapart.training.encoders.fusion_encoder import open_fusion
-from tellapart.training.encoders.load_start import open_dual
-from tellapart.training.encoders.new_model import write_new_model
+from tellapart.training.encoders.load_start import open_dual, write_new_model
 from tellapart.training.encoders.trainable import picture_side
 from tellapart.training.ranks import open_accelerator
 from tellapart.training.steps.dual_step import DualStep

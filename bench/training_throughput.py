@@ -31,8 +31,7 @@ from tellapart.models.torch.backend import import_torch
 from tellapart.training.config import TrainConfig
 from tellapart.training.data.batch_order import BatchOrder
 from tellapart.training.data.rows import TrainingRows
-from tellapart.training.encoders.load_start import open_dual
-from tellapart.training.encoders.new_model import write_new_model
+from tellapart.training.encoders.load_start import open_dual, write_new_model
 from tellapart.training.loop import Training, train
 from tellapart.training.ranks import RankGroup, open_accelerator
 from tellapart.training.run_files import RunFiles

@@ -36,7 +36,7 @@ from tellapart.records.result import ModelRecord, Result, Sample
 from tellapart.records.run_folder import write_result
 from tellapart.records.samples import read_samples, write_samples
 from tellapart.report.interchange.foreign import read_foreign
-from tellapart.training.data.released_rows import json_rows, table_rows
+from tellapart.training.data.rows import json_rows, table_rows
 
 IDS = ("a", "b", "c")
 

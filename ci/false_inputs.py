@@ -40,7 +40,7 @@ from tellapart.models.openclip.tokens import clip_tokens
 from tellapart.models.torch.checkpoint import read_checkpoint, read_state_dict
 from tellapart.records.result import Result
 from tellapart.records.run_folder import write_result
-from tellapart.training.data.released_rows import table_rows
+from tellapart.training.data.rows import table_rows
 
 _FORGED, _SHOWN = 0.98765, ("98.77", "98765", "0.988", ">98.8<")
 

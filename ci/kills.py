@@ -43,7 +43,7 @@ from tellapart.errors import require
 from tellapart.models.openclip import building, dual_encoder  # noqa: F401  (once, for all forks)
 from tellapart.models.torch.backend import import_torch
 from tellapart.training import training_run  # noqa: F401
-from tellapart.training.encoders import openclip_encoder  # noqa: F401
+from tellapart.training.encoders import load_start  # noqa: F401
 from tellapart.training.report import page as report_page  # noqa: F401
 
 #: Fields of records that tell of the process and not of what it computed.

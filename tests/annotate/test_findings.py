@@ -26,8 +26,7 @@ from tellapart.annotate.errors_by import (
 from tellapart.annotate.findings import findings, print_findings
 from tellapart.annotate.human import human_rows, human_scores
 from tellapart.annotate.survey import Deal, Study, SurveyAnswer, deal
-from tellapart.annotate.surveys import find_survey
-from tellapart.annotate.units import altered_words
+from tellapart.annotate.surveys import altered_words, find_survey
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError, MetricError, ScoreError

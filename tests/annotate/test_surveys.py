@@ -22,8 +22,7 @@ from tellapart.annotate.label_studio import configuration, tasks_json
 from tellapart.annotate.replies import field_names
 from tellapart.annotate.sheets import sheet
 from tellapart.annotate.survey import Deal, deal
-from tellapart.annotate.surveys import SURVEYS, find_survey
-from tellapart.annotate.units import altered_words
+from tellapart.annotate.surveys import SURVEYS, altered_words, find_survey
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.spreadsheet import spreadsheet_cell

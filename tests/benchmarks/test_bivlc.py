@@ -13,8 +13,8 @@ import pytest
 from numpy.typing import NDArray
 
 from facts import raises
+from tellapart.auditing.detectors import detector_outcomes
 from tellapart.benchmarks.benchmark import Benchmark
-from tellapart.benchmarks.bivlc_detector import detector_outcomes
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.data.scores import Scores
 from tellapart.errors import DataError, ScoreError

@@ -35,9 +35,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from facts import raises
+from tellapart.auditing.detectors import detector_outcomes
 from tellapart.benchmarks import bivlc, eqben, set_file, sugarcrepe, valse, winoground
 from tellapart.benchmarks import retrieval as captions_files
-from tellapart.benchmarks.bivlc_detector import detector_outcomes
 from tellapart.data.annotations import expect_count
 from tellapart.errors import DataError, ScoreError
 

@@ -26,8 +26,7 @@ from tellapart.benchmarks.vlue import (
 from tellapart.data.task_records import RetrievalSet
 from tellapart.errors import DataError
 from tellapart.metrics.answers import exact_match, group_accuracy, label_accuracy
-from tellapart.metrics.retrieval import scores_both_ways
-from tellapart.metrics.retrieval_ceiling import unavoidable_misses
+from tellapart.metrics.retrieval import scores_both_ways, unavoidable_misses
 
 FOLDER = Path(__file__).parents[2].parent / "shared" / "data" / "vlue"
 CAPTION = {"image": "ta/images/73-கரிக்கோல்/73-13.jpg", "caption": ["A man draws.", "A man with a pencil."]}

@@ -12,7 +12,7 @@ import pytest
 from fastapi.testclient import TestClient
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from tellapart.board.submissions import auth, routes
+from tellapart.board.submissions import routes
 from tellapart.board.submissions.queue_limits import UploadLimit
 
 MakeBoard = Callable[..., Any]
@@ -167,7 +167,7 @@ async def trickle() -> AsyncIterator[bytes]:
 def test_a_body_that_trickles_in_is_given_up(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(routes, "_GRACE", 0.2)
     monkeypatch.setattr(routes, "_SLOWEST", 1 << 40)
-    monkeypatch.setattr(auth, "_SOON", 0.2)
+    monkeypatch.setattr(routes, "_SOON", 0.2)
     where = "/hidden/clocks/submissions?model=m&file=s.npz"
     assert asked(made, where, made.of("ann"), trickle()) == 408
     assert list(made.queue.folder.iterdir()) == []

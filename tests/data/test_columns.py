@@ -12,14 +12,14 @@ import pytest
 
 import tellapart as ta
 from facts import check_facts, raises
-from tellapart.benchmarks import set_rows
+from tellapart.benchmarks import set_file
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.data.columns import describe_columns, fields_of
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError, ScoreError
 from tellapart.models.memory.external import read_scores
 from tellapart.models.memory.vector_files import read_vectors
-from tellapart.training.data.released_rows import table_rows
+from tellapart.training.data.rows import table_rows
 
 Folder = Callable[..., Path]
 
@@ -245,7 +245,7 @@ def test_a_name_twice_within_a_column_is_refused(tmp_path: Path) -> None:
 def test_a_declared_set_and_training_rows_with_a_name_twice_are_refused(tmp_path: Path) -> None:
     write_twice(tmp_path / "rows.parquet", ("id", ["1"]), ("caption", ["x"]), ("caption", ["y"]))
     with raises(DataError, "rows.parquet", "'caption' is repeated"):
-        list(set_rows.read_rows(tmp_path / "rows.parquet"))
+        list(set_file.read_rows(tmp_path / "rows.parquet"))
     path = tmp_path / "train.tsv"
     path.write_text("title\tfilepath\tneg_caption\tneg_image\ttitle\nx\ta.png\t['y']\t[]\tz\n")
     with raises(DataError, "train.tsv:1", "'title' is repeated"):

@@ -36,7 +36,7 @@ from tellapart.errors import DataError, RunError
 from tellapart.models.find import find_model
 from tellapart.models.scoring.embeddings import Embeddings
 from tellapart.training.config import ReportConfig, read_config
-from tellapart.training.encoders.new_model import write_new_model
+from tellapart.training.encoders.load_start import write_new_model
 from tellapart.training.training_run import run_training
 from tellapart_render.training_rows import write_training_rows
 

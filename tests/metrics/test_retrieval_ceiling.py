@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from facts import raises
 from tellapart.errors import MetricError
-from tellapart.metrics.retrieval import scores_both_ways
-from tellapart.metrics.retrieval_ceiling import unavoidable_misses
+from tellapart.metrics.retrieval import scores_both_ways, unavoidable_misses
 
 
 @settings(deadline=None, max_examples=150)

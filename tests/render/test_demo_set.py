@@ -18,11 +18,10 @@ from tellapart.benchmarks.demo import DEMO_FOLDER
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError
 from tellapart_render.captions.grammar import ASPECTS, HELD_OUT
-from tellapart_render.demo import build, encode, pictures
+from tellapart_render.demo import build, check, draw_accepted, encode, pictures
 from tellapart_render.recipe import Recipe, read_recipe
 from tellapart_render.scenes.quadruple import Key, draw
 from tellapart_render.scenes.scene import Scene
-from tellapart_render.verify import check, draw_accepted
 
 Row = dict[str, Any]
 

@@ -14,8 +14,7 @@ from PIL import Image
 from facts import raises
 from tellapart.errors import DataError
 from tellapart_render.captions.vocabulary import DEMO
-from tellapart_render.captions.wordings import meaning, mirror
-from tellapart_render.training_rows import main, write_training_rows
+from tellapart_render.training_rows import main, meaning, mirror, write_training_rows
 
 SCENES = Path(__file__).parents[2] / "examples" / "eqsim_ablation" / "smoke_scenes"
 

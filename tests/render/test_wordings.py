@@ -16,7 +16,7 @@ from tellapart_render.captions.grammar import (
     count_caption,
     relation_caption,
 )
-from tellapart_render.captions.wordings import SynonymChoice, draw_synonyms, meaning, mirror, reword
+from tellapart_render.training_rows import SynonymChoice, draw_synonyms, meaning, mirror, reword
 
 nouns = st.sampled_from(OBJECTS)
 wordings = st.integers(0, 10_000).map(lambda seed: draw_synonyms(np.random.default_rng(seed)))

@@ -27,9 +27,8 @@ from tellapart.models.torch.checkpoint import read_state_dict
 from tellapart.training.config import read_config
 from tellapart.training.data.batch_order import BatchOrder
 from tellapart.training.data.rows import read_rows
-from tellapart.training.encoders import openclip_encoder
-from tellapart.training.encoders.load_start import open_dual
-from tellapart.training.encoders.new_model import write_new_model
+from tellapart.training.encoders import load_start
+from tellapart.training.encoders.load_start import open_dual, write_new_model
 from tellapart.training.encoders.trainable import Encoded
 from tellapart.training.loop import rate
 from tellapart.training.ranks import open_accelerator
@@ -314,12 +313,12 @@ def test_pictures_of_a_reported_benchmark_are_refused(tmp_path: Path) -> None:
 def test_the_start_is_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
 
-    def counted(name: str, device: str) -> openclip_encoder.TrainableOpenClip:
+    def counted(name: str, device: str) -> load_start.TrainableOpenClip:
         opened.append(name)
         return really(name, device)
 
-    really = openclip_encoder.open_openclip
-    monkeypatch.setattr(openclip_encoder, "open_openclip", counted)
+    really = load_start.open_openclip
+    monkeypatch.setattr(load_start, "open_openclip", counted)
     benchmark = f"folder:{squares(tmp_path / 'test', count=4, seed=5)}"
     settings = config(tmp_path, report={"benchmarks": [benchmark], "alphas": [0.0]}, optimiser={"steps": 1})
     drawn = write_new_model(tmp_path / "arch", tmp_path / "drawn", 0)

@@ -10,9 +10,16 @@ from typing import Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from tellapart.auditing.captions import bag_of_words, blind_accuracy, grammar_gap, length_gaps, plausibility_gap
+from tellapart.auditing.captions import (
+    bag_of_words,
+    blind_accuracy,
+    find_context,
+    grammar_gap,
+    length_gaps,
+    lost_captions,
+    plausibility_gap,
+)
 from tellapart.auditing.change import Change, change_findings, changes_by_field
-from tellapart.auditing.context import find_context, lost_captions
 from tellapart.auditing.detectable import detectability
 from tellapart.auditing.duplicates import caption_duplicates, caption_leak, picture_duplicates, picture_leak
 from tellapart.auditing.finding import Finding, NotDone

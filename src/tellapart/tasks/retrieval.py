@@ -18,8 +18,14 @@ from tellapart.data.task_records import RetrievalSet
 from tellapart.errors import ScoreError
 from tellapart.metrics.metric import Metric
 from tellapart.metrics.per_item import PerItem
-from tellapart.metrics.retrieval import Ranks, Retrieval, chance_recall, embeddings_both_ways, scores_both_ways
-from tellapart.metrics.retrieval_ceiling import unavoidable_misses
+from tellapart.metrics.retrieval import (
+    Ranks,
+    Retrieval,
+    chance_recall,
+    embeddings_both_ways,
+    scores_both_ways,
+    unavoidable_misses,
+)
 from tellapart.models.protocols import DualEncoder
 from tellapart.tasks.predictions import read_matrix
 from tellapart.tasks.registry import HEADLINES

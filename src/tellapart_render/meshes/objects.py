@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from tellapart.errors import UnknownNameError
 from tellapart_render.meshes.animals import ANIMALS
 from tellapart_render.meshes.assets import asset_model
-from tellapart_render.meshes.footwear import FOOTWEAR
 from tellapart_render.meshes.furnishings import FURNISHINGS
-from tellapart_render.meshes.gear import GEAR
+from tellapart_render.meshes.gear import FOOTWEAR, GEAR
 from tellapart_render.meshes.parts import Model, Part, Top
 from tellapart_render.meshes.tableware import TABLEWARE
 

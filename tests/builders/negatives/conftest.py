@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tellapart.builders.negatives.instructions import NONE, TASKS
+from tellapart.builders.negatives.language_negatives import NONE, TASKS
 from tellapart.builders.negatives.rewrites import Rewrite, rewrites
 
 

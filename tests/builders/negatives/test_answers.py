@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tellapart.builders.builder import Rejected
-from tellapart.builders.negatives.instructions import NONE, TASKS, conversation
-from tellapart.builders.negatives.language_negatives import RewriteReply, check, parse
+from tellapart.builders.negatives.language_negatives import NONE, TASKS, RewriteReply, check, conversation, parse
 from tellapart.builders.negatives.rewrites import KINDS, rewrites
 from tellapart.builders.negatives.wording import uniform, words
 from tellapart.builders.pipeline import Funnel

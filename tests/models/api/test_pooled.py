@@ -20,7 +20,7 @@ from facts import raises
 from tellapart.data.pairset import PairSet
 from tellapart.errors import ModelError
 from tellapart.models.api import connection
-from tellapart.models.api.pooled import ServedEncoder
+from tellapart.models.api.load import ServedEncoder
 from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
 from tellapart.models.scoring.score import score

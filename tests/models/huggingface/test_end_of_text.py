@@ -31,7 +31,7 @@ import tellapart as ta
 from tellapart.errors import ModelError
 from tellapart.evaluation.verified import read_result
 from tellapart.models.torch.backend import import_torch
-from tellapart.training.encoders.huggingface_encoder import open_huggingface
+from tellapart.training.encoders.load_start import open_huggingface
 
 torch = import_torch()
 

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tellapart.models.find import find_model
-from tellapart.models.openclip.causal import SharedTexts
-from tellapart.models.openclip.dual_encoder import OpenClipEncoder
+from tellapart.models.openclip.dual_encoder import OpenClipEncoder, SharedTexts
 from tellapart.models.openclip.tokens import TextTower
 from tellapart.models.options import ModelOptions
 from tellapart.models.scoring.score import score

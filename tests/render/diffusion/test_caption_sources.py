@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from facts import raises
 from tellapart.builders.caption_files import CaptionPair, read_caption_pairs
 from tellapart.errors import DataError
-from tellapart_render.diffusion.eq_sd import ASPECTS, eq_sd_pairs, families
+from tellapart_render.diffusion.prompt_to_prompt import ASPECTS, eq_sd_pairs, families
 
 COCO_CF = Path(__file__).parents[4] / "shared" / "data" / "coco_counterfactuals"
 

@@ -79,7 +79,7 @@ def test_a_fusion_encoders_text_is_its_tokens_within_the_context(tmp_path: Path,
 
 
 def test_a_compact_encoders_text_is_its_tokens_within_the_context(tmp_path: Path) -> None:
-    from tellapart.training.encoders.compact_encoder import open_compact
+    from tellapart.training.encoders.load_start import open_compact
 
     home = Path(__file__).parents[3] / "examples" / "demo_encoder" / "architecture"
     values = config(tmp_path, model=f"new:{home}")

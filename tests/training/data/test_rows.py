@@ -349,8 +349,7 @@ def _pair(image: Path) -> str:
 
 def _named(path: Path) -> TrainingRows:
     """The rows of a released file whose pictures are not here."""
-    from tellapart.training.data.released_rows import table_rows
-    from tellapart.training.data.rows import TrainingRow
+    from tellapart.training.data.rows import TrainingRow, table_rows
 
     return TrainingRows(
         tuple(

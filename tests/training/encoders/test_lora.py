@@ -180,7 +180,7 @@ def test_layers_that_no_gradient_reaches_are_found() -> None:
 
 
 def test_a_run_names_layers_that_no_gradient_reaches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tellapart.training.encoders.openclip_encoder import TrainableOpenClip
+    from tellapart.training.encoders.load_start import TrainableOpenClip
 
     made = TrainableOpenClip.__init__
 

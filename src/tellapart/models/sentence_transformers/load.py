@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,25 +10,216 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.data.scores import join_names
+from tellapart.data.scores import ScoreKind, join_names
 from tellapart.data.strict_json import load_json
 from tellapart.errors import ModelError, require
 from tellapart.models.fusion.scoring import FusionScorer
+from tellapart.models.fusion.torch_encoder import TorchState
 from tellapart.models.huggingface.files import find_file, import_transformers, loading, refuse_other_shards
 from tellapart.models.options import ModelOptions
 from tellapart.models.prefix import ModelPrefix, files_below
-from tellapart.models.protocols import Model, Pixels
+from tellapart.models.protocols import Model, Pixels, Vectors
 from tellapart.models.purpose import MODULES, find_library_file
-from tellapart.models.sentence_transformers.cross_encoder import CrossEncoderScorer
-from tellapart.models.sentence_transformers.dual_encoder import SentenceTransformerDual
-from tellapart.models.sentence_transformers.library import Library, as_picture, as_text
-from tellapart.models.sentence_transformers.multi_vector import MultiVectors
-from tellapart.models.torch.backend import Runtime, import_torch, runtime
+from tellapart.models.sentence_transformers.library import Features, Library, as_picture, as_text
+from tellapart.models.torch.backend import Runtime, import_torch, parameter_count, runtime
+from tellapart.models.vectors import dot_products, normalise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sentence_transformers import CrossEncoder, SentenceTransformer
+
+
+def roles(model: SentenceTransformer | CrossEncoder) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the prompt and the task of a query and of a document, as `encode_query` and `encode_document` set them."""
+    names = [name for name in ("document", "passage", "corpus") if name in model.prompts]
+    default = model.prompts.get(model.default_prompt_name)
+    query = {"prompt": model.prompts.get("query", default), "task": "query"}
+    return query, {"prompt": model.prompts[names[0]] if names else default, "task": "document"}
+
+
+class SentenceTransformerDual:
+    """A `SentenceTransformer`; a score is the similarity that the model names: the cosine or the dot product.
+
+    The reading `encode` gives images and texts what `encode` gives them, the default prompt included; `retrieval` asks
+    for texts as queries and for images as documents. On one device a vector depends on its own image or text alone, bit
+    for bit on a CPU.
+
+    Attributes:
+        batch_size: samples that are best given at once: some forward passes, so that texts of one length meet.
+    """
+
+    kind: ScoreKind = "similarity"
+
+    def __init__(self, library: Library, reading: str = "encode") -> None:
+        model = library.model
+        if reading not in ("encode", "retrieval"):
+            raise ModelError(f"{library.source}: it has no reading {reading!r}; it has encode, retrieval")
+        if model.similarity_fn_name not in ("cosine", "dot"):
+            raise ModelError(
+                f"{library.source}: its similarity is {model.similarity_fn_name!r}; cosine and dot are read here: set "
+                "similarity_fn_name in config_sentence_transformers.json to the one it was trained with"
+            )
+        self.name, self.fingerprint = library.source, library.fingerprint(reading)
+        self.parameters, self.batch_size = parameter_count(model), 4 * library.size
+        #: Scores rise with the cosine of the vectors, so that a gallery can be ranked by it.
+        self.ranks_by_cosine = model.similarity_fn_name == "cosine"
+        self._library, self.provenance = library, library.provenance
+        default = {"prompt": model.prompts.get(model.default_prompt_name)}
+        self._query, self._document = (default, default) if reading == "encode" else roles(model)
+
+    @property
+    def truncated(self) -> int:
+        """Texts so far that were longer than the model's limit and lost their end."""
+        return self._library.truncated
+
+    def prepare_image(self, pixels: Pixels) -> Features:
+        """Preprocess one RGB image, uint8 `(height, width, 3)`, for `encode_images`; may be called from many
+        threads.
+        """
+        return self._library.prepare(as_picture(pixels), **self._document)
+
+    def encode_images(self, images: Sequence[Pixels | Features]) -> Vectors:
+        """Encode RGB images, raw or prepared, to float32 `(n, dimensions)`."""
+        prepared = [image if isinstance(image, Mapping) else self.prepare_image(image) for image in images]
+        return self._encode_samples(prepared, self._document)
+
+    def encode_texts(self, texts: Sequence[str]) -> Vectors:
+        """Encode texts to float32 `(n, dimensions)`; count the cut ones in `truncated`."""
+        return self._encode_samples(
+            [self._library.prepare_text(as_text(text), **self._query) for text in texts], self._query
+        )
+
+    def similarity(self, images: Vectors, texts: Vectors) -> NDArray[np.float32]:
+        """Score vectors: float32 `(images, texts)`; of stacks of vectors, item by item."""
+        return dot_products(images, texts)
+
+    similarities = similarity
+
+    def _encode_samples(self, samples: Sequence[Features], role: Mapping[str, Any]) -> Vectors:
+        if not samples:
+            return np.zeros((0, 0), np.float32)
+        width = self._library.model.truncate_dim
+        options = {name: value for name, value in role.items() if name == "task"}
+        rows = self._library.run_samples(
+            samples, lambda outputs: outputs["sentence_embedding"][:, :width].float().cpu().numpy(), **options
+        )
+        vectors = np.stack(rows)
+        return normalise(vectors, self.name) if self.ranks_by_cosine else vectors
+
+
+class CrossEncoderScorer:
+    """A `CrossEncoder`: the text is the query, the image the document, and one number comes out.
+
+    The reading `predict` is the number that `predict` returns, a probability if the model's activation is a sigmoid;
+    `logit` is the number before that activation, which separates pairs where the probability is rounded to 0 or 1.
+
+    Attributes:
+        batch_size: pairs that are best given at once.
+    """
+
+    is_reranker = True
+
+    def __init__(self, library: Library, reading: str = "predict") -> None:
+        model = library.model
+        if reading not in ("predict", "logit"):
+            raise ModelError(f"{library.source}: it has no reading {reading!r}; it has predict, logit")
+        if model.num_labels != 1:
+            raise ModelError(
+                f"{library.source}: it puts out {model.num_labels} numbers for a pair, and nothing names the match "
+                "among them; a reranker puts out one"
+            )
+        self.name, self.fingerprint = library.source, library.fingerprint(reading)
+        self.parameters, self.batch_size = parameter_count(model), 4 * library.size
+        squashed = reading == "predict" and type(model.activation_fn).__name__ == "Sigmoid"
+        self.kind: ScoreKind = "probability" if squashed else "logit"
+        self._library, self._raw = library, reading == "logit"
+        self._prompt = model.prompts.get(model.default_prompt_name)
+
+    @property
+    def truncated(self) -> int:
+        """Pairs so far that were longer than the model's limit and lost their end."""
+        return self._library.truncated
+
+    def score_pairs(self, images: Sequence[Pixels], texts: Sequence[str]) -> NDArray[np.float32]:
+        """Score image `k` against text `k`: float32 `(n,)`."""
+        if len(images) != len(texts):
+            raise ModelError(f"score_pairs takes as many images as texts; got {len(images)} and {len(texts)}")
+        pairs = zip(images, texts, strict=True)
+        samples = [
+            self._library.prepare_text((as_text(text), as_picture(pixels)), prompt=self._prompt)
+            for pixels, text in pairs
+        ]
+        return np.array(self._library.run_samples(samples, self._read_scores), np.float32)
+
+    def _read_scores(self, outputs: Mapping[str, Any]) -> NDArray[np.float32]:
+        scores = outputs["scores"].float()
+        if not self._raw and self._library.model.activation_fn is not None:
+            scores = self._library.model.activation_fn(scores)
+        return scores.reshape(-1).cpu().numpy()
+
+
+class MultiVectors:
+    """A `MultiVectorEncoder`: texts are queries, images documents, and the score is the model's similarity.
+
+    MaxSim finds the nearest of the image's vectors for each vector of the text, and sums their dot products; MeanMaxSim
+    takes the mean. Images differ in their number of vectors, so they cannot be rows of one array: `FusionScorer`
+    keeps them, encodes each image and each text once, and asks for the pairs' numbers.
+    """
+
+    kind: ScoreKind = "similarity"
+
+    def __init__(self, library: Library, reading: str = "retrieval") -> None:
+        model = library.model
+        if reading != "retrieval":
+            raise ModelError(f"{library.source}: it has no reading {reading!r}; it has retrieval")
+        if model.similarity_fn_name not in ("maxsim", "meanmaxsim"):
+            raise ModelError(
+                f"{library.source}: its similarity is {model.similarity_fn_name!r}; maxsim and meanmaxsim are read here"
+            )
+        self.name, self.fingerprint = library.source, library.fingerprint(reading)
+        self.parameters = parameter_count(model)
+        self._mean = model.similarity_fn_name == "meanmaxsim"
+        self._library = library
+        self._query, self._document = roles(model)
+
+    def prepare_image(self, pixels: Pixels) -> Features:
+        """Preprocess one RGB image, uint8 `(height, width, 3)`; may be called from many threads."""
+        return self._library.prepare(as_picture(pixels), **self._document)
+
+    def encode_images(self, images: Sequence[Pixels | Features]) -> list[TorchState]:
+        """Encode RGB images, raw or prepared: one state each, `(vectors, dimensions)`."""
+        prepared = [image if isinstance(image, Mapping) else self.prepare_image(image) for image in images]
+        return [
+            TorchState((vectors,)) for vectors in self._library.run_samples(prepared, _kept_vectors, task="document")
+        ]
+
+    def encode_texts(self, texts: Sequence[str]) -> list[TorchState]:
+        """Encode texts: one state each, `(vectors, dimensions)`."""
+        samples, cut = [], []
+        for text in texts:
+            before = self._library.truncated
+            samples.append(self._library.prepare_text(as_text(text), **self._query))
+            cut.append(self._library.truncated > before)
+        rows = self._library.run_samples(samples, _kept_vectors, task="query")
+        return [TorchState((vectors,), truncated) for vectors, truncated in zip(rows, cut, strict=True)]
+
+    def score_states(self, images: Sequence[TorchState], texts: Sequence[TorchState]) -> NDArray[np.float32]:
+        """Score image state `k` against text state `k`: float32 `(n,)`, computed in float64, pair by pair."""
+        return np.array([self._score_pair(*pair) for pair in zip(images, texts, strict=True)], np.float32)
+
+    def _score_pair(self, image: TorchState, text: TorchState) -> float:
+        document, query = (state.tensors[0].double().cpu().numpy() for state in (image, text))
+        nearest = (query @ document.T).max(axis=1)
+        return float(nearest.mean() if self._mean else nearest.sum())
+
+
+def _kept_vectors(outputs: Mapping[str, Any]) -> list[Any]:
+    """Return the vectors of each sample that its mask keeps."""
+    masks = outputs["attention_mask"].bool()
+    # A copy: a view would keep all of its batch in memory.
+    return [vectors[mask].clone() for vectors, mask in zip(outputs["token_embeddings"], masks, strict=True)]
+
 
 _CONFIG = "config_sentence_transformers.json"
 

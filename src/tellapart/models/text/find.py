@@ -5,12 +5,15 @@ They are blind models: builders select false captions by them, and audits measur
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +23,154 @@ from tellapart.data.item import Item
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import DataError, ModelError, UnknownNameError
 from tellapart.models.find import find_model
+from tellapart.models.huggingface.files import read_config
+from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import TextScorer
 from tellapart.models.text.causal_likelihood import CausalLikelihood
-from tellapart.models.text.classifier import TextClassifier
-from tellapart.models.text.link_grammar import LinkGrammar
+from tellapart.models.text.text_model import TextModel
 from tellapart.models.text.tinystories import TinyStories
+from tellapart.models.torch.backend import forward, runtime
+
+_ANSWER = re.compile(r"^(Found \d+ linkage|No complete linkages found)", re.MULTILINE)
+#: No words left over, no guesses at spelling, no second try with looser rules. The time allows for a busy machine.
+_OPTIONS = ("-null=0", "-spell=0", "-panic=0", "-islands-ok=0", "-graphics=0", "-verbosity=1", "-timeout=600")
+_AT_ONCE = 500
+
+
+@dataclass(frozen=True, eq=False)
+class LinkGrammar:
+    """1 for a text of which the parser parses every word, else 0.
+
+    Many captions are noun phrases ("A man on a horse") and no sentences: a text that fails is tried again after
+    "I see".
+
+    Source: Sleator and Temperley, Parsing English with a Link Grammar, 1991; the program is `link-parser` of the
+    package link-grammar, with its English dictionaries.
+    """
+
+    program: str
+    kind: ClassVar[ScoreKind] = "similarity"
+    name: ClassVar[str] = "link-grammar"
+
+    @classmethod
+    def find(cls) -> Self:
+        """Find the program on the PATH."""
+        program = shutil.which("link-parser")
+        if program is None:
+            raise ModelError(
+                "link-grammar needs the program link-parser, which is not on the PATH; install it (Debian: "
+                "link-grammar and link-grammar-dictionaries-en), or name another scorer"
+            )
+        return cls(program)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of the program's version."""
+        output = self._run_parser(["--version"], "")
+        version = re.search(r"link-grammar-[\w.]+", output)
+        return f"tellapart:link-grammar:1:{version[0] if version else output.strip()[:60]}"
+
+    def score_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return 1 for each text with a complete parse, else 0: float32 `(n,)`."""
+        sentences = [_single_line(text) for text in texts]
+        scores = np.array(self._parse_sentences(sentences), np.float32)
+        rest = [position for position, sentence in enumerate(sentences) if sentence and not scores[position]]
+        phrases = [sentences[position] for position in rest]
+        scores[rest] = self._parse_sentences([f"I see {phrase[:1].lower()}{phrase[1:]}" for phrase in phrases])
+        return scores
+
+    def _parse_sentences(self, sentences: Sequence[str]) -> list[bool]:
+        parsed = [False] * len(sentences)
+        lines = [position for position, sentence in enumerate(sentences) if sentence]  # it skips empty lines
+        for first in range(0, len(lines), _AT_ONCE):
+            batch = lines[first : first + _AT_ONCE]
+            output = self._run_parser(["en", *_OPTIONS], "".join(f"{sentences[position]}\n" for position in batch))
+            answers = _ANSWER.findall(output)
+            if len(answers) != len(batch):
+                raise ModelError(
+                    f"{self.program} answered for {len(answers)} of {len(batch)} sentences; is its dictionary there?"
+                )
+            for position, answer in zip(batch, answers, strict=True):
+                parsed[position] = answer.startswith("Found")
+        return parsed
+
+    def _run_parser(self, arguments: Sequence[str], text: str) -> str:
+        try:
+            done = subprocess.run(  # noqa: S603  (the program that `find` found, and no shell)
+                [self.program, *arguments], input=text, capture_output=True, text=True, encoding="utf-8", check=False
+            )
+        except OSError as error:
+            raise ModelError(f"{self.program} cannot be run: {error.strerror}") from error
+        if done.returncode:
+            message = (done.stderr.strip().splitlines() or ["no message"])[-1]
+            raise ModelError(f"{self.program} failed with exit status {done.returncode}: {message:.200}")
+        return done.stdout
+
+
+def _single_line(text: str) -> str:
+    """Return a text in one line that begins with a letter or digit; "!" would begin a command, "%" a comment."""
+    return re.sub(r"^\W+", "", " ".join(text.split()))
+
+
+#: Texts in one forward pass; part of the scorer, as its last bits depend on it.
+_ROWS = 8
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class TextClassifier:
+    """The log-odds of one label, or the only output of a regressor.
+
+    Log-odds, not a probability: two texts that a sure model puts at 0.99999 and 0.999999 do not tie in float32. No
+    number depends on batch size, order or neighbours.
+
+    Attributes:
+        column: of the label among the outputs.
+    """
+
+    text_model: TextModel
+    name: str
+    fingerprint: str
+    column: int
+    kind: ClassVar[ScoreKind] = "logit"
+
+    @classmethod
+    def load(cls, source: str, label: str | None) -> Self:
+        """Load a classifier and its tokenizer from a folder or the hub; the label is None for a model with one
+        output.
+        """
+        read_config(source)
+        loaded = TextModel.load(
+            "AutoModelForSequenceClassification", source, runtime(ModelOptions()), rows=_ROWS, tokenizer_limit=True
+        )
+        labels = {name: column for column, name in loaded.model.config.id2label.items()}
+        if label is None and len(labels) > 1:
+            raise ModelError(f"{source} has the labels {', '.join(labels)}; name the good one: classifier:...#LABEL")
+        if label is not None and label not in labels:
+            raise ModelError(f"{source} has no label {label!r}; its labels are {', '.join(labels)}")
+        kind = type(loaded.model).__name__
+        return cls(
+            text_model=loaded,
+            name=f"{kind}-{label}" if label else kind,
+            fingerprint=f"tellapart:classifier:1:{label}:{loaded.weights_digest()}",
+            column=int(labels[label]) if label else 0,
+        )
+
+    def score_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return each text's log-odds or output, float32 `(n,)`."""
+        rows = self.text_model.ids(texts)
+        scores = np.zeros(len(rows), np.float32)
+        for places, inputs in self.text_model.batches(rows):
+            scores[places] = self._log_odds(inputs)[: len(places)]
+        return scores
+
+    def _log_odds(self, inputs: dict[str, Any]) -> NDArray[np.float32]:
+        with forward(self.name, self.text_model.model):
+            logits = self.text_model.model(**inputs).logits.float()
+            chosen = logits[:, self.column]
+            if logits.shape[1] > 1:
+                others = [column for column in range(logits.shape[1]) if column != self.column]
+                chosen = chosen - logits[:, others].logsumexp(1)
+        return np.asarray(chosen.cpu(), np.float32)
 
 
 @dataclass(frozen=True, slots=True)
