@@ -250,15 +250,18 @@ def prepare_inputs(
             f"{opened.path}: it is read as its authors do, and no library does it otherwise; leave out texts=library"
         )
     tokenizer = load_vocabulary(opened, options.tokenizer)
-    ends, prompt = family.ends, family.prompt
+    end_tokens, prompt = family.ends, family.prompt
     if reading is not None:
-        ends, prompt = ends or reading.read == "likelihood", prompt if reading.prompt is None else reading.prompt
-    if not ends:
+        end_tokens, prompt = (
+            end_tokens or reading.read == "likelihood",
+            prompt if reading.prompt is None else reading.prompt,
+        )
+    if not end_tokens:
         leave_out_end(tokenizer)
     cleaner = (reading.clean if reading is not None else None) or family.clean
     clean: Callable[[str], str] = cleaner if options.texts == "cleaned" and cleaner else str
     texts = TokenReader(tokenizer, module.config.context, clean=lambda text: prompt.format(clean(text)))
-    facts = f"{tokenizer_facts(tokenizer)} texts {options.texts} in {prompt}{'' if ends else ' no end'}"
+    facts = f"{tokenizer_facts(tokenizer)} texts {options.texts} in {prompt}{'' if end_tokens else ' no end'}"
     if family.images is not None:
         return Preparation(family.images(module), texts, facts), tokenizer
     regions = RegionFile(find_regions(opened.path.parent, options.regions), module.config.region_width)

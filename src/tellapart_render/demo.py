@@ -268,10 +268,10 @@ def _make_card(recipe: Recipe, items: Sequence[Item], funnel: Counter[str], file
             "camera depth, on top by geometry, count by visible objects, nothing cut off by the border",
         },
         "grammar": {
-            "from_figure_14": sorted(each.phrase() for each in words.objects if each.listed),
-            "added": sorted(each.phrase() for each in words.objects if not each.listed),
+            "from_figure_14": sorted(noun.phrase() for noun in words.objects if noun.listed),
+            "added": sorted(noun.phrase() for noun in words.objects if not noun.listed),
             "left_out": list(LEFT_OUT if words is DEMO else ()),
-            "held_out_from_training": sorted(each.phrase() for each in words.objects if words.holds_out(each)),
+            "held_out_from_training": sorted(noun.phrase() for noun in words.objects if words.holds_out(noun)),
             "verbs": list(VERBS),
             "locations": [words for group in LOCATIONS.values() for words in group],
             "sizes": list(SIZES),

@@ -71,12 +71,12 @@ class Recipe(Drawing):
 
     def item_keys(self, stream: str = "demo") -> list[Key]:
         """Return the key of every item's first attempt, aspect by aspect."""
-        every = self.held_out_every
+        interval = self.held_out_every
 
         def key(aspect: Aspect, index: int) -> Key:
-            held_out: HeldOut = "yes" if every and (index + 1) % every == 0 else "no"
-            chosen = tuple(self.unseen), tuple(self.exchange)
-            return Key(stream, self.seed, aspect, index, 0, self.wording, held_out, self.vocabulary, *chosen)
+            held_out: HeldOut = "yes" if interval and (index + 1) % interval == 0 else "no"
+            rules = tuple(self.unseen), tuple(self.exchange)
+            return Key(stream, self.seed, aspect, index, 0, self.wording, held_out, self.vocabulary, *rules)
 
         return [key(aspect, index) for aspect in (*ASPECTS, *GRADED) for index in range(self.items.get(aspect, 0))]
 

@@ -66,12 +66,14 @@ class Scenes:
         self._renderer = load_renderer(options.renderer)
         self._versions = dict(self._renderer.versions)
         self._inputs: Mapping[str, str] = {}
-        chosen = options.vocabulary if not options.assets else self._read_assets(start, options)
-        if options.held_out_every and not vocabulary(chosen).held_out:
-            raise DataError(f"held_out_every = {options.held_out_every}: {chosen} holds nothing out; set it to 0")
+        vocabulary_name = options.vocabulary if not options.assets else self._read_assets(start, options)
+        if options.held_out_every and not vocabulary(vocabulary_name).held_out:
+            raise DataError(
+                f"held_out_every = {options.held_out_every}: {vocabulary_name} holds nothing out; set it to 0"
+            )
         shared = options.model_dump(include=set(Drawing.model_fields))
         self._masks = options.masks
-        self._recipe = Recipe(name="scenes", seed=start.seed, vocabulary=chosen, **shared)
+        self._recipe = Recipe(name="scenes", seed=start.seed, vocabulary=vocabulary_name, **shared)
 
     def _read_assets(self, start: Start, options: Options) -> str:
         """Read the assets and return their vocabulary's name."""

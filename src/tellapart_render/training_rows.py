@@ -124,8 +124,8 @@ def draw_synonyms(rng: np.random.Generator) -> SynonymChoice:
     >>> draw_synonyms(np.random.default_rng(0))
     SynonymChoice(verb=2, side=1, there=True, place=0)
     """
-    verb, side, there, place = (int(rng.integers(n)) for n in (len(VERBS), len(_SIDES["left"]), 2, len(PLACES)))
-    return SynonymChoice(verb, side, bool(there), place)
+    verb, side, direction, place = (int(rng.integers(n)) for n in (len(VERBS), len(_SIDES["left"]), 2, len(PLACES)))
+    return SynonymChoice(verb, side, bool(direction), place)
 
 
 def reword(text: str, choice: SynonymChoice) -> str:
@@ -204,7 +204,7 @@ def foils(quadruple: Quadruple, side: int) -> list[Foil]:
     True
     """
     words = vocabulary(quadruple.key.vocabulary)
-    pool = tuple(each for each in words.objects if quadruple.key.held_out == "yes" or not words.holds_out(each))
+    pool = tuple(noun for noun in words.objects if quadruple.key.held_out == "yes" or not words.holds_out(noun))
     alone = _count_foils if len(set(quadruple.nouns[side])) == 1 else _group_foils
     make = alone if quadruple.facts[side].relation is None else _pair_foils
     candidates = [Foil(quadruple.captions[1 - side], "pair"), *make(quadruple, side, pool)]
@@ -228,23 +228,23 @@ def _count_foils(quadruple: Quadruple, side: int, pool: tuple[Noun, ...]) -> lis
 
 
 def _count_groups(nouns: tuple[Noun, ...]) -> list[tuple[int, Noun]]:
-    return [(count, each) for each, count in Counter(nouns).items()]
+    return [(count, noun) for noun, count in Counter(nouns).items()]
 
 
 def _group_foils(quadruple: Quadruple, side: int, pool: tuple[Noun, ...]) -> list[Foil]:
     """Return captions with another count or another object in one of the groups, or with their objects swapped."""
-    (first, one), (second, other) = _count_groups(quadruple.nouns[side])
+    (first, first_count), (second, other) = _count_groups(quadruple.nouns[side])
 
     def say(a: tuple[int, Noun], b: tuple[int, Noun]) -> str:
         existential = quadruple.captions[side].startswith("There")
         return group_caption((a, b), quadruple.place, existential=existential)
 
     return [
-        *(Foil(say((n, one), (second, other)), "count") for n in COUNTS[1:] if n != first),
-        *(Foil(say((first, one), (n, other)), "count") for n in COUNTS[1:] if n != second),
-        *(Foil(say((first, rival), (second, other)), "object") for rival in rivals(one, pool)),
-        *(Foil(say((first, one), (second, rival)), "subject") for rival in rivals(other, pool)),
-        Foil(say((first, other), (second, one)), "swap"),
+        *(Foil(say((n, first_count), (second, other)), "count") for n in COUNTS[1:] if n != first),
+        *(Foil(say((first, first_count), (n, other)), "count") for n in COUNTS[1:] if n != second),
+        *(Foil(say((first, rival), (second, other)), "object") for rival in rivals(first_count, pool)),
+        *(Foil(say((first, first_count), (second, rival)), "subject") for rival in rivals(other, pool)),
+        Foil(say((first, other), (second, first_count)), "swap"),
     ]
 
 
@@ -267,8 +267,8 @@ def _pair_foils(quadruple: Quadruple, side: int, pool: tuple[Noun, ...]) -> list
         result.append(Foil(say(first, second, words, (opposite[sizes[0]], sizes[1])), "size"))
         result.append(Foil(say(first, second, words, (sizes[0], opposite[sizes[1]])), "size"))
     crossed = [
-        next((n for n in pool if n.shape == own.shape and n.colour == other.colour and n != own), None)
-        for own, other in ((first, second), (second, first))
+        next((n for n in pool if n.shape == ours.shape and n.colour == other.colour and n != ours), None)
+        for ours, other in ((first, second), (second, first))
     ]
     if crossed[0] is not None and crossed[1] is not None:
         result.append(Foil(say(crossed[0], crossed[1]), "binding"))
@@ -300,12 +300,14 @@ def draw_whereabouts(quadruple: Quadruple, flip: bool, rng: np.random.Generator)
     [False, False]
     """
     sides = [_list_places(quadruple, side, flip) for side in (0, 1)]
-    shown = set(sides[0]) | set(sides[1])
+    occupied = set(sides[0]) | set(sides[1])
     for side in (0, 1):
-        own = [place for place in sides[side] if place not in sides[1 - side]] or sides[side]
-        true = own[int(rng.integers(len(own)))]
+        free = [place for place in sides[side] if place not in sides[1 - side]] or sides[side]
+        true = free[int(rng.integers(len(free)))]
         false = [
-            false for false in _draw_neighbours(true, sorted({name for name, _, _ in shown}), rng) if false not in shown
+            false
+            for false in _draw_neighbours(true, sorted({name for name, _, _ in occupied}), rng)
+            if false not in occupied
         ]
         yield say_whereabouts(true), [say_whereabouts(place) for place in dict.fromkeys(false)][:_FALSE]
 
@@ -363,7 +365,7 @@ def write_training_rows(folder: Path) -> int:
     options = validate_table(Scenes.Options, recipe.get("options"), f"{folder / 'card.json'}: options of 'recipe'")
     (folder / "mirrored").mkdir(exist_ok=True)
     rows: list[dict[str, Any]] = []
-    own: list[dict[str, Any]] = []
+    grammar_rows: list[dict[str, Any]] = []
     for item in pairs.items:
         quadruple = _draw_again(item, int(recipe["seed"]), options, folder)
         mirrored = [_mirror_picture(folder, reference, pairs.pixels(reference)) for reference in item.images]
@@ -371,10 +373,10 @@ def write_training_rows(folder: Path) -> int:
             for wording in range(_WORDINGS):
                 rng = np.random.default_rng([quadruple.key.index, flip, wording])
                 captions = _make_rows(_draw_captions(quadruple, flip, rng), images, item.cluster)
-                own += captions
+                grammar_rows += captions
                 rows += [*captions, *_make_rows(draw_whereabouts(quadruple, flip, rng), images, item.cluster)]
     _write_rows(folder / "rows.jsonl", rows)
-    _write_rows(folder / "captions.jsonl", own)
+    _write_rows(folder / "captions.jsonl", grammar_rows)
     return len(rows)
 
 
@@ -384,8 +386,8 @@ def _draw_again(item: Item, seed: int, options: Scenes.Options, folder: Path) ->
         raise DataError(f"{folder}: {item.id}: aspect {item.tags['aspect']!r} is graded, and has no training rows")
     aspect, index, attempt = item.tags["aspect"], int(item.id.rpartition("-")[2]), item.provenance.get("attempt")
     names = (options.wording, item.tags["held_out"], options.vocabulary)
-    chosen = tuple(options.unseen), tuple(options.exchange)
-    key = Key("demo", seed, aspect, index, attempt, *names, *chosen)  # type: ignore[arg-type]
+    rules = tuple(options.unseen), tuple(options.exchange)
+    key = Key("demo", seed, aspect, index, attempt, *names, *rules)  # type: ignore[arg-type]
     quadruple = draw(key)
     if quadruple.captions != item.texts:
         raise DataError(
@@ -429,11 +431,11 @@ def _draw_captions(quadruple: Quadruple, flip: bool, rng: np.random.Generator) -
         return reword(mirror(text) if flip else text, choice)
 
     for side in (0, 1):
-        own, *others = truths(quadruple, side)
+        truth, *others = truths(quadruple, side)
         if others and rng.random() < _PARAPHRASED:
-            own = others[int(rng.integers(len(others)))]
+            truth = others[int(rng.integers(len(others)))]
         false = dict.fromkeys(say(text) for text in _draw_foils(quadruple, side, rng))
-        yield say(own), list(false)
+        yield say(truth), list(false)
 
 
 def _draw_foils(quadruple: Quadruple, side: int, rng: np.random.Generator) -> Iterator[str]:

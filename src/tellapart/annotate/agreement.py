@@ -112,8 +112,8 @@ def _view_agreement(
 ) -> LabelAgreement:
     units = [unit for unit in study.units if unit.id in labels]
     table = [
-        [read(own[who]) if who in own else None for who in study.annotators]
-        for own in (labels[unit.id] for unit in units)
+        [read(answers[who]) if who in answers else None for who in study.annotators]
+        for answers in (labels[unit.id] for unit in units)
     ]
     clusters = [unit.cluster for unit in units]
     alpha = alpha_with_interval(table, clusters)
@@ -128,13 +128,13 @@ def _view_agreement(
             pairs.append(
                 PairAgreement(a=a, b=b, units=len(both), same=same, kappa=Estimate.of(kappa.value, kappa.interval))
             )
-    known = [pair.kappa.value for pair in pairs if pair.kappa.value is not None]
+    kappas = [pair.kappa.value for pair in pairs if pair.kappa.value is not None]
     return LabelAgreement(
         field=field,
         view=view,
         units=alpha.items,
         alpha=Estimate.of(alpha.value, alpha.interval),
-        kappa=sum(known) / len(known) if known else None,
+        kappa=sum(kappas) / len(kappas) if kappas else None,
         pairs=pairs,
     )
 

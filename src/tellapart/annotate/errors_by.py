@@ -70,16 +70,16 @@ def errors_by(
         for unit, wrong in judged:
             for name in names_of(unit):
                 by_name.setdefault(name, []).append((unit, wrong))
-        return [_error_rate(name, own, seed) for name, own in by_name.items()]
+        return [_error_rate(name, records, seed) for name, records in by_name.items()]
 
-    words = {name: frozenset(own) for name, own in (groups or {"human": HUMAN}).items()}
+    words = {name: frozenset(members) for name, members in (groups or {"human": HUMAN}).items()}
     return Errors(
         all=_error_rate("all answers", judged, seed),
         by_tag=sorted(
             rates(lambda unit: (f"{tag}: {value}" for tag, value in unit.tags.items())), key=lambda row: row.of
         ),
         by_alteration=sorted(rates(_alteration_of), key=lambda row: (-row.errors, row.of)),
-        by_group=rates(lambda unit: (name for name, own in words.items() if _own_word(unit) in own)),
+        by_group=rates(lambda unit: (name for name, listed in words.items() if _own_word(unit) in listed)),
     )
 
 
@@ -102,9 +102,9 @@ def _own_word(unit: SurveyUnit) -> str:
 def read_groups(path: Path) -> dict[str, list[str]]:
     """Read groups of words in lower case: a JSON object of lists, such as `{"human": ["girl", "boy"]}`."""
     groups = read_object(path)
-    for name, own in groups.items():
-        if not isinstance(own, list) or not own or not all(isinstance(word, str) for word in own):
-            raise DataError(f"{path}: group {name!r}: expected a list of words, got {quote(own)}")
+    for name, members in groups.items():
+        if not isinstance(members, list) or not members or not all(isinstance(word, str) for word in members):
+            raise DataError(f"{path}: group {name!r}: expected a list of words, got {quote(members)}")
     return {name: [word.lower() for word in own] for name, own in groups.items()}
 
 

@@ -121,7 +121,7 @@ def _vote_shares(study: Study, answers: Sequence[SurveyAnswer]) -> dict[str, NDA
         if label.isdigit():
             vote[int(label)] = 1
         votes.setdefault(unit.id, []).append(vote)
-    return {id_: np.mean(own, axis=0) for id_, own in votes.items()}
+    return {id_: np.mean(counts, axis=0) for id_, counts in votes.items()}
 
 
 def _true_leads(study: Study, answers: Sequence[SurveyAnswer]) -> dict[str, list[float]]:
@@ -133,9 +133,9 @@ def _true_leads(study: Study, answers: Sequence[SurveyAnswer]) -> dict[str, list
         if unit.id not in votes:
             partly.add(unit.item)
             continue
-        own = votes[unit.id]
+        counts = votes[unit.id]
         # In float32 as every score is: thirds that are equal stay equal.
-        lead = np.float32(own[int(unit.truth)]) - np.float32(np.delete(own, int(unit.truth)).max())
+        lead = np.float32(counts[int(unit.truth)]) - np.float32(np.delete(counts, int(unit.truth)).max())
         leads.setdefault(unit.item, []).append(float(lead))
     return {item: own for item, own in leads.items() if item not in partly}
 
@@ -166,10 +166,10 @@ def human_scores(answered: AnsweredStudies) -> Scores:
         return _match_scores(*by_survey["match"])
     text = next((by_survey[name] for name in _TEXT if name in by_survey), None)
     image = next((by_survey[name] for name in _IMAGE if name in by_survey), None)
-    one = text or image
-    if one is None:
+    side = text or image
+    if side is None:
         raise ScoreError(f"a {next(iter(by_survey))} study gives no scores; match, coco-cf, i2t and t2i studies do")
-    study, answers = one
+    study, answers = side
     if 1 in study.shape:
         votes = _require_all(study, _vote_shares(study, answers))
         values = np.array([votes[unit.id] for unit in study.units])

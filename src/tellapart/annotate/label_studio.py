@@ -31,19 +31,19 @@ def configuration(survey: Survey, study: Study) -> str:
     root = ElementTree.Element("View")
     for paragraph in survey.instructions:
         _add_tag(root, "Header", value=paragraph, size="5")
-    things = task_parts(unit, range(len(unit.options)))
-    fixed = [each for each in things if not each.name.startswith("option")]
+    parts = task_parts(unit, range(len(unit.options)))
+    fixed = [part for part in parts if not part.name.startswith("option")]
     row = _add_tag(root, "View", style=_SIDE_BY_SIDE)
-    for each in fixed:
-        _add_content(row if each.image else root, each)
-    options = [each for each in things if each not in fixed]
+    for element in fixed:
+        _add_content(row if element.image else root, element)
+    options = [part for part in parts if part not in fixed]
     row = _add_tag(root, "View", style=_SIDE_BY_SIDE if unit.option_kind == "images" else "")
-    for letter, each in zip(letters(len(options)), options, strict=True):
-        cell = _add_tag(row, "View", style="flex: 1" if each.image else "")
+    for letter, element in zip(letters(len(options)), options, strict=True):
+        cell = _add_tag(row, "View", style="flex: 1" if element.image else "")
         _add_tag(cell, "Header", value=letter, size="5")
-        _add_content(cell, each)
+        _add_content(cell, element)
     for ask in survey.asks:
-        _add_control(root, ask, things[0].name, len(options))
+        _add_control(root, ask, parts[0].name, len(options))
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="unicode") + "\n"
 
@@ -65,8 +65,8 @@ def _add_control(root: ElementTree.Element, ask: Ask, target: str, options: int)
     for name, label in field_labels(ask, options).items():
         _add_tag(root, "Header", value=label, size="5")
         if ask.control == "text":
-            one = {"rows": "2", "maxSubmissions": "1", "editable": "true"}
-            _add_tag(root, "TextArea", name=name, toName=target, required=required, **one)
+            attributes = {"rows": "2", "maxSubmissions": "1", "editable": "true"}
+            _add_tag(root, "TextArea", name=name, toName=target, required=required, **attributes)
         else:
             group = _add_tag(root, "Choices", name=name, toName=target, choice="single-radio", required=required)
             for key, value in enumerate(choice_names(ask, options), start=1):
@@ -91,8 +91,8 @@ def tasks_json(study: Study, annotator: str, address: Callable[[TaskPart], str])
     """Return an annotator's tasks, to be imported into a separate project."""
     rows = []
     for task in tasks_of(study, annotator):
-        things = task_parts(study.unit_of[task.unit], task.order)
-        values = {each.name: address(each) if each.image else each.value for each in things}
+        parts = task_parts(study.unit_of[task.unit], task.order)
+        values = {part.name: address(part) if part.image else part.value for part in parts}
         rows.append({"data": {"study": study.token, "task": task.id, **values}})
     return json.dumps(rows, ensure_ascii=False, indent=1) + "\n"
 
@@ -163,11 +163,11 @@ def _control_values(controls: Mapping[str, list[Any]], place: str) -> dict[str, 
     for name, parts in controls.items():
         flat: list[Any] = []
         for part in parts:
-            own = part
+            control = part
             if isinstance(part, Mapping):
-                own = next((part[key] for key in ("choices", "text") if key in part), None)
-                own = _pixel_box(part, name, place) if own is None else own
-            flat += own if isinstance(own, list) else [own]
+                control = next((part[key] for key in ("choices", "text") if key in part), None)
+                control = _pixel_box(part, name, place) if control is None else control
+            flat += control if isinstance(control, list) else [control]
         if len(flat) > 1:
             values[name] = flat
         elif flat:

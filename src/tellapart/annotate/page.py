@@ -124,9 +124,9 @@ def _page_content(
 
 def _ask_fields(ask: Ask, options: int) -> Iterator[dict[str, Any]]:
     """Yield the fields of a question: one, or a text for each option."""
-    own = {"control": ask.control, "required": ask.required, "choices": choice_names(ask)}
+    settings = {"control": ask.control, "required": ask.required, "choices": choice_names(ask)}
     for name, label in field_labels(ask, options).items():
-        yield {"name": name, "label": label, "options": ask.options and ask.control == "choice", **own}
+        yield {"name": name, "label": label, "options": ask.options and ask.control == "choice", **settings}
 
 
 def read_page_answers(content: Mapping[str, Any], where: str) -> Iterator[Reply]:
@@ -147,8 +147,8 @@ def read_page_answers(content: Mapping[str, Any], where: str) -> Iterator[Reply]
         raise DataError(f"{where}: expected a text `study` and a list `answers`, as an annotator's page saves them")
     for number, row in enumerate(rows):
         place = f"{where}: answer {number}"
-        known = row if isinstance(row, Mapping) else {}
-        task, values, skipped = known.get("task"), known.get("values", {}), known.get("skipped", False)
+        fields = row if isinstance(row, Mapping) else {}
+        task, values, skipped = fields.get("task"), fields.get("values", {}), fields.get("skipped", False)
         if not isinstance(task, str) or not isinstance(values, Mapping) or not isinstance(skipped, bool):
             raise DataError(f"{place}: expected `task` with `values` or `skipped`, got {quote(row)}")
         if skipped and values:

@@ -152,8 +152,8 @@ def check_answer(survey: Survey, task: AnnotatorTask, answer: SurveyAnswer, plac
         raise DataError(
             f"{place} is {task.annotator} on {task.unit}, not {answer.annotator} on {answer.unit}; import it again"
         )
-    shown = {str(index): str(index) for index in sorted(task.order)}
-    values = {} if answer.skipped else _decode_values(survey, shown, answer.values, place)
+    options = {str(index): str(index) for index in sorted(task.order)}
+    values = {} if answer.skipped else _decode_values(survey, options, answer.values, place)
     if values != answer.values:
         raise DataError(
             f"{place}: field 'values': expected {quote(values)}, got {quote(answer.values)}; import it again"
@@ -171,8 +171,8 @@ def _decode_answer(survey: Survey, task: AnnotatorTask, reply: Reply, allowed: f
     identity: dict[str, Any] = {"task": task.id, "annotator": task.annotator, "unit": task.unit}
     if reply.skipped:
         return SurveyAnswer(**identity, skipped=True)
-    shown = {letter: str(index) for letter, index in zip(letters(len(task.order)), task.order, strict=True)}
-    values = _decode_values(survey, shown, reply.values, f"{reply.where}: task {task.id}")
+    options = {letter: str(index) for letter, index in zip(letters(len(task.order)), task.order, strict=True)}
+    values = _decode_values(survey, options, reply.values, f"{reply.where}: task {task.id}")
     return SurveyAnswer(**identity, values=values, problems=survey.problems(values, allowed))
 
 

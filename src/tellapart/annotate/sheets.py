@@ -47,8 +47,8 @@ def sheet(survey: Survey, study: Study, annotator: str, address: Callable[[TaskP
         for name, label in field_labels(ask, len(unit.options)).items()
     )
     for task in tasks_of(study, annotator):
-        things = task_parts(study.unit_of[task.unit], task.order)
-        cells = [address(each) if each.image else spreadsheet_cell(each.value) for each in things]
+        parts = task_parts(study.unit_of[task.unit], task.order)
+        cells = [address(each) if each.image else spreadsheet_cell(each.value) for each in parts]
         writer.writerow([study.token, task.id, *cells, how, *("" for _ in fields), ""])
     return stream.getvalue()
 

@@ -266,15 +266,17 @@ def deal(survey: Survey, pairs: PairSet, how: Deal, earlier: Earlier | None = No
         raise DataError(
             f"survey {survey.name}: units of {pairs.name} show different numbers of images, texts or options"
         )
-    each = how.each or len(how.annotators)
-    groups = [how.annotators[at : at + each] for at in range(0, len(how.annotators), each)]
+    per_unit = how.each or len(how.annotators)
+    groups = [how.annotators[at : at + per_unit] for at in range(0, len(how.annotators), per_unit)]
     shuffled = _named_generator(how.seed, "units").permutation(len(units))
     tasks: list[AnnotatorTask] = []
     for number, group in enumerate(groups):
-        own = [units[index] for index in shuffled[number :: len(groups)]]
+        group_units = [units[index] for index in shuffled[number :: len(groups)]]
         for annotator in group:
-            for position, index in enumerate(_named_generator(how.seed, annotator).permutation(len(own)), start=1):
-                id_, unit = f"{annotator}-{position:05d}", own[index]
+            for position, index in enumerate(
+                _named_generator(how.seed, annotator).permutation(len(group_units)), start=1
+            ):
+                id_, unit = f"{annotator}-{position:05d}", group_units[index]
                 order = _named_generator(how.seed, annotator, unit.id).permutation(len(unit.options)).tolist()
                 tasks.append(AnnotatorTask(id=id_, annotator=annotator, unit=unit.id, order=order))
     return Study(

@@ -101,11 +101,11 @@ def match_units(survey: str, pairs: PairSet) -> list[SurveyUnit]:
 
 def single_images(pairs: PairSet) -> Iterator[SurveyUnit]:
     """Yield a unit for each distinct image of the set, under the first item that has it."""
-    known: set[str] = set()
+    ids: set[str] = set()
     for item in pairs.items:
         for i, image in enumerate(item.images):
-            if image not in known:
-                known.add(image)
+            if image not in ids:
+                ids.add(image)
                 yield SurveyUnit(**_item_fields(item), id=f"{item.id}/image {i}", images=[image])
 
 
@@ -228,9 +228,9 @@ def _question_problems(values: Mapping[str, Any], allowed: frozenset[str]) -> li
     problems = []
     if answers[0] == answers[1]:
         problems.append(f"both answers are {answers[0]!r}")
-    known = frozenset(map(_normalize_answer, allowed))
+    accepted = frozenset(map(_normalize_answer, allowed))
     if allowed:
-        problems += [f"{answer!r} is not in the list of answers" for answer in answers if answer not in known]
+        problems += [f"{answer!r} is not in the list of answers" for answer in answers if answer not in accepted]
     return problems
 
 
@@ -238,8 +238,8 @@ def _question_rows(study: Study, answers: Sequence[SurveyAnswer]) -> list[dict[s
     rows: list[dict[str, Any]] = []
     for answer in answers:
         for index, image in enumerate(study.unit_of[answer.unit].options):
-            own = {"image": image, "answer": answer.values[f"answer_{index}"]}
-            rows.append({"question_id": len(rows), "question": answer.values["question"], **own})
+            record = {"image": image, "answer": answer.values[f"answer_{index}"]}
+            rows.append({"question_id": len(rows), "question": answer.values["question"], **record})
     return rows
 
 
@@ -392,13 +392,13 @@ def _misjudged_units(pairs: PairSet, earlier: Earlier | None) -> list[SurveyUnit
         if not answer.skipped and answer.values["caption"] != unit.truth:
             wrong.setdefault(unit.id, []).append(answer.values["caption"])
     units = []
-    for id_, chosen in wrong.items():
+    for id_, choice in wrong.items():
         unit = earlier.study.unit_of[id_]
         if unit.item not in captions:
             raise DataError(f"survey error-category: {pairs.name} has no item {unit.item!r} of the earlier study")
         others = [caption for index, caption in enumerate(unit.options) if str(index) != unit.truth]
         texts = [f"Its caption: {unit.options[int(unit.truth)]}", *(f"Another caption: {other}" for other in others)]
-        update = {"texts": texts, "options": [], "truth": "", "earlier": {"chosen": chosen}}
+        update = {"texts": texts, "options": [], "truth": "", "earlier": {"chosen": choice}}
         units.append(unit.model_copy(update=update))
     return units
 
@@ -454,9 +454,9 @@ def _find_ambiguity(study: Study, answers: Sequence[SurveyAnswer]) -> list[dict[
     clear: dict[str, bool] = {}
     for unit in study.units:
         if unit.id in votes:
-            own = votes[unit.id].pop(unit.truth, 0)
-            most = own > max(votes[unit.id].values(), default=0)
-            clear[unit.item] = clear.get(unit.item, True) and most
+            true_votes = votes[unit.id].pop(unit.truth, 0)
+            majority = true_votes > max(votes[unit.id].values(), default=0)
+            clear[unit.item] = clear.get(unit.item, True) and majority
     return [{"id": item, "ambiguous": not most} for item, most in clear.items()]
 
 

@@ -169,8 +169,8 @@ def audit(pairs: PairSet, options: Options | None = None) -> Audit:
     >>> record.images, [finding.name for finding in record.warnings]
     (8, ['tag: aspect', 'tag: change', 'tag: held_out'])
     """
-    options, given = options or Options(), pairs
-    pairs = given.one_truth()  # several true texts are alike: the first stands for them
+    options, original = options or Options(), pairs
+    pairs = original.one_truth()  # several true texts are alike: the first stands for them
     scan = scan_images(pairs, progress=options.progress) if options.pictures else None
     findings, not_done = _of_captions(pairs, options)
     if scan is None:
@@ -184,7 +184,7 @@ def audit(pairs: PairSet, options: Options | None = None) -> Audit:
     of_origin, skipped = detectability(
         pairs, pictures=options.pictures, model=options.detector_model, progress=options.progress
     )
-    findings += _of_sides(given, not_done)
+    findings += _of_sides(original, not_done)
     findings += of_origin + _of_other(pairs, scan, options, not_done) + tag_balance(pairs)
     not_done += skipped
     changes = scan.changes if scan else ()
@@ -192,17 +192,17 @@ def audit(pairs: PairSet, options: Options | None = None) -> Audit:
         name=pairs.name,
         title=title_of(pairs),
         items=len(pairs),
-        shape=given.shape,
+        shape=original.shape,
         images=len(set(scan.pixels.values())) if scan else None,
-        texts=len({text for item in given.items for text in item.texts}),
+        texts=len({text for item in original.items for text in item.texts}),
         clusters=len({item.cluster for item in pairs.items}),
         read_as=pairs.read_as,
-        fingerprint=given.fingerprint(scan.pixels.__getitem__) if scan else None,
+        fingerprint=original.fingerprint(scan.pixels.__getitem__) if scan else None,
         against=options.against.name if options.against else None,
         findings=findings,
         not_done=not_done,
         tags=tag_counts(pairs),
-        changes=[ItemChange(id=item.id, change=each) for item, each in zip(pairs.items, changes, strict=False)],
+        changes=[ItemChange(id=item.id, change=change) for item, change in zip(pairs.items, changes, strict=False)],
         changes_by_field=changes_by_field(changes),
     )
 

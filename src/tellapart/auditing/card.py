@@ -179,7 +179,7 @@ def markdown(card: Card) -> str:
     if audit.fingerprint:
         lines.append(f"- fingerprint: `{audit.fingerprint}`")
     lines += ["", "## Audit", "", *_finding_lines(audit), "", "Not checked:", ""]
-    lines += [f"- {_escape_markdown(each.name)}: {_escape_markdown(each.reason)}" for each in audit.not_done]
+    lines += [f"- {_escape_markdown(check.name)}: {_escape_markdown(check.reason)}" for check in audit.not_done]
     lines += _tag_lines(audit) + _datasheet_lines(card)
     lines += ["", "## Items", ""]
     for sample in card.samples:

@@ -127,7 +127,9 @@ def croissant(pairs: PairSet) -> dict[str, Any]:
 
 def _of_card(card: Mapping[str, Any]) -> dict[str, Any]:
     """Return the properties that the card and its datasheet give."""
-    properties: dict[str, Any] = {ours: str(card[own]) for own, ours in _PROPERTIES.items() if card.get(own)}
+    properties: dict[str, Any] = {
+        ours: str(card[property_name]) for property_name, ours in _PROPERTIES.items() if card.get(property_name)
+    }
     if _SPDX.fullmatch(properties.get("license", "")):
         properties["license"] = f"https://spdx.org/licenses/{properties['license']}"
     creators = card.get("creators") or []

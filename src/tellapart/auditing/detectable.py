@@ -66,7 +66,7 @@ def file_statistics(data: bytes, pixels: NDArray[np.uint8]) -> NDArray[np.float6
     quantisation = float(np.mean([np.mean(table) for table in tables.values()])) if tables else 0.0
     height, width = pixels.shape[-3:-1]
     sizes = [math.log(width), math.log(height), math.log(len(data) / (width * height))]
-    return np.array([*sizes, quantisation, *(kind == each for each in _FORMATS)], np.float64)
+    return np.array([*sizes, quantisation, *(kind == format_name for format_name in _FORMATS)], np.float64)
 
 
 def pixel_statistics(pixels: NDArray[np.uint8]) -> NDArray[np.float64]:
@@ -104,9 +104,9 @@ def _residual_statistics(grey: NDArray[np.float64]) -> tuple[float, float]:
     straight = grey[1:-1, :-2] + grey[1:-1, 2:] + grey[:-2, 1:-1] + grey[2:, 1:-1] - 4 * grey[1:-1, 1:-1]
     # Noise: blind to edges and to slopes of brightness.
     across = grey[:-2, :-2] - 2 * grey[:-2, 1:-1] + grey[:-2, 2:]
-    below = grey[2:, :-2] - 2 * grey[2:, 1:-1] + grey[2:, 2:]
+    vertical = grey[2:, :-2] - 2 * grey[2:, 1:-1] + grey[2:, 2:]
     middle = grey[1:-1, :-2] - 2 * grey[1:-1, 1:-1] + grey[1:-1, 2:]
-    diagonal = across - 2 * middle + below
+    diagonal = across - 2 * middle + vertical
     return math.log((straight**2).mean() + _FLOOR), math.log(float(np.median(diagonal**2)) + _FLOOR)
 
 
@@ -200,7 +200,7 @@ def detectability(
     elif images:
         reason = "no --detector-model was named; file and pixel statistics alone were judged"
         not_done.append(NotDone(name="detectable: by an encoder", reason=reason))
-    return [detectable(each, part, progress=progress) for each in evidence], not_done
+    return [detectable(clue, part, progress=progress) for clue in evidence], not_done
 
 
 def detectable(evidence: Evidence, pairs: PairSet, *, seed: int = 0, progress: Progress | None = None) -> Finding:
@@ -270,15 +270,15 @@ def word_counts(texts: Sequence[Sequence[str]]) -> Evidence:
 
 def _picture_evidence(pairs: PairSet, progress: Progress | None) -> list[Evidence]:
     """Decode the pictures of the items, each once."""
-    known: dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]] = {}
+    features: dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]] = {}
     references = [*dict.fromkeys(image for item in pairs.items for image in item.images)]
     for done, reference in enumerate(references, 1):
         pixels = pairs.pixels(reference)
-        known[reference] = file_statistics(pairs.read_bytes(reference), pixels), pixel_statistics(pixels)
+        features[reference] = file_statistics(pairs.read_bytes(reference), pixels), pixel_statistics(pixels)
         if progress:
             progress("pictures", done, len(references))
     of_files, of_pixels = (
-        np.array([[known[image][side] for image in item.images] for item in pairs.items]) for side in (0, 1)
+        np.array([[features[image][side] for image in item.images] for item in pairs.items]) for side in (0, 1)
     )
     return [
         Evidence("images", "file", of_files, FILE_STATISTICS),
@@ -318,5 +318,5 @@ def _strongest_statistic(evidence: Evidence) -> str:
         return ""
     first, others = evidence.features[:, :1], evidence.features[:, 1:]
     higher = (np.sign(others - first)).mean(axis=(0, 1))
-    most = int(np.abs(higher).argmax())
-    return f"; most by {evidence.names[most]}, {'higher' if higher[most] > 0 else 'lower'} in the others"
+    strongest = int(np.abs(higher).argmax())
+    return f"; most by {evidence.names[strongest]}, {'higher' if higher[strongest] > 0 else 'lower'} in the others"

@@ -255,17 +255,17 @@ def origins(
     progress: Progress | None = None,
 ) -> Origins:
     """Return the probabilities of heads that were fitted on others; arguments and errors as `detect`."""
-    for each in (pairs, *([trained_on] if trained_on is not None else [])):
-        if each.shape != (2, 2):
+    for pair_set in (pairs, *([trained_on] if trained_on is not None else [])):
+        if pair_set.shape != (2, 2):
             raise DataError(
-                f"{each.name} has items of {describe(each.shape)}; a detector plays sets of {describe((2, 2))}"
+                f"{pair_set.name} has items of {describe(pair_set.shape)}; a detector plays sets of {describe((2, 2))}"
             )
     ours = _split_sides(pairs, embeddings(model, pairs, store=store, progress=progress))
     if trained_on is None:
         clusters = [item.cluster for item in pairs.items]
         return Origins(*(held_out(vectors, clusters, folds=folds, seed=seed) for vectors, _ in ours))
     theirs = _split_sides(trained_on, embeddings(model, trained_on, store=store, progress=progress))
-    return Origins(*(_fit_on_other(own, other) for own, other in zip(ours, theirs, strict=True)))
+    return Origins(*(_fit_on_other(vector, other) for vector, other in zip(ours, theirs, strict=True)))
 
 
 def _split_sides(pairs: PairSet, encoded: Embeddings) -> tuple[_Side, _Side]:
@@ -279,8 +279,8 @@ def _split_sides(pairs: PairSet, encoded: Embeddings) -> tuple[_Side, _Side]:
 def _fit_on_other(ours: _Side, theirs: _Side) -> NDArray[np.float64]:
     """Fit on the other set's entries, without those that are measured here, too."""
     (vectors, names), (other_vectors, other_names) = ours, theirs
-    known = set(names.ravel())
-    unseen = np.array([[name not in known for name in row] for row in other_names])
+    names_seen = set(names.ravel())
+    unseen = np.array([[name not in names_seen for name in row] for row in other_names])
     labels = np.tile(np.array([0, 1]), (len(other_vectors), 1))
     if {*labels[unseen].tolist()} != {0, 1}:
         raise DataError(

@@ -80,8 +80,8 @@ def caption_leak(pairs: PairSet, other: PairSet) -> Finding:
     >>> caption_leak(one, two).items
     ('1',)
     """
-    known = {_normalize_text(text) for item in other.items for text in item.texts}
-    hits = [any(_normalize_text(text) in known for text in item.texts) for item in pairs.items]
+    other_texts = {_normalize_text(text) for item in other.items for text in item.texts}
+    hits = [any(_normalize_text(text) in other_texts for text in item.texts) for item in pairs.items]
     return at_most(
         _FEW, "leak: captions", f"items with a caption of {other.name}", hits, pairs, "case and spaces do not count"
     )
@@ -97,8 +97,8 @@ def picture_leak(pairs: PairSet, scan: ImageScan, other: PairSet, other_scan: Im
     >>> [finding.items for finding in picture_leak(ours, scan_images(ours), theirs, scan_images(theirs))]
     [('attribute-001',), ()]
     """
-    known = set(other_scan.pixels.values())
-    exact = {name for name, value in scan.pixels.items() if value in known}
+    other_pixels = set(other_scan.pixels.values())
+    exact = {name for name, value in scan.pixels.items() if value in other_pixels}
     alike = {scan.references[k] for i, _ in near_duplicates(scan.hashes, other_scan.hashes) for k in i} - exact
     in_exact, in_alike = ([not names.isdisjoint(item.images) for item in pairs.items] for names in (exact, alike))
     same = f"items with a picture that {other.name} has, pixel for pixel"

@@ -228,8 +228,8 @@ def print_detection(detection: Detection) -> None:
     fitted_on = detection.trained_on if folds is None else f"the other {folds - 1} of {folds} folds"
     rows = table("detector", "%", "interval", numbers_from=1)
     for name, score in detection.scores.items():
-        known = score.low is not None and score.high is not None
-        bounds = f"[{percent(score.low or 0.0)}, {percent(score.high or 0.0)}]" if known else score.reason
+        measured = score.low is not None and score.high is not None
+        bounds = f"[{percent(score.low or 0.0)}, {percent(score.high or 0.0)}]" if measured else score.reason
         rows.add_row(name, percent(score.value), bounds)
     counts = f"{detection.pairs}: {detection.items:,} items, {detection.clusters:,} clusters"
     print_lines(plain(f"{counts}; heads on {detection.model}, fitted on {fitted_on}"))

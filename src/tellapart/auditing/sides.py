@@ -128,8 +128,8 @@ def torn_sides(pairs: PairSet) -> Finding:
     absent = [_lacks_side(item) for item in pairs.items]
     apart, alone = _named_apart(pairs), _lacks_kin(pairs)
     counts = {"without a side": absent, "pictures of different names": apart, "alone of their family of ids": alone}
-    says = "; ".join(f"{sum(each):,} {name}" for name, each in counts.items() if any(each))
-    torn = [any(each) for each in zip(absent, apart, alone, strict=True)]
+    says = "; ".join(f"{sum(counter):,} {name}" for name, counter in counts.items() if any(counter))
+    torn = [any(share) for share in zip(absent, apart, alone, strict=True)]
     title = "items with a side that is missing or of another item"
     return at_most(0, "sides: torn", title, torn, pairs, says)
 

@@ -122,8 +122,8 @@ class Benchmark(Generic[Records]):
         >>> find_benchmark("tifa").year
         2023
         """
-        named = re.findall(r"\b(?:19|20)\d\d\b", self.citation)
-        return int(named[-1]) if named else None
+        years = re.findall(r"\b(?:19|20)\d\d\b", self.citation)
+        return int(years[-1]) if years else None
 
     def missing(self) -> tuple[str, ...]:
         """Return those of the files it needs that are not in the user's folders; images are not looked for."""

@@ -116,9 +116,12 @@ def read_cifar(path: Path, name: str, classes: tuple[str, ...], label_bytes: int
     references = [file.reference(number) for number in range(len(labels))]
     return ClassificationSet(
         name,
-        tuple(called.get(one, one.replace("_", " ")) for one in classes),
+        tuple(called.get(entry, entry.replace("_", " ")) for entry in classes),
         own_templates(path.parent, _TEMPLATES),
-        tuple(ClassifiedImage(one, one, label) for one, label in zip(references, labels.tolist(), strict=True)),
+        tuple(
+            ClassifiedImage(reference, reference, label)
+            for reference, label in zip(references, labels.tolist(), strict=True)
+        ),
     )
 
 

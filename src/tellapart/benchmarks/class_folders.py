@@ -69,17 +69,17 @@ def own_names(folder: Path, known: Sequence[str], file: str = "classes.txt") -> 
         DataError: it cannot be read, a line has no name, a class is unknown or repeated, or one is left out.
     """
     path = folder / file
-    own: dict[str, str] = {}
+    names: dict[str, str] = {}
     for number, line in _read_lines(path):
         key, _, called = line.partition("\t" if "\t" in line else " ")
         if not called.strip():
             raise DataError(f"{path}:{number}: expected a folder's name, a tab and the class's name; got {quote(line)}")
-        if key in own or key not in known:
-            raise DataError(f"{path}:{number}: {key!r} {'is repeated' if key in own else 'is not a class here'}")
-        own[key] = called.strip()
-    if own and (missing := [key for key in known if key not in own]):
+        if key in names or key not in known:
+            raise DataError(f"{path}:{number}: {key!r} {'is repeated' if key in names else 'is not a class here'}")
+        names[key] = called.strip()
+    if names and (missing := [key for key in known if key not in names]):
         raise DataError(f"{path} leaves out {len(missing)} of {len(known)} classes: {join_names(missing)}")
-    return own
+    return names
 
 
 def own_templates(folder: Path, templates: Sequence[str]) -> tuple[str, ...]:

@@ -86,11 +86,11 @@ def _imagenet_names(tree: Path, folders: list[str]) -> dict[str, str]:
     if (tree / "classes.txt").is_file():
         return {}  # read with the folders
     for home in (tree, tree.parent):
-        if own := own_names(home, folders, "LOC_synset_mapping.txt"):
-            first = {folder: called.partition(",")[0].strip() for folder, called in own.items()}
+        if synset_names := own_names(home, folders, "LOC_synset_mapping.txt"):
+            first = {folder: called.partition(",")[0].strip() for folder, called in synset_names.items()}
             # Synonyms distinguish the classes that share their first name.
-            shared = {one for one in first.values() if list(first.values()).count(one) > 1}
-            return {folder: own[folder] if one in shared else one for folder, one in first.items()}
+            shared = {name for name in first.values() if list(first.values()).count(name) > 1}
+            return {folder: synset_names[folder] if name in shared else name for folder, name in first.items()}
     names: list[str] = import_open_clip().IMAGENET_CLASSNAMES
     if len(folders) != len(names):
         raise DataError(

@@ -52,8 +52,8 @@ def _read_row(row: Any, size: int, path: Path, number: int) -> tuple[str, tuple[
     if not file:
         raise DataError(f"{place}: field 'image_file': expected a path; got {quote(image)}", path=path)
     for field, values in (("label", label), ("hard_list", hard)):
-        known = isinstance(values, list) and all(type(value) is int and value in (0, 1) for value in values)
-        if not known or len(values) != size:
+        valid = isinstance(values, list) and all(type(value) is int and value in (0, 1) for value in values)
+        if not valid or len(values) != size:
             raise DataError(f"{place}: field {field!r}: expected {size} marks, each 0 or 1", path=path, field=field)
     return file, (label, hard)
 

@@ -141,10 +141,10 @@ def _read_flat(path: Path) -> tuple[list[Item], NDArray[np.int64]]:
         try:
             info = row["private_info"]
             count, dataset, corner = info["sample_cnt"], info["dataset"], _CORNERS[info["name"]]
-            known = type(count) is int and dataset in SUBSETS  # a bool is an int, too
+            valid = type(count) is int and dataset in SUBSETS  # a bool is an int, too
         except (KeyError, TypeError):
-            known = False
-        if not known:
+            valid = False
+        if not valid:
             raise DataError(_unknown_corner(row, f"{path}: row {number}"))
         corners = quadruples.get((count, dataset))
         if corners is None:
@@ -216,8 +216,8 @@ def _rows_below(value: object, keys: tuple[str, ...]) -> Iterator[tuple[tuple[st
     if isinstance(value, list):
         yield from ((keys, row) for row in value)
     elif isinstance(value, dict) and len(keys) < 3:
-        for key, below in value.items():
-            yield from _rows_below(below, (*keys, key))
+        for key, inner in value.items():
+            yield from _rows_below(inner, (*keys, key))
     else:
         yield keys, value
 
@@ -249,8 +249,8 @@ def _winoground_row(row: Mapping[str, Any], place: str, dataset: str, number: st
 def _make_eqben_item(
     place: str, dataset: str, number: str, images: tuple[str, str], captions: tuple[str, str], video: str | None
 ) -> Item:
-    own = _own_folder(images[0].rpartition("/")[0]) if dataset in _VIDEOS else None
-    cluster = f"{dataset}/{video}" if video else own or f"{dataset}/{number}"
+    video_folder = _own_folder(images[0].rpartition("/")[0]) if dataset in _VIDEOS else None
+    cluster = f"{dataset}/{video}" if video else video_folder or f"{dataset}/{number}"
     tags = {"subset": SUBSETS[dataset][0]}
     return make_item(place, id=f"{dataset}/{number}", images=images, texts=captions, tags=tags, cluster=cluster)
 

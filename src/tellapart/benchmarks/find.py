@@ -47,11 +47,11 @@ def _hint_for_folder(path: Path, name: str) -> str:
         return f"{name} is a folder of pairs; write folder:{name}"
     inside = sorted({file.parent for listing in LISTINGS for file in path.glob(f"*/{listing}")})
     if inside:
-        return f"{name} holds folders of pairs; write {' or '.join(f'folder:{each}' for each in inside[:4])}"
+        return f"{name} holds folders of pairs; write {' or '.join(f'folder:{entry}' for entry in inside[:4])}"
     tables = sorted(file for suffix in (".toml", ".csv", ".tsv", ".parquet") for file in path.glob(f"*{suffix}"))
     if tables:
         return f"{name} is a folder, and no benchmark; to measure a set's file in it, write {tables[0]}"
-    if sum(_has_image(each) for each in path.glob("*/")) > 1:
+    if sum(_has_image(folder) for folder in path.glob("*/")) > 1:
         return f"{name} holds folders of images, as of classes; write classes:{name}"
     return (
         f"{name} is a folder, and no benchmark; write folder:PATH of a folder with {' or '.join(LISTINGS)}, "
@@ -61,7 +61,7 @@ def _hint_for_folder(path: Path, name: str) -> str:
 
 
 def _has_image(folder: Path) -> bool:
-    return folder.is_dir() and any(each.suffix.lower() in IMAGE_SUFFIXES for each in folder.iterdir())
+    return folder.is_dir() and any(entry.suffix.lower() in IMAGE_SUFFIXES for entry in folder.iterdir())
 
 
 def _typed_file(path: Path, name: str) -> str:
@@ -195,10 +195,14 @@ def takes_options(typed: str) -> frozenset[str] | None:
         return frozenset({"images"})
     if prefixes.endswith("classes:"):
         return frozenset()
-    found = None if CODE in name or prefixes.endswith(SET) else declared_benchmark(name)
-    if found is None:
+    declared = None if CODE in name or prefixes.endswith(SET) else declared_benchmark(name)
+    if declared is None:
         return None
-    acts = {"data": found.files, "images": found.images, "strict": found.files and (found.items or found.rows)}
+    acts = {
+        "data": declared.files,
+        "images": declared.images,
+        "strict": declared.files and (declared.items or declared.rows),
+    }
     return frozenset(option for option, needed in acts.items() if needed)
 
 
@@ -216,7 +220,7 @@ def _with_prefix(name: str) -> str:
 def _split_name(name: str) -> tuple[str, str]:
     """Split a name into its prefixes and the rest."""
     rest = name
-    while prefix := next((each for each in _OWN if rest.startswith(each)), ""):
+    while prefix := next((candidate for candidate in _OWN if rest.startswith(candidate)), ""):
         rest = rest.removeprefix(prefix)
     return name.removesuffix(rest), rest
 
@@ -238,10 +242,10 @@ def tell_apart(benchmarks: Sequence[Benchmark], fingerprint: Callable[[Benchmark
         else benchmark
         for benchmark in benchmarks
     ]
-    for number, each in enumerate(distinct):
+    for number, member in enumerate(distinct):
         for other in distinct[:number]:
-            if other.name == each.name:
-                raise DataError(f"-b {other.own} and -b {each.own} are one set; name it once")
+            if other.name == member.name:
+                raise DataError(f"-b {other.own} and -b {member.own} are one set; name it once")
     return distinct
 
 
@@ -306,20 +310,20 @@ def _set_file(name: str, place: Locations | None) -> Benchmark:
         raise DataError(f"{name}: no file {str(path)!r}; write set:FILE.toml, a file that declares a set")
     path, place = path.resolve(), place or Locations()
     declared = read_set_file(path).model_copy(update={"name": f"{SET}{path.name}"})
-    beside = place if place.data is not None else replace(place, data=path.parent)
-    made = replace(set_benchmark(declared), own=path, place=beside)
+    home = place if place.data is not None else replace(place, data=path.parent)
+    benchmark = replace(set_benchmark(declared), own=path, place=home)
     if declared.items is not None and (declared.shape is not None or declared.task != "pairs"):
-        return made
-    records = made.records()
+        return benchmark
+    records = benchmark.records()
     if isinstance(records, RetrievalSet):
-        return replace(made, items=len(records.images))
+        return replace(benchmark, items=len(records.images))
     if isinstance(records, StatementSet):
-        return replace(made, items=len(records.statements))
+        return replace(benchmark, items=len(records.statements))
     if isinstance(records, RatingSet):
-        return replace(made, items=len(records.rated))
+        return replace(benchmark, items=len(records.rated))
     if not isinstance(records, PairSet):
-        return replace(made, items=len(records.questions))
-    return replace(made, items=len(records), shape=records.shape, true=records.true)
+        return replace(benchmark, items=len(records.questions))
+    return replace(benchmark, items=len(records), shape=records.shape, true=records.true)
 
 
 def _open_texts(name: str, place: Locations | None) -> Benchmark:

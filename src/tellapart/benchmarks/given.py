@@ -41,25 +41,25 @@ def as_benchmark(
     'folder:smoke_scenes'
     """
     if isinstance(thing, PairSet):
-        made = _of_pairs(thing)
-        if made.name in BENCHMARKS and file is None:
-            return made
+        benchmark = _of_pairs(thing)
+        if benchmark.name in BENCHMARKS and file is None:
+            return benchmark
     elif isinstance(thing, Benchmark):
-        made = thing
+        benchmark = thing
     else:
         raise DataError(
             f"{quote(thing)} ({type(thing).__name__}) is not a benchmark: give a name (`tellapart ls benchmarks`), "
             "folder:PATH, a pair set or a Benchmark"
         )
     if file is not None:
-        made = replace(made, name=name or made.name, own=file)
+        benchmark = replace(benchmark, name=name or benchmark.name, own=file)
     if place is not None and place != Locations():  # else it keeps the present one
-        made = replace(made, place=place)
-    if made.name in BENCHMARKS:
-        _expect_the_catalogues(made)
+        benchmark = replace(benchmark, place=place)
+    if benchmark.name in BENCHMARKS:
+        _expect_the_catalogues(benchmark)
     else:
-        add("benchmark", made.name, made)
-    return made
+        add("benchmark", benchmark.name, benchmark)
+    return benchmark
 
 
 def _of_pairs(pairs: PairSet) -> Benchmark:

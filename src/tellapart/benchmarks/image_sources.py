@@ -66,8 +66,8 @@ class FolderImages:
     @cached_property
     def _all_folders(self) -> list[Path]:
         first, *others = self._roots
-        below = sorted(folder for folder in first.glob("*/") if folder.is_dir()) if self._deeper else []
-        return [first, *below, *others]
+        subfolders = sorted(folder for folder in first.glob("*/") if folder.is_dir()) if self._deeper else []
+        return [first, *subfolders, *others]
 
     def find(self, reference: str) -> Path:
         """Return the file.
@@ -82,15 +82,15 @@ class FolderImages:
             if Path(reference).is_absolute():
                 fault = f"is absolute and not inside {self._names}; name the folder that holds it with images=, "
             raise DataError(f"{quote(reference, 200)} {fault}{_ALLOW}")
-        own = PurePosixPath(reference)
+        path = PurePosixPath(reference)
         try:
-            for name in dict.fromkeys([reference, *(str(own.with_suffix(suffix)) for suffix in self._suffixes)]):
+            for name in dict.fromkeys([reference, *(str(path.with_suffix(suffix)) for suffix in self._suffixes)]):
                 for folder in self._all_folders:
                     if (folder / name).is_file():
                         return self._allow_path(folder, name)
         except OSError as error:  # no permission, too long a name...
             raise DataError(f"{quote(reference, 200)} in {self._roots[0]} cannot be read ({error})") from error
-        raise DataError(f"no image {quote(reference, 200)} in {self._names}{self._suggest(own)}")
+        raise DataError(f"no image {quote(reference, 200)} in {self._names}{self._suggest(path)}")
 
     def _suggest(self, reference: PurePosixPath) -> str:
         """Return a file whose path differs in case and blanks alone, the folder above that has it, or the way on."""
@@ -101,8 +101,8 @@ class FolderImages:
             alike = [path for path in entries if "".join(path.name.split()).casefold() == plain]
         if alike:
             return f"; did you mean {quote(str(PurePosixPath(*alike[0].parts[-len(reference.parts) :])))}?"
-        above = (root.parent for root in map(Path.absolute, self._roots) if (root.parent / reference).is_file())
-        return f"; name the folder that holds it with images={next(above, '')}"
+        parents = (root.parent for root in map(Path.absolute, self._roots) if (root.parent / reference).is_file())
+        return f"; name the folder that holds it with images={next(parents, '')}"
 
     def relate(self, reference: str) -> str:
         """Return an absolute path inside one of the folders as the relative one of the same file; others as they are.
@@ -153,10 +153,10 @@ class FolderImages:
 
 def own_images(folder: Path, place: Locations) -> FolderImages:
     """Return the images of a user's set: below the folder that `--images` names, or else in the set's folder."""
-    named = place.named_images(folder.resolve().name)
-    if named is None:
+    images_folder = place.named_images(folder.resolve().name)
+    if images_folder is None:
         return FolderImages(folder, deeper=False, outside=place.outside)
-    return FolderImages(named, also=folder, outside=place.outside)
+    return FolderImages(images_folder, also=folder, outside=place.outside)
 
 
 class ZipImages:
@@ -216,13 +216,13 @@ def crop_images(read: Callable[[str], bytes]) -> Callable[[str], bytes]:
             return read(reference)
         from PIL import Image
 
-        whole = Image.fromarray(decode(read(part["file"]), part["file"]))
+        picture = Image.fromarray(decode(read(part["file"]), part["file"]))
         x, y, width, height = (int(part[side]) for side in ("x", "y", "width", "height"))
         if not 0 < width * height <= _MAX_BYTES:
             raise DataError(f"{reference!r}: a crop of {width} by {height} pixels")
         stream = io.BytesIO()
         # Not saved from the crop itself: Pillow would carry the file's metadata along.
-        pixels = np.asarray(whole.crop((x, y, x + width, y + height)))
+        pixels = np.asarray(picture.crop((x, y, x + width, y + height)))
         Image.fromarray(pixels).save(stream, "PNG", compress_level=1)
         return stream.getvalue()
 

@@ -63,16 +63,16 @@ class Locations:
         named = self.named_images(benchmark)
         if named is not None:
             return named
-        beside = self.folder(benchmark) or Path()
-        there = (beside / below / name for below in _BELOW for name in usual)
-        return next((folder for folder in there if folder.is_dir()), beside)
+        base = self.folder(benchmark) or Path()
+        candidates = (base / inner / name for inner in _BELOW for name in usual)
+        return next((folder for folder in candidates if folder.is_dir()), base)
 
 
 def _folder_of(named: Path | None, benchmark: str) -> Path | None:
     if named is None:
         return None
-    own = named / benchmark
-    return own if own.is_dir() else named
+    named_folder = named / benchmark
+    return named_folder if named_folder.is_dir() else named
 
 
 def find_files(folder: Path, pattern: str) -> list[Path]:
@@ -83,16 +83,18 @@ def find_files(folder: Path, pattern: str) -> list[Path]:
     Raises:
         DataError: the pattern is none, has `**` twice, or is longer than a path may be.
     """
-    for one in re.split(r"\s*\|\s*", pattern):
-        if len(one) > _LONGEST or one.count("**") > 1:  # minutes of work before a file is looked for
+    for choice in re.split(r"\s*\|\s*", pattern):
+        if len(choice) > _LONGEST or choice.count("**") > 1:  # minutes of work before a file is looked for
             why = f"longer than {_LONGEST:,} characters, or ** twice"
-            raise DataError(f"{folder}: {quote(one)} is not a pattern of files below a folder ({why})")
-        for below in _BELOW:
+            raise DataError(f"{folder}: {quote(choice)} is not a pattern of files below a folder ({why})")
+        for inner in _BELOW:
             try:
-                files = sorted(path for path in (folder / below).glob(one) if path.is_file())
+                files = sorted(path for path in (folder / inner).glob(choice) if path.is_file())
             except (OSError, NotImplementedError, ValueError) as error:
                 why = f"{type(error).__name__}: {first_line(error)[:80]}"
-                raise DataError(f"{folder}: {quote(one)} is not a pattern of files below a folder ({why})") from error
+                raise DataError(
+                    f"{folder}: {quote(choice)} is not a pattern of files below a folder ({why})"
+                ) from error
             if files:
                 return files
     return []

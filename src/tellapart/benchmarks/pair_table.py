@@ -123,9 +123,9 @@ def read_pair_table(path: Path, place: Locations) -> PairSet:
     _warn_of_blanks(path, items.values())
     card, frames = read_card(path.parent)
     read = table if encoded else images
-    made = tuple(items.values()) if encoded else images.relate_images(items.values())
-    read_as = describe_columns(first, made[0].shape, dict(place.columns))
-    return PairSet(f"{TABLE}{path.name}", made, path.parent, card, read=read, frames=frames, read_as=read_as)
+    entries = tuple(items.values()) if encoded else images.relate_images(items.values())
+    read_as = describe_columns(first, entries[0].shape, dict(place.columns))
+    return PairSet(f"{TABLE}{path.name}", entries, path.parent, card, read=read, frames=frames, read_as=read_as)
 
 
 def _open_rows(path: Path, images: FolderImages) -> tuple[ParquetTable | None, Iterator[tuple[str, Mapping[str, Any]]]]:

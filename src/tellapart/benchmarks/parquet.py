@@ -63,17 +63,17 @@ def image_columns(path: Path) -> list[str]:
 def _read_batches(opened: Any, columns: list[str], groups: list[int] | None = None) -> Iterator[Any]:
     """Yield columns of some row groups, or of all, in batches, while they are of a table's size."""
     facts, size = opened.metadata, 0
-    chosen = range(facts.num_row_groups) if groups is None else groups
-    parts = [facts.row_group(k) for k in chosen]
+    group_numbers = range(facts.num_row_groups) if groups is None else groups
+    parts = [facts.row_group(k) for k in group_numbers]
     # The sizes of single columns are not asked for: of a damaged footer that ends the process.
     complete = {*opened.schema_arrow.names} <= {*columns}
     claimed = sum(part.total_byte_size for part in parts) if complete else 0
     if sum(part.num_rows for part in parts) > _MOST_ROWS or claimed > _MOST_BYTES:
         raise ValueError(f"it unpacks to more than {_MOST_ROWS:,} rows or {_MOST_BYTES:,} bytes")
-    for batch in opened.iter_batches(_BATCH, row_groups=chosen, columns=columns):
+    for batch in opened.iter_batches(_BATCH, row_groups=group_numbers, columns=columns):
         batch.validate(full=True)  # a damaged page may hold lengths and places of values that do not exist
         # A dictionary's texts count once a row, as its reader will have them.
-        size += sum((each.dictionary_decode() if hasattr(each, "dictionary") else each).nbytes for each in batch)
+        size += sum((row.dictionary_decode() if hasattr(row, "dictionary") else row).nbytes for row in batch)
         if size > _MOST_BYTES:
             raise ValueError(f"it unpacks to more than {_MOST_BYTES:,} bytes")
         yield batch
@@ -112,10 +112,10 @@ class ParquetTable:
             groups += [(path, opened, group, size) for group, size in enumerate(sizes)]
             if missing := [name for name in images if name not in names]:
                 raise DataError(f"{path} has no column {missing[0]!r}; it has {', '.join(names)}")
-        ends = accumulate(rows for *_, rows in groups)
+        stops = accumulate(rows for *_, rows in groups)
         self._groups = [
             (end - rows, end, path, opened, group)
-            for end, (path, opened, group, rows) in zip(ends, groups, strict=True)
+            for end, (path, opened, group, rows) in zip(stops, groups, strict=True)
         ]
         self._cache: OrderedDict[tuple[Path, int], Any] = OrderedDict()
         self._lock = threading.Lock()
@@ -138,17 +138,17 @@ class ParquetTable:
         Raises:
             DataError: no such row or column, the file is damaged, or the cell holds no bytes.
         """
-        named = _REFERENCE.fullmatch(reference)
-        row = int(named["row"]) if named else -1
+        match = _REFERENCE.fullmatch(reference)
+        row = int(match["row"]) if match else -1
         for start, end, path, opened, group in self._groups:
-            if named and named["column"] in self._images and start <= row < end:
+            if match and match["column"] in self._images and start <= row < end:
                 with _name_damage(path):
-                    cell = self._read_group(path, opened, group)[named["column"]][row - start].as_py()
-                data, beside = (cell.get("bytes"), cell.get("path")) if isinstance(cell, dict) else (cell, None)
-                if not data and beside and self._beside is not None:
-                    return self._beside(beside)
+                    cell = self._read_group(path, opened, group)[match["column"]][row - start].as_py()
+                data, picture_path = (cell.get("bytes"), cell.get("path")) if isinstance(cell, dict) else (cell, None)
+                if not data and picture_path and self._beside is not None:
+                    return self._beside(picture_path)
                 if not data:
-                    raise DataError(f"{path}: row {row - start}: column {named['column']!r} holds no image")
+                    raise DataError(f"{path}: row {row - start}: column {match['column']!r} holds no image")
                 return bytes(data)
         files = ", ".join(str(path) for path, _ in self._opened)
         columns = ", ".join(self._images)

@@ -82,19 +82,19 @@ def read_rows(path: Path, before: int = 0, suffix: str | None = None, each: str 
         DataError: the file cannot be read, or a row is neither an object nor a list.
     """
     for number, (place, key, fields) in enumerate(_read_file(path, suffix or plain_suffix(path).removeprefix("."))):
-        own: dict[str, Any] = {"file": path.stem, "row": number, "key": key, "folder": path.parent.name}
-        own[TABLE_ROW] = before + number
+        row_fields: dict[str, Any] = {"file": path.stem, "row": number, "key": key, "folder": path.parent.name}
+        row_fields[TABLE_ROW] = before + number
         if isinstance(fields, list):
-            own |= {str(k): value for k, value in enumerate(fields)}
+            row_fields |= {str(k): value for k, value in enumerate(fields)}
         elif isinstance(fields, dict):
-            own |= {str(k): value for k, value in enumerate(fields.values())} | fields
+            row_fields |= {str(k): value for k, value in enumerate(fields.values())} | fields
         else:
             raise DataError(f"{place}: expected an object {{...}} or a list, got {quote(fields)}")
         if each == "*":
-            groups = [(name, row) for name in fields for row in _nested_rows(own, name, place)]
+            groups = [(name, row) for name in fields for row in _nested_rows(row_fields, name, place)]
             yield from (Row(place, row | {"each": name, "place": row["each"]}) for name, row in groups)
         else:
-            yield from (Row(place, row) for row in _nested_rows(own, each, place))
+            yield from (Row(place, row) for row in _nested_rows(row_fields, each, place))
 
 
 def _nested_rows(row: dict[str, Any], each: str | None, place: str) -> Iterator[dict[str, Any]]:
@@ -105,9 +105,9 @@ def _nested_rows(row: dict[str, Any], each: str | None, place: str) -> Iterator[
     if isinstance(inner, dict):
         yield from (row | {"each": key, "value": value} for key, value in inner.items())
         return
-    if not isinstance(inner, list) or not all(isinstance(one, dict) for one in inner):
+    if not isinstance(inner, list) or not all(isinstance(element, dict) for element in inner):
         raise DataError(f"{place}: field {each!r}: expected a list of objects or an object, got {quote(inner)}")
-    yield from (row | one | {"each": number} for number, one in enumerate(inner))
+    yield from (row | element | {"each": number} for number, element in enumerate(inner))
 
 
 def _read_file(path: Path, suffix: str) -> Iterator[tuple[str, str, Any]]:
@@ -177,10 +177,19 @@ def set_benchmark(declared: SetFile) -> Benchmark:
 
 
 def _make_reader(declared: SetFile, place: Locations) -> Callable[[str], bytes]:
-    named = [[one.image] for one in declared.rating] + ([[declared.gallery.image]] if declared.gallery else [])
-    named += [_as_list(one.images) for one in declared.item] + [_as_list(one.images) for one in declared.question]
-    named += [one.images for one in declared.statement]
-    columns = [each.removeprefix(IMAGE_COLUMN) for own in named for each in own if each.startswith(IMAGE_COLUMN)]
+    image_fields = [[table.image] for table in declared.rating] + (
+        [[declared.gallery.image]] if declared.gallery else []
+    )
+    image_fields += [_as_list(table.images) for table in declared.item] + [
+        _as_list(table.images) for table in declared.question
+    ]
+    image_fields += [table.images for table in declared.statement]
+    columns = [
+        template.removeprefix(IMAGE_COLUMN)
+        for templates in image_fields
+        for template in templates
+        if template.startswith(IMAGE_COLUMN)
+    ]
     if columns:
         tables = [path for path in files_of(declared.name, declared.files, place) if path.suffix == ".parquet"]
         return ParquetTable(tables, images=sorted({*columns}))
@@ -203,36 +212,37 @@ def _load_records(
 ) -> PairSet | BinaryQuestionSet | StatementSet | RatingSet | RetrievalSet:
     if declared.gallery is not None:
         return _load_gallery(declared, declared.gallery, place)
-    made: list[Any] = []
+    records: list[Any] = []
     lines: dict[str, str] = {}
     kinds: Kinds = {}
-    for where, row in _group_rows(declared, place):
+    for place_of_row, row in _group_rows(declared, place):
         for table in _list_tables(declared):
-            if not _is_chosen(table.where, row, where):
+            if not _is_chosen(table.where, row, place_of_row):
                 continue
-            one = _fill_table(table, row, where, kinds, declared.renamed)
-            if one.id in lines:
-                raise DataError(f"{where}: id {quote(one.id)} is repeated, after {lines[one.id]}")
-            lines[one.id] = where
-            made.append(one)
+            record = _fill_table(table, row, place_of_row, kinds, declared.renamed)
+            if record.id in lines:
+                raise DataError(f"{place_of_row}: id {quote(record.id)} is repeated, after {lines[record.id]}")
+            lines[record.id] = place_of_row
+            records.append(record)
     root = place.folder(declared.name) or Path()
-    if not made:
+    if not records:
         raise DataError(f"{declared.name}: no rows in {', '.join(declared.files)} below {root}")
     if declared.items is not None:
-        expect_count(root, len(made), declared.items)
+        expect_count(root, len(records), declared.items)
     if declared.question:
-        asked = tuple(_correct_answer(one, declared.corrected) for one in made)
+        asked = tuple(_correct_answer(one, declared.corrected) for one in records)
         return BinaryQuestionSet(declared.name, asked, declared.reader)
     if declared.statement:
-        return StatementSet(declared.name, tuple(made))
+        return StatementSet(declared.name, tuple(records))
     if declared.rating:
-        return RatingSet(declared.name, tuple(made))
+        return RatingSet(declared.name, tuple(records))
     if any(table.cluster == LINKED for table in declared.item):
-        made = _link_items(made)
-    pairs = PairSet(declared.name, tuple(made), root, lines=lines, read=_make_reader(declared, place))
+        records = _link_items(records)
+    pairs = PairSet(declared.name, tuple(records), root, lines=lines, read=_make_reader(declared, place))
     if declared.shape is not None and (pairs.shape, pairs.true) != (declared.shape, declared.true):
         raise DataError(
-            f"{lines[made[0].id]}: the set is declared {declared.shape} with {declared.true} true; its first item is "
+            f"{lines[records[0].id]}: the set is declared {declared.shape} with {declared.true} true; its first item "
+            "is "
             f"{pairs.shape} with {pairs.true}"
         )
     return pairs
@@ -241,9 +251,9 @@ def _load_records(
 def _load_gallery(declared: SetFile, table: GalleryTable, place: Locations) -> RetrievalSet:
     kinds: Kinds = {}
     images, captions = [], []
-    for where, row in _group_rows(declared, place):
-        images.append(_fill_reference(fill(table.image, row, where, kinds), row))
-        captions.append(fill_all(table.captions, row, where, kinds))
+    for place_of_row, row in _group_rows(declared, place):
+        images.append(_fill_reference(fill(table.image, row, place_of_row, kinds), row))
+        captions.append(fill_all(table.captions, row, place_of_row, kinds))
     if declared.items is not None:
         expect_count(place.folder(declared.name) or Path(), len(images), declared.items, what="images")
     return RetrievalSet.of(declared.name, images, captions)
@@ -266,11 +276,11 @@ def _group_rows(declared: SetFile, place: Locations) -> Iterator[tuple[str, Any]
         if len(rows) % declared.rows:
             raise DataError(f"{path}: {len(rows):,} rows; each {declared.rows} of them belong together")
         for start in range(0, len(rows), declared.rows):
-            own = rows[start : start + declared.rows]
+            block = rows[start : start + declared.rows]
             if declared.rows == 1:
-                yield own[0].where, own[0].fields
+                yield block[0].where, block[0].fields
             else:
-                yield own[0].where, _number_rows(own)
+                yield block[0].where, _number_rows(block)
 
 
 def _join_rows(rows: Sequence[Row], path: Path, folder: str, suffix: str | None) -> list[Row]:
@@ -295,7 +305,7 @@ def _unpack_lists(row: Row, lists: Sequence[str], lines: Sequence[str]) -> Row:
 
 def _number_rows(rows: Sequence[Row]) -> Mapping[str, Any]:
     """Return rows by their places, with the file and the number of the first."""
-    numbered = {str(k): each.fields for k, each in enumerate(rows)}
+    numbered = {str(k): row.fields for k, row in enumerate(rows)}
     return numbered | {key: rows[0].fields[key] for key in ("file", "folder", "row", TABLE_ROW)}
 
 
@@ -363,11 +373,13 @@ def _answer_letter(answer: str, options: Sequence[str], place: str) -> str:
 
 
 def _make_question(table: QuestionTable, row: Any, place: str, kinds: Kinds) -> BinaryQuestion:
-    given = fill(table.answer, row, place, kinds)
+    answer_text = fill(table.answer, row, place, kinds)
     if table.options is not None:
-        given = _answer_letter(given, fill_all(table.options, row, place, kinds), f"{place}: field {table.answer!r}")
+        answer_text = _answer_letter(
+            answer_text, fill_all(table.options, row, place, kinds), f"{place}: field {table.answer!r}"
+        )
     try:
-        answer = read_gold(given)
+        answer = read_gold(answer_text)
     except ValueError as error:
         raise DataError(f"{place}: field {table.answer!r}: {error}") from error
     return BinaryQuestion(
@@ -383,13 +395,13 @@ def _make_question(table: QuestionTable, row: Any, place: str, kinds: Kinds) -> 
 
 
 def _make_statement(table: StatementTable, row: Any, place: str, kinds: Kinds) -> Statement:
-    given = fill(table.label, row, place, kinds)
+    label_text = fill(table.label, row, place, kinds)
     try:
-        answer = read_gold(given)
+        answer = read_gold(label_text)
     except ValueError:
         answer = ""
     if answer not in ("yes", "no"):
-        raise DataError(f"{place}: field {table.label!r}: expected true or false; got {quote(given)}")
+        raise DataError(f"{place}: field {table.label!r}: expected true or false; got {quote(label_text)}")
     left, right = (_fill_reference(image, row) for image in fill_all(table.images, row, place, kinds))
     return Statement(
         id=fill(table.id, row, place, kinds),
@@ -402,11 +414,13 @@ def _make_statement(table: StatementTable, row: Any, place: str, kinds: Kinds) -
 
 
 def _rate_image(table: RatingTable, row: Any, place: str, kinds: Kinds, renamed: Mapping[str, str]) -> RatedImage:
-    given = fill_all(table.ratings, row, place, kinds)
+    rating_texts = fill_all(table.ratings, row, place, kinds)
     try:
-        ratings = tuple(map(float, given))
+        ratings = tuple(map(float, rating_texts))
     except ValueError as error:
-        raise DataError(f"{place}: field {table.ratings!r}: expected numbers; got {quote(list(given))}") from error
+        raise DataError(
+            f"{place}: field {table.ratings!r}: expected numbers; got {quote(list(rating_texts))}"
+        ) from error
     tags = {tag: fill(template, row, place, kinds) for tag, template in table.tags.items()}
     return RatedImage(
         id=fill(table.id, row, place, kinds),

@@ -188,11 +188,13 @@ def read_set_file(path: Path, variant: str = "") -> SetFile:
     variants = content.pop("variants", [])
     place = str(path)
     if variants:
-        own = next((one for one in variants if isinstance(one, dict) and one.get("name") == variant), None)
-        if own is None:
-            named = ", ".join(str(one.get("name")) for one in variants if isinstance(one, dict))
-            raise DataError(f"{path} declares {named}; {quote(variant)} is none of them")
-        content, place = content | own, f"{path}: {variant}"
+        variant_table = next(
+            (table for table in variants if isinstance(table, dict) and table.get("name") == variant), None
+        )
+        if variant_table is None:
+            variant_names = ", ".join(str(table.get("name")) for table in variants if isinstance(table, dict))
+            raise DataError(f"{path} declares {variant_names}; {quote(variant)} is none of them")
+        content, place = content | variant_table, f"{path}: {variant}"
     declared = validate_table(SetFile, content, place)
     kinds = (declared.item, declared.question, declared.statement, declared.rating, declared.gallery)
     if sum(map(bool, kinds)) != 1:

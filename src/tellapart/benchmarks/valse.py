@@ -88,9 +88,9 @@ def _paper_table(by_instrument: Mapping[str, Mapping[str, float]]) -> dict[str, 
     row: dict[str, float] = {}
     for metric, name in (("pairwise", "acc_r"), ("acc", "acc"), ("min_pc_pf", "min(p_c, p_f)")):
         if metric in by_instrument[ALL]:
-            own = {instrument: 100 * by_instrument[instrument][metric] for instrument in INSTRUMENTS}
-            row |= {f"{name} {instrument}": value for instrument, value in own.items()}
-            row[f"{name} Avg"] = float(mean(list(own.values())))
+            percents = {instrument: 100 * by_instrument[instrument][metric] for instrument in INSTRUMENTS}
+            row |= {f"{name} {instrument}": value for instrument, value in percents.items()}
+            row[f"{name} Avg"] = float(mean(list(percents.values())))
     return row
 
 

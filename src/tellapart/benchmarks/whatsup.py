@@ -40,15 +40,15 @@ def _load_pairs(place: Locations, *, name: str, folder: str, items: int) -> Pair
         if sets.setdefault((parts[0], parts[-1]), {}).setdefault(side, (number, image, options))[0] != number:
             raise DataError(f"{where}: {image}: its two things have an image of that kind already")
     made, rows = [], np.empty((len(sets), 4, 4), np.int64)
-    for index, ((one, other), four) in enumerate(sets.items()):
-        where = f"{path}: {one} and {other}"
+    for index, ((first, other), four) in enumerate(sets.items()):
+        where = f"{path}: {first} and {other}"
         texts = [four[side][2][0] for side in sorted(four)]
         if len(four) != 4 or any(sorted(options) != sorted(texts) for _, _, options in four.values()):
             raise DataError(f"{where}: expected four images with the same four captions, each true of one")
         for side, (number, _, options) in four.items():
             rows[index, side] = [4 * number + options.index(text) for text in texts]
         images = tuple(f"{folder}/{four[side][1].rpartition('/')[2]}" for side in range(4))
-        made.append(make_item(where, id=f"{one}+{other}", images=images, texts=tuple(texts)))
+        made.append(make_item(where, id=f"{first}+{other}", images=images, texts=tuple(texts)))
     expect_count(path, len(made), items, what="sets of four images")
     root = place.pictures(name, ".")
     return PairSet(name, tuple(made), root, read=FolderImages(root, outside=place.outside), rows=rows)
@@ -61,7 +61,7 @@ def _is_text(value: object) -> bool:
 WHATSUP_A, WHATSUP_B = (
     Benchmark(
         name=name,
-        title=f"What'sUp {name[-1].upper()}: a thing {where}",
+        title=f"What'sUp {name[-1].upper()}: a thing {relation}",
         items=items,
         shape=(4, 4),
         source="https://github.com/amitakamath/whatsup_vlms",
@@ -74,7 +74,7 @@ WHATSUP_A, WHATSUP_B = (
         tie_rule="right",
         load=partial(_load_pairs, name=name, folder=folder, items=items),
     )
-    for name, where, items, folder in (
+    for name, relation, items, folder in (
         ("whatsup-a", "on, under, left or right of furniture", 103, "controlled_images"),
         ("whatsup-b", "in front, behind, left or right of another", 102, "controlled_clevr"),
     )

@@ -113,19 +113,21 @@ def _page_endpoint(
     names = [part[1:-1] for part in page.pattern.split("/") if part.startswith("{")]
 
     def answer(request: Request, format: Format | None = None, **args: Any) -> Response:  # noqa: A002
-        chosen = [slug for name in _FORMS.get(page.name, ()) for slug in args[name]]
+        slugs = [slug for name in _FORMS.get(page.name, ()) for slug in args[name]]
         links = ServerLinks(request.scope["root_path"])
-        if address := _address_of(page.name, chosen, args, links):
+        if address := _address_of(page.name, slugs, args, links):
             return RedirectResponse(address, HTTPStatus.SEE_OTHER)
-        own = {name: args[name] for name in names}
+        arguments = {name: args[name] for name in names}
         form = format or preferred_format(request.headers.get("accept", ""))
 
         def render_page() -> CachedPage:
             with store.reading() as session:
-                return _render_view(page, page.gather(session, settings, **own), form, settings, links, hidden=hidden)
+                return _render_view(
+                    page, page.gather(session, settings, **arguments), form, settings, links, hidden=hidden
+                )
 
         # The version comes first: a change during the rendering makes the page out of date.
-        cached = cache.get(store.latest(), (links.to(page.name, **own), form), render_page)
+        cached = cache.get(store.latest(), (links.to(page.name, **arguments), form), render_page)
         status, headers, content = cached.answer(
             request.headers.get("if-none-match", ""), request.headers.get("accept-encoding", "")
         )

@@ -50,9 +50,9 @@ class Connection(H11Protocol):
         host = self.client[0] if self.client else ""
         if host in ("", "127.0.0.1", "::1", *str(self.config.forwarded_allow_ips or "").replace(" ", "").split(",")):
             return 0  # a socket file, this machine, or a proxy: all readers may come from there
-        own = network(host)
+        address = network(host)
         return sum(
-            isinstance(connection, Connection) and network((connection.client or ("",))[0]) == own
+            isinstance(connection, Connection) and network((connection.client or ("",))[0]) == address
             for connection in self.connections
         )
 

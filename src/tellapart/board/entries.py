@@ -38,9 +38,9 @@ def add_model(session: Session, model: Model) -> Model:
     ...     [add_model(session, model).label for model in models]
     ['a', 'a (2)', 'a']
     """
-    known = session.exec(select(Model).where(Model.identity == model.identity)).first()
-    if known is not None:
-        return known
+    stored = session.exec(select(Model).where(Model.identity == model.identity)).first()
+    if stored is not None:
+        return stored
     same = len(session.exec(select(Model.id).where(Model.name == model.name)).all())
     if same:
         model.label = f"{model.name} ({same + 1})"
@@ -64,13 +64,13 @@ def add_benchmark(session: Session, name: str, record: BenchmarkResult, samples:
     suffixed = col(Benchmark.name).startswith(f"{set_name}#", autoescape=True)
     same_name = (col(Benchmark.name) == set_name) | suffixed
     same_size = col(Benchmark.limited_from).is_not_distinct_from(full_size)
-    known = session.exec(select(Benchmark).where(same_name, same_size).order_by(col(Benchmark.id))).all()
-    for benchmark in known:
+    stored = session.exec(select(Benchmark).where(same_name, same_size).order_by(col(Benchmark.id))).all()
+    for benchmark in stored:
         if _has_same_items(benchmark, record, digest):
             if samples and not benchmark.items_digest:
                 _fill_benchmark(session, benchmark, record, samples, digest)
             return benchmark
-    if known and full_size is None:
+    if stored and full_size is None:
         name = f"{set_name}#{record.fingerprint.rpartition('-')[2][:8]}"
     slug = file_name(name) if full_size is None else f"{file_name(name)}-{len(samples)}-of-{full_size}"
     domain, rival, title = _catalogue_entry(set_name)
@@ -94,18 +94,18 @@ def add_entry(session: Session, entry: Entry, record: BenchmarkResult, samples: 
 
     An earlier one is replaced.
     """
-    known = session.exec(
+    stored = session.exec(
         select(Entry).where(Entry.benchmark_id == entry.benchmark_id, Entry.model_id == entry.model_id)
     ).one_or_none()
-    if known is not None:
-        winner, loser = (known, entry) if known.started > entry.started else (entry, known)
+    if stored is not None:
+        winner, loser = (stored, entry) if stored.started > entry.started else (entry, stored)
         if winner.source_id != loser.source_id:
             source = session.get_one(Source, loser.source_id)
             source.superseded = True
             session.add(source)
-        if winner is known:
+        if winner is stored:
             return
-        remove(session, [known])
+        remove(session, [stored])
     samples = _in_order(session, entry, samples)
     entry.record = record.model_dump(mode="json", exclude={"by", "macro"})
     session.add(entry)

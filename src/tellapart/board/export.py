@@ -121,8 +121,11 @@ class _Crawl:
         return self._items[slug]
 
     def _write_page(self, name: str, args: dict[str, Any]) -> None:
-        here = path_of(name, **args)
-        folder, links = self._out / here.lstrip("/"), StaticLinks(here, self._add_page, with_data=not self._small)
+        page_path = path_of(name, **args)
+        folder, links = (
+            self._out / page_path.lstrip("/"),
+            StaticLinks(page_path, self._add_page, with_data=not self._small),
+        )
         if name not in PAGES:
             self._write_hidden(folder, links, **args)
             return

@@ -41,11 +41,11 @@ def _image_sources(session: Session, benchmark: Benchmark) -> Iterator[ImageSour
     of_benchmark = select(Entry.folder, Entry.run, Entry.record).where(Entry.benchmark_id == benchmark.id)
     for folder, run, record in session.exec(of_benchmark.order_by(col(Entry.id))):
         if folder and run:
-            own, circumstances = record.get("own"), RunRecord.model_validate(run)
+            located, circumstances = record.get("own"), RunRecord.model_validate(run)
             yield ImageSources(
                 folder=Path(folder),
-                benchmark=benchmark.name if own else benchmark.name.partition("#")[0],
-                own=Located.model_validate(own) if own else None,
+                benchmark=benchmark.name if located else benchmark.name.partition("#")[0],
+                own=Located.model_validate(located) if located else None,
                 data=circumstances.data,
                 images=circumstances.images,
             )

@@ -85,14 +85,14 @@ def read_in(store: Store, settings: BoardSettings, report: ReportProblem) -> int
     """
     with store.session() as session:
         files = list(_board_files(settings))
-        known = session.exec(select(Source)).all()
-        own = [source for source in known if _is_own(settings, source)]
-        for source in [source for source in own if source.problem]:  # the missing part may be there by now
-            own.remove(source)
+        sources = session.exec(select(Source)).all()
+        board_sources = [source for source in sources if _is_own(settings, source)]
+        for source in [source for source in board_sources if source.problem]:  # the missing part may be there by now
+            board_sources.remove(source)
             session.delete(source)
         now = {str(path): (kind, _file_digest(path)) for path, kind in files}
-        gone = [source for source in own if now.get(source.path) != (source.kind, source.digest)]
-        touched = _forget_sources(session, gone, known, own) if gone else set()
+        gone = [source for source in board_sources if now.get(source.path) != (source.kind, source.digest)]
+        touched = _forget_sources(session, gone, sources, board_sources) if gone else set()
         session.flush()
         still = set(session.exec(select(Source.path)).all())
         fresh = [(path, *now[str(path)]) for path, _ in files if str(path) not in still]
@@ -135,13 +135,13 @@ def signature(settings: BoardSettings) -> tuple[tuple[str, int, int], ...]:
 
 def _board_files(settings: BoardSettings) -> Iterator[tuple[Path, str]]:
     """Yield every file once, by its absolute path: the same file is one source from wherever a board is started."""
-    found = {
+    files = {
         path: "run" if path.name == RESULTS else "timing"
         for folder in settings.runs
         for path in sorted(path for name in (RESULTS, TIMING) for path in folder.resolve().rglob(name))
         if path.is_file()  # to open a pipe of this name would wait for its writer
     }
-    yield from found.items()
+    yield from files.items()
     yield from dict.fromkeys((path.resolve(), "imported") for path in settings.imported)
 
 
@@ -149,7 +149,7 @@ def _is_own(settings: BoardSettings, source: Source) -> bool:
     """Return whether a source lies in this board's folders: it may delete no records of another board."""
     path = Path(source.path)
     if source.kind == "imported":
-        return path in {each.resolve() for each in settings.imported}
+        return path in {entry.resolve() for entry in settings.imported}
     return any(path.is_relative_to(folder.resolve()) for folder in settings.runs)
 
 

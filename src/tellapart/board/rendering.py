@@ -118,9 +118,9 @@ def score(
     if cell is None:
         return _GAP_BY if by else _GAP
     value, low, high, is_share = cell.value, cell.low, cell.high, unit != "points"
-    shown = cell.percent(sign="" if is_share else "+")
+    text = cell.percent(sign="" if is_share else "+")
     looks = f"score{' by' if by else ''}{' limited' if cell.limited else ''}"
-    parts = [f'<td class="{looks}"><span class="value">{shown}</span>']
+    parts = [f'<td class="{looks}"><span class="value">{text}</span>']
     if cell.tier is not None:
         parts.append(f' <span class="tier">T{cell.tier}</span>')
     elif "tier" in room:
@@ -176,8 +176,8 @@ def environment(folder: Path | None = None) -> Environment:
     """
     from jinja2 import ChoiceLoader, FileSystemLoader, FunctionLoader
 
-    own = FunctionLoader(lambda name: files("tellapart.board").joinpath("pages", name).read_text(encoding="utf-8"))
-    templates = make_environment(own if folder is None else ChoiceLoader([FileSystemLoader(folder), own]))
+    loader = FunctionLoader(lambda name: files("tellapart.board").joinpath("pages", name).read_text(encoding="utf-8"))
+    templates = make_environment(loader if folder is None else ChoiceLoader([FileSystemLoader(folder), loader]))
     templates.globals |= {
         "about_metric": _about_metric,
         "around": _nearby_pages,
@@ -256,13 +256,13 @@ def _shorten_name(name: str, most: int) -> str:
 def _labels_of(lines: Sequence[RankLine]) -> dict[str, list[tuple[tuple[float, float], list[str]]]]:
     """Return the points at which lines start and end, each with the names of the lines that share it."""
     starts: dict[tuple[float, float], list[str]] = {}
-    ends: dict[tuple[float, float], list[str]] = {}
+    labels: dict[tuple[float, float], list[str]] = {}
     for line in lines:
         for point in line.starts:
             starts.setdefault(point, []).append(line.title)
         if len(line.ends) > 1:
-            ends.setdefault(line.ends[-1], []).append(line.title)
-    return {"starts": list(starts.items()), "ends": list(ends.items())}
+            labels.setdefault(line.ends[-1], []).append(line.title)
+    return {"starts": list(starts.items()), "ends": list(labels.items())}
 
 
 def _about_metric(name: str) -> str:

@@ -67,5 +67,5 @@ def read_settings(path: Path) -> BoardSettings:
     settings = validate_table(BoardSettings, content.get("board", {}), f"{path}: [board]")
     update: dict[str, Any] = {"file": path}
     for name in ("runs", "imported"):
-        update[name] = tuple(path.parent / each.expanduser() for each in getattr(settings, name))
+        update[name] = tuple(path.parent / entry.expanduser() for entry in getattr(settings, name))
     return settings.model_copy(update=update)

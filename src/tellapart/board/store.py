@@ -50,10 +50,10 @@ def database_url(url: str | None, folder: Path, more: Iterable[Path] = ()) -> st
     'sqlite:////srv/runs/board-a97532a4.sqlite'
     """
     if url is None:
-        own = folder.resolve()
-        others = sorted({str(path.resolve()) for path in more} - {str(own)})
+        resolved = folder.resolve()
+        others = sorted({str(path.resolve()) for path in more} - {str(resolved)})
         mark = f"-{hashlib.sha256(json.dumps(others).encode()).hexdigest()[:8]}" if others else ""
-        return f"sqlite:///{own / f'board{mark}.sqlite'}"
+        return f"sqlite:///{resolved / f'board{mark}.sqlite'}"
     return url.replace("postgresql://", "postgresql+psycopg://", 1)
 
 
@@ -122,12 +122,12 @@ class Store:
     def latest(self) -> int:
         """Return the version, mostly without a query; another process's change shows within `LATEST_SECONDS`."""
         with self._asking:
-            if (known := self.known()) is None:
+            if (version := self.known()) is None:
                 start = time.monotonic()
                 with Session(self._engine) as session:
-                    known = self.version(session)
-                self._latest = (known, start)
-        return known
+                    version = self.version(session)
+                self._latest = (version, start)
+        return version
 
     def known(self) -> int | None:
         """Return the version that `latest` would return without a query; None if it would make one."""
@@ -186,13 +186,13 @@ def _prepare_tables(engine: Engine) -> None:
 
 def _read_schema(connection: Connection) -> tuple[int, list[str]]:
     """Return the version of the board's tables, 0 if unknown, and the names of those that the board made."""
-    present, own = set(inspect(connection).get_table_names()), set(BoardTable.metadata.tables)
+    present, names = set(inspect(connection).get_table_names()), set(BoardTable.metadata.tables)
     if Schema.__tablename__ in present:
         row = connection.execute(select(Schema.version, Schema.tables)).first()  # type: ignore[call-overload]
-        version, tables = row or (0, own)
+        version, tables = row or (0, names)
         return version, sorted(present & {*tables, Schema.__tablename__})
     # A SQLite file is one program's; a PostgreSQL database may be shared, as long as no name is taken.
-    if foreign := sorted(present if connection.dialect.name == "sqlite" else present & own):
+    if foreign := sorted(present if connection.dialect.name == "sqlite" else present & names):
         raise StoreError(
             "the board's database cannot be opened: it holds tables that are not the board's "
             f"({', '.join(foreign[:3])}); name another with database="

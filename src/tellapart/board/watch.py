@@ -60,10 +60,10 @@ class Watch:
             self.look()
             self._wait = self._seconds
         except BaseException as error:
-            known = isinstance(error, TellapartError)
-            what = str(error) if known else f"{type(error).__name__}: {first_line(error)}"
+            expected = isinstance(error, TellapartError)
+            reason = str(error) if expected else f"{type(error).__name__}: {first_line(error)}"
             self._wait = min(2 * self._wait, max(_MOST_SECONDS, self._seconds))
             with suppress(Exception):  # standard error may be closed
                 again = f"it is tried again in {self._wait:g} s"
-                self._report(f"the board could not be brought up to date: {what}; {again}")
+                self._report(f"the board could not be brought up to date: {reason}; {again}")
         return self._wait

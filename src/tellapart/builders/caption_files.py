@@ -219,14 +219,14 @@ def read_json_captions(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             "'sentences'), or a list of objects with 'image' and 'caption'",
             path=path,
         )
-    known = (image for image in images if isinstance(image, dict) and isinstance(image.get("id"), int | str))
-    names = {image["id"]: image.get("file_name") for image in known}
+    listed = (image for image in images if isinstance(image, dict) and isinstance(image.get("id"), int | str))
+    names = {image["id"]: image.get("file_name") for image in listed}
     for number, row in enumerate(captions):
         place = f"{path}: annotations[{number}]"
-        named = row.get("image_id") if isinstance(row, dict) else None
-        if not isinstance(named, int | str) or named not in names:
+        image_id = row.get("image_id") if isinstance(row, dict) else None
+        if not isinstance(image_id, int | str) or image_id not in names:
             raise DataError(f"{place}: field 'image_id' must be the id of one of 'images', got {quote(row)}")
-        yield place, {"id": row.get("id", number), "caption": row.get("caption"), "image": names[named]}
+        yield place, {"id": row.get("id", number), "caption": row.get("caption"), "image": names[image_id]}
 
 
 def _listed_captions(path: Path, rows: Iterable[Any]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -137,17 +137,17 @@ class Journal:
     def drop_damaged(self) -> list[str]:
         """Delete outcomes that differ from their digests, or whose images do; return the ids."""
         with _explain_errors(self._path):
-            whole = set()
+            finished = set()
             changed = []
             for row, reference, digest, data in self._file.execute("SELECT rowid, reference, sha256, data FROM image"):
                 if isinstance(data, bytes) and hashlib.sha256(data).hexdigest() == digest:
-                    whole.add(reference)
+                    finished.add(reference)
                 else:
                     changed.append((row,))
             damaged = [
                 name
                 for name, kind, fields, digest in self._file.execute("SELECT id, kind, told, sha256 FROM outcome")
-                if _digest_outcome(name, kind, fields) != digest or not _images_of(kind, fields) <= whole
+                if _digest_outcome(name, kind, fields) != digest or not _images_of(kind, fields) <= finished
             ]
             if damaged or changed:
                 self._file.execute("BEGIN")

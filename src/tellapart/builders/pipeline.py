@@ -97,11 +97,12 @@ def _open_plan(plan: WorkerPlan) -> tuple[RecipeFile, Builder, list[tuple[str, I
     """Open a plan's builder and filters once a process: a builder may hold a model."""
     recipe = RecipeFile.model_validate_json(plan.recipe)
     builder = open_builder(recipe, plan.home, insecure=plan.insecure)
-    here, there = dict(sources_of(builder)), dict(plan.sources)
-    for name in sorted({*here, *there}):
-        if here.get(name) != there.get(name):
+    present, planned = dict(sources_of(builder)), dict(plan.sources)
+    for name in sorted({*present, *planned}):
+        if present.get(name) != planned.get(name):
             raise RunError(
-                f"{name} is {_shorten_value(here.get(name))} here and {_shorten_value(there.get(name))} at the build's "
+                f"{name} is {_shorten_value(present.get(name))} here and {_shorten_value(planned.get(name))} at the "
+                "build's "
                 "start; it must be the same"
             )
     return recipe, builder, open_filters(recipe, recipe.name)

@@ -95,9 +95,9 @@ class RayExecutor:
             raise RunError(
                 f"the Ray cluster's nodes did not answer within {_NODE_TIMEOUT:g} s; look at `ray status`"
             ) from late
-        for node, there in zip(nodes, versions, strict=True):
-            if there != version:
-                has = f"tellapart {there}" if there else "no tellapart"
+        for node, node_versions in zip(nodes, versions, strict=True):
+            if node_versions != version:
+                has = f"tellapart {node_versions}" if node_versions else "no tellapart"
                 raise RunError(
                     f"the Ray node {node['NodeManagerAddress']} has {has}, "
                     f"and tellapart {version} is at work here; install the same on every node"

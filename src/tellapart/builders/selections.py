@@ -117,8 +117,8 @@ class Sample(Selection):
             counts[value] += 1
         drawn = sorted(order, key=itemgetter(0, 1))[: self.number]
         self._warn([item for *_, item in drawn])
-        kept = {item.id for *_, item in drawn}
-        return {item.id: f"more than {self.number} items" for item in items if item.id not in kept}
+        ids = {item.id for *_, item in drawn}
+        return {item.id: f"more than {self.number} items" for item in items if item.id not in ids}
 
     def _warn(self, drawn: Sequence[Item]) -> None:
         if len(drawn) < self.number:

@@ -93,11 +93,11 @@ class BinaryQuestionSet:
         several rows, those of one row count, too, as HallusionBench counts them.
         """
         rows: dict[tuple[str, object, int], list[int]] = {}
-        for row, one in enumerate(self.questions):
-            if one.group:
-                whole = what == "group"
-                asked = (one.question_id or one.question) if what == "question" else one.images
-                key = (one.group, "", 0) if whole else (one.group, asked, len(one.images))
+        for row, question in enumerate(self.questions):
+            if question.group:
+                per_group = what == "group"
+                asked = (question.question_id or question.question) if what == "question" else question.images
+                key = (question.group, "", 0) if per_group else (question.group, asked, len(question.images))
                 rows.setdefault(key, []).append(row)
-        several = {images for (_, _, images), own in rows.items() if len(own) > 1}
-        return tuple(tuple(own) for (_, _, images), own in rows.items() if images in several)
+        several = {images for (_, _, images), members in rows.items() if len(members) > 1}
+        return tuple(tuple(members) for (_, _, images), members in rows.items() if images in several)

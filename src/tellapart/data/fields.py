@@ -84,8 +84,8 @@ def check_several(templates: str | list[str]) -> str | list[str]:
     >>> check_several(["{true}", "{false|list}"])
     ['{true}', '{false|list}']
     """
-    for each in [templates] if isinstance(templates, str) else templates:
-        check_template(each, lists=True)
+    for template in [templates] if isinstance(templates, str) else templates:
+        check_template(template, lists=True)
     return templates
 
 
@@ -164,8 +164,8 @@ def _fill_one(template: str, row: object, place: str, kinds: Kinds | None) -> tu
         return (fill(template, row, place, kinds),)
     path = listed["path"]
     texts = read_list(_look_up(row, path, place), path, place)
-    own = {str(k): text for k, text in enumerate(texts)}
-    return tuple(fill(f"{{{k}}}", own, f"{place}: field {path!r}") for k in own)
+    by_place = {str(k): text for k, text in enumerate(texts)}
+    return tuple(fill(f"{{{k}}}", by_place, f"{place}: field {path!r}") for k in by_place)
 
 
 def read_list(value: object, path: str, place: str) -> list[str]:

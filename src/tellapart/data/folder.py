@@ -60,7 +60,7 @@ def read_pair_set(folder: Path | str, name: str | None = None, find: Callable[[s
     listing = next((folder / file for file in LISTINGS if (folder / file).is_file()), None)
     if listing is None:
         raise DataError(f"{folder} holds none of the files that list pairs; {_KNOWN}{_name_splits(folder)}")
-    look = _find_once(find or find_inside(folder))
+    find_image = _find_once(find or find_inside(folder))
     items: list[Item] = []
     lines: dict[str, str] = {}
     first: dict[str, Any] = {}
@@ -69,7 +69,7 @@ def read_pair_set(folder: Path | str, name: str | None = None, find: Callable[[s
     for line, row in read_csv(listing) if listing.suffix == ".csv" else read_jsonl(listing):
         place = f"{listing}:{line}"
         try:
-            item = _own_item(look, row) if listing.name == LISTINGS[0] else _foreign_item(look, row, line)
+            item = _own_item(find_image, row) if listing.name == LISTINGS[0] else _foreign_item(find_image, row, line)
         except DataError as error:
             first_fault = first_fault or error
             faults.setdefault(str(error), []).append(line)
@@ -175,12 +175,12 @@ def _find_once(find: Callable[[str], Path]) -> Callable[[str], object]:
 
     A path is resolved link by link, which takes longer than reading the item.
     """
-    found: set[str] = set()
+    names: set[str] = set()
 
     def find_new(reference: str) -> None:
-        if reference not in found:
+        if reference not in names:
             find(reference)
-            found.add(reference)
+            names.add(reference)
 
     return find_new
 

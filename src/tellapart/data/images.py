@@ -166,8 +166,8 @@ def check_reference(reference: str, *, outside: bool = False) -> None:
     if any(character < " " for character in reference):
         raise DataError(f"{quoted} holds a control character, which file names cannot hold everywhere; rename the file")
     if PurePosixPath(reference).suffix.lower() not in IMAGE_SUFFIXES | VIDEO_SUFFIXES:
-        known = f"{', '.join(sorted(IMAGE_SUFFIXES))}, or of a video {', '.join(sorted(VIDEO_SUFFIXES))}"
-        raise DataError(f"{quoted} is not an image this reads; use one of {known}")
+        suffix_text = f"{', '.join(sorted(IMAGE_SUFFIXES))}, or of a video {', '.join(sorted(VIDEO_SUFFIXES))}"
+        raise DataError(f"{quoted} is not an image this reads; use one of {suffix_text}")
 
 
 def resolve(root: Path, reference: str, *, outside: bool = False) -> Path:
@@ -360,8 +360,8 @@ def _rgb_pixels(picture: Image.Image, place: str) -> NDArray[np.uint8]:
         grey = np.array(picture).astype(np.uint16)
         if transparent is not None:
             grey[grey == transparent] = 0xFFFF
-        if 0xFF < (most := int(grey.max())) < 0x1000:
-            _warn_of_dark(place, most.bit_length())
+        if 0xFF < (brightest := int(grey.max())) < 0x1000:
+            _warn_of_dark(place, brightest.bit_length())
         return np.repeat((grey >> 8).astype(np.uint8)[:, :, None], 3, axis=2)
     if picture.mode in {"RGBA", "LA", "PA"} or transparent is not None:
         ground = Image.new("RGBA", picture.size, "white")

@@ -91,8 +91,8 @@ class Item(BaseModel):
         if sorted({*self.true}) != sorted(self.true) or not 0 <= min(self.true) <= max(self.true) < images * texts:
             raise ValueError(f"field 'true' must name different places from 0 to {images * texts - 1}: {self.true}")
         if len(self.true) == images * texts or (len(self.true) > 1 and texts == 1):
-            what = "one image" if texts == 1 else "all texts but one or more"
-            raise ValueError(f"field 'true' may name {what}, got {self.true}")
+            true_count = "one image" if texts == 1 else "all texts but one or more"
+            raise ValueError(f"field 'true' may name {true_count}, got {self.true}")
         return self
 
     @property
@@ -111,9 +111,9 @@ class Item(BaseModel):
             return self
         places = [*self.true, *(k for k in range(max(self.shape)) if k not in self.true)]
         side = "texts" if len(self.images) == 1 else "images"
-        own = getattr(self, side)
+        entries = getattr(self, side)
         several = tuple(range(len(self.true))) if len(self.true) > 1 else ()
-        return self.model_copy(update={side: tuple(own[k] for k in places), "true": several})
+        return self.model_copy(update={side: tuple(entries[k] for k in places), "true": several})
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -98,12 +98,12 @@ def near_duplicates(ours: ImageHashes, theirs: ImageHashes) -> Iterator[tuple[ND
     [(0, 0)]
     """
     for start, width in _CUTS:
-        for own, other in _shared_positions(
+        for position, other in _shared_positions(
             _hash_part(ours.hashes, start, width), _hash_part(theirs.hashes, start, width)
         ):
             rows = max(1, _BLOCK // len(other))
-            for at in range(0, len(own), rows):
-                block = own[at : at + rows]
+            for at in range(0, len(position), rows):
+                block = position[at : at + rows]
                 differ = _count_bits(ours.hashes[block, None] ^ theirs.hashes[None, other])
                 i, j = np.nonzero(differ <= BITS)
                 yield from _compare_thumbnails(ours, theirs, block[i], other[j])
@@ -133,8 +133,8 @@ def _shared_positions(
 
     def positions(hashes: NDArray[np.uint64]) -> list[NDArray[np.int64]]:
         order = np.argsort(hashes, kind="stable")
-        starts, ends = (np.searchsorted(hashes[order], values, side) for side in ("left", "right"))
-        return [order[start:end] for start, end in zip(starts, ends, strict=True)]
+        starts, stops = (np.searchsorted(hashes[order], values, side) for side in ("left", "right"))
+        return [order[start:end] for start, end in zip(starts, stops, strict=True)]
 
     yield from zip(positions(ours), positions(theirs), strict=True)
 

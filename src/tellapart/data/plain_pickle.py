@@ -93,9 +93,9 @@ def _check_instructions(source: str, data: bytes) -> None:
             depths.append(None)
         elif name in _TAKES:
             count = _TAKES[name]
-            taken = _pop_to_mark(depths) if count is None else [depths.pop() or 0 for _ in range(count)]
+            popped = _pop_to_mark(depths) if count is None else [depths.pop() or 0 for _ in range(count)]
             if name in _MAKES:
-                depths.append(1 + max(taken, default=0) if name.startswith("TUPLE") else 0)
+                depths.append(1 + max(popped, default=0) if name.startswith("TUPLE") else 0)
         elif name in ("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"):
             places[len(places) if name == "MEMOIZE" else argument] = depths[-1] or 0
         elif name not in ("PROTO", "FRAME", "STOP"):
@@ -106,10 +106,10 @@ def _check_instructions(source: str, data: bytes) -> None:
 
 
 def _pop_to_mark(depths: list[int | None]) -> list[int]:
-    taken: list[int] = []
+    popped: list[int] = []
     while (depth := depths.pop()) is not None:
-        taken.append(depth)
-    return taken
+        popped.append(depth)
+    return popped
 
 
 def _check_size(content: object, most: int) -> None:

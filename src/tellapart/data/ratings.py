@@ -57,8 +57,10 @@ class RatingSet:
     rated: tuple[RatedImage, ...]
 
     def __post_init__(self) -> None:
-        check_ids(self.name, [one.id for one in self.rated])
-        if bad := [one.id for one in self.rated if not one.ratings or not all(map(math.isfinite, one.ratings))]:
+        check_ids(self.name, [rating.id for rating in self.rated])
+        if bad := [
+            rating.id for rating in self.rated if not rating.ratings or not all(map(math.isfinite, rating.ratings))
+        ]:
             raise DataError(
                 f"{self.name}: {len(bad)} images have no rating, or one that is not finite: {join_names(bad)}"
             )
@@ -71,9 +73,9 @@ class RatingSet:
     @cached_property
     def people(self) -> NDArray[np.float64]:
         """The mean rating of each image, float64 `(image,)`."""
-        return np.array([one.rating for one in self.rated])
+        return np.array([rating.rating for rating in self.rated])
 
     @property
     def labels(self) -> bool:
         """Whether the ratings are labels: 0 and 1, one an image."""
-        return all(len(one.ratings) == 1 for one in self.rated) and bool(np.isin(self.people, (0, 1)).all())
+        return all(len(rating.ratings) == 1 for rating in self.rated) and bool(np.isin(self.people, (0, 1)).all())

@@ -116,12 +116,12 @@ def read_csv(
     [(2, {'image': 'a.png', 'caption': 'a cat'})]
     """
     text = _read_text(path)
-    named = _SEPARATOR.match(text)
-    text = text[named.end() :] if named else text
-    mark = named["mark"] if named else _guess_delimiter(text)
+    separator = _SEPARATOR.match(text)
+    text = text[separator.end() :] if separator else text
+    mark = separator["mark"] if separator else _guess_delimiter(text)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=mark, strict=True)
     header: list[str] = []
-    before = 1 if named else 0
+    before = 1 if separator else 0
     line = before + 1
     try:
         for row in reader:

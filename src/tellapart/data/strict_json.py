@@ -192,7 +192,7 @@ def check_tree(content: object) -> None:
     """
     level = [content] if isinstance(content, dict | list) else []
     for _ in range(_MOST_LEVELS):
-        parts = (each.values() if isinstance(each, dict) else each for each in level)
+        parts = (node.values() if isinstance(node, dict) else node for node in level)
         level = [part for part in chain.from_iterable(parts) if isinstance(part, dict | list)]
         if not level:
             return

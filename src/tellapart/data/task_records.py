@@ -97,8 +97,8 @@ class RetrievalSet:
         """
         if len(images) != len(captions):
             raise DataError(f"{name} has {len(images)} images and captions for {len(captions)}")
-        flat = tuple(caption for own in captions for caption in own)
-        owners = (image for image, own in enumerate(captions) for _ in own)
+        flat = tuple(caption for texts in captions for caption in texts)
+        owners = (image for image, texts in enumerate(captions) for _ in texts)
         return cls(name, tuple(images), flat, tuple((image, caption) for caption, image in enumerate(owners)))
 
     def distinct_captions(self) -> tuple[RetrievalSet, tuple[int, ...]]:
@@ -304,7 +304,7 @@ class CaptionSet:
                 f"{self.name} has {len(self.ids)} ids, {len(self.images)} images and references for "
                 f"{len(self.references)}"
             )
-        if bare := [id_ for id_, own in zip(self.ids, self.references, strict=True) if not own]:
+        if bare := [id_ for id_, texts in zip(self.ids, self.references, strict=True) if not texts]:
             raise DataError(f"{self.name}: {len(bare)} images have no reference caption: {join_names(bare)}")
 
 

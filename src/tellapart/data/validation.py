@@ -122,13 +122,13 @@ def find_problems(model: type[BaseModel], values: Mapping[str, object], place: s
     ['bilder', 'seed']
     """
     unknown = [key for key in values if key not in model.model_fields]
-    found = [_unknown_key(model, key, place) for key in unknown]
+    faults = [_unknown_key(model, key, place) for key in unknown]
     meant = " ".join(nearest(key, model.model_fields) for key in unknown)
     try:
         model.model_validate({key: value for key, value in values.items() if key in model.model_fields})
     except ValidationError as error:
-        found += [_wrong_value(each, place) for each in Problem.every(error) if not _lacks_key(each, meant)]
-    return found
+        faults += [_wrong_value(fault, place) for fault in Problem.every(error) if not _lacks_key(fault, meant)]
+    return faults
 
 
 def _lacks_key(problem: Problem, meant: str) -> bool:
@@ -139,8 +139,8 @@ def _lacks_key(problem: Problem, meant: str) -> bool:
 
 def _unknown_key(model: type[BaseModel], key: str, place: str) -> DataError:
     hint = nearest(key, model.model_fields) or ";"
-    known = ", ".join(model.model_fields)
-    return DataError(f"{place}: unknown key {quote(key)}{hint} the keys are {known}", path=place, field=key)
+    field_names = ", ".join(model.model_fields)
+    return DataError(f"{place}: unknown key {quote(key)}{hint} the keys are {field_names}", path=place, field=key)
 
 
 def _wrong_value(problem: Problem, place: str) -> DataError:

@@ -128,8 +128,8 @@ def as_picture(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """
     if pixels.ndim == 3:
         return pixels
-    shown = np.linspace(0, len(pixels) - 1, min(_SHOWN, len(pixels))).round().astype(int)
-    return np.concatenate(list(pixels[shown]), axis=1)
+    frame_rows = np.linspace(0, len(pixels) - 1, min(_SHOWN, len(pixels))).round().astype(int)
+    return np.concatenate(list(pixels[frame_rows]), axis=1)
 
 
 def _decoded_frames(av: ModuleType, data: bytes, place: str) -> Any:
@@ -158,11 +158,11 @@ def _whole_frames(container: Any, stream: Any, place: str, empty: int) -> Iterat
     """Yield a film's frames; FFmpeg itself conceals frames that are damaged, and stops at an early end."""
     packets, end = empty, 0.0
     for packet in container.demux():
-        own = packet.stream is stream
-        packets += own and packet.size > 0
+        of_stream = packet.stream is stream
+        packets += of_stream and packet.size > 0
         if packet.pts is not None:
             end = max(end, float((packet.pts + (packet.duration or 0)) * packet.time_base))
-        for frame in packet.decode() if own else ():
+        for frame in packet.decode() if of_stream else ():
             if frame.is_corrupt or packet.is_corrupt:
                 raise DataError(f"{place}: its frame at {frame.time or 0:.3f} s is damaged; get the video again")
             yield frame

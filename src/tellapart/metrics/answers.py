@@ -29,7 +29,9 @@ def exact_match(predictions: Sequence[str], answers: Sequence[str]) -> NDArray[n
     array([1., 0.])
     """
     _same_length("exact_match", predictions, answers)
-    return np.array([own.strip() == gold.strip() for own, gold in zip(predictions, answers, strict=True)], np.float64)
+    return np.array(
+        [prediction.strip() == gold.strip() for prediction, gold in zip(predictions, answers, strict=True)], np.float64
+    )
 
 
 def label_accuracy(predictions: Sequence[bool | str], labels: Sequence[bool | str]) -> NDArray[np.float64]:
@@ -48,8 +50,8 @@ def label_accuracy(predictions: Sequence[bool | str], labels: Sequence[bool | st
     array([1., 0., 1.])
     """
     _same_length("label_accuracy", predictions, labels)
-    own, gold = _read_labels("prediction", predictions), _read_labels("label", labels)
-    return np.asarray(own == gold, dtype=np.float64)
+    predicted, gold = _read_labels("prediction", predictions), _read_labels("label", labels)
+    return np.asarray(predicted == gold, dtype=np.float64)
 
 
 def group_accuracy(correct: ArrayLike, groups: Sequence[Sequence[int]]) -> NDArray[np.float64]:

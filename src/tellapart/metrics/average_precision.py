@@ -54,8 +54,8 @@ def average_precision(scores: ArrayLike, right: ArrayLike) -> AveragePrecision:
             places = np.arange(1, tied + 1)
             others = (hits - 1) / max(tied - 1, 1)  # the share of right ones among the rest of the tied
             strict += float(((before_right + places[:hits]) / (before + tied - hits + places[:hits])).sum())
-            found = before_right + 1 + (places - 1) * others
-            neutral += hits / tied * float((found / (before + places)).sum())
+            expected = before_right + 1 + (places - 1) * others
+            neutral += hits / tied * float((expected / (before + places)).sum())
             official += hits * (before_right + hits) / (before + tied)
         before, before_right = before + tied, before_right + hits
     return AveragePrecision(strict / before_right, neutral / before_right, official / before_right)
@@ -81,7 +81,7 @@ def label_average_precision(scores: ArrayLike, labels: ArrayLike, hard: ArrayLik
     >>> label_average_precision(scores, labels, np.ones((3, 2))).round(3)
     array([0.833,   nan])
     """
-    values, true, counts = (np.asarray(each, dtype=np.float64) for each in (scores, labels, hard))
+    values, true, counts = (np.asarray(array, dtype=np.float64) for array in (scores, labels, hard))
     if values.ndim != 2 or not values.shape == true.shape == counts.shape:
         raise MetricError(
             f"label_average_precision: scores, labels and hard are (image, label); got {values.shape}, {true.shape} "
@@ -94,7 +94,7 @@ def label_average_precision(scores: ArrayLike, labels: ArrayLike, hard: ArrayLik
     columns = zip(values.T, true.T > 0, counts.T > 0, strict=True)
     return np.array(
         [
-            average_precision(own[kept], right[kept]).official if right[kept].any() else np.nan
-            for own, right, kept in columns
+            average_precision(row_scores[mask], right[mask]).official if right[mask].any() else np.nan
+            for row_scores, right, mask in columns
         ]
     )

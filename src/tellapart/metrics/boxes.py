@@ -39,21 +39,21 @@ def intersection_over_union(predicted: ArrayLike, gold: ArrayLike, rule: Rule = 
     >>> intersection_over_union([[0, 0, 4, 4]] * 2, [[3, 0, 4, 4]] * 2, "plain").round(3)
     array([0.143, 0.143])
     """
-    own, true = _check_boxes("predicted", predicted), _check_boxes("gold", gold)
+    boxes, true = _check_boxes("predicted", predicted), _check_boxes("gold", gold)
     if rule not in get_args(Rule):
         raise MetricError(f"no rule {rule!r} for boxes; use one of {', '.join(get_args(Rule))}")
-    if len(own) != len(true) or len(true) == 0:
-        raise ScoreError(f"{len(own)} predicted boxes for {len(true)} gold boxes; give one for each")
+    if len(boxes) != len(true) or len(true) == 0:
+        raise ScoreError(f"{len(boxes)} predicted boxes for {len(true)} gold boxes; give one for each")
     flat = np.flatnonzero((true[:, 2:] <= 0).any(axis=1))
     if len(flat):
         raise MetricError(
             f"{len(flat)} gold boxes have no area: rows {join_names([str(row) for row in flat])}; repair them"
         )
-    real: NDArray[np.bool_] = np.asarray((own[:, 2:] > 0).all(axis=1))
-    size = np.where(real[:, None], own[:, 2:], 0)  # a box without area spans nothing below
-    low = np.maximum(own[:, :2], true[:, :2])
+    real: NDArray[np.bool_] = np.asarray((boxes[:, 2:] > 0).all(axis=1))
+    size = np.where(real[:, None], boxes[:, 2:], 0)  # a box without area spans nothing below
+    low = np.maximum(boxes[:, :2], true[:, :2])
     last = 1 if rule == "inclusive" else 0
-    span = np.minimum(own[:, :2] + size - last, true[:, :2] + true[:, 2:] - last) - low
+    span = np.minimum(boxes[:, :2] + size - last, true[:, :2] + true[:, 2:] - last) - low
     shared = np.where((span > 0).all(axis=1), (span + last).prod(axis=1), 0)
     return np.asarray(shared / (size.prod(axis=1) + true[:, 2:].prod(axis=1) - shared))
 

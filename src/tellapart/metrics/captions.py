@@ -239,10 +239,10 @@ class _Counts:
         self.reference = sentence[split:] - corpus.items
         self.reference_gram, self.reference_count = gram[split:], count[split:]
         self.reference_item = corpus.item_of_reference[self.reference]
-        own = self.of * distinct + self.gram
+        codes = self.of * distinct + self.gram
         target = self.reference_item * distinct + self.reference_gram
-        index = np.minimum(np.searchsorted(own, target), max(0, len(own) - 1))
-        self.match = np.where(own[index] == target, index, -1) if len(own) else np.full(len(target), -1)
+        index = np.minimum(np.searchsorted(codes, target), max(0, len(codes) - 1))
+        self.match = np.where(codes[index] == target, index, -1) if len(codes) else np.full(len(target), -1)
 
 
 def _bleu_statistics(corpus: _Corpus) -> NDArray[np.float64]:
@@ -254,10 +254,10 @@ def _bleu_statistics(corpus: _Corpus) -> NDArray[np.float64]:
     columns = [lengths, reference_lengths[order][first]]
     columns += [np.maximum(0, lengths - n + 1) for n in range(1, _ORDER + 1)]
     for counts in corpus.counts:
-        most = np.zeros(len(counts.gram), dtype=np.int64)
+        highest = np.zeros(len(counts.gram), dtype=np.int64)
         shared = counts.match >= 0
-        np.maximum.at(most, counts.match[shared], counts.reference_count[shared])
-        columns.append(np.bincount(counts.of, np.minimum(most, counts.count), corpus.items))
+        np.maximum.at(highest, counts.match[shared], counts.reference_count[shared])
+        columns.append(np.bincount(counts.of, np.minimum(highest, counts.count), corpus.items))
     return np.stack(columns, axis=1).astype(np.float64)
 
 

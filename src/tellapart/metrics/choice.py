@@ -134,8 +134,8 @@ def _apply_threshold(scores: ArrayLike, name: str, tie: float = 0.0) -> NDArray[
             f"{name} needs probabilities in [0, 1]; item {outside[0]} has {s[outside[0]].tolist()}: "
             "calibrate the scores or use pairwise"
         )
-    above, below = s[:, 0] > _HALF, s[:, 1] < _HALF
-    both = np.asarray(np.stack([above, below], axis=1) + tie * (s == _HALF))  # caption accepted, foil rejected
+    accepted, rejected = s[:, 0] > _HALF, s[:, 1] < _HALF
+    both = np.asarray(np.stack([accepted, rejected], axis=1) + tie * (s == _HALF))  # caption accepted, foil rejected
     if name == "acc":
         return np.asarray(both.mean(axis=1))
     return both if name == "min_pc_pf" else both[:, ("p_c", "p_f").index(name)]

@@ -43,16 +43,16 @@ def rank_labels(scores: ArrayLike, labels: ArrayLike) -> LabelRanks:
     >>> labels.ranks.recall(1), labels.ranks.tie_neutral_recall(1)
     (array([1., 0.]), array([1. , 0.5]))
     """
-    table, own = np.asarray(scores), np.asarray(labels)
-    if table.dtype.kind not in "fiu" or table.ndim != 2 or own.shape != table.shape[:1] or 0 in table.shape:
+    table, gold = np.asarray(scores), np.asarray(labels)
+    if table.dtype.kind not in "fiu" or table.ndim != 2 or gold.shape != table.shape[:1] or 0 in table.shape:
         raise ScoreError(
-            f"scores must be numbers (picture, class) for {own.size} labels; got {table.dtype} {table.shape}"
+            f"scores must be numbers (picture, class) for {gold.size} labels; got {table.dtype} {table.shape}"
         )
-    if own.dtype.kind not in "iu" or own.min() < 0 or own.max() >= table.shape[1]:
-        raise ScoreError(f"labels must be integers from 0 to {table.shape[1] - 1}; got {own.min()} to {own.max()}")
-    above, tied, first = (np.empty(len(own), np.int64) for _ in range(3))
+    if gold.dtype.kind not in "iu" or gold.min() < 0 or gold.max() >= table.shape[1]:
+        raise ScoreError(f"labels must be integers from 0 to {table.shape[1] - 1}; got {gold.min()} to {gold.max()}")
+    higher, tied, first = (np.empty(len(gold), np.int64) for _ in range(3))
     step = max(1, _BLOCK // table.shape[1])
-    for start in range(0, len(own), step):
+    for start in range(0, len(gold), step):
         rows = slice(start, start + step)
         with np.errstate(over="ignore"):
             block = table[rows].astype(np.float32)
@@ -60,12 +60,12 @@ def rank_labels(scores: ArrayLike, labels: ArrayLike) -> LabelRanks:
             raise ScoreError(
                 f"scores must be finite; NaN or infinite in {bad} of pictures {start} to {start + len(block) - 1}"
             )
-        true = np.take_along_axis(block, own[rows, None], axis=1)
-        above[rows] = (block > true).sum(axis=1)
+        true = np.take_along_axis(block, gold[rows, None], axis=1)
+        higher[rows] = (block > true).sum(axis=1)
         tied[rows] = (block == true).sum(axis=1) - 1
         alone = (block == block.max(axis=1, keepdims=True)).sum(axis=1) == 1
         first[rows] = np.where(alone, block.argmax(axis=1), -1)
-    return LabelRanks(Ranks(above, tied, np.ones_like(above)), first)
+    return LabelRanks(Ranks(higher, tied, np.ones_like(higher)), first)
 
 
 def class_recall_table(right: NDArray[np.float64], labels: NDArray[np.int64], classes: int) -> NDArray[np.float64]:

@@ -148,9 +148,9 @@ def right_sides(scores: ArrayLike) -> NDArray[np.bool_]:
     array([[ True, False]])
     """
     values = read_scores(scores, "right_sides", _SHAPES)
-    own = np.diagonal(values, axis1=1, axis2=2)
+    true_scores = np.diagonal(values, axis1=1, axis2=2)
     others = np.where(np.eye(values.shape[1], dtype=bool), -np.inf, values)
-    return np.stack([(own > others.max(axis=axis)).all(axis=1) for axis in (2, 1)], axis=1)
+    return np.stack([(true_scores > others.max(axis=axis)).all(axis=1) for axis in (2, 1)], axis=1)
 
 
 def match_bounds(right: ArrayLike) -> NDArray[np.bool_]:

@@ -124,10 +124,13 @@ def random_accuracy(
     true, width = _sort_moments("gold", gold), _check_tolerances(tolerances)[:, None]
     if not (np.isfinite(duration) and duration > 0) or (true < 0).any() or (true > duration).any():
         raise MetricError(f"gold moments {list(gold)} do not lie in a video of {duration} s")
-    starts, ends = np.clip(true - width, 0, duration), np.clip(true + width, 0, duration)  # (tolerance, moment), rising
+    starts, stops = (
+        np.clip(true - width, 0, duration),
+        np.clip(true + width, 0, duration),
+    )  # (tolerance, moment), rising
     # Neighbouring windows may overlap: each adds the part beyond the end of those before it.
-    covered = np.concatenate([np.zeros_like(width), np.maximum.accumulate(ends, axis=1)[:, :-1]], axis=1)
-    return np.asarray(np.maximum(ends - np.maximum(starts, covered), 0).sum(axis=1) / duration)
+    covered = np.concatenate([np.zeros_like(width), np.maximum.accumulate(stops, axis=1)[:, :-1]], axis=1)
+    return np.asarray(np.maximum(stops - np.maximum(starts, covered), 0).sum(axis=1) / duration)
 
 
 def boundary_f1(

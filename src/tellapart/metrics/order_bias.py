@@ -75,15 +75,20 @@ def order_bias(true_first: ArrayLike, true_second: ArrayLike) -> OrderBias:
             f"order_bias: {len(first)} answers with the true caption first and {len(second)} with it second; "
             "give both for the same items"
         )
-    right_first, right_second = (np.asarray(chosen == 1, np.float64) for chosen in (first, second))
+    right_first, right_second = (np.asarray(choice == 1, np.float64) for choice in (first, second))
     return OrderBias(right_first, right_second, right_first * right_second, 0.5 + (first - second) / 4)
 
 
 def _check_choices(values: ArrayLike) -> NDArray[np.float64]:
-    chosen: NDArray[Any] = np.asarray(values)
-    if chosen.ndim != 1 or chosen.size == 0 or chosen.dtype.kind not in "if" or not np.isin(chosen, (-1, 0, 1)).all():
+    choices: NDArray[Any] = np.asarray(values)
+    if (
+        choices.ndim != 1
+        or choices.size == 0
+        or choices.dtype.kind not in "if"
+        or not np.isin(choices, (-1, 0, 1)).all()
+    ):
         raise MetricError(
             f"order_bias needs one answer an item: 1 for the true caption, -1 for the false one, 0 for neither; got an "
-            f"array of {chosen.dtype} {chosen.shape}"
+            f"array of {choices.dtype} {choices.shape}"
         )
-    return chosen.astype(np.float64)
+    return choices.astype(np.float64)

@@ -101,8 +101,10 @@ _SYMBOLS = """
 
 def _character_class(ranges: str) -> str:
     """Turn hexadecimal ranges into the inside of a regular expression's brackets."""
-    ends = (part.partition("-") for part in ranges.split())
-    return "".join(rf"\u{int(first, 16):04x}" + (rf"-\u{int(last, 16):04x}" if last else "") for first, _, last in ends)
+    bounds = (part.partition("-") for part in ranges.split())
+    return "".join(
+        rf"\u{int(first, 16):04x}" + (rf"-\u{int(last, 16):04x}" if last else "") for first, _, last in bounds
+    )
 
 
 LETTERS = "A-Za-z" + _character_class(_LETTERS)

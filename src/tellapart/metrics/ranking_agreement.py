@@ -91,13 +91,13 @@ def agreement_with_people(scores: ArrayLike, people: ArrayLike) -> Agreement:
     >>> agreement_with_people([0.9, 0.1, 0.5], [1, 2, 3]).spearman
     0.5
     """
-    own = places(scores)
+    ranks = places(scores)
     theirs = _check_ranking("agreement_with_people", people)
-    if own.shape != theirs.shape:
+    if ranks.shape != theirs.shape:
         raise MetricError(
-            f"agreement_with_people: {len(own)} scores and {len(theirs)} places; rank the same candidates"
+            f"agreement_with_people: {len(ranks)} scores and {len(theirs)} places; rank the same candidates"
         )
-    return _measure_agreement(own, theirs)
+    return _measure_agreement(ranks, theirs)
 
 
 def movement(before: ArrayLike, after: ArrayLike) -> Movement:

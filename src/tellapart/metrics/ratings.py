@@ -76,16 +76,16 @@ def pairwise_accuracy(scores: ArrayLike, ratings: ArrayLike) -> TieCalibrated:
     (1.0, 0.1)
     """
     x, y = _check("pairwise_accuracy", scores, ratings)
-    ordered = np.sort(np.concatenate([above[above > 0] for _, _, above in _compare(x, y)]))
+    ordered = np.sort(np.concatenate([higher[higher > 0] for _, _, higher in _compare(x, y)]))
     tied = np.sort(np.concatenate([apart.ravel() for _, apart in _compare_equals(x, y)]))  # each pair twice, and itself
     # Only where a pair that people tie becomes one does the accuracy rise.
     steps = np.unique(tied)
     gained = np.searchsorted(tied, steps, "right") / 2 - np.searchsorted(ordered, steps, "right")
     epsilon = float(steps[gained.argmax()])
     right = np.zeros(len(x))
-    for rows, below, above in _compare(x, y):
+    for rows, lower, above in _compare(x, y):
         right[rows] += (above > epsilon).sum(axis=1)
-        right[below] += (above > epsilon).sum(axis=0)
+        right[lower] += (above > epsilon).sum(axis=0)
     for rows, apart in _compare_equals(x, y):
         right[rows] += (apart <= epsilon).sum(axis=1) - 1
     share = right / (len(x) - 1)
@@ -109,9 +109,9 @@ def kendall_tau_b(scores: ArrayLike, ratings: ArrayLike) -> Floats:
     """
     x, y = _check("kendall_tau_b", scores, ratings)
     agreeing = np.zeros(len(x))
-    for rows, below, above in _compare(x, y):
+    for rows, lower, above in _compare(x, y):
         agreeing[rows] += np.sign(above).sum(axis=1)
-        agreeing[below] += np.sign(above).sum(axis=0)
+        agreeing[lower] += np.sign(above).sum(axis=0)
     parts = (agreeing / (len(x) - 1), *(_differing(values) for values in (x, y)))
     return _correlate(*(2 * part - part.mean() for part in parts))
 
@@ -185,10 +185,10 @@ def roc_auc(scores: ArrayLike, labels: ArrayLike) -> Separation:
         raise MetricError(f"roc_auc: labels must be 0 and 1, some of each; got {np.unique(y)[:5].tolist()}")
     true = y == 1
     strict, lenient = np.empty(len(x)), np.empty(len(x))
-    for own, signed in ((true, x), (~true, -x)):
-        others = np.sort(signed[~own])
-        strict[own] = np.searchsorted(others, signed[own], "left") / len(others)
-        lenient[own] = np.searchsorted(others, signed[own], "right") / len(others)
+    for member, signed in ((true, x), (~true, -x)):
+        others = np.sort(signed[~member])
+        strict[member] = np.searchsorted(others, signed[member], "left") / len(others)
+        lenient[member] = np.searchsorted(others, signed[member], "right") / len(others)
     weight = len(x) / np.where(true, true.sum(), (~true).sum())
 
     def centre(share: Floats) -> Floats:
@@ -236,8 +236,8 @@ def _compare_equals(x: Floats, y: Floats) -> Iterator[tuple[NDArray[np.int64], F
 
 def _find_levels(ordered: Floats) -> Iterator[tuple[int, int]]:
     """Yield where each run of equal values starts and ends."""
-    ends = [*np.flatnonzero(np.diff(ordered)) + 1, len(ordered)]
-    yield from zip([0, *ends[:-1]], ends, strict=True)
+    stops = [*np.flatnonzero(np.diff(ordered)) + 1, len(ordered)]
+    yield from zip([0, *stops[:-1]], stops, strict=True)
 
 
 def _differing(values: Floats) -> Floats:
@@ -255,9 +255,9 @@ def _weigh_above(values: Floats, weights: Floats) -> Floats:
 
 def _correlate(both: Floats, first: Floats, second: Floats) -> Floats:
     """Return a covariance over the root of two variances, from the values of each by image: its values by image."""
-    covariance, one, other = (float(part.mean()) for part in (both, first, second))
-    if min(one, other) <= 0:
+    covariance, first_variance, other = (float(part.mean()) for part in (both, first, second))
+    if min(first_variance, other) <= 0:
         return np.zeros(len(both))
-    scale = np.sqrt(one * other)
+    scale = np.sqrt(first_variance * other)
     ratio = covariance / scale
-    return np.asarray(both / scale - ratio / 2 * (first / one + second / other) + ratio)
+    return np.asarray(both / scale - ratio / 2 * (first / first_variance + second / other) + ratio)

@@ -50,7 +50,9 @@ def defined_for(shape: Shape, kind: ScoreKind | None = None, true: int = 1) -> t
     ['itt']
     """
     return tuple(
-        one for one in METRICS.values() if one.defined_for(shape, true) and (kind is None or kind in one.kinds)
+        metric
+        for metric in METRICS.values()
+        if metric.defined_for(shape, true) and (kind is None or kind in metric.kinds)
     )
 
 

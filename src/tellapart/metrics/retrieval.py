@@ -70,8 +70,8 @@ def _count_misses(queries: Sequence[str], gallery: Sequence[str], pairs: Sequenc
     # Content of the query -> its truth -> how many queries could be won with that truth.
     winnable: dict[str, Counter[frozenset[int]]] = defaultdict(Counter)
     for query, entries in truths.items():
-        own = Counter(gallery[entry] for entry in entries)
-        if min(copies[content] - mine for content, mine in own.items()) < k:
+        counts = Counter(gallery[entry] for entry in entries)
+        if min(copies[content] - mine for content, mine in counts.items()) < k:
             winnable[queries[query]][frozenset(entries)] += 1
     won = 0
     for by_truth in winnable.values():

@@ -88,11 +88,11 @@ class StreamingMetric:
                 "metric for each shape"
             )
         start = len(self._clusters)
-        own = [f"item {start + k}" for k in range(len(values))] if clusters is None else [f"{c}" for c in clusters]
-        if len(own) != len(values):
-            raise MetricError(f"{self.metric.name}: {len(own)} clusters for {len(values)} items; give one for each")
+        groups = [f"item {start + k}" for k in range(len(values))] if clusters is None else [f"{c}" for c in clusters]
+        if len(groups) != len(values):
+            raise MetricError(f"{self.metric.name}: {len(groups)} clusters for {len(values)} items; give one for each")
         self._scores.append(values)
-        self._clusters += own
+        self._clusters += groups
 
     def compute(self) -> Value:
         """Return the metric over all items so far: its value (a tie is never right), interval, n, ties and chance.
@@ -105,7 +105,7 @@ class StreamingMetric:
         values = np.concatenate(self._scores)
         shape: tuple[int, int] = (values.shape[1], values.shape[2])
         chance = self.metric.chance(shape, self.metric.true_texts(shape))
-        one = PerItem(
+        per_item = PerItem(
             name=self.metric.name,
             strict=self.metric.per_item(values),
             neutral=None if chance is None else self.metric.tie_neutral(values),
@@ -115,7 +115,7 @@ class StreamingMetric:
             bounds=self.metric.finite_bounds,
             deviation=chance is None,
         )
-        return tabulate([one], self._clusters, [{}] * len(values), seed=self.seed).metrics[self.metric.name]
+        return tabulate([per_item], self._clusters, [{}] * len(values), seed=self.seed).metrics[self.metric.name]
 
     def merge(self, other: StreamingMetric) -> None:
         """Take the items of another one, which measured elsewhere: the value is that of all items.

@@ -83,12 +83,12 @@ def tabulate(
 
     def average(mask: NDArray[np.bool_]) -> dict[str, Value]:
         advance([mask])
-        found = _over_items(metrics, items, mask, seed=seed)
+        table = _over_items(metrics, items, mask, seed=seed)
         for metric in grouped:
-            masks = {group: own & mask for group, own in masks_of[metric.name].items()}
-            if all(own.any() for own in masks.values()):  # a mean of fewer groups would be another number
-                found |= _over_values([metric], items, "its groups", masks, seed=seed)
-        return found
+            masks = {group: member & mask for group, member in masks_of[metric.name].items()}
+            if all(member.any() for member in masks.values()):  # a mean of fewer groups would be another number
+                table |= _over_values([metric], items, "its groups", masks, seed=seed)
+        return table
 
     def average_values(tag: str, group: Mapping[str, NDArray[np.bool_]]) -> Metrics:
         advance(group.values())
@@ -97,7 +97,11 @@ def tabulate(
     return Tabulated(
         metrics=average(np.ones(len(clusters), dtype=bool)),
         by={
-            tag: {value: Metrics(metrics=found) for value, mask in group.items() if (found := average(mask)) or metrics}
+            tag: {
+                value: Metrics(metrics=mean_value)
+                for value, mask in group.items()
+                if (mean_value := average(mask)) or metrics
+            }
             for tag, group in groups.items()
         },
         macro={tag: average_values(tag, group) for tag, group in groups.items() if len(group) > 1 and metrics},
@@ -108,9 +112,9 @@ def _over_items(
     metrics: Sequence[PerItem], clusters: NDArray[np.intp], mask: NDArray[np.bool_], *, seed: int
 ) -> dict[str, Value]:
     """Average each metric over the items of a mask (micro)."""
-    kept = [own for metric in metrics if (own := metric.within(mask)) is not None]
-    columns = [Column(metric.strict, metric.binary, metric.reduce, metric.bounds) for metric in kept]
-    intervals = zip(kept, intervals_for(columns, clusters[mask], seed=seed), strict=True)
+    parts = [part for metric in metrics if (part := metric.within(mask)) is not None]
+    columns = [Column(metric.strict, metric.binary, metric.reduce, metric.bounds) for metric in parts]
+    intervals = zip(parts, intervals_for(columns, clusters[mask], seed=seed), strict=True)
     return {
         metric.name: _record_value([metric], interval, [clusters[mask]], "micro: items")
         for metric, interval in intervals
@@ -131,11 +135,11 @@ def _over_values(
     tagged: NDArray[np.bool_] = np.logical_or.reduce(masks)
     parts = [[own for mask in masks if (own := metric.within(mask)) is not None] for metric in metrics]
     defined = [part for part in parts if len(part) == len(masks)]
-    columns = [_macro_column(each, member[tagged], tuple(groups)) for each in defined]
+    columns = [_macro_column(number, member[tagged], tuple(groups)) for number in defined]
     intervals = zip(defined, intervals_for(columns, clusters[tagged], seed=seed), strict=True)
     average = f"macro: {len(groups)} values of {tag}"
     drawn = [clusters[mask] for mask in masks]
-    return {each[0].name: _record_value(each, interval, drawn, average) for each, interval in intervals}
+    return {number[0].name: _record_value(number, interval, drawn, average) for number, interval in intervals}
 
 
 def _record_value(
@@ -145,7 +149,7 @@ def _record_value(
 
     def mean_of(values: Sequence[NDArray[np.float64] | None]) -> float | None:
         pairs = zip(parts, values, strict=True)
-        kept = [metric.over(own) for metric, own in pairs if own is not None]
+        kept = [metric.over(part) for metric, part in pairs if part is not None]
         return float(mean(kept)) if len(kept) == len(parts) else None
 
     first, chances = parts[0], [metric.chance for metric in parts if metric.chance is not None]

@@ -63,8 +63,8 @@ def tie_neutral_by_enumeration(
     for start in range(0, len(tied), block):
         rows = tied[start : start + block]
         # An entry's level is how many entries lie below it; its place in the permutation decides among equals.
-        below = (flat[rows][:, :, None] > flat[rows][:, None, :]).sum(axis=2)  # (item, entry)
-        broken = below[:, None, :].astype(np.float32) * entries + orders  # (item, order, entry), all distinct
+        smaller = (flat[rows][:, :, None] > flat[rows][:, None, :]).sum(axis=2)  # (item, entry)
+        broken = smaller[:, None, :].astype(np.float32) * entries + orders  # (item, order, entry), all distinct
         outcome = strict(broken.reshape(-1, *values.shape[1:]))
         outcome = outcome.reshape(len(rows), len(orders), *outcome.shape[1:])
         # Right-or-wrong values sum exactly, so 4 of 24 is the same float64 as 1/6.
@@ -121,7 +121,7 @@ def tied_comparisons(scores: ArrayLike, true: int = 1) -> NDArray[np.int64]:
         return np.asarray((flat[:, :true, None] == flat[:, None, true:]).sum(axis=(1, 2)), dtype=np.int64)
     count = np.zeros(len(values), dtype=np.int64)
     for pair in range(min(values.shape[1:])):
-        own = values[:, pair, pair, None]
-        row, column = values[:, pair, :] == own, values[:, :, pair] == own
+        diagonal = values[:, pair, pair, None]
+        row, column = values[:, pair, :] == diagonal, values[:, :, pair] == diagonal
         count += row.sum(axis=1) + column.sum(axis=1) - 2  # the true pair equals itself in both
     return count

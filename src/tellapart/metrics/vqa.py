@@ -44,9 +44,9 @@ wouldn't wouldn't've y'all y'all'll y'all'd've you'd you'd've you'll you're you'
 """
 _APOSTROPHES = {
     **{
-        whole[:index] + whole[index + 1 :]: whole
-        for whole in _CONTRACTIONS.split()
-        for index, letter in enumerate(whole)
+        phrase[:index] + phrase[index + 1 :]: phrase
+        for phrase in _CONTRACTIONS.split()
+        for index, letter in enumerate(phrase)
         if letter == "'"
     },
     "somebody'd": "somebodyd",  # the script's table has this entry the wrong way round

@@ -32,8 +32,8 @@ def read_answer(answer: str, options: tuple[str, str]) -> str | None:
         return _YES_NO[not label]
     answer = plain_answer(answer)
     places = {option: re.search(rf"\b{option}\b", answer, re.IGNORECASE) for option in options}
-    found = {option: match.start() for option, match in places.items() if match}
-    return min(found, key=found.__getitem__) if found else None
+    starts = {option: match.start() for option, match in places.items() if match}
+    return min(starts, key=starts.__getitem__) if starts else None
 
 
 def read_strictly(answer: str, options: tuple[str, str]) -> str | None:
@@ -97,8 +97,8 @@ def read_as_mvp(answer: str) -> str | None:
     >>> [read_as_mvp(answer) for answer in ("B", "A, not B", "A panda: (B)", "No")]
     ['b', 'b', 'a', None]
     """
-    found = re.findall(r"[ab]\b", answer.lower())
-    return (found[1] if len(found) > 1 else found[0]) if found else None
+    letters = re.findall(r"[ab]\b", answer.lower())
+    return (letters[1] if len(letters) > 1 else letters[0]) if letters else None
 
 
 READERS: Mapping[str, Callable[[str], str | None]] = MappingProxyType(
@@ -118,7 +118,7 @@ def yes_table(answers: Sequence[str], gold: Sequence[str]) -> NDArray[np.float64
     >>> {name: float(share(table.mean(axis=0))) for name, share in YES_SHARES.items()}
     {'precision': 0.5, 'recall': 0.5, 'f1': 0.5}
     """
-    said, is_yes = (np.array([one == "yes" for one in own]) for own in (answers, gold))
+    said, is_yes = (np.array([word == "yes" for word in column]) for column in (answers, gold))
     return np.stack([said & is_yes, said, is_yes], axis=1).astype(np.float64)
 
 

@@ -69,12 +69,16 @@ def _match_folder(path: Path, name: str) -> str | None:
     for file, library, prefix in ((CONFIG, "open_clip", FOLDER), (MODULES, "sentence-transformers", "st:")):
         if (path / file).is_file():
             return f"{name} is a folder of {library}; write {prefix}{name}"
-    inside = [str(each.parent) for each in sorted(path.glob("*/config.json"))]
-    inside += [f"{FOLDER}{each.parent}" for each in sorted(path.glob(f"*/{CONFIG}"))]
-    inside += [f"hf:{each.parent}, an adapter of peft" for each in sorted(path.glob(f"*/{ADAPTER_CONFIG}"))]
+    inside = [str(config_file.parent) for config_file in sorted(path.glob("*/config.json"))]
+    inside += [f"{FOLDER}{config_file.parent}" for config_file in sorted(path.glob(f"*/{CONFIG}"))]
+    inside += [
+        f"hf:{adapter_file.parent}, an adapter of peft" for adapter_file in sorted(path.glob(f"*/{ADAPTER_CONFIG}"))
+    ]
     if inside:
         return f"{name} holds no model itself; write {' or '.join(inside[:4])}"
-    weights = sorted(each for each in (*path.iterdir(), *path.glob("checkpoints/*")) if each.suffix in WEIGHTS_SUFFIXES)
+    weights = sorted(
+        entry for entry in (*path.iterdir(), *path.glob("checkpoints/*")) if entry.suffix in WEIGHTS_SUFFIXES
+    )
     if weights:
         return explain_weights(str(weights[0]))
     vectors = all(any(path.glob(f"{side}.*")) for side in ("images", "texts"))

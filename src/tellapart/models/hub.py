@@ -101,10 +101,11 @@ def fetch_file(subject: str, repository: str, files: Iterable[str], *, library: 
     except hub.errors.LocalEntryNotFoundError as error:
         why = why or "the hub cannot be reached;"
         cached = Path(hub.constants.HF_HUB_CACHE, f"models--{repository.replace('/', '--')}", "snapshots")
-        if kept := sorted(snapshot for file in files for snapshot in cached.glob(f"*/{file}")):
+        if snapshots := sorted(snapshot for file in files for snapshot in cached.glob(f"*/{file}")):
             raise ModelError(
-                f"{subject}: the hub's cache has its {kept[0].name}, but no refs/main to say which revision is main, "
-                f"and {why} name the folder, local-dir:{kept[0].parent}, or fetch main where there is a network "
+                f"{subject}: the hub's cache has its {snapshots[0].name}, but no refs/main to say which revision is "
+                "main, "
+                f"and {why} name the folder, local-dir:{snapshots[0].parent}, or fetch main where there is a network "
                 f"(hf download {repository})"
             ) from error
         raise ModelError(

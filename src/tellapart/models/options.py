@@ -76,10 +76,10 @@ class ModelOptions:
     auto: bool = False
 
     def __post_init__(self) -> None:
-        chosen = (("device", self.device, DEVICES), ("dtype", self.dtype, DTYPES), ("texts", self.texts, TEXTS))
-        for kind, value, known in chosen:
-            if value not in known:
-                raise ModelError(f"{kind} {value!r} is unknown; use one of {', '.join(known)}")
+        choices = (("device", self.device, DEVICES), ("dtype", self.dtype, DTYPES), ("texts", self.texts, TEXTS))
+        for kind, value, allowed in choices:
+            if value not in allowed:
+                raise ModelError(f"{kind} {value!r} is unknown; use one of {', '.join(allowed)}")
         if self.image_size is not None and self.image_size < 1:
             raise ModelError(f"image_size must be at least 1 pixel; got {self.image_size}")
         if self.calls < 1:
@@ -92,8 +92,8 @@ class ModelOptions:
         {'reading': 'itm'}
         """
         defaults = {field.name: field.default for field in fields(ModelOptions)}
-        given = {name: value for name in MEANT_FOR if (value := getattr(self, name)) != defaults[name]}
-        return {name: value for name, value in given.items() if not (self.auto and name == "dtype")}
+        changed = {name: value for name in MEANT_FOR if (value := getattr(self, name)) != defaults[name]}
+        return {name: value for name, value in changed.items() if not (self.auto and name == "dtype")}
 
     def expect_effect(self, name: str, taken: Collection[str]) -> None:
         """Refuse an option that does nothing for a model.

@@ -96,8 +96,8 @@ class Blind:
 
     def score_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return minus the length, float32 `(n,)`: integers below 2**24, so that float32 holds them exactly."""
-        most = 4095  # longer texts count as this long
-        sizes = [min(len(text.split()), most) * (most + 1) + min(len(text), most) for text in texts]
+        longest = 4095  # longer texts count as this long
+        sizes = [min(len(text.split()), longest) * (longest + 1) + min(len(text), longest) for text in texts]
         return -np.array(sizes, np.float32)
 
 

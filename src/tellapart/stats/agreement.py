@@ -131,12 +131,12 @@ def alpha_with_interval(
         expected = total**2 - (counts**2).sum(axis=-1)
         return _luck_taken_out((total - 1 / items) * means[..., 0], expected)
 
-    own = None if clusters is None else np.asarray(clusters)[rows]
+    row_clusters = None if clusters is None else np.asarray(clusters)[rows]
     value = krippendorffs_alpha(labels)
     disagreement, *counts = terms.sum(axis=0).tolist()
     total = sum(counts)
     by_luck = (total**2 - sum(count**2 for count in counts)) / (total * (total - 1))
-    interval = _take_interval(value, terms, own, alpha, (disagreement / total, by_luck), level)
+    interval = _take_interval(value, terms, row_clusters, alpha, (disagreement / total, by_luck), level)
     # Of m labels an item alpha is -1 / (m - 1) at least, as a mean of m has no negative variance.
     least = -1 / (float(terms[:, 1:].sum(axis=1).min()) - 1)
     low = None if interval.low is None else max(interval.low, least)
@@ -233,5 +233,5 @@ def _take_interval(
     moments = jackknife(reduce, totals)
     share = replace(moments, estimate=np.asarray(disagreed), variance=moments.variance * expected**2)
     low, high = share_bounds(share, level)
-    ends = max(-1.0, 1 - float(high) / expected), 1 - float(low) / expected
-    return Interval(*ends, level, name_few("jackknife, korn-graubard", count))
+    bounds = max(-1.0, 1 - float(high) / expected), 1 - float(low) / expected
+    return Interval(*bounds, level, name_few("jackknife, korn-graubard", count))

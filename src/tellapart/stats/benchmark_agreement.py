@@ -38,9 +38,9 @@ class BenchmarkAgreement:
 
     def nearest(self, benchmark: int) -> int:
         """Return the benchmark that ranks models most like this one."""
-        own = self.spearman[benchmark].copy()
-        own[benchmark] = -np.inf
-        return int(np.argmax(own))
+        correlations = self.spearman[benchmark].copy()
+        correlations[benchmark] = -np.inf
+        return int(np.argmax(correlations))
 
     def mean(self, benchmark: int) -> float:
         """Return a benchmark's mean correlation with the others."""
@@ -140,5 +140,5 @@ def _find_eigenvalues(correlations: NDArray[np.float64]) -> NDArray[np.float64]:
 def _count_dimensions(ranks: NDArray[np.float64], eigenvalues: NDArray[np.float64], seed: int) -> int:
     rng = np.random.default_rng(seed)
     drawn = [_find_eigenvalues(np.corrcoef(rng.permuted(ranks, axis=0), rowvar=False)) for _ in range(_SHUFFLES)]
-    above = eigenvalues > np.quantile(drawn, 0.95, axis=0)
-    return int(np.argmin(above)) if not above.all() else len(above)
+    significant = eigenvalues > np.quantile(drawn, 0.95, axis=0)
+    return int(np.argmin(significant)) if not significant.all() else len(significant)

@@ -160,8 +160,8 @@ def yield_times(clusters: int, resamples: int, seed: int) -> Iterator[NDArray[np
     if clusters > _KEPT_CLUSTERS:
         chunks = _draw(clusters, resamples, seed)
     else:
-        kept, step = _kept_draws(clusters, resamples, seed), _CHUNK // clusters
-        chunks = (kept[start : start + step] for start in range(0, resamples, step))
+        draws, step = _kept_draws(clusters, resamples, seed), _CHUNK // clusters
+        chunks = (draws[start : start + step] for start in range(0, resamples, step))
     return (chunk.astype(np.float64) for chunk in chunks)
 
 

@@ -210,8 +210,8 @@ def differing_from_mode(influence: Floats) -> Floats:
     starts = np.ones(rounded.shape, bool)
     starts[..., 1:] = rounded[..., 1:] != rounded[..., :-1]
     run = place - np.maximum.accumulate(np.where(starts, place, 0), axis=-1) + 1
-    known = ~np.isnan(rounded)
-    return np.asarray((known.sum(axis=-1) - np.where(known, run, 0).max(axis=-1)).astype(np.float64))
+    measured = ~np.isnan(rounded)
+    return np.asarray((measured.sum(axis=-1) - np.where(measured, run, 0).max(axis=-1)).astype(np.float64))
 
 
 def share_bounds(moments: Moments, level: float) -> tuple[Floats, Floats]:
@@ -241,8 +241,8 @@ def share_bounds(moments: Moments, level: float) -> tuple[Floats, Floats]:
     few = exact_bounds(share, moments.clusters, level)
     lone = wilson_bounds(share, moments.clusters, normal)
     low, high = (
-        np.where(alike, np.where(moments.clusters < FEW_ALIKE, fewest, one), other)
-        for fewest, one, other in zip(few, lone, exact, strict=True)
+        np.where(alike, np.where(moments.clusters < FEW_ALIKE, fewest, single), other)
+        for fewest, single, other in zip(few, lone, exact, strict=True)
     )
     return low, high
 
@@ -267,11 +267,11 @@ def hall_bounds(moments: Moments, level: float) -> tuple[Floats, Floats]:
     error, slope = np.sqrt(moments.variance), moments.skew / 3 / np.sqrt(drawn)
     flat = np.abs(slope) < 1e-9
     tilt = np.where(flat, 1.0, slope)
-    ends = []
+    bounds = []
     for sign in (1, -1):
         moved = (np.cbrt(1 + 3 * tilt * (sign * quantile - slope / 2)) - 1) / tilt
-        ends.append(moments.estimate - error * np.where(flat, sign * quantile, moved))
-    return ends[0], ends[1]
+        bounds.append(moments.estimate - error * np.where(flat, sign * quantile, moved))
+    return bounds[0], bounds[1]
 
 
 def unbounded_bounds(moments: Moments, level: float) -> tuple[Floats, Floats]:
@@ -283,5 +283,5 @@ def unbounded_bounds(moments: Moments, level: float) -> tuple[Floats, Floats]:
     >>> bool(low < hall_bounds(moments_of_mean(np.arange(40.0) ** 2, np.ones(40)), 0.95)[0])
     True
     """
-    ends = [hall_bounds(replace(moments, skew=skew), level) for skew in (moments.skew, np.zeros(()))]
-    return np.minimum(ends[0][0], ends[1][0]), np.maximum(ends[0][1], ends[1][1])
+    bounds = [hall_bounds(replace(moments, skew=skew), level) for skew in (moments.skew, np.zeros(()))]
+    return np.minimum(bounds[0][0], bounds[1][0]), np.maximum(bounds[0][1], bounds[1][1])

@@ -169,6 +169,6 @@ class ClusterTotals:
         0.25
         """
         clusters, items = len(self), self.items
-        own = self.means(self.sums, 1)[:, 0]
-        centre = float(own.sum() / items)
-        return clusters / (clusters - 1) * float(((own - centre * self.counts) ** 2).sum()) / items**2
+        estimates = self.means(self.sums, 1)[:, 0]
+        centre = float(estimates.sum() / items)
+        return clusters / (clusters - 1) * float(((estimates - centre * self.counts) ** 2).sum()) / items**2

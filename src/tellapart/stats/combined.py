@@ -108,8 +108,8 @@ class MeanOfGroups:
         """Return the items of a group, and their values `(item,)` or `(item, component)`."""
         member = values[:, group - self.groups] > 0
         width = (values.shape[1] - self.groups) // self.groups
-        own = values[member, group * width : (group + 1) * width]
-        return member, own[:, 0] if self.inner is None else own
+        group_values = values[member, group * width : (group + 1) * width]
+        return member, group_values[:, 0] if self.inner is None else group_values
 
 
 def needs_more(moments: Moments) -> NDArray[np.bool_]:
@@ -160,7 +160,7 @@ def _group_bounds(sums: Floats, counts: Floats, moments: Moments, level: float) 
     items = np.maximum(moments.items, 1)
     lone = independent_bounds(np.rint(sums.sum(axis=-1)), items, level)
     tied = share_bounds(moments, level)
-    low, high = (np.where(alone, one, other) for one, other in zip(lone, tied, strict=True))
+    low, high = (np.where(alone, single, other) for single, other in zip(lone, tied, strict=True))
     return low, high
 
 
@@ -188,22 +188,22 @@ def macro_bounds(
     >>> [round(float(end), 2) for end in macro_bounds(right, items, 0.95, binary=True)]
     [0.92, 1.0]
     """
-    own, size = np.moveaxis(sums, -1, -2), np.moveaxis(counts, -1, -2)
-    moments = moments_of_mean(own, size, outcomes=binary)
+    totals, size = np.moveaxis(sums, -1, -2), np.moveaxis(counts, -1, -2)
+    moments = moments_of_mean(totals, size, outcomes=binary)
     if binary:
-        low, high = _group_bounds(own, size, moments, level)
+        low, high = _group_bounds(totals, size, moments, level)
     else:
         low, high = graded_bounds(moments, level, bounds)
-    below, above = combine_reaches(moments.estimate, low, high, moments.clusters, bounds, level)
+    downwards, upwards = combine_reaches(moments.estimate, low, high, moments.clusters, bounds, level)
     mean = moments.estimate.mean(axis=-1)
     if bounds is not None:
         scaled = _within_one(moments, bounds)
         width, centre = bounds[1] - bounds[0], scaled.estimate.mean(axis=-1)
         pooled = _pooled_bounds(scaled, centre, level)
-        below = np.maximum(below, width * (centre - pooled[0]))
-        above = np.maximum(above, width * (pooled[1] - centre))
-    wider = _shared_clusters(own, size, moments, level)
-    low, high = mean - wider * below, mean + wider * above
+        downwards = np.maximum(downwards, width * (centre - pooled[0]))
+        upwards = np.maximum(upwards, width * (pooled[1] - centre))
+    wider = _shared_clusters(totals, size, moments, level)
+    low, high = mean - wider * downwards, mean + wider * upwards
     if bounds is None:
         return low, high
     return np.maximum(low, bounds[0]), np.minimum(high, bounds[1])
@@ -234,29 +234,29 @@ def combine_reaches(
         together = np.maximum(together, np.where(extreme, squares, 0.0).sum(axis=-1))
         return np.asarray(np.sqrt(together + np.where(extreme, 0.0, squares).sum(axis=-1)) / groups)
 
-    least, most = bounds or (None, None)
-    return reach(estimates - low, most), reach(high - estimates, least)
+    least, highest = bounds or (None, None)
+    return reach(estimates - low, highest), reach(high - estimates, least)
 
 
 def _pooled_bounds(moments: Moments, mean: Floats, level: float) -> tuple[Floats, Floats]:
     """Return exact bounds of the mean as if every group had the variance of that share which weighs them by it."""
     from scipy.special import ndtri, stdtrit
 
-    each, groups = 1 / moments.items, moments.items.shape[-1]
-    total = each.sum(axis=-1)
-    centre = (moments.estimate * each).sum(axis=-1) / total
+    weights, groups = 1 / moments.items, moments.items.shape[-1]
+    total = weights.sum(axis=-1)
+    centre = (moments.estimate * weights).sum(axis=-1) / total
     # That share is seen in so many items: one of a single tiny group has no variance.
-    seen = total**2 / (each**3).sum(axis=-1)
+    seen = total**2 / (weights**3).sum(axis=-1)
     several = np.isfinite(moments.variance) & (moments.clusters > 1)
-    expected = np.where(several, moments.estimate * (1 - moments.estimate) * each, 0.0).sum(axis=-1)
-    found = np.where(several, moments.variance, 0.0).sum(axis=-1)
-    effect = np.maximum(1.0, found / np.where(expected > 0, expected, np.inf))
+    expected = np.where(several, moments.estimate * (1 - moments.estimate) * weights, 0.0).sum(axis=-1)
+    pooled = np.where(several, moments.variance, 0.0).sum(axis=-1)
+    effect = np.maximum(1.0, pooled / np.where(expected > 0, expected, np.inf))
     variance = centre * (1 - centre) * total * effect / groups**2 * seen / np.where(seen > 1, seen - 1, np.inf)
     flat = (variance <= 0) | (mean <= 0) | (mean >= 1) | (seen < _FEWEST_POOLED)
     upper = (1 + level) / 2
     student = stdtrit(np.maximum(seen - 1, 1.0), upper) / ndtri(upper)
-    worth = np.where(flat, 1.0, mean * (1 - mean) / np.where(flat, 1.0, variance)) / student**2
-    low, high = exact_bounds(mean, worth, level)
+    effective = np.where(flat, 1.0, mean * (1 - mean) / np.where(flat, 1.0, variance)) / student**2
+    low, high = exact_bounds(mean, effective, level)
     return np.where(flat, mean, low), np.where(flat, mean, high)
 
 

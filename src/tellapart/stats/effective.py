@@ -92,8 +92,8 @@ def detectable_fall(
     most = float(first.mean())
     if is_binary(first) and is_binary(second):
         # Runs that agree everywhere show nothing of their clusters: each is then worth one item.
-        worth = effective_items(first - second, clusters) or len(change)
-        seen = smallest_seen(max(1, int(worth)), float((first != second).mean()), alpha=level, power=power)
+        effective = effective_items(first - second, clusters) or len(change)
+        seen = smallest_seen(max(1, int(effective)), float((first != second).mean()), alpha=level, power=power)
     else:
         seen = _normal_change(change, level, power)
     return most if seen is None else min(seen, most)

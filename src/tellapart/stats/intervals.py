@@ -200,7 +200,7 @@ def _without_draws(
         parts = [Column(part, column.binary, None, column.bounds) for part in values.T]
         # Any of the high ends may come out too low; the low ends only together too high.
         apart = 1 - (1 - level) / len(parts)
-        lows, highs = (intervals_for(parts, codes, level=each, seed=seed) for each in (level, apart))
+        lows, highs = (intervals_for(parts, codes, level=interval, seed=seed) for interval in (level, apart))
         return _interval_of_smallest(lows, highs, level)
     if isinstance(column.reduce, MeanOfGroups):
         return _interval_of_groups(column, column.reduce, values, totals, codes, level)
@@ -296,9 +296,12 @@ def _interval_of_ratio(
 
 def _interval_of_smallest(lower: Sequence[Interval], upper: Sequence[Interval], level: float) -> Interval:
     """Return the interval of the smallest of several: their lowest low end, and their lowest high end."""
-    lows, highs = [one.low for one in lower if one.low is not None], [one.high for one in upper if one.high is not None]
+    lows, highs = (
+        [bound.low for bound in lower if bound.low is not None],
+        [bound.high for bound in upper if bound.high is not None],
+    )
     if len(lows) < len(lower) or len(highs) < len(upper):
-        return next(one for one in lower if one.low is None)
+        return next(bound for bound in lower if bound.low is None)
     return Interval(min(lows), min(highs), level, f"smallest of {len(lower)}: {lower[0].method}")
 
 
@@ -340,20 +343,22 @@ def _interval_of_nested(
     """Return the interval of a mean of groups' statistics that are no means, from the groups' intervals."""
     lows, highs, centres, trials = [], [], [], []
     for group in range(layout.groups):
-        member, own = layout.of_group(values, group)
+        member, group_values = layout.of_group(values, group)
         names = None if codes is None else codes[member]
-        trials.append(len(own) if names is None else len(np.unique(names)))
-        part = interval_for(own, names, binary=column.binary, reduce=layout.inner, bounds=column.bounds, level=level)
+        trials.append(len(group_values) if names is None else len(np.unique(names)))
+        part = interval_for(
+            group_values, names, binary=column.binary, reduce=layout.inner, bounds=column.bounds, level=level
+        )
         if part.low is None or part.high is None:
             in_group = f" in the group {layout.names[group]!r}" if layout.names else " in a group"
             return without_bounds(level, part.method.removeprefix("none: ") + in_group)
         lows.append(part.low)
         highs.append(part.high)
-        centres.append(float(reduce_means(own.mean(axis=0, keepdims=True), layout.inner)[0]))
+        centres.append(float(reduce_means(group_values.mean(axis=0, keepdims=True), layout.inner)[0]))
     centre, limits = np.array(centres), _bounds_of(column)
-    below, above = combine_reaches(centre, np.array(lows), np.array(highs), np.array(trials), limits, level)
+    downwards, upwards = combine_reaches(centre, np.array(lows), np.array(highs), np.array(trials), limits, level)
     mean, clusters = float(centre.mean()), len(values) if codes is None else len(np.unique(codes))
-    low, high = mean - float(below), mean + float(above)
+    low, high = mean - float(downwards), mean + float(upwards)
     if limits is not None:
         low, high = max(low, limits[0]), min(high, limits[1])
     return Interval(low, high, level, name_few("mover", clusters))

@@ -207,8 +207,8 @@ def reliability(values: Any, families: Clusters | None = None) -> Reliability:
         return Reliability(None, None, None, spread, None, sampling)
     low = high = None
     # An alpha of 1, or of nearly 1 by rounding, has no place on the scale of log(1 - alpha); nor has NaN.
-    kept = np.vstack([np.ones(count), 1 - np.eye(count)])
-    if count >= LEAST_FAMILIES and (among := _alphas(array, family, kept)).max() < _NEARLY_ONE:
+    masks = np.vstack([np.ones(count), 1 - np.eye(count)])
+    if count >= LEAST_FAMILIES and (among := _alphas(array, family, masks)).max() < _NEARLY_ONE:
         bounds = _jackknife(among[:1], among[1:, None], lambda value: np.log1p(-value), lambda value: -np.expm1(value))
         # The scale turns round: the lower bound of log(1 - alpha) is the higher of alpha.
         low, high = (None if np.isnan(bound[0]) else float(bound[0]) for bound in reversed(bounds))
@@ -295,24 +295,24 @@ def shared_residuals(values: Any, families: Clusters | None = None, *, seed: int
     from scipy.spatial.distance import squareform
 
     array, family = check_outcomes("shared_residuals", values, families)
-    chosen = np.flatnonzero(_vary_enough(array))
-    if len(chosen) < 2 or len(array) > MOST_PAIRED:
+    rows = np.flatnonzero(_vary_enough(array))
+    if len(rows) < 2 or len(array) > MOST_PAIRED:
         return []
-    outcomes, expected = array[chosen], expected_outcomes(array)[chosen]
+    outcomes, expected = array[rows], expected_outcomes(array)[rows]
     # An item that discriminates more, or less, than most leaves a trend over ability, which such items would share.
     trend = np.vander(array.mean(axis=0), 3)
     without_trend = np.eye(len(trend)) - trend @ np.linalg.pinv(trend)
     rng = np.random.default_rng(seed)
     largest = np.empty(_SIMULATIONS)
     for number in range(_SIMULATIONS):
-        drawn = (rng.random((len(chosen), int(family.max()) + 1))[:, family] < expected).astype(np.float64)
-        kept = _vary_enough(drawn)
-        apart = _correlate_rows((drawn - expected)[kept] @ without_trend)
+        drawn = (rng.random((len(rows), int(family.max()) + 1))[:, family] < expected).astype(np.float64)
+        varied = _vary_enough(drawn)
+        apart = _correlate_rows((drawn - expected)[varied] @ without_trend)
         largest[number] = apart[np.triu_indices(len(apart), 1)].max(initial=0.0)
     critical = np.quantile(largest, 0.95)
     distance = 1 - _correlate_rows((outcomes - expected) @ without_trend)
     labels = fcluster(linkage(squareform(distance, checks=False), "average"), 1 - critical, "distance")
-    groups = [sorted(chosen[labels == label].tolist()) for label in np.unique(labels)]
+    groups = [sorted(rows[labels == label].tolist()) for label in np.unique(labels)]
     return sorted((group for group in groups if len(group) > 1), key=lambda group: (-len(group), group))
 
 
@@ -340,9 +340,9 @@ def _item_rest(values: NDArray[np.float64], weights: NDArray[np.float64]) -> NDA
     variance = share @ (items**2).T - means**2
     with_total = share @ (items * total).T - means * mean_total
     rest = (share @ total**2)[:, None] - mean_total**2 - 2 * with_total + variance
-    known = (variance > 1e-12) & (rest > 1e-12)
+    varied = (variance > 1e-12) & (rest > 1e-12)
     correlation = np.full(variance.shape, np.nan)
-    np.divide(with_total - variance, np.sqrt(np.where(known, variance * rest, 1)), out=correlation, where=known)
+    np.divide(with_total - variance, np.sqrt(np.where(varied, variance * rest, 1)), out=correlation, where=varied)
     return correlation.clip(-_NEARLY_ONE, _NEARLY_ONE)
 
 
@@ -360,8 +360,8 @@ def _alphas(values: NDArray[np.float64], family: NDArray[np.int64], kept: NDArra
     pairs = systems**2 - kept @ sizes**2  # twice their number
     halves = systems * (squares @ kept.T) - (sizes * squares) @ kept.T - (sums @ kept.T) ** 2 + sums**2 @ kept.T
     variance = np.divide(halves, pairs, out=np.zeros_like(halves), where=pairs > 0)  # (item and total, draw)
-    known = variance[-1] > 1e-12
-    ratio = np.divide(variance[:-1].sum(axis=0), variance[-1], out=np.full(len(kept), np.nan), where=known)
+    varied = variance[-1] > 1e-12
+    ratio = np.divide(variance[:-1].sum(axis=0), variance[-1], out=np.full(len(kept), np.nan), where=varied)
     number = len(values)
     alpha: NDArray[np.float64] = number / (number - 1) * (1 - ratio)
     return alpha

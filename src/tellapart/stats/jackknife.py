@@ -22,21 +22,21 @@ def jackknife(reduce: Reduce, totals: ClusterTotals) -> Moments:
     >>> float(moments.estimate), round(float(moments.variance), 3)
     (14.5, 2.583)
     """
-    whole, clusters = totals.sums.sum(axis=0, keepdims=True), len(totals)
+    total, clusters = totals.sums.sum(axis=0, keepdims=True), len(totals)
     sizes = moments_of_mean(totals.counts, totals.counts)
     with np.errstate(divide="ignore", invalid="ignore"):
-        point = reduce_means(totals.means(whole, totals.items), reduce)[0]
-        without = reduce_means(totals.means(whole - totals.sums, (totals.items - totals.counts)[:, None]), reduce)
+        point = reduce_means(totals.means(total, totals.items), reduce)[0]
+        without = reduce_means(totals.means(total - totals.sums, (totals.items - totals.counts)[:, None]), reduce)
     influence = without.mean() - without
-    known = bool(np.isfinite(without).all())
-    variance = (clusters - 1) / clusters * float((influence**2).sum()) if known else np.inf
-    if not known:
+    finite = bool(np.isfinite(without).all())
+    variance = (clusters - 1) / clusters * float((influence**2).sum()) if finite else np.inf
+    if not finite:
         influence = np.zeros(clusters)
     # What rounding leaves of equal statistics is no difference.
     flat = bool(np.abs(influence).max() <= 1e-12 * max(1.0, abs(float(point))))
     return Moments(
         np.asarray(point),
-        np.asarray(0.0 if flat and known else variance),
+        np.asarray(0.0 if flat and finite else variance),
         sizes.freedom,
         skewness(influence, np.ones(clusters, bool)) if not flat else np.zeros(()),
         sizes.clusters,

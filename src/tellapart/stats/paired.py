@@ -425,22 +425,22 @@ def sign_flip_p(
     if resamples < 1:
         raise MetricError(f"paired_permutation: expected resamples >= 1, got {resamples}; 10,000 is usual")
     clusters = len(sums)
-    every = clusters < 63 and 2**clusters <= resamples
-    vectors = 2**clusters if every else resamples
+    exhaustive = clusters < 63 and 2**clusters <= resamples
+    vectors = 2**clusters if exhaustive else resamples
     rng = np.random.default_rng(seed)
     first, second = pairs.T
     hits = np.zeros(len(pairs), dtype=np.int64)
     step = max(1, _CHUNK // max(1, clusters, len(pairs)))
     for start in range(0, vectors, step):
         rows = min(step, vectors - start)
-        if every:
+        if exhaustive:
             bits = np.arange(start, start + rows)[:, None] >> np.arange(clusters) & 1
         else:
             bits = rng.integers(0, 2, size=(rows, clusters), dtype=np.int8)
         # A signed sum is a difference of signed sums: as many products as runs, not as pairs.
         signed = (bits * 2.0 - 1.0) @ sums
         hits += (np.abs(signed[:, first] - signed[:, second]) >= observed).sum(axis=0)
-    return hits / vectors if every else (1 + hits) / (1 + vectors)
+    return hits / vectors if exhaustive else (1 + hits) / (1 + vectors)
 
 
 def enough_flips(tests: int, alpha: float = 0.05) -> int:

@@ -25,11 +25,11 @@ def pareto_front(scores: ArrayLike) -> NDArray[np.bool_]:
     array([ True,  True, False,  True, False])
     """
     points = _check_points("pareto_front", scores)
-    whole: NDArray[np.bool_] = np.logical_and.reduce(np.isfinite(points), axis=1)
-    front = whole.copy()
-    for row in np.flatnonzero(whole):
+    complete: NDArray[np.bool_] = np.logical_and.reduce(np.isfinite(points), axis=1)
+    front = complete.copy()
+    for row in np.flatnonzero(complete):
         better = (points >= points[row]).all(axis=1) & (points > points[row]).any(axis=1)
-        front[row] = not (better & whole).any()
+        front[row] = not (better & complete).any()
     return front
 
 

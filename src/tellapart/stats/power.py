@@ -77,11 +77,11 @@ def detectable_above_chance(n: int, chance: float, *, alpha: float = 0.05, power
     call = "detectable_above_chance"
     _check_n(call, n)
     check_level(call, power)
-    most = _critical_count(call, n, chance, alpha)
-    if most >= n:
+    critical = _critical_count(call, n, chance, alpha)
+    if critical >= n:
         return None
     # The share at which at most `most` successes have probability 1 - power.
-    return float(bdtri(most, n, 1 - power)) - chance
+    return float(bdtri(critical, n, 1 - power)) - chance
 
 
 def _critical_count(call: str, n: int, chance: float, alpha: float) -> int:

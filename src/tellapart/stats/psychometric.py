@@ -116,8 +116,8 @@ class Psychometric:
             return without_bounds(_LEVEL, f"{self.clusters} clusters")
         low = float(expanded_percentiles(low_draws, self.clusters, _LEVEL)[0])
         high = float(expanded_percentiles(high_draws, self.clusters, _LEVEL)[1])
-        ends = [end if smallest <= end <= largest else None for end in (low, high)]
-        return Interval(ends[0], ends[1], _LEVEL, "cluster bootstrap")
+        bounds = [end if smallest <= end <= largest else None for end in (low, high)]
+        return Interval(bounds[0], bounds[1], _LEVEL, "cluster bootstrap")
 
 
 def fit_psychometric(
@@ -175,17 +175,17 @@ def fit_psychometric(
     rights, counts = np.stack([table.sum(axis=0) for table in tables]), total.sum(axis=0)
     grids = [_Grid(levels, low, span, guess, falls) for falls in (False, True)]
     grid = max(grids, key=lambda each: float(each.likelihoods(rights, counts).max(axis=(1, 2)).sum()))
-    found = []
+    estimates = []
     for table, draws in zip(tables, grid.draw_thresholds(tables, total, resamples, seed), strict=True):
         (threshold, slope, lapse), p_fit = grid.fit(table, total)
-        found.append(
+        estimates.append(
             Psychometric(
                 threshold=float(grid.place(threshold)), slope=(-slope if grid.falls else slope) / span, lapse=lapse,
                 guess=guess, smallest=low, largest=low + span, p_fit=p_fit, draws=draws, clusters=total.shape[0],
                 items=len(x),
             )
         )  # fmt: skip
-    return found
+    return estimates
 
 
 class ThresholdSearch:
@@ -320,8 +320,8 @@ class _Grid:
         for times in yield_times(total.shape[0], resamples, seed):
             sizes = times @ total
             drawn.append([self._turn(self.likeliest(self.likelihoods(times @ table, sizes))) for table in tables])
-        found = np.sort(np.concatenate(drawn, axis=2), axis=1)
-        return np.select([found < 0, found > 1], [-_FAR, _FAR], self.low + found * self.span)
+        ordered = np.sort(np.concatenate(drawn, axis=2), axis=1)
+        return np.select([ordered < 0, ordered > 1], [-_FAR, _FAR], self.low + ordered * self.span)
 
     def fit(self, table: Any, total: Any) -> tuple[tuple[float, float, float], float | None]:
         """Return the likeliest threshold, slope and lapse of counts `(cluster, level)`, and p of the fit."""
@@ -331,17 +331,17 @@ class _Grid:
         likelihoods = self.likelihoods(right[None], counts[None])
         row = int(np.abs(_THRESHOLDS - self.likeliest(likelihoods).mean()).argmin())
         start = self.parameters.reshape(3, len(_THRESHOLDS), -1)[:, row, likelihoods[0, row].argmax()]
-        least, most = self.parameters[:, 0], self.parameters[:, -1]
+        least, largest = self.parameters[:, 0], self.parameters[:, -1]
 
         def loss(point: NDArray[np.float64]) -> float:
             share = self._shares(point[0], np.exp(point[1]), point[2])
             return float(-(right @ np.log(share) + (counts - right) @ np.log1p(-share)))
 
-        first, *limits = ((threshold, np.log(slope), lapse) for threshold, slope, lapse in (start, least, most))
+        first, *limits = ((threshold, np.log(slope), lapse) for threshold, slope, lapse in (start, least, largest))
         options = {"ftol": 1e-12, "gtol": 1e-7}
-        found = minimize(loss, first, method="L-BFGS-B", bounds=list(zip(*limits, strict=True)), options=options).x
-        point = float(found[0]), float(np.exp(found[1])), float(found[2])
-        free = int(((least < point) & (point < most)).sum())
+        fitted = minimize(loss, first, method="L-BFGS-B", bounds=list(zip(*limits, strict=True)), options=options).x
+        point = float(fitted[0]), float(np.exp(fitted[1])), float(fitted[2])
+        free = int(((least < point) & (point < largest)).sum())
         return point, _test_fit(self._shares(*point), table, total, free)
 
 

@@ -83,8 +83,8 @@ def fit_rasch(values: Any, *, least: int = LEAST_SYSTEMS) -> Rasch:
         )
     share = _sigmoid(systems_logit - items_logit[:, None])
     weight = share * (1 - share)
-    kept = array[np.ix_(items, systems)]
-    infit = ((kept - share) ** 2).sum(axis=1) / weight.sum(axis=1)
+    selected = array[np.ix_(items, systems)]
+    infit = ((selected - share) ** 2).sum(axis=1) / weight.sum(axis=1)
     shrink = (len(items_logit) - 1) / len(items_logit)
     return Rasch(
         difficulty=_spread(items, items_logit * shrink),
@@ -124,15 +124,15 @@ def _fit_margins(
         items, systems = keep_items, keep_systems
         if not (items.any() and systems.any()):
             return np.zeros_like(items), np.zeros_like(systems), np.zeros(0), np.zeros(0)
-    kept = values[np.ix_(items, systems)]
-    difficulty, ability = -_logit(kept.mean(axis=1)), _logit(kept.mean(axis=0))
+    selected = values[np.ix_(items, systems)]
+    difficulty, ability = -_logit(selected.mean(axis=1)), _logit(selected.mean(axis=0))
     difficulty -= difficulty.mean()
     for _ in range(_STEPS):
         share = _sigmoid(ability - difficulty[:, None])
-        step = (kept - share).sum(axis=0) / (share * (1 - share)).sum(axis=0)
+        step = (selected - share).sum(axis=0) / (share * (1 - share)).sum(axis=0)
         ability = np.clip(ability + np.clip(step, -1, 1), -_FARTHEST, _FARTHEST)
         share = _sigmoid(ability - difficulty[:, None])
-        change = (share - kept).sum(axis=1) / (share * (1 - share)).sum(axis=1)
+        change = (share - selected).sum(axis=1) / (share * (1 - share)).sum(axis=1)
         difficulty = np.clip(difficulty + np.clip(change, -1, 1), -_FARTHEST, _FARTHEST)
         centre = difficulty.mean()
         difficulty, ability = difficulty - centre, ability - centre

@@ -62,18 +62,18 @@ def order_items(values: Any, most: int | None = None) -> list[int]:
     total = centred.sum(axis=0)
     with_total, variances = centred @ total, (centred**2).sum(axis=1)
     score, left = np.zeros(array.shape[1]), np.ones(len(array), np.bool_)
-    chosen: list[int] = []
+    positions: list[int] = []
     for _ in range(len(array) if most is None else min(most, len(array))):
         spread = score @ score + 2 * (centred @ score) + variances
-        known = left & (spread > 1e-12)
-        worth = np.where(left, -1.0, -np.inf)
-        np.divide(score @ total + with_total, np.sqrt(np.where(known, spread, 1)), out=worth, where=known)
+        varied = left & (spread > 1e-12)
+        gains = np.where(left, -1.0, -np.inf)
+        np.divide(score @ total + with_total, np.sqrt(np.where(varied, spread, 1)), out=gains, where=varied)
         # Rounded, so that equal items are equal and the first is taken.
-        item = int(np.argmax(np.round(worth / max(float(np.sqrt(total @ total)), 1e-12), 9)))
-        chosen.append(item)
+        item = int(np.argmax(np.round(gains / max(float(np.sqrt(total @ total)), 1e-12), 9)))
+        positions.append(item)
         left[item] = False
         score = score + centred[item]
-    return chosen
+    return positions
 
 
 def try_short_forms(values: Any, families: Clusters | None, sizes: Sequence[int], *, seed: int = 0) -> list[ShortForm]:
@@ -154,6 +154,6 @@ def _draw_forms(rng: np.random.Generator, items: int, size: int) -> Iterator[lis
 
 def _join_tries(tries: Sequence[_Tried]) -> tuple[float, float]:
     """Return the root mean square error and the share of ordered pairs over folds."""
-    pairs = sum(one.pairs for one in tries)
-    squares = np.concatenate([one.squares for one in tries])
-    return float(np.sqrt(squares.mean())), sum(one.ordered for one in tries) / pairs if pairs else 0.5
+    pairs = sum(trial.pairs for trial in tries)
+    squares = np.concatenate([trial.squares for trial in tries])
+    return float(np.sqrt(squares.mean())), sum(trial.ordered for trial in tries) / pairs if pairs else 0.5

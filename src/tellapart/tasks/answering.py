@@ -123,5 +123,5 @@ def describe_unread(unread: Sequence[str], total: int, why: str, expected: str) 
     """
     if not unread:
         return ()
-    shown = next((f", such as {quote(answer[:50])}" for answer in unread if answer.strip()), "")
-    return (f"{len(unread):,} of {total:,} answers {why}{shown}; expected: {expected}",)
+    sample = next((f", such as {quote(answer[:50])}" for answer in unread if answer.strip()), "")
+    return (f"{len(unread):,} of {total:,} answers {why}{sample}; expected: {expected}",)

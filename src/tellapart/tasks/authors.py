@@ -149,14 +149,14 @@ def _average_attributes(units: Sequence[Unit], _kind: ScoreKind | None) -> tuple
 
 
 def _average_groups(units: Sequence[Unit], tag: str) -> tuple[Units, ...]:
-    kept = tuple(unit for unit in units if tag in unit.tags)
-    if not kept:
+    tagged = tuple(unit for unit in units if tag in unit.tags)
+    if not tagged:
         return ()
-    scores = np.array([one.scores for one in kept], dtype=np.float32)
+    scores = np.array([one.scores for one in tagged], dtype=np.float32)
     value = _make_value(
-        MACRO, choice_score(scores), METRICS["choice_score"].tie_neutral(scores), [one.tags[tag] for one in kept]
+        MACRO, choice_score(scores), METRICS["choice_score"].tie_neutral(scores), [one.tags[tag] for one in tagged]
     )
-    return (Units(f"item with {tag} that are averaged", kept, (value,)),)
+    return (Units(f"item with {tag} that are averaged", tagged, (value,)),)
 
 
 @cache
@@ -175,17 +175,17 @@ def rank_accuracy(scores: NDArray[np.float32]) -> NDArray[np.float64]:
     array([1. , 0.5, 0. ])
     """
     flat = scores[:, 0, :]
-    above = (flat[:, None, :] >= flat[:, :, None]).sum(axis=2) - 1  # others that are not below
-    below = (flat[:, None, :] <= flat[:, :, None]).sum(axis=2) - 1
-    return np.asarray(np.concatenate([above[:, :2] < 2, below[:, 2:] < 2], axis=1).mean(axis=1))
+    higher = (flat[:, None, :] >= flat[:, :, None]).sum(axis=2) - 1  # others that are not below
+    lower = (flat[:, None, :] <= flat[:, :, None]).sum(axis=2) - 1
+    return np.asarray(np.concatenate([higher[:, :2] < 2, lower[:, 2:] < 2], axis=1).mean(axis=1))
 
 
 def _rank_captions(units: Sequence[Unit], _kind: ScoreKind | None) -> tuple[Units, ...]:
     """Rank the four captions of an image that are two items here, as BLA's authors do."""
     groups: dict[str, list[Unit]] = {}
-    for one in units:
-        groups.setdefault(one.id.rpartition("/")[0], []).append(one)
-    pairs = {id_: own for id_, own in groups.items() if len(own) == 2}
+    for unit in units:
+        groups.setdefault(unit.id.rpartition("/")[0], []).append(unit)
+    pairs = {id_: members for id_, members in groups.items() if len(members) == 2}
     if not pairs:
         return ()
     both = np.array(
@@ -200,8 +200,14 @@ def _rank_captions(units: Sequence[Unit], _kind: ScoreKind | None) -> tuple[Unit
         chance=RANK.chance(),
     )
     ranked = tuple(
-        Unit(id=id_, cluster=own[0].cluster, tags=own[0].tags, images=own[0].images, texts=own[0].texts + own[1].texts)
-        for id_, own in pairs.items()
+        Unit(
+            id=id_,
+            cluster=members[0].cluster,
+            tags=members[0].tags,
+            images=members[0].images,
+            texts=members[0].texts + members[1].texts,
+        )
+        for id_, members in pairs.items()
     )
     return (Units("image with four captions", ranked, (value,)),)
 
@@ -224,18 +230,20 @@ def _decide_images(units: Sequence[Unit], kind: ScoreKind | None) -> tuple[Units
             key = (place == 0, sentence, image)
             score, first = decided.get(key, (one.scores[place][0], alone))
             decided[key] = score, replace(first, tags={**first.tags, **parts})  # it counts in each part of its rows
-    shown = np.array([key[0] for key in decided], dtype=np.bool_)
-    if shown.all() or not shown.any():
+    shows = np.array([key[0] for key in decided], dtype=np.bool_)
+    if shows.all() or not shows.any():
         return ()
     scores = np.array([score for score, _ in decided.values()], dtype=np.float32)
-    each = tuple(unit for _, unit in decided.values())
-    right = np.where(shown, scores > 0.5, scores < 0.5).astype(np.float64)
+    first_units = tuple(unit for _, unit in decided.values())
+    right = np.where(shows, scores > 0.5, scores < 0.5).astype(np.float64)
     neutral = np.where(scores == 0.5, 0.5, right)
-    sides = ["accepted" if one else "rejected" for one in shown.tolist()]
-    measured = [Units("sentence with an image", each, (_make_value(DECISIONS, right, neutral, sides),))]
-    for metric, mask in ((ACCEPTED, shown), (REJECTED, np.logical_not(shown))):
-        kept = tuple(each[row] for row in np.flatnonzero(mask))
-        measured.append(Units(metric.name.replace("_", " "), kept, (_make_value(metric, right[mask], neutral[mask]),)))
+    sides = ["accepted" if flag else "rejected" for flag in shows.tolist()]
+    measured = [Units("sentence with an image", first_units, (_make_value(DECISIONS, right, neutral, sides),))]
+    for metric, mask in ((ACCEPTED, shows), (REJECTED, np.logical_not(shows))):
+        subset = tuple(first_units[row] for row in np.flatnonzero(mask))
+        measured.append(
+            Units(metric.name.replace("_", " "), subset, (_make_value(metric, right[mask], neutral[mask]),))
+        )
     return tuple(measured)
 
 

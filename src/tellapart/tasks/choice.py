@@ -100,10 +100,10 @@ def parse_choice(answer: str, first: str, second: str) -> int:
     rest = said[lead.end() :].lstrip(").:-, \n") if lead else ""
     if lead and not re.search(r"\w", rest):
         return _place_of(lead[1])
-    if (named := max(number(answer), number(said))) >= 0:
-        return named + 1
-    if lead and (named := number(rest)) >= 0:
-        return named + 1 if named + 1 == _place_of(lead[1]) else 0
+    if (place := max(number(answer), number(said))) >= 0:
+        return place + 1
+    if lead and (place := number(rest)) >= 0:
+        return place + 1 if place + 1 == _place_of(lead[1]) else 0
     places = {_place_of(mention[1] or mention[2]) for mention in _MENTION.finditer(said)}
     return places.pop() if len(places) == 1 and not _NOT.search(said) else 0
 

@@ -226,14 +226,14 @@ def _mean_recall(labels: NDArray[np.int64], classified: Classified, classes: Seq
 
 def _make_units(records: ClassificationSet, classified: Classified) -> Iterator[Unit]:
     for picture, first in zip(records.pictures, classified.placed.first.tolist(), strict=True):
-        own = records.classes[picture.label]
+        label = records.classes[picture.label]
         yield Unit(
             id=picture.id,
             cluster=picture.cluster or picture.image,
-            tags={"class": own},
+            tags={"class": label},
             images=(picture.image,),
             output=records.classes[first] if first >= 0 else "(none alone)",
-            gold=own,
+            gold=label,
         )
 
 

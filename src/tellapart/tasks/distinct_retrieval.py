@@ -76,11 +76,11 @@ def measure_distinct(records: RetrievalSet, ranked: RankedTwice) -> tuple[Units,
     distinct, first = records.distinct_captions()
     from_images, from_captions = measure_retrieval(distinct, ranked.distinct)
     # An entry is known by the first row of its caption, as in the file of scores.
-    named = tuple(replace(unit, id=str(row)) for unit, row in zip(from_captions.units, first, strict=True))
+    units = tuple(replace(unit, id=str(row)) for unit, row in zip(from_captions.units, first, strict=True))
     return (
         Units(images.noun, images.units, (*_distinct_recalls(from_images), *images.values)),
         captions,
-        Units("distinct caption query", named, _distinct_recalls(from_captions)),
+        Units("distinct caption query", units, _distinct_recalls(from_captions)),
     )
 
 

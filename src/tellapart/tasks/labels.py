@@ -76,7 +76,11 @@ def read_label_scores(path: Path, records: LabelSet) -> list[NDArray[np.float32]
     with np.errstate(over="ignore"):
         table = scores[np.ix_(rows, columns)].astype(np.float32)
     kept = [table[list(label.counted), column] for column, label in enumerate(records.labels)]
-    if bad := [label.id for label, own in zip(records.labels, kept, strict=True) if not np.isfinite(own).all()]:
+    if bad := [
+        label.id
+        for label, label_scores in zip(records.labels, kept, strict=True)
+        if not np.isfinite(label_scores).all()
+    ]:
         raise ScoreError(f"{path}: scores must be finite; NaN or infinite for {len(bad)} labels: {join_names(bad)}")
     return kept
 
@@ -89,8 +93,8 @@ def _score_labels(model: Model, records: LabelSet, session: Session) -> list[NDA
         for place in label.counted
     ]
     flat = score_items(model, records.name, items, session)[:, 0, 0]
-    ends = np.cumsum([len(label.counted) for label in records.labels])
-    return list(np.split(flat, ends[:-1]))
+    stops = np.cumsum([len(label.counted) for label in records.labels])
+    return list(np.split(flat, stops[:-1]))
 
 
 def measure_labels(records: LabelSet, scores: LabelScores) -> tuple[Units, ...]:
@@ -105,8 +109,10 @@ def measure_labels(records: LabelSet, scores: LabelScores) -> tuple[Units, ...]:
     >>> value.strict.tolist(), value.neutral.tolist(), value.official.tolist(), value.chance
     ([0.5], [0.75], [0.5], 0.75)
     """
-    found = [average_precision(own, label.true) for label, own in zip(records.labels, scores, strict=True)]
-    strict, neutral, official = (np.array(column, dtype=np.float64) for column in zip(*found, strict=True))
+    precisions = [
+        average_precision(label_scores, label.true) for label, label_scores in zip(records.labels, scores, strict=True)
+    ]
+    strict, neutral, official = (np.array(column, dtype=np.float64) for column in zip(*precisions, strict=True))
     at_random = [average_precision(np.zeros(len(label.true)), label.true).neutral for label in records.labels]
     value = PerItem(
         name=_PRECISION.name, strict=strict, neutral=neutral, official=official, chance=float(np.mean(at_random))
@@ -117,10 +123,10 @@ def measure_labels(records: LabelSet, scores: LabelScores) -> tuple[Units, ...]:
             cluster=label.id,
             images=records.images_of(label),
             texts=(label.text,),
-            output=[float(each) for each in own],
+            output=[float(score) for score in label_scores],
             gold="true of " + ", ".join(str(k) for k, true in enumerate(label.true) if true),
         )
-        for label, own in zip(records.labels, scores, strict=True)
+        for label, label_scores in zip(records.labels, scores, strict=True)
     )
     return (Units("label", tuple(units), (value,)),)
 

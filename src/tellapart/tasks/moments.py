@@ -56,8 +56,8 @@ _VIDEOS = 64
 def _declare_metrics(name: str, source: str, mean_title: str, title: str) -> tuple[Metric, ...]:
     """Declare the mean over tolerances and the metric at each, of all moments of a change and of the query's alone."""
     return tuple(
-        Metric(name=f"{name}{suffix}{at}", title=f"{words}{own}", source=source)
-        for suffix, own in (
+        Metric(name=f"{name}{suffix}{at}", title=f"{words}{remark}", source=source)
+        for suffix, remark in (
             ("", ""),
             ("_unmerged", "; of equal changes in a video, only the query's own moment is true"),
         )
@@ -161,10 +161,10 @@ def _frame_scores(row: Mapping[str, Any], frames: int | None) -> tuple[str, Fram
     else:
         times = np.arange(frames) / _RATE
     if not len(before) == len(after) == len(times):
-        what = (
+        lack = (
             "`times` has" if "times" in columns else "there are frames (5 a second up to `duration`; or give `times`)"
         )
-        return f"not as many numbers under 'before' and 'after' as {what}", nothing
+        return f"not as many numbers under 'before' and 'after' as {lack}", nothing
     return "", FrameScores(times, before, after)
 
 
@@ -274,10 +274,10 @@ def measure_moments(records: MomentSet, predictions: Sequence[FrameScores]) -> t
             cluster=moment.video,
             tags={"label": moment.label},
             texts=(moment.before_caption, moment.after_caption),
-            output=round(own.moment, 6),
+            output=round(prediction.moment, 6),
             gold=", ".join(f"{time:g} s" for time in gold),
         )
-        for moment, gold, own in zip(records.moments, records.gold, predictions, strict=True)
+        for moment, gold, prediction in zip(records.moments, records.gold, predictions, strict=True)
     )
     of_query = [(moment.time,) for moment in records.moments]
     values = {
@@ -293,8 +293,8 @@ def _yield_values(
 ) -> Iterator[PerItem]:
     """Yield accuracy and F1 against the gold moments of each query; the suffix names the gold moments."""
     strict, neutral, f1, chance = (np.zeros((len(records.moments), len(TOLERANCES))) for _ in range(4))
-    for row, (moment, true, own) in enumerate(zip(records.moments, gold, predictions, strict=True)):
-        times, scores = boundary_times(own.times), boundary_scores(own.before, own.after)
+    for row, (moment, true, prediction) in enumerate(zip(records.moments, gold, predictions, strict=True)):
+        times, scores = boundary_times(prediction.times), boundary_scores(prediction.before, prediction.after)
         strict[row], neutral[row] = boundary_accuracy(times, scores, true)
         f1[row] = boundary_f1(times, scores, true)
         chance[row] = random_accuracy(true, records.duration(moment.video))

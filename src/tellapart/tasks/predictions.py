@@ -119,7 +119,9 @@ def finite_numbers(value: object, *, most: float = _MOST) -> list[float] | None:
     """
     if not isinstance(value, list):
         return None
-    numbers = all(isinstance(one, int | float) and not isinstance(one, bool) and abs(one) <= most for one in value)
+    numbers = all(
+        isinstance(element, int | float) and not isinstance(element, bool) and abs(element) <= most for element in value
+    )
     return list(map(float, value)) if numbers else None
 
 
@@ -156,15 +158,15 @@ def read_predictions(
         raise ScoreError(f"{path}: predictions are read from .jsonl, .csv or .json files; got {suffix!r}")
     by_id: dict[str, T] = {}
     rows = [(place, row) for place, row in readers[suffix](path) if row.get("unit", noun) == noun]
-    named = named_field()
-    key = _find_field(path, rows, named)
+    field = named_field()
+    key = _find_field(path, rows, field)
     for place, row in rows:
         id_ = read_id(row, place)
         if id_ in by_id:
             raise ScoreError(f"{place}: a second prediction for id {id_}; give one for each")
         by_id[id_] = _read_prediction(row, key, read, place)
     predictions = align_file(path, ids, by_id)
-    if named == "" and key in _MAY_BE_GOLD and all(map(is_gold, range(len(ids)), predictions)):
+    if field == "" and key in _MAY_BE_GOLD and all(map(is_gold, range(len(ids)), predictions)):
         raise ScoreError(
             f"{path}: field {key!r} is the gold answer in every row, so it may not be the model's; if it is, say so: "
             f"columns={{'{PREDICTION}': '{key}'}}, or rename it to {PREDICTION!r}"
@@ -215,7 +217,7 @@ def read_matrix(
     state_field(*(name for name in arrays if name not in ids))
     if absent := [name for name in needed if name not in arrays]:
         raise ScoreError(f"{path} has no array {' and '.join(absent)}; `tellapart export` lists the ids")
-    return arrays, [_find_positions(path, name, arrays[name], own) for name, own in ids.items()]
+    return arrays, [_find_positions(path, name, arrays[name], row_id) for name, row_id in ids.items()]
 
 
 def _find_positions(path: Path, name: str, stored: NDArray[Any], ids: Sequence[str]) -> list[int]:
@@ -262,8 +264,8 @@ def read_id(row: Mapping[str, Any], place: str, names: Sequence[str] = _IDS) -> 
             value = int(value)  # of a table that holds numbers
         if isinstance(value, str | int) and not isinstance(value, bool) and value != "":
             return str(value)
-    if (given := next((row[key] for key in names if row.get(key) not in (None, "")), None)) is not None:
-        raise ScoreError(f"{place}: the id must be text or a whole number, got {quote(given)}")
+    if (answer := next((row[key] for key in names if row.get(key) not in (None, "")), None)) is not None:
+        raise ScoreError(f"{place}: the id must be text or a whole number, got {quote(answer)}")
     raise ScoreError(f"{place}: no id; it is expected under {' or '.join(map(repr, names))}")
 
 

@@ -157,7 +157,9 @@ def _linked_images(rows: Sequence[Question]) -> list[str]:
     by_question: dict[str, list[Question]] = defaultdict(list)
     for row in rows:
         by_question[row.question.lower().strip()].append(row)
-    linked = linked_images([(own[0].image, own[1].image) for own in by_question.values() if len(own) == 2])
+    linked = linked_images(
+        [(answers[0].image, answers[1].image) for answers in by_question.values() if len(answers) == 2]
+    )
     return [linked.get(row.image, row.image) for row in rows]
 
 

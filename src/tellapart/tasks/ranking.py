@@ -112,16 +112,16 @@ def _score_candidates(model: Model, records: RankingSet, session: Session) -> li
     """Score every candidate with its query, and with the query's edit if there is one."""
     columns_of: dict[str, NDArray[np.float32]] = {}
     for edited in (True, False):  # pair sets hold items of one shape
-        own = [ranking for ranking in records.rankings if bool(ranking.edited) == edited]
+        rankings = [ranking for ranking in records.rankings if bool(ranking.edited) == edited]
         items = [
             Item(id=f"{row}/{candidate}", images=(image,), texts=(ranking.query, *([ranking.edited] if edited else [])))
-            for row, ranking in enumerate(own)
+            for row, ranking in enumerate(rankings)
             for candidate, image in enumerate(ranking.candidates)
         ]
         if not items:
             continue
         columns = iter(score_items(model, records.name, items, session)[:, 0])
-        columns_of |= {ranking.id: np.stack([next(columns) for _ in ranking.candidates]) for ranking in own}
+        columns_of |= {ranking.id: np.stack([next(columns) for _ in ranking.candidates]) for ranking in rankings}
     return [
         CandidateScores(
             tuple(map(float, columns_of[ranking.id][:, 0])),
@@ -140,27 +140,30 @@ def measure_rankings(records: RankingSet, scores: Sequence[CandidateScores]) -> 
     [('kendall', [1.0]), ('spearman', [1.0]), ('moved_by_edit', [1.0]), ('kendall_with_edit', [-1.0])]
     """
     agreed = [
-        agreement_with_people(one.scores, ranking.people) for ranking, one in zip(records.rankings, scores, strict=True)
+        agreement_with_people(scored.scores, ranking.people)
+        for ranking, scored in zip(records.rankings, scores, strict=True)
     ]
     queries = Units(
         "query",
-        tuple(_make_unit(ranking, list(one.scores)) for ranking, one in zip(records.rankings, scores, strict=True)),
+        tuple(
+            _make_unit(ranking, list(scored.scores)) for ranking, scored in zip(records.rankings, scores, strict=True)
+        ),
         (
             PerItem(
                 name=_KENDALL.name,
-                strict=np.array([one.kendall or 0.0 for one in agreed]),
+                strict=np.array([agreement.kendall or 0.0 for agreement in agreed]),
                 chance=0.0,
                 bounds=(-1.0, 1.0),
             ),
             PerItem(
                 name=_SPEARMAN.name,
-                strict=np.array([one.spearman or 0.0 for one in agreed]),
+                strict=np.array([agreement.spearman or 0.0 for agreement in agreed]),
                 chance=0.0,
                 bounds=(-1.0, 1.0),
             ),
         ),
     )
-    edits = [(ranking, one) for ranking, one in zip(records.rankings, scores, strict=True) if ranking.edited]
+    edits = [(ranking, scored) for ranking, scored in zip(records.rankings, scores, strict=True) if ranking.edited]
     if not edits:
         return (queries,)
     moved = [movement(one.scores, one.edited) for _, one in edits]

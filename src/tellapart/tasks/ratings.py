@@ -57,24 +57,31 @@ _GENERATOR = "generator"
 
 
 def _fill_template(records: RatingSet) -> Iterator[Mapping[str, Any]]:
-    for one in records.rated:
-        yield {"id": one.id, "image": 0, "text": 0, "score": None, "image_path": one.image, "caption": one.text}
+    for rating in records.rated:
+        yield {
+            "id": rating.id,
+            "image": 0,
+            "text": 0,
+            "score": None,
+            "image_path": rating.image,
+            "caption": rating.text,
+        }
 
 
 def _label_rows(records: RatingSet) -> Iterator[Mapping[str, Any]]:
-    for one in records.rated:
-        yield {"label": f"{one.id}_c0_i0", "score": None, "image": one.image, "caption": one.text}
+    for rating in records.rated:
+        yield {"label": f"{rating.id}_c0_i0", "score": None, "image": rating.image, "caption": rating.text}
 
 
 def _read_scores(path: Path, records: RatingSet, kind: ScoreKind | None = None) -> Scored:
-    ids = tuple(one.id for one in records.rated)
+    ids = tuple(rating.id for rating in records.rated)
     raw = read_raw_scores(path, ids=ids, shape=(1, 1))
     return Scored(round_scores(raw, path, ids=ids, kind=kind), rounded_ties=created_ties(raw.values))
 
 
 def _score_images(model: Model, records: RatingSet, session: Session) -> Scored:
     """Score every image with its text."""
-    items = tuple(Item(id=one.id, images=(one.image,), texts=(one.text,)) for one in records.rated)
+    items = tuple(Item(id=rating.id, images=(rating.image,), texts=(rating.text,)) for rating in records.rated)
     pairs = PairSet(records.name, items, Path(), read=session.pictures)
     return score(
         model,
@@ -87,7 +94,7 @@ def _score_images(model: Model, records: RatingSet, session: Session) -> Scored:
 
 
 def _align_scores(records: RatingSet, predictions: Scored) -> NDArray[np.float32]:
-    return predictions.scores.select([one.id for one in records.rated]).values[:, 0, 0]
+    return predictions.scores.select([rating.id for rating in records.rated]).values[:, 0, 0]
 
 
 def measure_ratings(records: RatingSet, predictions: Scored) -> tuple[Units, ...]:
@@ -105,15 +112,15 @@ def measure_ratings(records: RatingSet, predictions: Scored) -> tuple[Units, ...
     scores = _align_scores(records, predictions)
     units = tuple(
         Unit(
-            id=one.id,
-            cluster=one.cluster or one.text,
-            tags=one.tags,
-            images=(one.image,),
-            texts=(one.text,),
-            output=float(own),
-            gold=f"people: {one.rating:g}",
+            id=rating.id,
+            cluster=rating.cluster or rating.text,
+            tags=rating.tags,
+            images=(rating.image,),
+            texts=(rating.text,),
+            output=float(score),
+            gold=f"people: {rating.rating:g}",
         )
-        for one, own in zip(records.rated, scores, strict=True)
+        for rating, score in zip(records.rated, scores, strict=True)
     )
     names = (_AUC.name,) if records.labels else (_PAIRWISE.name, *_FUNCTIONS)
     values = (_measure_among(name, scores, records.people) for name in names)
@@ -130,9 +137,9 @@ def _measure_among(name: str, scores: NDArray[np.float32], people: NDArray[np.fl
 
 
 def _measure_pairs(name: str, scores: NDArray[np.float32], people: NDArray[np.float64]) -> PerItem:
-    found = pairwise_accuracy(scores, people)
+    result = pairwise_accuracy(scores, people)
     # Scores without information may tie all pairs, or none.
-    return PerItem(name=name, strict=found.values, chance=max(found.tied, (1 - found.tied) / 2))
+    return PerItem(name=name, strict=result.values, chance=max(result.tied, (1 - result.tied) / 2))
 
 
 def _correlate(name: str, scores: NDArray[np.float32], people: NDArray[np.float64]) -> PerItem:
@@ -140,14 +147,14 @@ def _correlate(name: str, scores: NDArray[np.float32], people: NDArray[np.float6
 
 
 def _separate(name: str, scores: NDArray[np.float32], people: NDArray[np.float64]) -> PerItem:
-    found = roc_auc(scores, people)
+    result = roc_auc(scores, people)
     return PerItem(
         name=name,
-        strict=found.strict,
-        neutral=found.neutral,
-        official=found.neutral,
+        strict=result.strict,
+        neutral=result.neutral,
+        official=result.neutral,
         chance=0.5,
-        touched=found.touched,
+        touched=result.touched,
     )
 
 
@@ -164,11 +171,17 @@ def _write_notes(records: RatingSet, predictions: Scored) -> tuple[str, ...]:
     if not records.labels:
         epsilon = pairwise_accuracy(scores, records.people).epsilon
         notes.append(f"pairwise_accuracy: scores that differ by {epsilon:.4g} or less are tied, fitted to these images")
-    named = np.array([one.tags.get(_GENERATOR, "") for one in records.rated])
-    if "" not in named and 1 < len(np.unique(named)) <= 20:
+    generators = np.array([rating.tags.get(_GENERATOR, "") for rating in records.rated])
+    if "" not in generators and 1 < len(np.unique(generators)) <= 20:
         for side, values in (("people", records.people), ("the model", scores)):
-            means = sorted(((float(values[named == one].mean()), str(one)) for one in np.unique(named)), reverse=True)
-            notes.append(f"generators by {side}: " + ", ".join(f"{one} {mean:.4g}" for mean, one in means))
+            means = sorted(
+                (
+                    (float(values[generators == generator].mean()), str(generator))
+                    for generator in np.unique(generators)
+                ),
+                reverse=True,
+            )
+            notes.append(f"generators by {side}: " + ", ".join(f"{generator} {mean:.4g}" for mean, generator in means))
     return tuple(notes)
 
 
@@ -191,5 +204,5 @@ RATINGS = Task(
     runners=tuple((kind, _score_images) for kind in (DualEncoder, PairScorer, Generator, TextScorer)),
     models="a model that scores images with texts",
     todo="fill in `score`: how well the image shows the text",
-    images=lambda records: (one.image for one in records.rated),
+    images=lambda records: (rating.image for rating in records.rated),
 )

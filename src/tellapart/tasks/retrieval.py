@@ -41,10 +41,10 @@ _SIDES = (("i2t", "a caption of the image"), ("t2i", "the image of the caption")
 _METRICS = tuple(
     Metric(
         name=f"{side}_recall@{k}",
-        title=f"{what} is among the first {k} of the gallery" if k > 1 else f"{what} comes first of the gallery",
+        title=f"{title} is among the first {k} of the gallery" if k > 1 else f"{title} comes first of the gallery",
         source="VLUE section 3.1; COCO-Counterfactuals Table 5",
     )
-    for side, what in _SIDES
+    for side, title in _SIDES
     for k in DEPTHS
 )
 _MEAN = Metric(name="mean_recall", title="mean of the six recalls (X-VLM's r_mean)", source="X-VLM `itm_eval`")
@@ -85,8 +85,8 @@ class GalleryScores:
         """
         if self.captions is None:
             return scores_both_ways(self.images if captions is None else self.images[:, captions], np.array(pairs))
-        chosen = self.captions if captions is None else self.captions[list(captions)]
-        return embeddings_both_ways(self.images, chosen, np.array(pairs))
+        rows = self.captions if captions is None else self.captions[list(captions)]
+        return embeddings_both_ways(self.images, rows, np.array(pairs))
 
 
 def read_gallery_scores(path: Path, records: RetrievalSet) -> Retrieval:
@@ -233,8 +233,8 @@ def _mean_recall(records: RetrievalSet, ranked: Retrieval) -> PerItem:
 
     def table(i2t: Sequence[NDArray[np.float64]], t2i: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
         images = len(records.images)
-        own = [np.bincount(owner, weights=column, minlength=images) for column in t2i]
-        return np.stack([*i2t, *own, np.bincount(owner, minlength=images).astype(np.float64)], axis=1)
+        per_image = [np.bincount(owner, weights=column, minlength=images) for column in t2i]
+        return np.stack([*i2t, *per_image, np.bincount(owner, minlength=images).astype(np.float64)], axis=1)
 
     both = (ranked.image_to_text, ranked.text_to_image)
     return PerItem(

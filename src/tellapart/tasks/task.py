@@ -257,13 +257,13 @@ class Task(Generic[Records, Predictions]):
     def images_of(self, records: Records) -> list[str]:
         """Return the references of all images of some records, each once."""
         if self.images is not None:
-            named = self.images(records)
+            references = self.images(records)
         elif self.hiding is not None:
             rows = getattr(records, self.hiding.rows)
-            named = (getattr(row, name) for row in rows for name in self.hiding.images)
+            references = (getattr(row, name) for row in rows for name in self.hiding.images)
         else:
-            named = _images_in(self.template(records))
-        return list(dict.fromkeys(named))
+            references = _images_in(self.template(records))
+        return list(dict.fromkeys(references))
 
     def shows_videos(self, records: Records) -> bool:
         """Return whether the first record has a video in an image's place.
@@ -274,8 +274,8 @@ class Task(Generic[Records, Predictions]):
         >>> TASKS["yes-no"].shows_videos(BinaryQuestionSet("falls", (asked,)))
         True
         """
-        named = self.images(records) if self.images is not None else ()
-        return any(map(is_video, islice(named, 1)))
+        references = self.images(records) if self.images is not None else ()
+        return any(map(is_video, islice(references, 1)))
 
     def part_of(self, model: Model, records: Records, rank: int, ranks: int) -> Records | None:
         """Return the part of the records that one process of several computes; None if a store keeps nothing of it."""
@@ -283,5 +283,5 @@ class Task(Generic[Records, Predictions]):
             return self.part(model, records, rank, ranks)
         stored = next((run for kind, run in self.runners if kind in SCORERS and isinstance(model, kind)), None)
         size = self.size(records)
-        own = range(rank * size // ranks, (rank + 1) * size // ranks)
-        return self.select(records, own) if own and stored is not None and self.runner(model) is stored else None
+        block = range(rank * size // ranks, (rank + 1) * size // ranks)
+        return self.select(records, block) if block and stored is not None and self.runner(model) is stored else None

@@ -96,13 +96,13 @@ _METRICS = tuple(replace(score, shapes=(), strict=None) for score in _OF_SCORES)
 def _fill_template(records: PairSet) -> Iterator[Mapping[str, Any]]:
     for item in records.items:
         texts = item.truth_first().texts
-        for number, (one, other) in enumerate(_PAIRS):
+        for number, (first, other) in enumerate(_PAIRS):
             yield {
                 "id": item.id,
                 "image": 0,
                 "text": number,
                 "score": None,
-                "first": texts[one],
+                "first": texts[first],
                 "second": texts[other],
             }
 
@@ -125,8 +125,14 @@ def _run_model(model: DualEncoder | Deferred, records: PairSet, session: Session
 def _measure_items(records: PairSet, predictions: Scored) -> tuple[Units, ...]:
     values = predictions.scores.select([item.id for item in records.items]).values
     units = tuple(
-        Unit(id=item.id, cluster=item.cluster, tags=item.tags, texts=item.truth_first().texts, output=own[0].tolist())
-        for item, own in zip(records.items, values, strict=True)
+        Unit(
+            id=item.id,
+            cluster=item.cluster,
+            tags=item.tags,
+            texts=item.truth_first().texts,
+            output=item_values[0].tolist(),
+        )
+        for item, item_values in zip(records.items, values, strict=True)
     )
     per_item = tuple(
         PerItem(

@@ -90,9 +90,9 @@ def similarity_table(model: DualEncoder, images: Vectors, texts: Vectors) -> NDA
     >>> similarity_table(find_model("demo-encoder"), np.eye(2, dtype=np.float32), np.eye(2, dtype=np.float32)).shape
     (2, 2)
     """
-    whole = np.empty((len(images), len(texts)), np.float32)
+    matrix = np.empty((len(images), len(texts)), np.float32)
     for top in range(0, len(images), _IMAGES):
         for start in range(0, len(texts), _TEXTS):
             block = model.similarity(images[top : top + _IMAGES], texts[start : start + _TEXTS])
-            whole[top : top + _IMAGES, start : start + _TEXTS] = block
-    return whole
+            matrix[top : top + _IMAGES, start : start + _TEXTS] = block
+    return matrix

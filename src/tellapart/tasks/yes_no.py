@@ -120,7 +120,7 @@ def measure_yes_no(records: BinaryQuestionSet, answers: Sequence[str]) -> tuple[
     gold = [row.answer for row in rows]
     right, right_strictly = _is_equal(read, gold), _is_equal(strictly, gold)
     unreadable = np.array([one is None for one in read], np.float64)
-    each = tuple(
+    units = tuple(
         Unit(
             id=row.id,
             cluster=row.cluster,
@@ -138,11 +138,11 @@ def measure_yes_no(records: BinaryQuestionSet, answers: Sequence[str]) -> tuple[
         officially = _is_equal([READERS[records.reader](answer) for answer in answers], gold)
         values.append((_OFFICIAL, officially))
         grouped[_G_OFFICIAL.name] = officially
-    measured = [Units("answer", each, tuple(_make_value(one, strict, one.chance()) for one, strict in values))]
+    measured = [Units("answer", units, tuple(_make_value(one, strict, one.chance()) for one, strict in values))]
     if _has_pope(records):
-        measured.append(Units("answer", each, (*_as_pope(answers, gold), *_as_pope(answers, gold, "_official"))))
-    for noun, what, metric in _GROUPED:
-        if groups := records.groups_by(what):
+        measured.append(Units("answer", units, (*_as_pope(answers, gold), *_as_pope(answers, gold, "_official"))))
+    for noun, field, metric in _GROUPED:
+        if groups := records.groups_by(field):
             measured.append(_make_units(records, answers, noun, groups, {metric.name: right}))
     if groups := records.groups_by("group"):
         measured.append(_make_units(records, answers, "group", groups, grouped))
@@ -187,9 +187,11 @@ def _make_units(
         for group in groups
     )
     chance = float(np.mean([0.5 ** len(group) for group in groups]))
-    values = {name: group_accuracy(each, groups) for name, each in right.items()}
+    values = {name: group_accuracy(flags, groups) for name, flags in right.items()}
     return Units(
-        noun, units, tuple(PerItem(name=name, strict=one, chance=chance, binary=True) for name, one in values.items())
+        noun,
+        units,
+        tuple(PerItem(name=name, strict=strict, chance=chance, binary=True) for name, strict in values.items()),
     )
 
 
@@ -198,7 +200,7 @@ def _make_value(metric: Metric, strict: NDArray[np.float64], chance: float | Non
 
 
 def _is_equal(read: Sequence[str | None], gold: Sequence[str]) -> NDArray[np.float64]:
-    return np.array([own == right for own, right in zip(read, gold, strict=True)], np.float64)
+    return np.array([answer == right for answer, right in zip(read, gold, strict=True)], np.float64)
 
 
 def _answer_questions(model: Answerer, records: BinaryQuestionSet, session: Session) -> list[str]:
@@ -259,7 +261,7 @@ YES_NO = Task(
         sources=("group", "cluster"),
         bare=_bare_question,
         clusters=_join_clusters,
-        metrics=tuple(one.name for one in (_ACC, _STRICT, _Q, _I, _G, _G_STRICT)),
+        metrics=tuple(metric.name for metric in (_ACC, _STRICT, _Q, _I, _G, _G_STRICT)),
         send="`prediction` is the answer: one of the two that the question leaves open.",
         nothing=lambda size: [""] * size,
     ),

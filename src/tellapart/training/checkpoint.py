@@ -171,9 +171,9 @@ def write_checkpoint(folder: Path, module: nn.Module, optimiser: Optimizer, stat
 
 def delete_older(folder: Path, keep: int) -> None:
     """Delete all checkpoints before the last `keep`, and what a process that was killed left of them."""
-    kept = _complete_checkpoints(folder)[-keep:]
+    checkpoints = _complete_checkpoints(folder)[-keep:]
     for old in folder.glob("step-*"):
-        if kept and old < kept[0]:
+        if checkpoints and old < checkpoints[0]:
             shutil.rmtree(old)
 
 

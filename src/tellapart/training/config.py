@@ -254,8 +254,8 @@ class TrainConfig(_Table):
     @model_validator(mode="after")
     def _check_rounds(self) -> TrainConfig:
         data, alphas = self.data, self.report.alphas
-        chosen = alphas or data.validation is not None or data.share < 1 or data.take or data.images
-        if self.test_time_matching is not None and (chosen or len(data.train) > 1):
+        validated = alphas or data.validation is not None or data.share < 1 or data.take or data.images
+        if self.test_time_matching is not None and (validated or len(data.train) > 1):
             raise ValueError(
                 "test_time_matching takes all items of one set, named as a benchmark in data.train, and no label "
                 "chooses weights: leave out data.validation, .share, .take and .images, and report.alphas"

@@ -65,10 +65,10 @@ def measure_moves(
     torch = import_torch()
     found = []
     buffers = [(buffer, buffer.clone()) for buffer in steps.trainable.module.buffers()]
-    for one in (plain, steps):
-        loss = float(one.backward(drawn, images, 0)["total"])
+    for step in (plain, steps):
+        loss = float(step.backward(drawn, images, 0)["total"])
         gradients = []
-        for parameter in one.trainable.module.parameters():
+        for parameter in step.trainable.module.parameters():
             if parameter.grad is not None:
                 gradients.append(parameter.grad.float().flatten())
                 parameter.grad = None
@@ -121,7 +121,7 @@ def train(training: Training, *, limit: int | None = None, progress: NotedProgre
             f"{ranks.of} ranks"
         )
     total = settings.count_steps(order.steps_per_epoch, limit)
-    every = config.validation.interval(total)
+    interval = config.validation.interval(total)
     optimiser = make_optimiser(trainable.module, settings)
     state = _begin_state(training, optimiser)
     total = state.step if state.stopped else total
@@ -165,7 +165,7 @@ def train(training: Training, *, limit: int | None = None, progress: NotedProgre
                     _finish_step(training, optimiser, state, numbers, total)
                     if progress is not None:
                         progress("steps", state.step, total, f"loss {numbers['total']:.4g}")
-            measured = state.step % every == 0
+            measured = state.step % interval == 0
             if config.validation.patience and measured and ranks.first(lambda: state.stopped):
                 break
     finally:
@@ -237,8 +237,8 @@ def _accumulate_parts(
 
 def _name_rows(rows: TrainingRows, numbers: list[int]) -> str:
     """Name the first few of some rows by number and image, for messages."""
-    named = ", ".join(f"{number} ({rows.rows[number].image.name})" for number in numbers[:_NAMED])
-    return f"rows {named}" + (f" and {len(numbers) - _NAMED} more" if len(numbers) > _NAMED else "")
+    row_names = ", ".join(f"{number} ({rows.rows[number].image.name})" for number in numbers[:_NAMED])
+    return f"rows {row_names}" + (f" and {len(numbers) - _NAMED} more" if len(numbers) > _NAMED else "")
 
 
 def fit_steps(training: Training) -> int:
@@ -246,7 +246,7 @@ def fit_steps(training: Training) -> int:
 
     The time is that of steps, measurements and checkpoints, as if the machine stayed as it is now.
     """
-    config, module, every = training.config, training.trainable.module, training.config.validation.every
+    config, module, interval = training.config, training.trainable.module, training.config.validation.every
     if training.ranks.of > 1:
         raise DataError("optimiser.minutes is measured in one process; give steps or epochs to several")
     before, times = weights_of(module), list[float]()
@@ -261,20 +261,22 @@ def fit_steps(training: Training) -> int:
     copy_weights(before, module)
     shutil.rmtree(files.folder)
     seconds = 60 * (config.optimiser.minutes or 0)
-    if every:
-        return max(1, int(seconds / (pace + measuring / every)))
+    if interval:
+        return max(1, int(seconds / (pace + measuring / interval)))
     # A tenth of the steps: ten measurements, or as many as steps if these are fewer.
     return max(1, min(10, int(seconds / (pace + measuring))), int((seconds - 10 * measuring) / pace))
 
 
 def make_optimiser(module: nn.Module, settings: OptimiserConfig) -> Optimizer:
     """Return AdamW; parameters of fewer than two axes (biases, norms, the scale) decay only if `decayed` is `all`."""
-    named = [(name, parameter) for name, parameter in module.named_parameters() if parameter.requires_grad]
+    parameters = [(name, parameter) for name, parameter in module.named_parameters() if parameter.requires_grad]
     for pattern in settings.groups:
-        if not any(fnmatchcase(name, pattern) for name, _ in named):
-            raise DataError(f"optimiser.groups: no trained weight's name matches {pattern!r}; {named[0][0]} is one")
+        if not any(fnmatchcase(name, pattern) for name, _ in parameters):
+            raise DataError(
+                f"optimiser.groups: no trained weight's name matches {pattern!r}; {parameters[0][0]} is one"
+            )
     groups: dict[tuple[float, float], list[Any]] = {(1.0, settings.weight_decay): [], (1.0, 0.0): []}
-    for name, parameter in named:
+    for name, parameter in parameters:
         factor = next((f for pattern, f in settings.groups.items() if fnmatchcase(name, pattern)), 1.0)
         decay = settings.weight_decay if parameter.ndim >= 2 or settings.decayed == "all" else 0.0
         groups.setdefault((factor, decay), []).append(parameter)
@@ -283,7 +285,7 @@ def make_optimiser(module: nn.Module, settings: OptimiserConfig) -> Optimizer:
         lr=settings.learning_rate,
         betas=settings.betas,
         eps=settings.epsilon,
-        foreach=named[0][1].is_cuda,  # on a CPU, one order of operations on every machine
+        foreach=parameters[0][1].is_cuda,  # on a CPU, one order of operations on every machine
     )
     return optimiser
 
@@ -363,13 +365,13 @@ def _finish_step(
 ) -> None:
     """Log a step; after each interval of `validation.every` and after the last, validate and write a checkpoint."""
     files, settings = training.files, training.config.validation
-    every = settings.interval(total)
+    interval = settings.interval(total)
     files.log(state.step, numbers)
     if state.step == IDLE_STEPS and (idle := find_idle_terms(files.log_path)):
         warnings.warn(describe_idle(idle, training.config.loss_terms()), TellapartWarning, stacklevel=2)
-    if state.step % every == 0 or state.step == total:
+    if state.step % interval == 0 or state.step == total:
         # One comparison fewer than measurements: the first has no earlier one to compare with.
-        _validate_weights(training, state, max(1, math.ceil(total / every) - 1))
+        _validate_weights(training, state, max(1, math.ceil(total / interval) - 1))
         files.sync_log()
         write_checkpoint(files.checkpoints, training.trainable.module, optimiser, state, keep=settings.keep)
         if training.show is not None:
@@ -392,10 +394,10 @@ def _validate_weights(training: Training, state: TrainingState, looks: int) -> N
         trainable.module.train()
         value, interval = float(right.mean()), share_in_clusters(right, pairs.outline.clusters)
         state.history.append((state.step, value))
-        ends = {"validation_low": interval.low, "validation_high": interval.high}
-        known = {name: end for name, end in ends.items() if end is not None}
+        bounds = {"validation_low": interval.low, "validation_high": interval.high}
+        measured = {name: end for name, end in bounds.items() if end is not None}
         numbers = {metric: value} | match_numbers(scores)
-        training.files.log(state.step, {f"validation_{name}": number for name, number in numbers.items()} | known)
+        training.files.log(state.step, {f"validation_{name}": number for name, number in numbers.items()} | measured)
         if (patience := training.config.validation.patience) is not None:
             if not state.right or better_beyond_doubt(right.tolist(), state.right, pairs, looks):
                 state.right, state.unmoved = right.tolist(), -1

@@ -111,9 +111,9 @@ def settings_of(record: TrainRecord) -> Iterator[tuple[str, Any]]:
     """Yield the settings that decide the weights, in the configuration's keys; empty values are left out."""
     for key, value in record.config.items():
         if key in {"loss", "matching", "optimiser", "batch", "lora", "data"} and isinstance(value, dict):
-            for name, each in value.items():
-                if name not in {"train", "images"} and each not in (None, [], False):
-                    yield f"{key}.{name}", each
+            for name, entry in value.items():
+                if name not in {"train", "images"} and entry not in (None, [], False):
+                    yield f"{key}.{name}", entry
             if key == "lora":
                 yield "lora: updated", record.updated
         elif key in {"seed", "precision", "device", "reading"} and value is not None:

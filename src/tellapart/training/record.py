@@ -140,9 +140,10 @@ class TrainRecord(_Record):
         if not self.transductive:
             return ()
         rounds = (
-            f"round {number}: {each.matched:,} of {each.items:,} items matched with a lead of {each.threshold:.3g} or "
-            f"more, {each.right:,} of these truly"
-            for number, each in enumerate(self.rounds, 1)
+            f"round {number}: {matched_round.matched:,} of {matched_round.items:,} items matched with a lead of "
+            f"{matched_round.threshold:.3g} or "
+            f"more, {matched_round.right:,} of these truly"
+            for number, matched_round in enumerate(self.rounds, 1)
         )
         return (f"transductive: fitted, without labels, to the very items of {self.transductive}", *rounds)
 

@@ -130,12 +130,12 @@ def _check_alike(before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> N
             )
     for name, start in before.items():
         end = after[name]
-        for what, first, second in (
+        for aspect, first, second in (
             ("shape", tuple(start.shape), tuple(end.shape)),
             ("dtype", start.dtype, end.dtype),
         ):
             if first != second:
-                raise ModelError(f"interpolate: {name!r} has {what} {first} before and {second} after")
+                raise ModelError(f"interpolate: {name!r} has {aspect} {first} before and {second} after")
 
 
 def best_alpha(curve: Mapping[float, Sequence[float]]) -> float:

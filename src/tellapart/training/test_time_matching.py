@@ -91,10 +91,12 @@ def _match_items(config: TrainConfig, name: str, items: Path, folder: Path, thre
             f"test_time_matching.threshold: no match of round {folder.name} leads by {threshold:g}, and the largest "
             f"lead of {len(pairs)} items is {leads.max():g}; lower it"
         )
-    chosen = ((pairs.items[k], [pairs.items[k].texts[text] for text in matches[k]]) for k in sure)
-    rows = (json.dumps(item.model_dump(exclude={"true"}) | {"texts": texts}) + "\n" for item, texts in chosen)
+    matched_items = ((pairs.items[k], [pairs.items[k].texts[text] for text in matches[k]]) for k in sure)
+    rows = (json.dumps(item.model_dump(exclude={"true"}) | {"texts": texts}) + "\n" for item, texts in matched_items)
     write_text_file(folder / "pairs" / LISTINGS[0], "".join(rows))
     right = int((matches[sure] == np.arange(matches.shape[1])).all(axis=1).sum())
-    found = MatchedRound(start=model.fingerprint, threshold=threshold, items=len(pairs), matched=len(sure), right=right)
-    write_text_file(record, found.model_dump_json() + "\n")
-    return found
+    round_record = MatchedRound(
+        start=model.fingerprint, threshold=threshold, items=len(pairs), matched=len(sure), right=right
+    )
+    write_text_file(record, round_record.model_dump_json() + "\n")
+    return round_record

@@ -140,8 +140,10 @@ def run_training(
     def begin() -> _Beginning:
         """Check for leaks and claim the run's folder, before any rank trains."""
         reported = config.report.benchmarks
-        named = [] if config.data.validation is None else [resolve_name(config.data.validation, home)]
-        leaks = find_leaks(rows, [*reported, *named], progress, data_locations(config.data, home), pictures.pop())
+        validation_names = [] if config.data.validation is None else [resolve_name(config.data.validation, home)]
+        leaks = find_leaks(
+            rows, [*reported, *validation_names], progress, data_locations(config.data, home), pictures.pop()
+        )
         leaks, shared = leaks[: len(reported)], next(iter(leaks[len(reported) :]), None)
         if not allow_leak:
             refuse_leaks(leaks)
@@ -245,8 +247,8 @@ def _measure_both(
         copy_weights(weights, trainable.module)
         return save_merged(trainable, folder)
 
-    ends = (with_directions(before, after), after)
-    sweep = run_sweep(ends, config.report.alphas, save, settings, files.sweep, store, progress=stages)
+    comparisons = (with_directions(before, after), after)
+    sweep = run_sweep(comparisons, config.report.alphas, save, settings, files.sweep, store, progress=stages)
     copy_weights(after, trainable.module)
     return replace(finished, sweep=sweep)
 

@@ -54,13 +54,13 @@ class GatedWindowAttention(WindowAttention):
         self, windows: Tensor, apart: Tensor | None, text: Tensor | None = None, mask: Tensor | None = None
     ) -> Tensor:
         """Attend within windows `(batch, windows, tokens, width)`, then, if there is one, to a text's states."""
-        own = super().forward(windows, apart)
+        output = super().forward(windows, apart)
         if text is None:
-            return own
-        queries = self.qkv_i2t(self.norm_i2t_i(own)).flatten(1, 2)  # every window reads all of the text
+            return output
+        queries = self.qkv_i2t(self.norm_i2t_i(output)).flatten(1, 2)  # every window reads all of the text
         keys, values = self.qkv_text_i2t(text).chunk(2, -1)
         attended = attend_heads(queries, keys, values, mask, self.heads)
-        return own + self.alpha_i2t * self.proj_i2t(attended).view_as(own)
+        return output + self.alpha_i2t * self.proj_i2t(attended).view_as(output)
 
 
 class GatedLayer(BertLayer):

@@ -69,10 +69,10 @@ class NativeWriter(NativeCaptioner):
         if len(images) != len(prompts) or any(len(pictures) != 1 for pictures in images):
             counts = ", ".join(str(len(pictures)) for pictures in images)
             raise ModelError(f"{self.name}: {len(prompts)} prompts with {counts or 'no'} images; give one for each")
-        own = self._halves.prompt.text
-        other = next((prompt for prompt in prompts if prompt != own), None)
+        prompt_text = self._halves.prompt.text
+        other = next((prompt for prompt in prompts if prompt != prompt_text), None)
         if other is not None:
-            raise ModelError(f"{self.name} writes captions, which it is asked for with {own!r}; got {other!r}")
+            raise ModelError(f"{self.name} writes captions, which it is asked for with {prompt_text!r}; got {other!r}")
         states = self._encoder.encode_images([picture for (picture,) in images])
         with forward(self.name, self._halves.module):
             return [

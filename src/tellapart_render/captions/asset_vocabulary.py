@@ -57,8 +57,8 @@ def read_names(path: Path) -> dict[str, tuple[str, str]]:
     for folder, value in read_toml(path).items():
         entry = value if isinstance(value, dict) else {"noun": value}
         phrase, category = entry.get("noun"), entry.get("category", "")
-        known = entry.keys() <= {"noun", "category"}
-        if not (known and isinstance(phrase, str) and phrase.strip() and isinstance(category, str)):
+        valid = entry.keys() <= {"noun", "category"}
+        if not (valid and isinstance(phrase, str) and phrase.strip() and isinstance(category, str)):
             raise DataError(f"{path}: field {folder!r}: needs a noun phrase, or noun and category; got {value!r}")
         names[folder] = (phrase, category)
     return names

@@ -91,7 +91,7 @@ def family(category: str, words: str, shape: str, listed: str, added: str = "") 
 
 
 CATEGORIES: dict[str, tuple[Noun, ...]] = {
-    category: tuple(each for row in rows for each in family(category, *row))
+    category: tuple(member for row in rows for member in family(category, *row))
     for category, rows in {
         # words, shape, colours that the figure lists, colours added
         "towel": (
@@ -134,7 +134,7 @@ SINGLES: tuple[Noun, ...] = (
     Noun("basket", "fabric", "basket", "", "basket", "", True),
 )
 
-OBJECTS: tuple[Noun, ...] = (*(each for group in CATEGORIES.values() for each in group), *SINGLES)
+OBJECTS: tuple[Noun, ...] = (*(member for group in CATEGORIES.values() for member in group), *SINGLES)
 
 # About a quarter of the (shape, colour) pairs; every shape and every colour stays in training without them.
 HELD_OUT: frozenset[tuple[str, str]] = frozenset(
@@ -146,7 +146,7 @@ HELD_OUT: frozenset[tuple[str, str]] = frozenset(
     }
 )  # fmt: skip
 
-WORDS: dict[str, Noun] = {each.phrase(): each for each in OBJECTS}
+WORDS: dict[str, Noun] = {noun.phrase(): noun for noun in OBJECTS}
 
 
 def noun(phrase: str) -> Noun:
@@ -180,5 +180,5 @@ def group_caption(groups: Sequence[tuple[int, Noun]], place: str, *, existential
     >>> group_caption([(2, noun("red coffee mug")), (3, noun("blue bowl"))], "in the scene", existential=False)
     '2 red coffee mugs and 3 blue bowls are in the scene.'
     """
-    phrase = " and ".join(f"{count} {each.phrase(count)}" for count, each in groups)
+    phrase = " and ".join(f"{count} {members.phrase(count)}" for count, members in groups)
     return f"There are {phrase} {place}." if existential else f"{phrase} are {place}."

@@ -57,7 +57,7 @@ _FIGURE_CATEGORIES: dict[str, tuple[Noun, ...]] = {
         *family("shoe", "{colour} running shoe", "running shoe", "white purple"),
     ),
     # The location row's white drug bottle is not in the category's list.
-    "bottle": tuple(each for each in _keep_listed(CATEGORIES["bottle"]) if each.phrase() != "white drug bottle"),
+    "bottle": tuple(noun for noun in _keep_listed(CATEGORIES["bottle"]) if noun.phrase() != "white drug bottle"),
     "bowl": tuple(_keep_listed(CATEGORIES["bowl"])),
 }
 
@@ -72,7 +72,7 @@ _FIGURE_LOCATED: tuple[Noun, ...] = (
     _make_noun("bird", "bald eagle", "toy", "eagle"),
     _make_noun("animal", "brown", "bull", "bull", "brown"),
     Noun("gloves", "blue", "gloves", "", "gloves", "blue", True),
-    next(each for each in CATEGORIES["hat"] if each.colour == "brown"),
+    next(noun for noun in CATEGORIES["hat"] if noun.colour == "brown"),
     _make_noun("gaming mouse", "white gaming", "mouse", "gaming mouse", "white"),
     _make_noun("footwear", "black", "boot", "boot", "black"),
     Noun("scissors", "red", "scissors", "", "scissors", "red", True),
@@ -85,7 +85,7 @@ _FIGURE_LOCATED: tuple[Noun, ...] = (
     _make_noun("backpack", "blue and black", "backpack", "backpack", "blue"),
     _make_noun("footwear", "red high", "heel", "high heel", "red"),
     *(single for single in SINGLES if single.head in {"toaster", "basket"} or single.category == "school bus"),
-    next(each for each in CATEGORIES["bottle"] if each.phrase() == "white drug bottle"),
+    next(noun for noun in CATEGORIES["bottle"] if noun.phrase() == "white drug bottle"),
     _make_noun("hammer", "black and yellow", "hammer", "hammer", "yellow"),
     *_keep_listed(CATEGORIES["refrigerator"]),
 )
@@ -94,19 +94,19 @@ FIGURE_14 = Vocabulary(
     "figure-14",
     _FIGURE_CATEGORIES,
     _FIGURE_LOCATED,
-    tuple(dict.fromkeys((*(each for group in _FIGURE_CATEGORIES.values() for each in group), *_FIGURE_LOCATED))),
+    tuple(dict.fromkeys((*(member for group in _FIGURE_CATEGORIES.values() for member in group), *_FIGURE_LOCATED))),
 )
 """Figure 14 word for word: 8 categories, 34 objects of the location row. Any of them may be counted (Figure 16
 counts school bus toys, of the location row)."""
 
-_VOCABULARIES: dict[str, Vocabulary] = {each.name: each for each in (DEMO, FIGURE_14)}
+_VOCABULARIES: dict[str, Vocabulary] = {vocabulary_name.name: vocabulary_name for vocabulary_name in (DEMO, FIGURE_14)}
 
 
 def vocabulary(name: str) -> Vocabulary:
     """Return the vocabulary of that name."""
     if name not in _VOCABULARIES:
-        known = f"{', '.join(_VOCABULARIES)}, and those of assets that were read"
-        raise UnknownNameError(f"vocabulary({name!r}): no such vocabulary; there are {known}")
+        vocabulary_names = f"{', '.join(_VOCABULARIES)}, and those of assets that were read"
+        raise UnknownNameError(f"vocabulary({name!r}): no such vocabulary; there are {vocabulary_names}")
     return _VOCABULARIES[name]
 
 

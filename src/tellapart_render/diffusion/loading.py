@@ -121,8 +121,8 @@ def open_checkpoint(model: DiffusionModel, home: Path, kinds: Sequence[str] = PI
     parts |= {"vae": (model.vae, model.vae_revision)} if model.vae else {}
     folders, revisions = {}, {}
     for part, (name, revision) in parts.items():
-        whole = part == "pipeline"
-        check = partial(_check_pipeline, kinds=kinds, replaced=set(parts)) if whole else partial(_check_part, part)
+        pipeline = part == "pipeline"
+        check = partial(_check_pipeline, kinds=kinds, replaced=set(parts)) if pipeline else partial(_check_part, part)
         folders[part], revisions[part] = _find_folder(name, revision, home, model.variant, check)
         check(folders[part], model.variant)
     kind = str(read_object(folders["pipeline"] / "model_index.json")["_class_name"])
@@ -205,9 +205,11 @@ def _check_weights(folder: Path, variant: str) -> None:
     if any(folder.glob(f"*.{variant}*.safetensors" if variant else "*.safetensors")):
         return
     pickles = sorted(path.name for path in folder.glob("*.bin"))
-    named = f"safetensors of variant {variant!r}" if variant else "safetensors"
-    also = f", only {pickles[0]}, a pickle, which could run code" if pickles else ""
-    raise ModelError(f"{folder} has no {named}{also}; convert it, or name a revision or variant that has them")
+    file_kind = f"safetensors of variant {variant!r}" if variant else "safetensors"
+    pickle_note = f", only {pickles[0]}, a pickle, which could run code" if pickles else ""
+    raise ModelError(
+        f"{folder} has no {file_kind}{pickle_note}; convert it, or name a revision or variant that has them"
+    )
 
 
 def _digest_files(folder: Path) -> str:

@@ -96,20 +96,20 @@ def families(aspect: Aspect, scene_rule: SceneRule = "added") -> list[Pairs]:
         ]
     if aspect == "scene":
         rows = []
-        for thing, scenes in _SCENES.items():
-            chosen = combinations(scenes, 2) if scene_rule == "swapped" else product(("",), scenes)
+        for subject, scenes in _SCENES.items():
+            pairs = combinations(scenes, 2) if scene_rule == "swapped" else product(("",), scenes)
             rows.append(
-                [(_make_caption("a photo of", thing, a), _make_caption("a photo of", thing, b)) for a, b in chosen]
+                [(_make_caption("a photo of", subject, a), _make_caption("a photo of", subject, b)) for a, b in pairs]
             )
         return rows
     return [
         [
-            (_make_caption("a", medium, "of", thing, a), _make_caption("a", medium, "of", thing, b))
-            for medium, thing, (a, b) in product(_MEDIA, ("dog", "cat"), combinations(_WORN, 2))
+            (_make_caption("a", medium, "of", animal, a), _make_caption("a", medium, "of", animal, b))
+            for medium, animal, (a, b) in product(_MEDIA, ("dog", "cat"), combinations(_WORN, 2))
         ],
         [
-            (_make_caption("a", medium, "of a", a, thing), _make_caption("a", medium, "of a", b, thing))
-            for medium, thing, (a, b) in product(_MEDIA, ("dog", "cat"), combinations(_COLOURS, 2))
+            (_make_caption("a", medium, "of a", a, animal), _make_caption("a", medium, "of a", b, animal))
+            for medium, animal, (a, b) in product(_MEDIA, ("dog", "cat"), combinations(_COLOURS, 2))
         ],
         [
             (_make_caption(a, thing), _make_caption(b, thing))
@@ -308,11 +308,11 @@ class PromptToPrompt:
     def _make_draw(self, name: str, index: int) -> Draw:
         rng, options = random_numbers(self._seed, name, index), self._options
         seed = int(rng.integers(2**32))
-        own, guidance, cross = (
+        self_share, guidance, cross = (
             float(rng.uniform(low, high))
             for low, high in (options.self_fraction, options.guidance, options.cross_fraction)
         )
-        return Draw(seed, guidance, own, cross)
+        return Draw(seed, guidance, self_share, cross)
 
     def _make_item(self, name: str, pair: CaptionPair, sampled: _Samples, rank: int) -> Made:
         sample, options = sampled.passed[rank], self._options

@@ -71,10 +71,10 @@ def token_map(first: Sequence[Sequence[int]], second: Sequence[Sequence[int]], l
         rule: Literal["replace", "refine"] = "replace"
         starts = [1, 1]
         for words in zip(first, second, strict=True):
-            here, there = (slice(start, start + len(word)) for start, word in zip(starts, words, strict=True))
+            span, other_span = (slice(start, start + len(word)) for start, word in zip(starts, words, strict=True))
             alike = len(words[0]) == len(words[1])
-            source[here, there] = np.eye(len(words[0])) if alike else 1 / max(len(words[1]), 1)
-            starts = [here.stop, there.stop]
+            source[span, other_span] = np.eye(len(words[0])) if alike else 1 / max(len(words[1]), 1)
+            starts = [span.stop, other_span.stop]
     else:
         rule = "refine"
         flat = [[token for word in words for token in word] for words in (first, second)]
@@ -108,8 +108,8 @@ class Sharing:
         Self-attention is shared while `p > step / (steps - 1)`, as in instruct-pix2pix (its `len(sigmas) - 2`), so p =
         1 leaves out the last step; cross-attention in the first `int(p * steps)` steps, as in Hertz et al.
         """
-        own, cross = self._fractions
-        self.of_self: NDArray[np.bool_] = own > step / max(self._steps - 1, 1)
+        self_share, cross = self._fractions
+        self.of_self: NDArray[np.bool_] = self_share > step / max(self._steps - 1, 1)
         self.of_cross: NDArray[np.bool_] = step < (cross * self._steps).astype(int)
 
     def share_self(self, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
@@ -141,8 +141,8 @@ class Sharing:
         torch = import_torch()
         source, share = (torch.as_tensor(a).to(maps) for a in (self._tokens.source, self._tokens.share))
         pairs = maps.clone().view(2, len(self.of_cross), 2, *maps.shape[1:])
-        own = pairs[1, self.of_cross, 1]
-        pairs[1, self.of_cross, 1] = (pairs[1, self.of_cross, 0] @ source) * share + own * (1 - share)
+        attention = pairs[1, self.of_cross, 1]
+        pairs[1, self.of_cross, 1] = (pairs[1, self.of_cross, 0] @ source) * share + attention * (1 - share)
         return pairs.view(maps.shape)
 
 

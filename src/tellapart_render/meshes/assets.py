@@ -167,7 +167,7 @@ def find_assets(folder: Path) -> list[str]:
     """Return the names of the assets in a folder, sorted."""
     if not folder.is_dir():
         raise DataError(f"{folder}: no such folder; name one that holds <Name>/meshes/model.obj or <Name>/model.obj")
-    names = sorted(each.name for each in folder.iterdir() if any((each / mesh).is_file() for mesh, _ in _LAYOUTS))
+    names = sorted(path.name for path in folder.iterdir() if any((path / mesh).is_file() for mesh, _ in _LAYOUTS))
     if not names:
         raise DataError(f"{folder}: holds no <Name>/meshes/model.obj and no <Name>/model.obj; name a folder of assets")
     return names

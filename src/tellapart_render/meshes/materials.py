@@ -111,10 +111,10 @@ def _draw_wood(rng: np.random.Generator, size: int, light: RGB, dark: RGB) -> ND
     image = np.asarray(light) * (1 - mix) + np.asarray(dark) * mix
     joint = np.abs((np.arange(size) * planks / size) % 1.0 - 0.0) < 0.02
     image[joint] *= 0.35
-    ends = rng.integers(0, size, planks)
+    joints = rng.integers(0, size, planks)
     for k in range(planks):
         band = slice(k * size // planks, (k + 1) * size // planks)
-        image[band, ends[k] : ends[k] + 2] *= 0.4
+        image[band, joints[k] : joints[k] + 2] *= 0.4
     return image
 
 

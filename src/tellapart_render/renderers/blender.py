@@ -58,8 +58,8 @@ class Blender:
 
     def masks(self, scene: Scene, size: int) -> tuple[NDArray[np.int16], list[int]]:
         """Return the thing that each pixel sees and each thing's pixels alone, as `Renderer.masks` does."""
-        every = list(range(len(scene.things)))
-        layers = self._draw_layers(scene, Settings(size=size), [every, *([k] for k in every)])
+        numbers = list(range(len(scene.things)))
+        layers = self._draw_layers(scene, Settings(size=size), [numbers, *([k] for k in numbers)])
         indices = np.rint(layers[..., 0]).astype(np.int16) - 1
         return indices[0], [int((layer >= 0).sum()) for layer in indices[1:]]
 

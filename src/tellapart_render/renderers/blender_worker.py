@@ -50,8 +50,8 @@ def _draw_job(bpy: ModuleType, folder: Path) -> None:
     _set_cycles(bpy, job, masks)
     layers = []
     for subset in job["subsets"] if masks else [None]:
-        for thing, each in pieces:
-            each.hide_render = subset is not None and thing not in subset
+        for thing, mesh in pieces:
+            mesh.hide_render = subset is not None and thing not in subset
         layers.append(_render_layer(bpy, np, folder / "layer.exr"))
     np.save(folder / "layers.npy", np.stack(layers))
 

@@ -131,12 +131,12 @@ def _describe_sensor(camera: Camera, size: int, samples: int, seed: int) -> dict
     """Describe the camera and its film; the denoiser needs the box filter."""
     mi = _load_mitsuba()
     distance = float(np.linalg.norm(np.subtract(camera.position, camera.target)))
-    look = mi.ScalarTransform4f().look_at(origin=list(camera.position), target=list(camera.target), up=[0, 0, 1])
+    view = mi.ScalarTransform4f().look_at(origin=list(camera.position), target=list(camera.target), up=[0, 0, 1])
     film = {"type": "hdrfilm", "width": size, "height": size, "rfilter": {"type": "box"}}
     sensor: dict[str, Any] = {
         "type": "thinlens" if camera.lens > 0 else "perspective",
         "fov": camera.field,
-        "to_world": look,
+        "to_world": view,
         "film": {**film, "pixel_format": "rgb", "component_format": "float32"},
         "sampler": {"type": "multijitter" if samples >= 4 else "independent", "sample_count": samples, "seed": seed},
     }
@@ -167,8 +167,8 @@ def render(scene: Scene, settings: Settings) -> NDArray[np.uint8]:
         {"type": "aov", "aovs": "albedo:albedo,normal:sh_normal"},
     )
     layers = [
-        np.array(mi.render(loaded, integrator=mi.load_dict(each), spp=settings.samples, seed=settings.seed))
-        for each in passes
+        np.array(mi.render(loaded, integrator=mi.load_dict(layer), spp=settings.samples, seed=settings.seed))
+        for layer in passes
     ]
     return develop(_denoise_radiance(layers[0], layers[1][..., :3], layers[1][..., 3:]))
 

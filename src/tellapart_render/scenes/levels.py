@@ -92,9 +92,9 @@ def draw_level(key: Key) -> Quadruple:
     >>> draw_level(Key("test", 0, "size", 0)) == draw_level(Key("test", 0, "size", 0))
     True
     """
-    least, most = LEVELS[key.aspect].steps
+    least, largest = LEVELS[key.aspect].steps
     # Multiples of the golden ratio fill the logarithms evenly, however many items there are.
-    step = least * (most / least) ** ((0.5 + key.index * 0.6180339887498949) % 1.0)
+    step = least * (largest / least) ** ((0.5 + key.index * 0.6180339887498949) % 1.0)
     return LEVELS[key.aspect].draw(key, step, key.generator())
 
 
@@ -128,10 +128,10 @@ def _finish(
     high: bool = False,
 ) -> Quadruple:
     """Make the quadruple; a coin decides which side comes first."""
-    (one, first), (other, second) = list(zip(captions, things, strict=True))[:: -1 if rng.random() < 0.5 else 1]
+    (caption, first), (other, second) = list(zip(captions, things, strict=True))[:: -1 if rng.random() < 0.5 else 1]
     facts = (Fact(relation, len(first), slack), Fact(relation, len(second), slack))
     scenes = quadruple.make_scenes(first, second, rng, high=high, key=key)
-    return Quadruple(key, key.aspect, (one, other), scenes, facts, ((), ()), ("", ""), "", "")
+    return Quadruple(key, key.aspect, (caption, other), scenes, facts, ((), ()), ("", ""), "", "")
 
 
 def _say(phrases: Iterable[tuple[str, str]], relation: Relation, rng: np.random.Generator) -> list[str]:

@@ -249,8 +249,8 @@ def _change_attribute(key: Key, rng: np.random.Generator) -> Quadruple:
 
 def _change_location(key: Key, rng: np.random.Generator) -> Quadruple:
     """Move the object to another place: left or right of the subject, in front, behind or on top of it."""
-    one, subject_noun = _pick_two(key, rng)
-    thing, subject = draw_thing(one, "", rng), draw_thing(subject_noun, "", rng)
+    noun, subject_noun = _pick_two(key, rng)
+    thing, subject = draw_thing(noun, "", rng), draw_thing(subject_noun, "", rng)
     options = list(_possible_relations(thing, subject))
     # "top" is possible for few pairs; if it is, take it half of the time.
     if "top" in options and rng.random() < 0.5:
@@ -265,7 +265,7 @@ def _change_location(key: Key, rng: np.random.Generator) -> Quadruple:
         verbs = (verbs[0], pick_one(VERBS, rng))
     words = tuple(pick_one(LOCATIONS[r], rng) for r in (first, second))
     captions = tuple(
-        relation_caption(one.phrase(), _agree_verb(v, one, key.wording), w, subject_noun.phrase())
+        relation_caption(noun.phrase(), _agree_verb(v, noun, key.wording), w, subject_noun.phrase())
         for v, w in zip(verbs, words, strict=True)
     )
     return Quadruple(
@@ -280,7 +280,7 @@ def _change_location(key: Key, rng: np.random.Generator) -> Quadruple:
             key=key,
         ),
         facts=(Fact(first, 2), Fact(second, 2)),
-        nouns=((one, subject_noun), (one, subject_noun)),
+        nouns=((noun, subject_noun), (noun, subject_noun)),
         sizes=("", ""),
         verb=verbs[0],
         place="/".join(words),
@@ -293,23 +293,23 @@ def _change_count(key: Key, rng: np.random.Generator) -> Quadruple:
     pool = filter_allowed((n for n in words.objects if not n.plural), key, words)
     noun = pick_noun(leading_nouns(pool, key, words), rng)
     counts = COUNTS if key.wording == "paper" else COUNTS[1:]
-    one, other = (counts[int(k)] for k in rng.permutation(len(counts))[:2])
+    count, other = (counts[int(k)] for k in rng.permutation(len(counts))[:2])
     pattern = draw_thing(noun, "", rng)
     spots = None
     while spots is None:
-        spots = placement.scatter(max(one, other), pattern.size, shape(pattern.shape).reach, rng)
+        spots = placement.scatter(max(count, other), pattern.size, shape(pattern.shape).reach, rng)
     yaws = [draw_thing(noun, "", rng).yaw for _ in spots]
     things = tuple(replace(pattern, position=s, yaw=y) for s, y in zip(spots, yaws, strict=True))
     place, existential = pick_one(PLACES, rng), bool(rng.random() < 0.5)
     return Quadruple(
         key=key,
-        change="/".join(str(n) for n in sorted((one, other))),
+        change="/".join(str(n) for n in sorted((count, other))),
         captions=(
-            count_caption(one, noun, place, existential=existential),
+            count_caption(count, noun, place, existential=existential),
             count_caption(other, noun, place, existential=existential),
         ),
-        scenes=make_scenes(things[:one], things[:other], rng, high=True, key=key),
-        facts=(Fact(None, one), Fact(None, other)),
+        scenes=make_scenes(things[:count], things[:other], rng, high=True, key=key),
+        facts=(Fact(None, count), Fact(None, other)),
         nouns=((noun,), (noun,)),
         sizes=("", ""),
         verb="are",
@@ -332,26 +332,26 @@ def _change_order(key: Key, rng: np.random.Generator) -> Quadruple:
 
 def _exchange_places(key: Key, rng: np.random.Generator) -> Quadruple:
     """Swap the places of object and subject."""
-    one, other = _pick_two(key, rng)
-    thing, subject = draw_thing(one, "", rng), draw_thing(other, "", rng)
+    noun, other = _pick_two(key, rng)
+    thing, subject = draw_thing(noun, "", rng), draw_thing(other, "", rng)
     relation = pick_one(placement.FLAT, rng)
     placed = placement.relate(thing, relation, subject, rng)
     swapped = (replace(subject, position=placed.position), replace(thing, position=subject.position))
     scenes = make_scenes((placed, subject), swapped, rng, high=relation in ("front", "behind"), key=key)
-    return _relate_twice(key, "places", ((one, other), (other, one)), relation, scenes, rng)
+    return _relate_twice(key, "places", ((noun, other), (other, noun)), relation, scenes, rng)
 
 
 def _exchange_colours(key: Key, pairs: _Crossed, rng: np.random.Generator) -> Quadruple:
     """Swap the colours of object and subject, which stay where they are."""
     words = vocabulary(key.vocabulary)
-    one = pick_noun(leading_nouns(tuple(pairs), key, words), rng)
-    other = pick_noun(tuple(subject for subject, _, _ in pairs[one]), rng)
-    crossed = next((a, b) for subject, a, b in pairs[one] if subject == other)
-    thing, subject = draw_thing(one, "", rng), draw_thing(other, "", rng)
+    noun = pick_noun(leading_nouns(tuple(pairs), key, words), rng)
+    other = pick_noun(tuple(subject for subject, _, _ in pairs[noun]), rng)
+    crossed = next((a, b) for subject, a, b in pairs[noun] if subject == other)
+    thing, subject = draw_thing(noun, "", rng), draw_thing(other, "", rng)
     relation = pick_one(placement.FLAT, rng)
     first = (placement.relate(thing, relation, subject, rng), subject)
     second = (replace(first[0], colour=crossed[0].colour), replace(subject, colour=crossed[1].colour))
-    sides = [((one, other), first), (crossed, second)]
+    sides = [((noun, other), first), (crossed, second)]
     if rng.random() < 0.5:
         sides.reverse()
     scenes = make_scenes(sides[0][1], sides[1][1], rng, high=relation in ("front", "behind"), key=key)
@@ -362,17 +362,21 @@ def _list_colour_pairs(key: Key) -> _Crossed:
     """Return, for each object, the subjects it can swap colours with, and what both are then called."""
     words = vocabulary(key.vocabulary)
     pool = filter_allowed(words.objects, key, words)
-    coloured = {each.phrase(): each for each in pool if each.colour and each.attribute.split()[:1] == [each.colour]}
+    coloured = {
+        candidate.phrase(): candidate
+        for candidate in pool
+        if candidate.colour and candidate.attribute.split()[:1] == [candidate.colour]
+    }
 
     def recolour(each: Noun, colour: str) -> Noun | None:
         return coloured.get(each.phrase().replace(each.colour, colour, 1))
 
     pairs: _Crossed = {}
-    for one in coloured.values():
+    for group in coloured.values():
         for other in coloured.values():
-            crossed = (recolour(one, other.colour), recolour(other, one.colour))
-            if one.category != other.category and one.colour != other.colour and crossed[0] and crossed[1]:
-                pairs.setdefault(one, []).append((other, crossed[0], crossed[1]))
+            crossed = (recolour(group, other.colour), recolour(other, group.colour))
+            if group.category != other.category and group.colour != other.colour and crossed[0] and crossed[1]:
+                pairs.setdefault(group, []).append((other, crossed[0], crossed[1]))
     return pairs
 
 
@@ -410,7 +414,7 @@ def _exchange_counts(key: Key, rng: np.random.Generator) -> Quadruple:
     first, second = ((*stood[0][:count], *stood[1][count:]) for count in numbers)
     place, existential = pick_one(PLACES, rng), bool(rng.random() < 0.5)
     groups = [((count, one), (sum(numbers) - count, other)) for count in numbers]
-    captions = [group_caption(each, place, existential=existential) for each in groups]
+    captions = [group_caption(members, place, existential=existential) for members in groups]
     nouns = [(one,) * group[0][0] + (other,) * group[1][0] for group in groups]
     return Quadruple(
         key=key,

@@ -132,11 +132,11 @@ def check_backup(folder: Path) -> Iterator[str]:
         yield str(error)
         return
     state, changed = folder / "state", False
-    found = {path.relative_to(state).as_posix() for path in state.rglob("*") if path.is_file()}
-    for name in sorted(found | manifest.files.keys()):
+    files = {path.relative_to(state).as_posix() for path in state.rglob("*") if path.is_file()}
+    for name in sorted(files | manifest.files.keys()):
         if name not in manifest.files:
             yield f"{state / name} is not of this backup"
-        elif name not in found:
+        elif name not in files:
             yield f"{state / name} is gone"
         elif digest_of(state / name) != manifest.files[name].sha256:
             yield f"{state / name} was changed: its SHA-256 is not the manifest's"

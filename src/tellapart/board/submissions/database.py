@@ -160,18 +160,18 @@ class Database:
 
 def describe_damage(connection: sqlite3.Connection) -> str:
     """Return the faults of an open database, in words; nothing if it is intact, or has no tables yet."""
-    found = _table_columns(connection)
+    tables = _table_columns(connection)
     version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if found and version != _SCHEMA:
+    if tables and version != _SCHEMA:
         return f"it has version {version}, and this tellapart reads {_SCHEMA}; {_REMEDY}"
     with closing(sqlite3.connect(":memory:")) as empty:
         for statement in _TABLES:
             empty.execute(statement)
         expected = _table_columns(empty)
-    for table, columns in expected.items() if found else ():
-        if table not in found:
+    for table, columns in expected.items() if tables else ():
+        if table not in tables:
             return f"it has no table {table!r}"
-        if lacking := [column for column in columns if column not in found[table]]:
+        if lacking := [column for column in columns if column not in tables[table]]:
             return f"its table {table!r} has no column {lacking[0]!r}"
     first = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
     return "" if first == "ok" else " ".join(first.split())
@@ -180,7 +180,8 @@ def describe_damage(connection: sqlite3.Connection) -> str:
 def _table_columns(connection: sqlite3.Connection) -> dict[str, list[str]]:
     """Return the tables of an open database, each with its columns."""
     names = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-    own = [name for name in names if not name.startswith("sqlite_")]
+    table_names = [name for name in names if not name.startswith("sqlite_")]
     return {
-        name: [row[0] for row in connection.execute("SELECT name FROM pragma_table_info(?)", (name,))] for name in own
+        name: [row[0] for row in connection.execute("SELECT name FROM pragma_table_info(?)", (name,))]
+        for name in table_names
     }

@@ -197,8 +197,8 @@ def check_limits(benchmark: HiddenBenchmark, items: int, shape: tuple[int, int] 
     """Refuse limits under which one user's files could give too much of the public labels away."""
     leaked, hidden = leaked_bits(benchmark.total, benchmark.step, numbers), label_bits(items, shape)
     if leaked > benchmark.largest_share * hidden:
-        most = allowed_submissions(items, shape, benchmark.step, benchmark.largest_share, numbers)
-        remedy = f"a total of {most}, fewer metrics" if most else "fewer metrics"
+        allowed = allowed_submissions(items, shape, benchmark.step, benchmark.largest_share, numbers)
+        remedy = f"a total of {allowed}, fewer metrics" if allowed else "fewer metrics"
         raise DataError(
             f"hidden benchmark {benchmark.name!r}: {benchmark.total} files with {numbers} numbers each, rounded to "
             f"{benchmark.step}, give up to {leaked:.0f} bits away, and the {items} public labels are {hidden:.0f}; at "

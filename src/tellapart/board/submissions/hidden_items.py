@@ -109,7 +109,7 @@ class HiddenPairs:
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> HiddenPairs:
         """Make it of what `to_json` returned; other content is a KeyError, TypeError or ValueError."""
-        found = cls(
+        hidden = cls(
             items=tuple(Item.model_validate(row) for row in content["items"]),
             texts=tuple(map(tuple, content["texts"])),
             images=tuple(map(tuple, content["images"])),
@@ -117,24 +117,24 @@ class HiddenPairs:
             sources=_check_names(content["sources"]),
             pixels=_check_names(content["pixels"]),
         )
-        shapes = {(item.shape, item.truths) for item in found.items}
+        shapes = {(item.shape, item.truths) for item in hidden.items}
         if len(shapes) > 1:
             raise ValueError("its items have more than one shape, or number of true texts")
-        for item, texts, images in zip(found.items, found.texts, found.images, strict=True):
+        for item, texts, images in zip(hidden.items, hidden.texts, hidden.images, strict=True):
             if sorted(texts) != [*range(len(item.texts))] or sorted(images) != [*range(len(item.images))]:
                 raise ValueError(f"the order of item {quote(item.id)} is none of its texts and images")
-        return found
+        return hidden
 
 
 def _check_split(public: Any, items: int) -> tuple[bool, ...]:
     """Return which items are public; a ValueError if one of them is not mentioned, or either split has none."""
-    if len(public) != items or {*public} != {True, False} or not all(isinstance(one, bool) for one in public):
+    if len(public) != items or {*public} != {True, False} or not all(isinstance(flag, bool) for flag in public):
         raise ValueError(f"it does not tell of {items} items which are public")
     return tuple(public)
 
 
 def _check_names(table: object) -> Mapping[str, str]:
-    if not isinstance(table, dict) or not all(isinstance(one, str) for one in table.values()):
+    if not isinstance(table, dict) or not all(isinstance(value, str) for value in table.values()):
         raise TypeError("its sources or pixels are no texts by the names of images")
     return table
 
@@ -147,7 +147,10 @@ def hide(pairs: PairSet, key: bytes, public_share: float, suffix: str = ".png") 
     order = sorted(items, key=lambda item: keyed_hash(key, "order", item.id))
     images = [_shuffled_order(key, ("images", item.id), len(item.images)) for item in order]
     square = pairs.shape[0] == pairs.shape[1]
-    renamed = [_rename_item(item, key, names, own if square else None) for item, own in zip(order, images, strict=True)]
+    renamed = [
+        _rename_item(item, key, names, pictures if square else None)
+        for item, pictures in zip(order, images, strict=True)
+    ]
     return HiddenPairs(
         items=tuple(renamed),
         texts=tuple(_shuffled_order(key, ("texts", item.id), len(item.texts)) for item in order),
@@ -189,12 +192,12 @@ def _public_ids(clusters: Mapping[str, str], key: bytes, share: float) -> set[st
     members: dict[str, list[str]] = {}
     for id_, cluster in clusters.items():
         members.setdefault(cluster, []).append(id_)
-    chosen: set[str] = set()
+    used: set[str] = set()
     for cluster in sorted(members, key=lambda name: keyed_hash(key, "split", name)):
-        if len(chosen) + len(members[cluster]) / 2 > share * len(clusters):
+        if len(used) + len(members[cluster]) / 2 > share * len(clusters):
             continue  # the next may be smaller
-        chosen.update(members[cluster])
-    return chosen
+        used.update(members[cluster])
+    return used
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,9 +279,9 @@ class HiddenRecords:
         task = content["task"]
         records = TypeAdapter(HIDEABLE[task].records).validate_python(content["records"])
         names = (_check_names(content[field]) for field in ("sources", "pixels"))
-        found = cls(task, records, tuple(content["public"]), *names)
-        _check_split(found.public, len(found.rows))
-        return found
+        hidden = cls(task, records, tuple(content["public"]), *names)
+        _check_split(hidden.public, len(hidden.rows))
+        return hidden
 
 
 def hide_records(task: Task, records: Any, key: bytes, public_share: float, suffix: str) -> HiddenRecords:
@@ -331,4 +334,4 @@ def _list_texts(value: object) -> list[str]:
 
 def _published_name(value: str | Sequence[str], names: Mapping[str, str]) -> str | tuple[str, ...]:
     """Return the published name of a record's image, or of each of its images."""
-    return names[value] if isinstance(value, str) else tuple(names[each] for each in value)
+    return names[value] if isinstance(value, str) else tuple(names[element] for element in value)

@@ -79,8 +79,10 @@ def _list_right(sent: Scores | BothOrders, metrics: tuple[str, ...]) -> dict[str
 
 
 def _split_of(clusters: Sequence[str], ties: int, values: Mapping[str, float]) -> Split:
-    worth, distinct = worth_of(clusters), len({*clusters})
-    return Split(len(clusters), distinct, ties, values, worth=dict.fromkeys(values, worth) if worth < distinct else {})
+    effective, distinct = worth_of(clusters), len({*clusters})
+    return Split(
+        len(clusters), distinct, ties, values, worth=dict.fromkeys(values, effective) if effective < distinct else {}
+    )
 
 
 def _measure_records(sent: object, hidden: HiddenRecords, metrics: tuple[str, ...], step: float) -> tuple[Split, Split]:
@@ -92,20 +94,20 @@ def _measure_records(sent: object, hidden: HiddenRecords, metrics: tuple[str, ..
     for public in (True, False):
         rows = [[k for k, unit in enumerate(units.units) if side[unit.cluster] is public] for units in measured]
         sizes = [
-            (len(own), len({units.units[k].cluster for k in own})) for units, own in zip(measured, rows, strict=True)
+            (len(row), len({units.units[k].cluster for k in row})) for units, row in zip(measured, rows, strict=True)
         ]
         means = {
-            value.name: (value.over(value.strict[own]), size, worth_of([units.units[k].cluster for k in own]))
-            for units, own, size in zip(measured, rows, sizes, strict=True)
+            value.name: (value.over(value.strict[row]), size, worth_of([units.units[k].cluster for k in row]))
+            for units, row, size in zip(measured, rows, sizes, strict=True)
             for value in units.values
-            if own and value.name in metrics
+            if row and value.name in metrics
         }
         if missing := [name for name in metrics if name not in means]:
             published = ", ".join(metrics)
             raise MetricError(f"{missing[0]} is not defined for this file; the benchmark publishes {published}")
         values = {name: round_to(means[name][0], step) for name in metrics}
         joined = {name: means[name][1] for name in metrics if means[name][1] != sizes[0]}
-        uneven = {name: worth for name, (_, size, worth) in means.items() if worth < size[1]}
+        uneven = {name: effective for name, (_, size, effective) in means.items() if effective < size[1]}
         splits.append(Split(*sizes[0], 0, values, joined, uneven))
     return splits[0], splits[1]
 

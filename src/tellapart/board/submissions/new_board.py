@@ -50,9 +50,9 @@ def fit_limits(items: int, shape: tuple[int, int]) -> FittedLimits | None:
     """
     public = int(_LEAST * _PUBLIC * items)
     for step in _STEPS:
-        most = allowed_submissions(public, shape, step, _LARGEST_SHARE)
-        if most >= (_ENOUGH_FILES if step < _USEFUL else 1):
-            return FittedLimits(step, min(_MOST_FILES, most))
+        allowed = allowed_submissions(public, shape, step, _LARGEST_SHARE)
+        if allowed >= (_ENOUGH_FILES if step < _USEFUL else 1):
+            return FittedLimits(step, min(_MOST_FILES, allowed))
     return None
 
 
@@ -79,18 +79,20 @@ def board_new(folder: PathGiven, pairs: PathGiven, *, name: str | None = None, t
     file = folder / "board.toml"
     if file.exists():
         raise DataError(f"{file} is there already: name another folder, or edit it")
-    found = read_pair_set(pairs)
-    chosen = name or re.sub(r"[^a-z0-9]+", "-", found.name.lower()).strip("-")
-    if not re.match(BENCHMARK_NAME, chosen):
-        raise DataError(f"name={chosen!r}: a benchmark's name has small letters, digits and hyphens; give name=")
-    limits = fit_limits(len(found), found.shape)
+    pair_set = read_pair_set(pairs)
+    slug = name or re.sub(r"[^a-z0-9]+", "-", pair_set.name.lower()).strip("-")
+    if not re.match(BENCHMARK_NAME, slug):
+        raise DataError(f"name={slug!r}: a benchmark's name has small letters, digits and hyphens; give name=")
+    limits = fit_limits(len(pair_set), pair_set.shape)
     if limits is None:
-        least = next(n for n in itertools.count(len(found)) if fit_limits(n, found.shape))
+        least = next(n for n in itertools.count(len(pair_set)) if fit_limits(n, pair_set.shape))
         raise DataError(
-            f"{pairs}: {len(found)} pairs are too few: one file's number, rounded to {in_points(_STEPS[-1])}, could "
+            f"{pairs}: {len(pair_set)} pairs are too few: one file's number, rounded to {in_points(_STEPS[-1])}, could "
             f"reveal over half of the public labels; from {least} pairs on, a board can hide them"
         )
-    metrics = {one.name for one in PAIRS.metrics_for(found.shape, found.true) if "similarity" in one.kinds}
+    metrics = {
+        metric.name for metric in PAIRS.metrics_for(pair_set.shape, pair_set.true) if "similarity" in metric.kinds
+    }
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -98,20 +100,20 @@ def board_new(folder: PathGiven, pairs: PathGiven, *, name: str | None = None, t
     write_text_file(
         file,
         f"""[board]
-title = {json.dumps(title or chosen)}
+title = {json.dumps(title or slug)}
 
 [submissions]
 state = "state" # the server's secret, its database and the files that were sent; made at the first start
 
 [[hidden]]
-name = "{chosen}"
+name = "{slug}"
 pairs = {json.dumps(_path_from(folder, pairs))}
 metrics = ["{main_metric(headline(metrics))}"]
 public_share = {_PUBLIC} # of the items: their numbers are published at once, the others' after closing
 step = {limits.step} # numbers are rounded to {in_points(limits.step)}
 daily = {min(_A_DAY, limits.total)} # files of a user that count, and in all:
-total = {limits.total} # more, or a finer step, could reveal over half of the public labels of {len(found)} pairs
-# closes = 2030-12-31T12:00:00Z # publishes the private numbers; without it POST /admin/hidden/{chosen}/close does
+total = {limits.total} # more, or a finer step, could reveal over half of the public labels of {len(pair_set)} pairs
+# closes = 2030-12-31T12:00:00Z # publishes the private numbers; without it POST /admin/hidden/{slug}/close does
 """,
     )
     return file

@@ -133,11 +133,11 @@ def _readme_text(benchmark: HiddenBenchmark, hidden: HiddenPairs | HiddenRecords
         task = TASKS[hidden.task]
         return _TASK.format(title=title, task=task.title, noun=task.noun, send=hidden.how.send, how=how)
     images, texts = hidden.shape
-    untold = "Which of them belong together is\nnot told."
+    hint = "Which of them belong together is\nnot told."
     if hidden.true > 1:
-        untold = f"Of each item {hidden.true} of the texts are true;\nwhich of them is not told."
+        hint = f"Of each item {hidden.true} of the texts are true;\nwhich of them is not told."
     send = _SEND[benchmark.protocol].format(images=images, texts=texts)
-    return _PAIRS.format(title=title, untold=untold, send=send, how=how)
+    return _PAIRS.format(title=title, untold=hint, send=send, how=how)
 
 
 def suffix_for(files: Iterable[bytes]) -> str:
@@ -203,8 +203,10 @@ class Prepared:
     def what(self) -> str:
         """A description in words: items of a shape, or records of a task."""
         if self.shape is not None:
-            what = f"{self.items} items of {_count_of(self.shape[0], 'image')} and {_count_of(self.shape[1], 'text')}"
-            return what if self.true == 1 else f"{what}, of which {self.true} are true"
+            content = (
+                f"{self.items} items of {_count_of(self.shape[0], 'image')} and {_count_of(self.shape[1], 'text')}"
+            )
+            return content if self.true == 1 else f"{content}, of which {self.true} are true"
         task = TASKS[self.task]
         return f"{_count_of(self.items, task.noun)} ({task.title})"
 
@@ -237,24 +239,26 @@ def published_metrics(
     ('text_score', 'image_score', 'group_score')
     """
     if shape is None:
-        named, default = set(HIDEABLE[task].metrics), HIDEABLE[task].metrics[:1]
+        metric_names, default = set(HIDEABLE[task].metrics), HIDEABLE[task].metrics[:1]
     elif benchmark.protocol == "answers":
         if shape != (2, 2):
             raise DataError(f"hidden benchmark {benchmark.name!r}: answers are asked of 2x2 items, not {shape}")
-        named = {metric.name for metric in PAIRING.metrics if metric.name.startswith("group_score")}
+        metric_names = {metric.name for metric in PAIRING.metrics if metric.name.startswith("group_score")}
         default = _ANSWERS
     else:
-        every = defined_for(shape, true=true)
-        named = {one.name for one in every if one.binary and all(kind in one.kinds for kind in _KINDS)}
+        defined = defined_for(shape, true=true)
+        metric_names = {one.name for one in defined if one.binary and all(kind in one.kinds for kind in _KINDS)}
         # Of a square the first look has means over its pairs, too, which cannot be published.
-        first = headline(named) or tuple(name for name in headline({m.name for m in every}) if name in named)
+        first = headline(metric_names) or tuple(
+            name for name in headline({m.name for m in defined}) if name in metric_names
+        )
         # A further number shows more of the labels: a metric of sums is published if it is named.
         default = tuple(name for name in first if not METRICS[name].additive)
         if not default:
-            what = describe(shape) + (f", {true} of them true" if true > 1 else "")
-            raise DataError(f"hidden benchmark {benchmark.name!r}: no metric is defined for {what}")
-    if unknown := [name for name in benchmark.metrics if name not in named]:
-        allowed = ", ".join(sorted(named))
+            content = describe(shape) + (f", {true} of them true" if true > 1 else "")
+            raise DataError(f"hidden benchmark {benchmark.name!r}: no metric is defined for {content}")
+    if unknown := [name for name in benchmark.metrics if name not in metric_names]:
+        allowed = ", ".join(sorted(metric_names))
         raise DataError(f"hidden benchmark {benchmark.name!r}: {unknown[0]!r} cannot be published; use of {allowed}")
     return benchmark.metrics or default
 
@@ -396,11 +400,11 @@ def _read_source(benchmark: HiddenBenchmark) -> tuple[Task, Any, Callable[[str],
     except DataError as error:
         raise DataError(f"hidden benchmark {benchmark.name!r}: {error}") from error
     source = find_benchmark(str(benchmark.benchmark), locations)
-    here = source.here()
-    if here is None:
+    sources = source.here()
+    if sources is None:
         why = f"{source.needs()} (`data` and `images` in the board file)"
         raise DataError(f"hidden benchmark {benchmark.name!r}: {why}")
-    records = source.load(here)
-    read = replace(source, place=here).read_image(records)
+    records = source.load(sources)
+    read = replace(source, place=sources).read_image(records)
     assert read is not None  # noqa: S101  (its files are here)
     return TASKS[source.task], records, read

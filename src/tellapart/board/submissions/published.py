@@ -88,11 +88,11 @@ def standings(measured: Sequence[MeasuredSubmission], metric: str) -> list[Stand
         other = best.get((one.user, one.model))
         if other is None or one.public.values[metric] > other.public.values[metric]:
             best[one.user, one.model] = one
-    chosen = list(best.values())
-    ranks = _rank_values([one.public.values[metric] for one in chosen])
-    private = [one.private.values[metric] for one in chosen if one.private]
-    private_ranks = _rank_values(private) if len(private) == len(chosen) else [None] * len(chosen)
-    rows = [Standing(one, rank, after) for one, rank, after in zip(chosen, ranks, private_ranks, strict=True)]
+    leaders = list(best.values())
+    ranks = _rank_values([one.public.values[metric] for one in leaders])
+    private = [one.private.values[metric] for one in leaders if one.private]
+    private_ranks = _rank_values(private) if len(private) == len(leaders) else [None] * len(leaders)
+    rows = [Standing(one, rank, after) for one, rank, after in zip(leaders, ranks, private_ranks, strict=True)]
     return sorted(rows, key=lambda row: (row.private_rank or row.rank, row.rank, row.best.at))
 
 
@@ -130,8 +130,8 @@ def values_of(split: Split, shape: tuple[int, int] | None) -> dict[str, Value]:
     values = {}
     for name, value in split.values.items():
         items, clusters = split.units.get(name, (split.items, split.clusters))
-        worth = split.worth.get(name, clusters)
-        interval = independent_interval(value * worth, worth)
+        effective = split.worth.get(name, clusters)
+        interval = independent_interval(value * effective, effective)
         values[name] = Value(
             value=value,
             low=interval.low,
@@ -186,7 +186,7 @@ def as_result(standing: Standing, prepared: Prepared) -> Result:
         field=best.field,
         tied_items=best.splits[split].ties,
         origin=f"submission {best.id} by {best.user}",
-        notes=(f"labels are hidden; {HIDDEN_NUMBERS}{shown} items, rounded to {in_points(settings.step)}",),
+        notes=(f"labels are hidden; {HIDDEN_NUMBERS}{count} items, rounded to {in_points(settings.step)}",),
     )
     return Result(
         run=RunRecord(started=datetime.fromtimestamp(best.at, UTC).isoformat(), seed=0, command="", versions={}),

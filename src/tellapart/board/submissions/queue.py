@@ -69,8 +69,8 @@ _ENVIRONMENT = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG")
 
 def _shorten(text: str) -> str:
     """Return a refusal or a name as it is shown: short, without characters that could reorder the text around."""
-    shown = plain(text[: _MOST_SHOWN + 1])
-    return shown if len(shown) <= _MOST_SHOWN else f"{shown[: _MOST_SHOWN - 1]}…"
+    excerpt = plain(text[: _MOST_SHOWN + 1])
+    return excerpt if len(excerpt) <= _MOST_SHOWN else f"{excerpt[: _MOST_SHOWN - 1]}…"
 
 
 class WorkerMessage(BaseModel):
@@ -127,12 +127,12 @@ class Process:
     def __init__(self, job: Mapping[str, Any], folder: Path, patience: float, form: bytes = b"") -> None:
         self.job, self.form = job, form
         # Of the server's environment only what Python needs: no database address, no token.
-        own = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
-        one = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+        environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
+        single_thread = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tellapart.board.submissions.worker"],
             cwd=folder,
-            env={**own, **one, "PYTHONSAFEPATH": "1", "PYTHONDONTWRITEBYTECODE": "1"},
+            env={**environment, **single_thread, "PYTHONSAFEPATH": "1", "PYTHONDONTWRITEBYTECODE": "1"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -259,8 +259,8 @@ class Queue:
         try:
             folder.mkdir(mode=0o700)
             upload.path.rename(folder / _stored_name(file))
-            for each in (folder, self.folder):  # the file's name, too, survives a power cut
-                sync_folder(each)
+            for directory in (folder, self.folder):  # the file's name, too, survives a power cut
+                sync_folder(directory)
             with self.database.change() as rows:
                 if not rows.execute(_GOOD, (account.token, self.clock())).fetchone():
                     raise RefusedError(401, "the token was revoked or expired while the file came; nothing was counted")
@@ -311,22 +311,22 @@ class Queue:
         """
         with self.database.change() as rows:
             failed = [str(row["id"]) for row in rows.execute(_FAILED)]
-            kept = [id_ for id_ in failed if (self.folder / id_).is_dir()]
-            if other := [id_ for id_ in ids if id_ not in kept]:
+            present = [id_ for id_ in failed if (self.folder / id_).is_dir()]
+            if other := [id_ for id_ in ids if id_ not in present]:
                 why = "is not a file that failed, was sent again since, or is no longer on the server"
                 raise RefusedError(404, f"{other[0]!r:.80} {why}")
-            chosen = [id_ for id_ in kept if id_ in ids or not ids]
-            for id_ in chosen:
+            selected = [id_ for id_ in present if id_ in ids or not ids]
+            for id_ in selected:
                 rows.execute("UPDATE submission SET state = 'received', starts = 0, error = '' WHERE id = ?", (id_,))
                 self.database.log(rows, self.clock(), "server", "submission tried again", {"submission": id_})
         self.wake.set()
-        return chosen
+        return selected
 
     def sweep(self) -> None:
         """Delete uploads that the server's end cut off. Call it before any upload is taken."""
-        known = {row["id"] for row in self.database.all("SELECT id FROM submission")}
+        recorded = {row["id"] for row in self.database.all("SELECT id FROM submission")}
         for path in self.folder.iterdir():
-            if path.is_dir() and path.name not in known:
+            if path.is_dir() and path.name not in recorded:
                 shutil.rmtree(path, ignore_errors=True)
             elif path.suffix == ".part":
                 path.unlink(missing_ok=True)

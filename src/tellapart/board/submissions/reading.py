@@ -57,7 +57,7 @@ def _check_archive(path: Path, ids: int, shape: tuple[int, int], longest_id: int
             raise ScoreError(f"{path}: member {member.filename!r:.80} is named with a path; arrays have plain names")
         if member.flag_bits & 1 or member.compress_type not in _PLAIN:
             raise ScoreError(f"{path}: member {name!r:.80} is encrypted, or packed as numpy does not; use numpy.savez")
-        if member.file_size > most.get(name, 4096):
+        if member.file_size > limits.get(name, 4096):
             raise ScoreError(
                 f"{path}: {name!r:.80} unpacks to {member.file_size:,} bytes, "
                 f"and at most {most.get(name, 4096):,} are read; {wanted}"

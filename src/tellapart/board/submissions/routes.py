@@ -144,9 +144,9 @@ async def receive(request: Request, board: Submissions, name: str, model: str, f
     most, suffixes = board.settings.upload_bytes, _SUFFIXES[board.benchmark(name).benchmark.protocol]
     _check_size(length, most)
     with board.uploads.hold(account.user) as others:
-        _check_room(board.queue.folder, (1 + others) * most + board.settings.spare_bytes)
+        _check_room(board.queue.folder, (1 + others) * limit + board.settings.spare_bytes)
         try:
-            with anyio.fail_after(_GRACE + most / _SLOWEST):
+            with anyio.fail_after(_GRACE + limit / _SLOWEST):
                 model, file, upload = await _read_body(auth, suffixes, model, file)
         except (TimeoutError, ClientDisconnect) as error:
             raise RefusedError(408, "the file did not come whole, or too slowly; nothing was counted") from error
@@ -158,12 +158,12 @@ async def receive(request: Request, board: Submissions, name: str, model: str, f
 async def _read_body(auth: RequestAuth, suffixes: tuple[str, ...], model: str, file: str) -> tuple[str, str, Upload]:
     """Return the model's name, the file's, and the file."""
     request, board = auth.request, auth.board
-    most, path = board.settings.upload_bytes, board.queue.folder / f"{secrets.token_hex(8)}.part"
+    limit, path = board.settings.upload_bytes, board.queue.folder / f"{secrets.token_hex(8)}.part"
     kind = request.headers.get("content-type", "")
     if kind.startswith("multipart/form-data"):
         if "charset" in kind.lower():  # no browser names one, and some of Python's codecs are unsafe for such input
             raise RefusedError(422, "the form names a charset; send it as UTF-8")
-        async with _cap_body(request, most + _FORM).form(max_files=1, max_fields=4, max_part_size=_FORM) as form:
+        async with _cap_body(request, limit + _FORM).form(max_files=1, max_fields=4, max_part_size=_FORM) as form:
             fields = {key: value for key, value in form.items() if isinstance(value, str)}
             if auth.is_browser:
                 board.accounts.check_form(request.cookies.get(COOKIE, ""), fields.get("key", ""))
@@ -172,23 +172,23 @@ async def _read_body(auth: RequestAuth, suffixes: tuple[str, ...], model: str, f
                 raise RefusedError(422, "the form has no file in its field file; choose one (curl: -F file=@FILE)")
             model = check_model_name(fields.get("model", model))  # curl -F: the address may name it
             file = _check_file_name(part.filename or file, suffixes)
-            return model, file, await write_upload(_file_pieces(part), path, most)
+            return model, file, await write_upload(_file_pieces(part), path, limit)
     if auth.is_browser:  # a session needs a form with its key
         raise RefusedError(401, "send your token: Authorization: Bearer TOKEN; or use the board's form")
     model, file = check_model_name(model), _check_file_name(file, suffixes)
     stream: AsyncIterator[bytes] = request.stream()
     if kind.startswith("application/x-www-form-urlencoded") and not file.endswith(".json"):
         stream = _refuse_spoiled(stream)
-    return model, file, await write_upload(stream, path, most)
+    return model, file, await write_upload(stream, path, limit)
 
 
 async def _refuse_spoiled(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Pass a body on, if it has line ends or zeros, as every table and archive does; `curl -d` takes both out."""
-    size, whole = 0, False
+    size, complete = 0, False
     async for piece in stream:
-        size, whole = size + len(piece), whole or b"\n" in piece or b"\0" in piece
+        size, complete = size + len(piece), complete or b"\n" in piece or b"\0" in piece
         yield piece
-    if size and not whole:
+    if size and not complete:
         raise RefusedError(
             422,
             "the file came without its line ends, as curl's -d sends it; send it with --data-binary @FILE; a file that "
@@ -423,12 +423,18 @@ def _add_sending(router: APIRouter, board: Submissions) -> None:
 
         The same bytes sent again are answered with 200, the first one's state and its model's name, and do not count.
         """
-        taken = await receive(request, board, name, model, file)
-        address = str(request.url_for("one", submission=taken.id).path)
+        receipt = await receive(request, board, name, model, file)
+        address = str(request.url_for("one", submission=receipt.id).path)
         if RequestAuth(request, board).is_browser:
-            return RedirectResponse(f"{address}?again=1" if taken.again else address, 303)
-        content = {"id": taken.id, "state": taken.state, "model": taken.model, "at": address, "again": taken.again}
-        return JSONResponse(content, 200 if taken.again else 202, {"Location": address})
+            return RedirectResponse(f"{address}?again=1" if receipt.again else address, 303)
+        content = {
+            "id": receipt.id,
+            "state": receipt.state,
+            "model": receipt.model,
+            "at": address,
+            "again": receipt.again,
+        }
+        return JSONResponse(content, 200 if receipt.again else 202, {"Location": address})
 
 
 def _add_sessions(router: APIRouter, board: Submissions) -> None:

@@ -54,8 +54,8 @@ class Submissions:
         self._secret, self._noted = secret, self.database.counters()
         self.accounts = Accounts(self.database, keyed_hash(secret, "accounts"), clock)
         self.prepared: dict[str, Prepared] = {
-            each.name: prepare(each, self.state / "hidden", keyed_hash(secret, "hidden", each.name))
-            for each in settings.hidden
+            benchmark.name: prepare(benchmark, self.state / "hidden", keyed_hash(secret, "hidden", benchmark.name))
+            for benchmark in settings.hidden
         }
         self._mark_prepared()
         self.queue = Queue(self.database, self.settings, self.prepared, clock)
@@ -68,9 +68,12 @@ class Submissions:
         """Compare the prepared files with their marks in the database; mark new ones."""
         with self.database.change() as rows:
             marks = self.database.read_marks(rows)
-            for each in self.prepared.values():
-                for path, digest in ((each.truth, digest_of(each.truth)), (each.task_file, each.fingerprint)):
-                    name = f"{each.benchmark.name}/{path.name}"
+            for prepared in self.prepared.values():
+                for path, digest in (
+                    (prepared.truth, digest_of(prepared.truth)),
+                    (prepared.task_file, prepared.fingerprint),
+                ):
+                    name = f"{prepared.benchmark.name}/{path.name}"
                     if marks.get(name, digest) != digest:
                         raise StoreError(f"{path} is not the file that was prepared; {REMEDY}")
                     rows.execute("INSERT OR IGNORE INTO mark VALUES (?, ?)", (name, digest))
@@ -181,8 +184,8 @@ class Submissions:
         return {name: {"today": today, "in_all": total} for name, (total, today) in zip(names, left, strict=True)}
 
     def _row_view(self, row: sqlite3.Row) -> dict[str, Any]:
-        known = row["benchmark"] in self.prepared
-        private = row["private"] if known and self.is_closed(row["benchmark"]) else None
+        is_hidden = row["benchmark"] in self.prepared
+        private = row["private"] if is_hidden and self.is_closed(row["benchmark"]) else None
         return {
             **{name: row[name] for name in _SHOWN},
             "public": json.loads(row["public"]) if row["public"] else None,
@@ -194,7 +197,7 @@ class Submissions:
         closed, metric = self.is_closed(name), self.benchmark(name).metrics[-1]
         rows = self.database.all("SELECT * FROM submission WHERE benchmark = ? AND state = 'done'", name)
         measured = [read_measured(row, private=closed) for row in rows]
-        return standings([one for one in measured if metric in one.public.values], metric)
+        return standings([submission for submission in measured if metric in submission.public.values], metric)
 
     def listing(self, root: str = "") -> dict[str, Any]:
         """Return the content of the page that lists the hidden benchmarks, with addresses below the path `root`."""

@@ -86,7 +86,7 @@ def find_losses(state: Path, *, at_rest: bool = False) -> Iterator[str]:
     except TellapartError as error:
         yield str(error)
     database, secret = state / DATABASE, state / SECRET
-    known = (state / MARKER).exists() or any(state.glob("hidden/*/truth.json"))
+    used = (state / MARKER).exists() or any(state.glob("hidden/*/truth.json"))
     counters: dict[str, int] = {}
     marks: dict[str, str] = {}
     try:
@@ -100,21 +100,21 @@ def find_losses(state: Path, *, at_rest: bool = False) -> Iterator[str]:
         if not isinstance(error, FileNotFoundError) and database.exists():
             yield f"{database} cannot be used as the board's database: {error}"
             return
-    if known and not counters:
+    if used and not counters:
         gone = "is empty" if database.exists() else "is gone"
         yield f"{database} {gone}, and with it every account, limit and closing"
-    if (known or counters) and not secret.exists():
+    if (used or counters) and not secret.exists():
         yield f"{secret} is gone: every token is void without it, and no task could be made again"
     elif secret.exists() and secret.stat().st_size == SECRET_BYTES:
-        own = _secret_fingerprint(secret.read_bytes())
-        if marks.get("secret", own) != own:
+        fingerprint = _secret_fingerprint(secret.read_bytes())
+        if marks.get("secret", fingerprint) != fingerprint:
             yield f"{secret} is not the one that the database and the tokens were made with"
-        elif marker and marker.secret != own:
+        elif marker and marker.secret != fingerprint:
             yield f"{state / MARKER} was not written with this secret: one of the two is of another state"
     if counters and marker:
         for name, least in marker.counters.items():
-            if (found := counters.get(name, 0)) < least:
-                yield f"{database} is older than {MARKER} beside it: its {name} were {least:,}, and are {found:,}"
+            if (count := counters.get(name, 0)) < least:
+                yield f"{database} is older than {MARKER} beside it: its {name} were {least:,}, and are {count:,}"
                 break
 
 
@@ -156,7 +156,7 @@ def _read_secret(state: Path) -> bytes:
         if not path.exists():
             _make_secret(path)
         secret = path.read_bytes()
-        foreign = [each for each in (state, path) if each.stat().st_uid != os.geteuid()]
+        foreign = [folder for folder in (state, path) if folder.stat().st_uid != os.geteuid()]
         open_to_others = path.stat().st_mode & 0o077 or state.stat().st_mode & 0o022
     except OSError as error:
         raise StoreError(f"{state} cannot hold the server's state: {error}; look at [submissions] state") from error

@@ -63,17 +63,17 @@ def agreement_page(session: Session, _settings: BoardSettings) -> AgreementPage:
         benchmark.slug: benchmark for benchmark in session.exec(select(Benchmark).order_by(col(Benchmark.id)))
     }
     try:
-        found = find_agreement(_read_table(session, list(benchmarks.values())))
+        agreement = find_agreement(_read_table(session, list(benchmarks.values())))
     except RunError:
         return AgreementPage(title=title, models=0, lines=())
     heads = {slug: benchmark_head(benchmark) for slug, benchmark in benchmarks.items()}
     return AgreementPage(
         title=title,
-        models=found.models,
-        lines=_agreement_lines(found, heads),
-        shares=found.shares,
-        dimensions=found.dimensions,
-        left_out=tuple(heads[slug].label for slug in found.left_out),
+        models=agreement.models,
+        lines=_agreement_lines(agreement, heads),
+        shares=agreement.shares,
+        dimensions=agreement.dimensions,
+        left_out=tuple(heads[slug].label for slug in agreement.left_out),
     )
 
 
@@ -86,22 +86,22 @@ def _read_table(session: Session, benchmarks: list[Benchmark]) -> dict[str, dict
     for score in read_scores(session, benchmarks, "", sorted(set(mains.values()))):
         head = heads[score.model]
         if mains[score.benchmark] == score.metric and head.kind == "model" and not score.cell.limited:
-            one = Measured(score.cell.value, score.cell.n, score.metric)
-            table.setdefault(head.slug, {})[slugs[score.benchmark]] = one
+            measured = Measured(score.cell.value, score.cell.n, score.metric)
+            table.setdefault(head.slug, {})[slugs[score.benchmark]] = measured
     return table
 
 
 def _agreement_lines(found: Agreeing, heads: dict[str, BenchmarkHead]) -> tuple[AgreementLine, ...]:
     return tuple(
         AgreementLine(
-            title=heads[one.name].label,
-            benchmark=heads[one.name],
-            mean=one.mean,
-            nearest=heads[one.nearest].label,
-            nearest_correlation=one.nearest_correlation,
-            items_needed=one.items_needed,
+            title=heads[benchmark.name].label,
+            benchmark=heads[benchmark.name],
+            mean=benchmark.mean,
+            nearest=heads[benchmark.nearest].label,
+            nearest_correlation=benchmark.nearest_correlation,
+            items_needed=benchmark.items_needed,
             correlations=row,
             shades=tuple(max(0, round(10 * value)) for value in row),
         )
-        for one, row in zip(found.benchmarks, found.correlations, strict=True)
+        for benchmark, row in zip(found.benchmarks, found.correlations, strict=True)
     )

@@ -95,12 +95,12 @@ class GalleryPage(View):
                 _entry_words(query),
                 str(query.rank),
                 str(k),
-                _entry_words(one),
-                one.score,
-                "yes" if one.true else "no",
+                _entry_words(entry),
+                entry.score,
+                "yes" if entry.true else "no",
             )
             for query in self.queries
-            for k, one in enumerate(query.first, start=1)
+            for k, entry in enumerate(query.first, start=1)
         )
         return Table(title=self.title, rows=(("query", "asked", "rank", "place", "found", "score", "true"), *rows))
 
@@ -125,19 +125,19 @@ def gallery_page(
             f"the record of {of.label} on {benchmark.name} does not list the entries ranked first; "
             "measure it again if it is a retrieval benchmark"
         )
-    what, unit, _ = SIDES[side]
+    noun, unit, _ = SIDES[side]
     of_side = (Item.benchmark_id == benchmark.id, Item.unit == unit)
     count = session.exec(select(func.count()).select_from(Item).where(*of_side)).one()
     pages = max(1, -(-count // PAGE))
     if not 1 <= page <= pages:
-        raise UnknownNameError(f"{benchmark.name} has pages 1 to {pages} of {what}; there is no page {page}")
+        raise UnknownNameError(f"{benchmark.name} has pages 1 to {pages} of {noun}; there is no page {page}")
     args: dict[str, str | int] = {"slug": slug, "model": model, "page": 1}
     return GalleryPage(
-        title=f"{of.label} on {benchmark.title}: {what}",
+        title=f"{of.label} on {benchmark.title}: {noun}",
         benchmark=benchmark_head(benchmark),
         model=model_head(of),
         side=side,
-        what=what,
+        what=noun,
         asked=count,
         sides=tuple(
             Link(text=text, page="gallery_page", args=args | {"side": key}, current=key == side)
@@ -160,7 +160,7 @@ def _gallery_queries(session: Session, entry: Entry, side: str, page: int) -> tu
         .limit(PAGE)
     ).all()
     first = [_first_entries(output) for _, output in rows]
-    names = {one["id"] for each in first for one in each}
+    names = {one["id"] for ranked in first for one in ranked}
     of_names = (Item.benchmark_id == entry.benchmark_id, Item.unit == entry_unit, col(Item.name).in_(names))
     items = {item.name: item for item in session.exec(select(Item).where(*of_names)).all()}
     return tuple(
@@ -170,9 +170,9 @@ def _gallery_queries(session: Session, entry: Entry, side: str, page: int) -> tu
             images=tuple(item.images),
             texts=tuple(item.texts),
             rank=json.loads(output)["rank"],
-            first=tuple(_gallery_entry(items[one["id"]], one) for one in each),
+            first=tuple(_gallery_entry(items[one["id"]], one) for one in ranked),
         )
-        for (item, output), each in zip(rows, first, strict=True)
+        for (item, output), ranked in zip(rows, first, strict=True)
     )
 
 

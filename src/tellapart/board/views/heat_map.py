@@ -125,7 +125,7 @@ def _heat_cell(cell: Cell | None, place: str) -> HeatCell | None:
     interval = f" ({cell.reason})" if cell.reason else ""
     if cell.low is not None and cell.high is not None:
         interval = f" [{100 * cell.low:.1f}, {100 * cell.high:.1f}]"
-    known = cell.low is not None and cell.chance is not None
+    bounded = cell.low is not None and cell.chance is not None
     part = f", {cell.limited}" if cell.limited else ""
     return HeatCell(
         title=f"{place}: {cell.percent()} %{interval}, {cell.n:,} {'item' if cell.n == 1 else 'items'}{part}",
@@ -133,6 +133,6 @@ def _heat_cell(cell: Cell | None, place: str) -> HeatCell | None:
         text=cell.percent(1),
         n=cell.n,
         shade=round(10 * min(1.0, max(0.0, cell.value))),
-        above_chance=(cell.low or 0.0) > (cell.chance or 0.0) if known else None,
+        above_chance=(cell.low or 0.0) > (cell.chance or 0.0) if bounded else None,
         limited=cell.limited,
     )

@@ -131,11 +131,11 @@ def failures(session: Session, benchmark: Benchmark) -> tuple[NDArray[np.int64],
 
 def _read_outcomes(session: Session, benchmark: Benchmark) -> NDArray[np.float32]:
     """Return the outcomes of all models but references, float32 (item, model), by the metric that ranks them."""
-    own = [entry for entry, (head, _) in heads_of(session).items() if head.kind == "model"]
+    entries = [entry for entry, (head, _) in heads_of(session).items() if head.kind == "model"]
     rows = session.exec(
         select(Vector.data).where(
             Vector.metric == main_metric(benchmark.headline),
-            col(Vector.entry_id).in_(own),
+            col(Vector.entry_id).in_(entries),
             col(Vector.entry_id).in_(_entry_query(benchmark)),
         )
     ).all()
@@ -165,7 +165,7 @@ def items_page(session: Session, _settings: BoardSettings, slug: str, page: int)
     order = np.argsort(-failed, kind="stable")[PAGE * (page - 1) : PAGE * page].tolist()
     of_page = (Item.benchmark_id == benchmark.id, col(Item.position).in_(order))
     items = {item.position: item for item in session.exec(select(Item).where(*of_page)).all()}
-    shown = THUMBNAILS if _has_pictures(session, slug, [items[k] for k in order]) else 0
+    thumbnails = THUMBNAILS if _has_pictures(session, slug, [items[k] for k in order]) else 0
     return ItemsPage(
         title=f"{benchmark_head(benchmark).title}: items",
         benchmark=benchmark_head(benchmark),
@@ -177,7 +177,7 @@ def items_page(session: Session, _settings: BoardSettings, slug: str, page: int)
             ItemRow(
                 title=items[k].name,
                 position=k,
-                images=min(shown, len(items[k].images)),
+                images=min(thumbnails, len(items[k].images)),
                 texts=tuple(items[k].texts),
                 tags=items[k].tags,
                 failed=int(failed[k]) if models else None,
@@ -299,9 +299,9 @@ def _score_matrix(scores: NDArray[np.float32], headline: Sequence[str]) -> tuple
 def _needed_decimals(scores: NDArray[np.float32]) -> int:
     """Return the fewest decimals that keep different scores different, within the precision of float32."""
     largest = float(np.abs(scores).max())
-    first, most = (1, 4) if largest >= 100 else (2, 6) if largest >= 10 else (3, 9)
+    first, last = (1, 4) if largest >= 100 else (2, 6) if largest >= 10 else (3, 9)
     distinct = len(np.unique(scores))
-    return next((k for k in range(first, most) if len(np.unique(np.round(scores.astype(float), k))) == distinct), most)
+    return next((k for k in range(first, last) if len(np.unique(np.round(scores.astype(float), k))) == distinct), last)
 
 
 def _pair_state(scores: NDArray[np.float32], image: int, text: int) -> str:

@@ -83,9 +83,9 @@ def _by_domain(session: Session, benchmark: Benchmark, metric: str) -> Leaderboa
     other = _matching_metric(session, rival, metric)
     names = {inside.id: metric if inside is benchmark else other, outside.id: metric if outside is benchmark else other}
     table: dict[int, dict[int | None, Cell]] = {}
-    for each in (inside, outside):
-        for score in read_scores(session, [each], "", [names[each.id]]):
-            table.setdefault(score.model, {})[each.id] = score.cell
+    for side in (inside, outside):
+        for score in read_scores(session, [side], "", [names[side.id]]):
+            table.setdefault(score.model, {})[side.id] = score.cell
     pairs = {model: (row.get(inside.id), row.get(outside.id)) for model, row in table.items()}
     cells = {model: (*pair, _cell_difference(*pair)) for model, pair in pairs.items()}
     columns = (
@@ -101,8 +101,10 @@ _OTHER_RULE = {"soft_accuracy": "exact_match", "exact_match": "soft_accuracy"}
 
 
 def _matching_metric(session: Session, rival: Benchmark, metric: str) -> str:
-    there = metrics_of(session, rival)
-    return next((name for name in (metric, _OTHER_RULE.get(metric, "")) if name in there), main_metric(rival.headline))
+    rival_metrics = metrics_of(session, rival)
+    return next(
+        (name for name in (metric, _OTHER_RULE.get(metric, "")) if name in rival_metrics), main_metric(rival.headline)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,15 +120,15 @@ class _Cells:
 
 def _of_benchmark(session: Session, benchmark: Benchmark, table: _Cells) -> Leaderboard:
     heads = read_heads(session)
-    rows = [make_row(heads[model], own) for model, own in table.cells.items()]
+    rows = [make_row(heads[model], cells) for model, cells in table.cells.items()]
     metric = table.metric or main_metric(benchmark.headline)
-    whole, head = (
+    block, head = (
         Block(title="", first=0, last=len(table.columns), sorted_by=table.sorted_by),
         benchmark_head(benchmark),
     )
     if note := describe_hidden(session, [benchmark]).get(benchmark.id or 0):
         head = head.model_copy(update={"part": note})
-    board = arrange_rows(rows, table.columns, [whole], title=head.title, about="")
+    board = arrange_rows(rows, table.columns, [block], title=head.title, about="")
     return board.model_copy(
         update={
             "benchmark": head,
@@ -138,17 +140,19 @@ def _of_benchmark(session: Session, benchmark: Benchmark, table: _Cells) -> Lead
 
 
 def _map_links(session: Session, benchmark: Benchmark, metric: str) -> tuple[Link, ...]:
-    own = {"slug": benchmark.slug, "metric": file_name(metric)}
-    return tuple(Link(text=tag, page="map", args={**own, "tag": file_name(tag)}) for tag in tags_of(session, benchmark))
+    arguments = {"slug": benchmark.slug, "metric": file_name(metric)}
+    return tuple(
+        Link(text=tag, page="map", args={**arguments, "tag": file_name(tag)}) for tag in tags_of(session, benchmark)
+    )
 
 
 def _choice_links(session: Session, benchmark: Benchmark, tag: str, metric: str) -> tuple[Link, ...]:
-    own = {"slug": benchmark.slug, "metric": file_name(metric)}
+    arguments = {"slug": benchmark.slug, "metric": file_name(metric)}
     links = [Link(text="metrics", page="benchmark", args={"slug": benchmark.slug}, current=not tag)]
     if benchmark.rival and session.exec(select(Benchmark.id).where(Benchmark.name == benchmark.rival)).first():
-        links.append(Link(text="domain", page="by", args={**own, "tag": BY_DOMAIN}, current=tag == BY_DOMAIN))
+        links.append(Link(text="domain", page="by", args={**arguments, "tag": BY_DOMAIN}, current=tag == BY_DOMAIN))
     of_tags = (
-        Link(text=each, page="by", args={**own, "tag": file_name(each)}, current=tag == each)
+        Link(text=each, page="by", args={**arguments, "tag": file_name(each)}, current=tag == each)
         for each in tags_of(session, benchmark)
     )
     return (*links, *of_tags)
@@ -157,9 +161,9 @@ def _choice_links(session: Session, benchmark: Benchmark, tag: str, metric: str)
 def _metric_choices(session: Session, benchmark: Benchmark, tag: str, metric: str) -> tuple[Link, ...]:
     if not tag:
         return ()
-    own = {"slug": benchmark.slug, "tag": tag if tag == BY_DOMAIN else file_name(tag)}
+    arguments = {"slug": benchmark.slug, "tag": tag if tag == BY_DOMAIN else file_name(tag)}
     return tuple(
-        Link(text=each, page="by", args={**own, "metric": file_name(each)}, current=each == metric)
+        Link(text=each, page="by", args={**arguments, "metric": file_name(each)}, current=each == metric)
         for each in metrics_of(session, benchmark)
     )
 

@@ -35,13 +35,13 @@ def find_parts(session: Session) -> Mapping[int, Part]:
     names = {part.name for part in parts}
     of_name = (col(Benchmark.limited_from).is_(None), col(Benchmark.name).in_(names))
     wholes = session.exec(select(Benchmark).where(*of_name).order_by(col(Benchmark.id))).all() if names else []
-    found = {}
+    limited = {}
     for part in parts:
-        same = [each for each in wholes if each.name == part.name]
-        rivals = [each for each in same if each.n == part.limited_from] or same
+        same = [entry for entry in wholes if entry.name == part.name]
+        rivals = [entry for entry in same if entry.n == part.limited_from] or same
         largest = max((each for each in parts if each.name == part.name), key=lambda each: (each.n, -(each.id or 0)))
-        found[part.id or 0] = Part((rivals[0] if rivals else largest).id or 0, part.n, part.part)
-    return found
+        limited[part.id or 0] = Part((rivals[0] if rivals else largest).id or 0, part.n, part.part)
+    return limited
 
 
 def describe_hidden(session: Session, benchmarks: Sequence[Benchmark]) -> Mapping[int, str]:

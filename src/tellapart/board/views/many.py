@@ -91,9 +91,11 @@ class ManyPage(View):
         """Return the tests, a row each."""
         numbers = ("difference", "p", "p_holm", "test")
         rows = []
-        for each in self.on:
-            own = (each.benchmark.label, each.benchmark.metric, each.n)
-            rows += [(*own, test.a, test.b, *(getattr(test, number) for number in numbers)) for test in each.tests]
+        for shared in self.on:
+            heading = (shared.benchmark.label, shared.benchmark.metric, shared.n)
+            rows += [
+                (*heading, test.a, test.b, *(getattr(test, number) for number in numbers)) for test in shared.tests
+            ]
         return Table(title=self.title, rows=(("benchmark", "metric", "n", "a", "b", *numbers), *rows))
 
 
@@ -107,25 +109,25 @@ def compare_many(session: Session, _settings: BoardSettings, models: str) -> Man
     entries: dict[int, dict[int, Entry]] = {}
     for entry in session.exec(select(Entry).where(of_chosen)).all():
         entries.setdefault(entry.benchmark_id, {})[entry.model_id] = entry
-    found, refused = [], []
-    flips = enough_flips(sum(comb(len(own), 2) for own in entries.values()))
-    for number, own in sorted(entries.items(), key=lambda one: (-len(one[1]), one[0])):
+    comparisons, refused = [], []
+    flips = enough_flips(sum(comb(len(rows), 2) for rows in entries.values()))
+    for number, own in sorted(entries.items(), key=lambda pair: (-len(pair[1]), pair[0])):
         benchmark = session.get_one(Benchmark, number)
         if len(own) < 2:
             continue
-        there = [model for model in chosen if model.id in own]
-        shared = _compare_on(session, benchmark, [(model, own[model.id or 0]) for model in there], flips)
+        present = [model for model in chosen if model.id in own]
+        shared = _compare_on(session, benchmark, [(model, own[model.id or 0]) for model in present], flips)
         if shared is None:
             why = HIDDEN_LABELS if is_hidden(benchmark) else NO_ITEMS
             refused.append(f"{benchmark.name}: {why}.")
         else:
-            found.append(shared)
-    if not found and not refused:
+            comparisons.append(shared)
+    if not comparisons and not refused:
         refused.append("No two of these models were measured on a benchmark in common.")
     return ManyPage(
         title=f"{len(chosen)} models together",
         models=tuple(map(model_head, chosen)),
-        on=_correct_tests(found),
+        on=_correct_tests(comparisons),
         refused=tuple(refused),
     )
 
@@ -150,7 +152,7 @@ def _compare_on(
         for tier in rank_outcomes(values, names)
         for name, mean in zip(tier.names, tier.means, strict=True)
     ]
-    order = [list(values).index(one.title) for one in ranked]
+    order = [list(values).index(row.title) for row in ranked]
     return ComparedBenchmark(
         title=benchmark_head(benchmark).title,
         benchmark=benchmark_head(benchmark),
@@ -182,5 +184,7 @@ def _test_pairs(
 
 def _correct_tests(found: Sequence[ComparedBenchmark]) -> tuple[ComparedBenchmark, ...]:
     """Correct every p for all tests of the page (Holm)."""
-    adjusted = iter(correct([test for each in found for test in each.tests]))
-    return tuple(each.model_copy(update={"tests": tuple(islice(adjusted, len(each.tests)))}) for each in found)
+    adjusted = iter(correct([test for comparison in found for test in comparison.tests]))
+    return tuple(
+        comparison.model_copy(update={"tests": tuple(islice(adjusted, len(comparison.tests)))}) for comparison in found
+    )

@@ -199,8 +199,8 @@ def model_page(session: Session, _settings: BoardSettings, slug: str) -> ModelPa
 
 
 def _model_facts(model: Model) -> dict[str, str]:
-    own = "" if model.fingerprint.startswith(IMPORTED) else model.fingerprint
-    return {"kind": model.kind, "read as": model.note, "fingerprint": own, "costs from": model.cost_source}
+    fingerprint = "" if model.fingerprint.startswith(IMPORTED) else model.fingerprint
+    return {"kind": model.kind, "read as": model.note, "fingerprint": fingerprint, "costs from": model.cost_source}
 
 
 def _model_costs(model: Model) -> dict[str, str]:
@@ -261,13 +261,13 @@ def _run_facts(entry: Entry) -> dict[str, str]:
 
 def _deviation_curves(session: Session, entry: Entry, names: Sequence[str]) -> tuple[Plot, ...]:
     values = {name: read_vector(session, entry, name) for name in names}
-    whole = {
+    complete = {
         name: column.astype(np.float64)
         for name, column in values.items()
         if column is not None and len(column) and np.isfinite(column).all()
     }
-    trace = Trace("", 0, "", whole)
-    return tuple(plot(name, [trace], 300.0, 120.0) for name in whole)
+    trace = Trace("", 0, "", complete)
+    return tuple(plot(name, [trace], 300.0, 120.0) for name in complete)
 
 
 def _worst_items(session: Session, entry: Entry, benchmark: Benchmark) -> tuple[str, tuple[WorstItem, ...]]:

@@ -48,10 +48,10 @@ def arrange_benchmarks(measured: Mapping[str, int]) -> list[tuple[str, str]]:
     [('eqben', 'eqben'), ('aro', 'aro-relation'), ('aro', 'aro-order'), ('demo', 'demo')]
     """
     families = {name: family_of(name, list(measured)) for name in measured}
-    most: dict[str, int] = {}
+    largest: dict[str, int] = {}
     for name, family in families.items():
-        most[family] = max(most.get(family, 0), measured[name])
-    order = sorted(measured, key=lambda name: (-most[families[name]], families[name], -measured[name], name))
+        largest[family] = max(largest.get(family, 0), measured[name])
+    order = sorted(measured, key=lambda name: (-largest[families[name]], families[name], -measured[name], name))
     return [(families[name], name) for name in order]
 
 
@@ -66,22 +66,22 @@ def all_benchmarks(session: Session, settings: BoardSettings, page: int = 1) -> 
     are separate tables; the one of most models comes first. Every page has all rows, and shows a part of them.
     """
     parts = find_parts(session)
-    every = [b for b in session.exec(select(Benchmark).order_by(col(Benchmark.id))) if _is_shown(b.id or 0, parts)]
-    heads, table = read_heads(session), _read_table(session, every)
-    contestants = {model: own for model, own in table.items() if heads[model].kind == "model"}
-    measured = {id_ for contestant in contestants.values() for id_ in contestant} or {b.id or 0 for b in every}
-    folded = sorted((b for b in every if b.id not in measured), key=lambda b: (b.name, b.id))
+    benchmarks = [b for b in session.exec(select(Benchmark).order_by(col(Benchmark.id))) if _is_shown(b.id or 0, parts)]
+    heads, table = read_heads(session), _read_table(session, benchmarks)
+    contestants = {model: cells for model, cells in table.items() if heads[model].kind == "model"}
+    measured = {id_ for contestant in contestants.values() for id_ in contestant} or {b.id or 0 for b in benchmarks}
+    folded = sorted((b for b in benchmarks if b.id not in measured), key=lambda b: (b.name, b.id))
     columns: dict[int, Column] = {}
     blocks = []
-    for number, own in enumerate(_separate_blocks([b for b in every if b.id in measured], contestants), start=1):
-        meant = [b for b in every if b.name in settings.performance] or own
-        with_mean = _with_mean(own, meant, -number, table, contestants) if any(b in own for b in meant) else None
+    for number, block in enumerate(_separate_blocks([b for b in benchmarks if b.id in measured], contestants), start=1):
+        meant = [b for b in benchmarks if b.name in settings.performance] or block
+        with_mean = _with_mean(block, meant, -number, table, contestants) if any(b in block for b in meant) else None
         start = len(columns)
-        columns |= with_mean or _benchmark_columns(own)
-        notes = describe_hidden(session, own)
+        columns |= with_mean or _benchmark_columns(block)
+        notes = describe_hidden(session, block)
         columns |= {key: columns[key].model_copy(update={"note": note}) for key, note in notes.items()}
-        blocks.append(Block(title=own[0].name, first=start, last=len(columns), sorted_by=start))
-    rows = [make_row(heads[model], [own.get(key) for key in columns]) for model, own in table.items()]
+        blocks.append(Block(title=block[0].name, first=start, last=len(columns), sorted_by=start))
+    rows = [make_row(heads[model], [cells.get(key) for key in columns]) for model, cells in table.items()]
     board = arrange_rows(rows, tuple(columns.values()), blocks, title=settings.title, about=settings.about)
     pages = max(1, math.ceil(len(board.rows) / PAGE))
     if not 1 <= page <= pages:
@@ -139,8 +139,8 @@ def _separate_blocks(
         groups.append((set().union(*(group[0] for group in met)), 1 + sum(group[1] for group in met)))
     full = Counter(id_ for contestant in contestants.values() for id_, cell in contestant.items() if not cell.limited)
     ordered = _in_order(benchmarks, full)
-    found = [([b for b in ordered if families[b.id] in group], models) for group, models in groups]
-    return [own for own, _ in sorted(found, key=lambda one: (-one[1], ordered.index(one[0][0])))] if ordered else []
+    blocks = [([b for b in ordered if families[b.id] in group], models) for group, models in groups]
+    return [own for own, _ in sorted(blocks, key=lambda pair: (-pair[1], ordered.index(pair[0][0])))] if ordered else []
 
 
 def _is_shown(benchmark: int, parts: Mapping[int, Part]) -> bool:
@@ -160,10 +160,10 @@ def _read_table(session: Session, benchmarks: Sequence[Benchmark]) -> dict[int, 
 
 
 def _in_order(benchmarks: Sequence[Benchmark], measured: Counter[int]) -> list[Benchmark]:
-    most: dict[str, int] = {}
+    largest: dict[str, int] = {}
     for b in benchmarks:
-        most[b.name] = max(most.get(b.name, 0), measured[b.id or 0])
-    places = {name: k for k, (_, name) in enumerate(arrange_benchmarks(most))}
+        largest[b.name] = max(largest.get(b.name, 0), measured[b.id or 0])
+    places = {name: k for k, (_, name) in enumerate(arrange_benchmarks(largest))}
     return sorted(benchmarks, key=lambda b: (places[b.name], -measured[b.id or 0], b.id))
 
 

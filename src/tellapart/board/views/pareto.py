@@ -105,33 +105,37 @@ def pareto_page(session: Session, settings: BoardSettings, cost: str, over: str 
     """Draw performance, the mean over benchmarks, against a cost; reference models and people are not in it."""
     if cost not in COSTS:
         raise UnknownNameError(f"no cost {cost[:200]!r}; there are {', '.join(COSTS)}")
-    what, unit, scale = COSTS[cost]
+    title, unit, scale = COSTS[cost]
     board = all_benchmarks(session, settings)
     slugs = {str(column.link.args["slug"]): k for k, column in enumerate(board.columns) if column.link}
     costs = {
-        slug: each for slug, each in session.exec(select(Model.slug, getattr(Model, cost))).all() if each is not None
+        slug: cost_of_model
+        for slug, cost_of_model in session.exec(select(Model.slug, getattr(Model, cost))).all()
+        if cost_of_model is not None
     }
     have = [
         {k for k in slugs.values() if (cell := row.cells[k]) and not cell.limited}
         for row in board.rows
         if row.model.slug in costs
     ]
-    chosen = _read_choice(over, slugs) if over else _named_columns(settings, board) or choose_benchmarks(have)
-    measured = _measure_models(board, chosen, {slug: round(each / scale, 9) for slug, each in costs.items()})
-    shown = {model.slug for model, _, _ in measured}
+    columns = _read_choice(over, slugs) if over else _named_columns(settings, board) or choose_benchmarks(have)
+    measured = _measure_models(
+        board, columns, {slug: round(cost_of_model / scale, 9) for slug, cost_of_model in costs.items()}
+    )
+    drawn = {model.slug for model, _, _ in measured}
     points, across, up = _draw_points(measured)
     front = [point for point in points if point.front]
-    counts = {k: sum(k in own for own in have) for k in slugs.values()}
-    offered = {slug: k for slug, k in slugs.items() if counts[k] > 1 or k in chosen}
+    counts = {k: sum(k in benchmark for benchmark in have) for k in slugs.values()}
+    offered = {slug: k for slug, k in slugs.items() if counts[k] > 1 or k in columns}
     page, args = ("pareto_over", {"over": over}) if over else ("pareto", {})
     return ParetoPage(
-        title=f"Performance against {what}",
-        cost=what,
+        title=f"Performance against {title}",
+        cost=title,
         key=cost,
         unit=unit,
-        over=tuple(f"{board.columns[k].title}: {board.columns[k].about.split(';')[0]}" for k in chosen),
+        over=tuple(f"{board.columns[k].title}: {board.columns[k].about.split(';')[0]}" for k in columns),
         benchmarks=tuple(
-            OverChoice(title=board.columns[k].title, slug=slug, models=counts[k], chosen=k in chosen)
+            OverChoice(title=board.columns[k].title, slug=slug, models=counts[k], chosen=k in columns)
             for slug, k in offered.items()
         ),
         alone=tuple(
@@ -142,7 +146,7 @@ def pareto_page(session: Session, settings: BoardSettings, cost: str, over: str 
         ),
         points=points,
         line=" ".join(f"{p.x},{p.y}" for p in front),
-        left_out=tuple(row.model.label for row in board.rows if row.model.slug not in shown),
+        left_out=tuple(row.model.label for row in board.rows if row.model.slug not in drawn),
         choices=tuple(
             Link(text=text, page=page, args={"cost": key, **args}, current=key == cost)
             for key, (text, _, _) in COSTS.items()
@@ -173,17 +177,17 @@ def choose_benchmarks(have: Sequence[Collection[int]]) -> list[int]:
     >>> choose_benchmarks([{0, 1}, {0}, {0}, {2}]), choose_benchmarks([{0, 1}] * 3 + [{0}] * 2)
     ([0], [0, 1])
     """
-    chosen: list[int] = []
+    benchmarks: list[int] = []
     best: tuple[int, int, list[int]] = (0, 0, [])
     left, columns = list(have), sorted(set().union(*have))
     while columns and left:
-        add = max(columns, key=lambda k: (sum(k in own for own in left), -k))
+        add = max(columns, key=lambda k: (sum(k in candidate for candidate in left), -k))
         columns.remove(add)
-        chosen.append(add)
-        left = [own for own in left if add in own]
-        area = len(left) * len(chosen)
+        benchmarks.append(add)
+        left = [candidate for candidate in left if add in candidate]
+        area = len(left) * len(benchmarks)
         if (area, len(left)) > best[:2]:
-            best = (area, len(left), list(chosen))
+            best = (area, len(left), list(benchmarks))
     return sorted(best[2])
 
 

@@ -113,11 +113,11 @@ def _choose_drawn(ranks: Mapping[ModelHead, Sequence[int | None]]) -> tuple[set[
     """Return the models and the columns of the drawing: each has two places or more of the other."""
     models, columns = set(ranks), list(range(max(map(len, ranks.values()), default=0)))
     while True:
-        kept = {model for model in models if sum(ranks[model][k] is not None for k in columns) > 1}
-        left = [k for k in columns if sum(ranks[model][k] is not None for model in kept) > 1]
-        if (kept, left) == (models, columns):
-            return kept, left
-        models, columns = kept, left
+        ranked = {model for model in models if sum(ranks[model][k] is not None for k in columns) > 1}
+        left = [k for k in columns if sum(ranks[model][k] is not None for model in ranked) > 1]
+        if (ranked, left) == (models, columns):
+            return ranked, left
+        models, columns = ranked, left
 
 
 def _rank_places(values: Sequence[float | None]) -> list[int | None]:
@@ -148,12 +148,12 @@ def _model_line(model: ModelHead, ranks: Sequence[int | None], drawn: Sequence[i
             segments.append(" ".join(f"{x},{y}" for x, y in run))
             starts.append(run[0])
             run = []
-    known = [rank for rank in ranks if rank is not None]
+    present = [rank for rank in ranks if rank is not None]
     return RankLine(
         title=model.label,
         model=model,
         ranks=tuple(ranks),
-        change=known[-1] - known[0] if len(known) > 1 else None,
+        change=present[-1] - present[0] if len(present) > 1 else None,
         segments=tuple(segments),
         starts=tuple(starts),
         ends=tuple(point for point in points if point is not None),

@@ -112,17 +112,18 @@ class Leaderboard(View):
 
     def table(self) -> Table:
         """Return models by columns, as fractions; a tier with each, and the numbers on a part of the items."""
-        every = (*self.rows, *self.references)
-        has_parts = any(cell is not None and cell.limited for row in every for cell in row.cells)
+        all_rows = (*self.rows, *self.references)
+        has_parts = any(cell is not None and cell.limited for row in all_rows for cell in row.cells)
         titles = [column.title for column in self.columns]  # each block may have a mean
         names = [
-            each if titles.count(each) == 1 else f"{each} {titles[:k].count(each) + 1}" for k, each in enumerate(titles)
+            title if titles.count(title) == 1 else f"{title} {titles[:k].count(title) + 1}"
+            for k, title in enumerate(titles)
         ]
         head: list[str] = ["model", "kind", *(["limited"] if has_parts else [])]
         for name in names:
             head += [name, f"{name} low", f"{name} high", f"{name} tier"]
         rows: list[tuple[str | float | None, ...]] = [tuple(head)]
-        for row in every:
+        for row in all_rows:
             cells = [(c.value, c.low, c.high, c.tier) if c else (None,) * 4 for c in row.cells]
             limited = (
                 f"{one.title}: {c.limited}" for one, c in zip(self.columns, row.cells, strict=True) if c and c.limited
@@ -131,7 +132,7 @@ class Leaderboard(View):
             rows.append((row.model.label, row.model.kind, *said, *(part for cell in cells for part in cell)))
         reasons = [
             "; ".join(f"{name}: {c.reason}" for name, c in zip(names, row.cells, strict=True) if c and c.reason)
-            for row in every
+            for row in all_rows
         ]
         return Table(title=self.title, rows=tuple(rows)).with_reasons(reasons)
 
@@ -161,12 +162,14 @@ def arrange_rows(
     rows: Sequence[LeaderboardRow], columns: Sequence[Column], blocks: Sequence[Block], *, title: str, about: str
 ) -> Leaderboard:
     """Make a leaderboard: each block's models in their places, then people and reference models."""
-    every: list[LeaderboardRow] = []
+    all_rows: list[LeaderboardRow] = []
     placed = []
     for block in blocks:
-        own = place_rows([row for row in rows if block.has(row) or len(blocks) == 1], block.sorted_by)
-        placed.append(block.model_copy(update={"first_row": len(every), "last_row": len(every) + len(own)}))
-        every += own
+        block_rows = place_rows([row for row in rows if block.has(row) or len(blocks) == 1], block.sorted_by)
+        placed.append(
+            block.model_copy(update={"first_row": len(all_rows), "last_row": len(all_rows) + len(block_rows)})
+        )
+        all_rows += block_rows
     others = [row for row in rows if row.model.kind != "model"]
     others.sort(key=lambda row: (row.model.kind, _sort_key(row, blocks[0].sorted_by if blocks else 0)))
     return Leaderboard(
@@ -174,7 +177,7 @@ def arrange_rows(
         about=about,
         columns=tuple(columns),
         blocks=tuple(placed),
-        rows=tuple(every),
+        rows=tuple(all_rows),
         references=tuple(others),
         chance=tuple(_column_chance(rows, column) for column in range(len(columns))),
         tested=any(cell is not None and cell.tier is not None for row in rows for cell in row.cells),
@@ -217,16 +220,16 @@ def read_scores(
     rounded = {benchmark.id for benchmark in benchmarks if is_hidden(benchmark)}
     numbers_of = (dict(zip(_CELL, row[4:], strict=True), rounded=row[1] in rounded) for row in rows)
     cells = _CELLS.validate_python(list(numbers_of))
-    found = [ModelScore(row[0], row[1], row[2], row[3], cell) for row, cell in zip(rows, cells, strict=True)]
+    scores = [ModelScore(row[0], row[1], row[2], row[3], cell) for row, cell in zip(rows, cells, strict=True)]
     if not parts:
-        return found
-    found.sort(key=lambda one: (one.benchmark not in parts, parts[one.benchmark].n if one.benchmark in parts else 0))
-    return [_mark_part(one, parts[one.benchmark], wanted) if one.benchmark in parts else one for one in found]
+        return scores
+    scores.sort(key=lambda one: (one.benchmark not in parts, parts[one.benchmark].n if one.benchmark in parts else 0))
+    return [_mark_part(one, parts[one.benchmark], wanted) if one.benchmark in parts else one for one in scores]
 
 
 def _mark_part(score: ModelScore, part: Part, wanted: Collection[int]) -> ModelScore:
-    own = part.shown_on if part.shown_on in wanted else score.benchmark
-    return score._replace(benchmark=own, cell=score.cell.model_copy(update={"limited": part.text}))
+    benchmark_id = part.shown_on if part.shown_on in wanted else score.benchmark
+    return score._replace(benchmark=benchmark_id, cell=score.cell.model_copy(update={"limited": part.text}))
 
 
 def read_heads(session: Session) -> dict[int, ModelHead]:

@@ -40,11 +40,11 @@ class CounterfactualCaptions:
         self._captions = read_captions(path)
         without = next((caption.id for caption in self._captions if caption.image is None), None)
         if self._options.images is None or without is not None:
-            what = (
+            lack = (
                 "[options] images is not given" if without is None else f"caption {without!r} of {path} names no image"
             )
             raise DataError(
-                f"a pair set needs images: {what}; give every caption an image, or write caption pairs alone with "
+                f"a pair set needs images: {lack}; give every caption an image, or write caption pairs alone with "
                 "tellapart.builders.captions.pairs_file.write_caption_pairs"
             )
         self._images = ImageFolder(start.home / self._options.images)

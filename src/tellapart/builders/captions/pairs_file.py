@@ -130,18 +130,18 @@ def _decide_captions(
 
 def _read_journal(journal: Path, key: str) -> dict[str, dict[str, Any]]:
     """Read the decided captions, without damaged lines and a last one that was cut; begin one if there is none."""
-    whole = journal.read_bytes().rpartition(b"\n")[0] if journal.exists() else b""
-    if not whole:
+    finished = journal.read_bytes().rpartition(b"\n")[0] if journal.exists() else b""
+    if not finished:
         journal.parent.mkdir(parents=True, exist_ok=True)
         journal.write_bytes(_journal_line({"recipe": key}))
         return {}
-    first, *lines = whole.split(b"\n")
+    first, *lines = finished.split(b"\n")
     if first + b"\n" != _journal_line({"recipe": key}):
         raise RunError(
             f"{journal} was begun with another recipe, other inputs or another version, or is damaged in its first "
             "line; delete it to begin again"
         )
-    os.truncate(journal, len(whole) + 1)
+    os.truncate(journal, len(finished) + 1)
     rows = [json.loads(line[_DIGEST:]) if _is_whole(line) else None for line in lines]
     if None in rows:
         number, many = rows.index(None) + 2, rows.count(None)

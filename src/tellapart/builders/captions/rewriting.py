@@ -91,8 +91,8 @@ def counterfactuals(texts: Sequence[str], stages: Stages, options: CaptionOption
     for stage in (_find_nouns, _propose_drafts, _leave_out_related, _compare_drafts):
         stage([case for case in cases if case.rejected is None], stages, options)
     remaining = [case for case in cases if case.rejected is None]
-    chosen = dict(zip(map(id, remaining), _most_usual(remaining, stages), strict=True))
-    return [case.rejected or chosen[id(case)] for case in cases]
+    senses = dict(zip(map(id, remaining), _most_usual(remaining, stages), strict=True))
+    return [case.rejected or senses[id(case)] for case in cases]
 
 
 @dataclass(slots=True, eq=False)
@@ -154,9 +154,9 @@ def _compare_drafts(cases: Sequence[_Case], stages: Stages, options: CaptionOpti
     vectors = stages.encoder.encode([text for case in cases for text in (case.text, *(d.text for d in case.drafts))])
     start = 0
     for case in cases:
-        own = vectors[start : start + 1 + len(case.drafts)]
-        start += len(own)
-        values = cosines(own[0], own[1:]).tolist()
+        draft_vectors = vectors[start : start + 1 + len(case.drafts)]
+        start += len(draft_vectors)
+        values = cosines(draft_vectors[0], draft_vectors[1:]).tolist()
         compared = [replace(draft, similarity=value) for draft, value in zip(case.drafts, values, strict=True)]
         drafts = [draft for draft in compared if options.minimum < (draft.similarity or 0.0) <= options.maximum]
         case.keep(drafts, "similarity", f"none lies in ({options.minimum:g}, {options.maximum:g}]")
@@ -168,17 +168,17 @@ def _most_usual(cases: Sequence[_Case], stages: Stages) -> list[Counterfactual]:
     Of equal drafts the first one wins.
     """
     if stages.language_model is None:
-        chosen = [max(case.drafts, key=lambda draft: draft.probability) for case in cases]
-        return [replace(best, choices=len(case.drafts)) for best, case in zip(chosen, cases, strict=True)]
+        drafts = [max(case.drafts, key=lambda draft: draft.probability) for case in cases]
+        return [replace(best, choices=len(case.drafts)) for best, case in zip(drafts, cases, strict=True)]
     scores = stages.language_model.score_texts([draft.text for case in cases for draft in case.drafts])
-    chosen, start = [], 0
+    drafts, start = [], 0
     for case in cases:
-        own = scores[start : start + len(case.drafts)]
-        start += len(own)
-        best = int(np.argmax(own))
-        perplexity = float(np.exp(-own[best].astype(np.float64)))
-        chosen.append(replace(case.drafts[best], perplexity=perplexity, choices=len(own)))
-    return chosen
+        draft_scores = scores[start : start + len(case.drafts)]
+        start += len(draft_scores)
+        best = int(np.argmax(draft_scores))
+        perplexity = float(np.exp(-draft_scores[best].astype(np.float64)))
+        drafts.append(replace(case.drafts[best], perplexity=perplexity, choices=len(draft_scores)))
+    return drafts
 
 
 def _make_gap(text: str, words: Sequence[Word], index: int, wording: Literal["kept", "rejoined"]) -> SentenceGap:

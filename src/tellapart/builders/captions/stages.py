@@ -78,12 +78,12 @@ class WordNet:
         >>> WordNet(files).relation("animals", "dog"), WordNet(files).relation("dog", "animals")
         ('hyponym', 'hypernym')
         """
-        one, two = self.senses(word)[:senses], self.senses(other)[:senses]
-        if set(one) & set(two):
+        senses_of_word, two = self.senses(word)[:senses], self.senses(other)[:senses]
+        if set(senses_of_word) & set(two):
             return "synonym"
-        if set(one) & self._list_ancestors(two):
+        if set(senses_of_word) & self._list_ancestors(two):
             return "hyponym"
-        return "hypernym" if set(two) & self._list_ancestors(one) else None
+        return "hypernym" if set(two) & self._list_ancestors(senses_of_word) else None
 
     def _list_lemmas(self, word: str) -> Iterator[str]:
         """Yield the forms that may be in the index: the noun itself, the irregular, the regular ones."""
@@ -108,8 +108,8 @@ class WordNet:
     def _list_parents(self, synset: str) -> list[str]:
         fields = self._data[synset].partition(" | ")[0].split()
         pointers = 3 + 2 * int(fields[2], 16)  # after file, part of speech, count, and a word and an id for each word
-        ends = range(pointers + 1, pointers + 1 + 4 * int(fields[pointers]), 4)
-        return [fields[at + 1] for at in ends if fields[at] in _KIND_OF]
+        offsets = range(pointers + 1, pointers + 1 + 4 * int(fields[pointers]), 4)
+        return [fields[at + 1] for at in offsets if fields[at] in _KIND_OF]
 
 
 def _read_file(path: Path) -> bytes:

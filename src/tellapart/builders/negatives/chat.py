@@ -75,15 +75,15 @@ class LocalChat:
     def __init__(self, options: ChatOptions, model: Any, tokenizer: Any) -> None:
         self._options, self._model, self._tokenizer = options, model, tokenizer
         self._context: int | None = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-        own = model.generation_config
-        ends = own.eos_token_id if own.eos_token_id is not None else tokenizer.eos_token_id
-        self._ends: list[int] = ends if isinstance(ends, list) else [ends] if ends is not None else []
+        settings = model.generation_config
+        end_ids = settings.eos_token_id if settings.eos_token_id is not None else tokenizer.eos_token_id
+        self._ends: list[int] = end_ids if isinstance(end_ids, list) else [end_ids] if end_ids is not None else []
         pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else next(iter(self._ends), None)
         sampling = {"temperature": options.temperature, "top_k": 0} if options.temperature else {}
         # In place of the checkpoint's settings, from which the library would take every value that a call leaves out.
         model.generation_config = import_transformers().GenerationConfig(
             do_sample=options.temperature > 0, num_beams=1, max_new_tokens=options.max_tokens, pad_token_id=pad,
-            eos_token_id=self._ends or None, bos_token_id=own.bos_token_id, **sampling,
+            eos_token_id=self._ends or None, bos_token_id=settings.bos_token_id, **sampling,
         )  # fmt: skip
 
     @classmethod

@@ -111,8 +111,8 @@ def contradiction(kind: str, true: str, false: str, others: Sequence[str]) -> st
     if kind not in _BRINGS_IN:
         return None
     brought = Counter(ours) - Counter(_words_to_compare(true))
-    named = {singular(word) for other in theirs for word in other}
-    if any(singular(word) in named for word in brought if word not in function_words()):
+    nouns = {singular(word) for other in theirs for word in other}
+    if any(singular(word) in nouns for word in brought if word not in function_words()):
         return "names what another caption names"
     return None
 

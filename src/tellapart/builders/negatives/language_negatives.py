@@ -315,10 +315,10 @@ class LanguageNegatives(FalseCaptionBuilder[LanguageNegativesOptions]):
     @cached_property
     def _opened_chat(self) -> Chat:
         model = self._options.model
-        beside = self._home / model.source
-        local = not model.served and beside.is_dir()
-        chosen = model.model_copy(update={"source": str(beside)}) if local else model
-        return open_chat(chosen, insecure=self._insecure)
+        local_path = self._home / model.source
+        local = not model.served and local_path.is_dir()
+        source_model = model.model_copy(update={"source": str(local_path)}) if local else model
+        return open_chat(source_model, insecure=self._insecure)
 
     @property
     def models(self) -> Mapping[str, str]:
@@ -333,7 +333,9 @@ class LanguageNegatives(FalseCaptionBuilder[LanguageNegativesOptions]):
             if isinstance(reply, RewriteReply):
                 change, attempts = reply.change(candidate.data["kind"]), len(rejected) + 1
                 outcome = self._make_item(candidate, reply.caption, {"change": change, "attempts": attempts})
-                return replace(outcome, redrawn=tuple(f"{each.step}: {each.reason}" for each in rejected))
+                return replace(
+                    outcome, redrawn=tuple(f"{rejection.step}: {rejection.reason}" for rejection in rejected)
+                )
             rejected.append(reply)
         return rejected[-1]
 

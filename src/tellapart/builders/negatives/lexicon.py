@@ -75,7 +75,7 @@ _OPPOSITES = (
 
 RELATIONS: Mapping[str, str] = MappingProxyType(
     dict(_OPPOSITES)
-    | {other: one for one, other in _OPPOSITES}
+    | {other: adjective for adjective, other in _OPPOSITES}
     | {"under": "on top of", "beneath": "on top of", "into": "out of", "entering": "leaving"}
 )
 """Relations before a noun phrase, and what excludes them."""
@@ -127,9 +127,9 @@ def singular(word: str) -> str:
     >>> [singular(word) for word in ("cats", "buses", "men", "women", "berries", "grass", "dog")]
     ['cat', 'bus', 'man', 'woman', 'berry', 'grass', 'dog']
     """
-    known = _map_singulars().get(word)
-    if known is not None:
-        return known
+    singular_noun = _map_singulars().get(word)
+    if singular_noun is not None:
+        return singular_noun
     if word.endswith("ies") and len(word) > 4:
         return word[:-3] + "y"
     if word.endswith(("ches", "shes", "sses", "xes")):

@@ -119,10 +119,10 @@ def _read_caption(text: str, *, british: bool = False) -> _Caption:
             continue
         kind, singular, many = _map_objects()[word]
         before = words[index - 1] if index else None
-        known = before in BEFORE_NOUN or before in _map_attributes()
+        in_lexicon = before in BEFORE_NOUN or before in _map_attributes()
         # Only a plural needs no word before it: "dogs on a bed", "a group of dogs".
         bare = many and (before is None or follows_noun(before, preposition=True))
-        if (known or bare) and follows_noun(words[index + 1] if index + 1 < len(words) else None):
+        if (in_lexicon or bare) and follows_noun(words[index + 1] if index + 1 < len(words) else None):
             nouns.append(_Noun(index, kind, singular, many))
         else:
             doubtful = True
@@ -135,13 +135,13 @@ _Step = Rewrite | _Unmet
 
 
 def _no_object(caption: _Caption) -> _Unmet:
-    what = "the words beside its objects leave doubt" if caption.doubtful else "it names none that the lexicon knows"
-    return _Unmet(0, what)
+    reason = "the words beside its objects leave doubt" if caption.doubtful else "it names none that the lexicon knows"
+    return _Unmet(0, reason)
 
 
 def _replace_obj(caption: _Caption) -> Iterator[_Step]:
     yield _no_object(caption)
-    named = {noun.singular for noun in caption.nouns}
+    nouns = {noun.singular for noun in caption.nouns}
     # "A woman with her dog": the pronoun would have to change, too.
     free = not PRONOUNS.intersection(caption.words)
     for noun in caption.nouns:
@@ -150,7 +150,7 @@ def _replace_obj(caption: _Caption) -> Iterator[_Step]:
             continue
         yield _Unmet(2, "it names every other of the kind, too")
         for rival in OBJECTS[noun.kind]:
-            if rival not in named and rival not in caption.words and plural(rival) not in caption.words:
+            if rival not in nouns and rival not in caption.words and plural(rival) not in caption.words:
                 new = caption.spell(noun.form(rival))
                 edits = {(noun.index, noun.index + 1): new}
                 yield Rewrite(caption.edit(edits), f"{caption.written[noun.index]} -> {new}")

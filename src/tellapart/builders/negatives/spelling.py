@@ -26,7 +26,7 @@ _SHARED = {"meter", "tire", "curb", "license", "story", "check", "mold", "progra
 
 
 def _with_plurals(pairs: Mapping[str, str]) -> dict[str, str]:
-    return {**pairs, **{f"{one}s": f"{other}s" for one, other in pairs.items()}}
+    return {**pairs, **{f"{spelling}s": f"{other}s" for spelling, other in pairs.items()}}
 
 
 _TO_LEXICAL: Mapping[str, str] = MappingProxyType(_with_plurals({**_BRITISH, **_EITHER}))

@@ -248,8 +248,8 @@ class ActionGenome(VideoPairs):
         """The pairs by id: video, object and the two frames' numbers."""
         persons = person_boxes(self._persons[0]) if self._persons else {}
         pairs = {}
-        for video, things in read_scene_graphs(self.annotations).items():
-            for thing, frames in things.items():
+        for video, objects in read_scene_graphs(self.annotations).items():
+            for thing, frames in objects.items():
                 for two in sparse_pairs(frames, self._options.differ, self._options.skip):
                     name = f"{video}-{thing.replace('/', '+')}-{two[0].number}-{two[1].number}"
                     pairs[name] = self._make_pair(video, thing, two, persons)
@@ -292,16 +292,16 @@ def sparse_pairs(
     """
     i = 0
     while i < len(frames):
-        chosen = False
+        selected = False
         j = i + 1
         while j < len(frames):
             first, second = frames[i].relations, frames[j].relations
             if sum(set(first[kind]) != set(second[kind]) for kind in RELATIONS) >= differ:
                 yield frames[i], frames[j]
-                chosen = True
+                selected = True
                 j += skip
             j += 1
-        i += 1 + skip * chosen
+        i += 1 + skip * selected
 
 
 def _find_fault(

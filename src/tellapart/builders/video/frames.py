@@ -120,8 +120,8 @@ def _on_screen(container: Any, stream: Any, target: int, path: Path) -> tuple[An
         current, followed = _last_until(_decode_frames(container, stream, path), target)
         if current is not None and not current.is_corrupt:
             return current, followed
-    with _open_video(path) as (anew, whole):
-        current, followed = _last_until(_decode_frames(anew, whole, path), target)
+    with _open_video(path) as (anew, film):
+        current, followed = _last_until(_decode_frames(anew, film, path), target)
     if current is None or current.is_corrupt:
         raise DataError(f"{path}: its frame at timestamp {target} is damaged; get the video again")
     return current, followed

@@ -124,12 +124,12 @@ def _read_host(base: str, insecure: bool) -> str:
     """Return the host of a server's address, in lower case; raise if it may not be asked."""
     try:
         address = urlsplit(base)
-        whole = bool(address.hostname) and (address.port is None or address.port > 0)
-        whole = whole and address.scheme in {"http", "https"}
+        has_host = bool(address.hostname) and (address.port is None or address.port > 0)
+        has_host = has_host and address.scheme in {"http", "https"}
     except ValueError:  # brackets without an IPv6 address, a port that is not a number
-        whole = False
+        has_host = False
     # urlsplit passes over characters that the request would not, and then they name two hosts.
-    if not whole or not base.isprintable() or " " in base or "\\" in base:
+    if not has_host or not base.isprintable() or " " in base or "\\" in base:
         raise ModelError(f"{base!r:.200} is not an address of a server; expected https://HOST[:PORT]/PATH")
     if address.username or address.password or address.query or address.fragment:
         raise ModelError(

@@ -107,11 +107,11 @@ def _read_numbers(answer: Any, field: str, count: int, server: Server) -> list[N
     """Return a field of each of an answer's entries, in the order of their `index`: a number, or a vector."""
     try:
         entries = sorted(answer["data"], key=lambda entry: int(entry["index"]))
-        found = [np.asarray(entry[field], np.float64) for entry in entries]
+        vectors = [np.asarray(entry[field], np.float64) for entry in entries]
         dimensions = 1 if field == "embedding" else 0
-        whole = [entry["index"] for entry in entries] == list(range(count))
-        if whole and all(one.ndim == dimensions and np.isfinite(one).all() for one in found):
-            return found
+        in_order = [entry["index"] for entry in entries] == list(range(count))
+        if in_order and all(vector.ndim == dimensions and np.isfinite(vector).all() for vector in vectors):
+            return vectors
     except (KeyError, TypeError, ValueError, OverflowError):
         pass
     raise ModelError(
@@ -148,7 +148,9 @@ class Served:
             )
         refuse_known_marks(self.name, prompts)
         frames = [[frame for image in own for frame in list_frames(image)] for own in images]
-        questions = [Question(own, prompt, max_new_tokens) for own, prompt in zip(frames, prompts, strict=True)]
+        questions = [
+            Question(item_frames, prompt, max_new_tokens) for item_frames, prompt in zip(frames, prompts, strict=True)
+        ]
         return [reply.text.strip() for reply in self._server.ask(questions)]
 
     def task_prompt(self, task: Task) -> Prompt:
@@ -199,13 +201,13 @@ class ServedYes(Served):
         return (*((note,) if bounds else ()), *super().take_notes())
 
     def _read_probability(self, reply: Completion) -> float:
-        known = [reply.probability(word) for word in self._words]
+        probabilities = [reply.probability(word) for word in self._words]
         self._scores += 1
-        self._bounds += any(one.censored for one in known)
-        total = sum(one.value for one in known)
-        if len(known) == 1:
-            return known[0].value
-        return known[0].value / total if total else 0.5
+        self._bounds += any(probability.censored for probability in probabilities)
+        total = sum(probability.value for probability in probabilities)
+        if len(probabilities) == 1:
+            return probabilities[0].value
+        return probabilities[0].value / total if total else 0.5
 
 
 class ServedChoice(Served):

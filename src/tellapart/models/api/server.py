@@ -69,12 +69,12 @@ class Usage:
     def notes(self) -> tuple[str, ...]:
         """Return sentences for the user: calls, tokens, cost, and versions of the model if there were several."""
         cost = f", at a cost of {self.cost:.4g} as the server counts it" if self.cost else ""
-        kept = f"; {self.kept:,} answers were kept from before (--no-cache asks again)" if self.kept else ""
+        reuse_note = f"; {self.kept:,} answers were kept from before (--no-cache asks again)" if self.kept else ""
         tokens = f"{self.prompt_tokens:,} tokens read and {self.completion_tokens:,} written"
-        notes = [f"the server was asked {self.asked:,} times: {tokens}{cost}{kept}"]
+        notes = [f"the server was asked {self.asked:,} times: {tokens}{cost}{reuse_note}"]
         if len(self.versions) > 1:
-            named = ", ".join(sorted(self.versions))
-            notes.append(f"the server named {len(self.versions)} versions of the model: {named}")
+            version_names = ", ".join(sorted(self.versions))
+            notes.append(f"the server named {len(self.versions)} versions of the model: {version_names}")
         return tuple(notes)
 
 
@@ -128,8 +128,8 @@ class Server:
 
     def take_usage(self) -> Usage:
         """Return the usage so far, and count from 0 again."""
-        taken, self.usage = self.usage, Usage()
-        return taken
+        usage, self.usage = self.usage, Usage()
+        return usage
 
     def _question_key(self, question: Question) -> bytes:
         pictures = [pixel_hash(picture) for picture in question.pictures]
@@ -175,12 +175,14 @@ def _find_entry(connection: Connection, model: str) -> Mapping[str, Any]:
     entries = listed.get("data") if isinstance(listed, dict) else None
     if not isinstance(entries, list) or not all(isinstance(entry, dict) and "id" in entry for entry in entries):
         raise ModelError(f"{connection.base}/models lists no models: {json.dumps(listed):.200}")
-    found = [entry for entry in entries if not model or model == entry["id"] or model in (entry.get("aliases") or ())]
-    if len(found) != 1:
+    matching = [
+        entry for entry in entries if not model or model == entry["id"] or model in (entry.get("aliases") or ())
+    ]
+    if len(matching) != 1:
         names = ", ".join(str(entry["id"]) for entry in entries[:20]) or "none"
         problem = f"no model {quote(model)}" if model else f"{len(entries)} models"
         raise ModelError(f"{connection.base} has {problem}; name one as api:{connection.base}#MODEL, of {names}")
-    return dict(found[0])
+    return dict(matching[0])
 
 
 def _ask_version(connection: Connection, owner: str) -> dict[str, str]:

@@ -94,7 +94,7 @@ def scale_pixels(pixels: Tensor, config: CompactConfig) -> Tensor:
     """Turn uint8 `(n, size, size, 3)` into the tower's input, float32 `(n, 3, size, size)`."""
     torch = import_torch()
     values = pixels.permute(0, 3, 1, 2).to(torch.float32).div(255)
-    mean, std = (torch.tensor(each, device=values.device)[:, None, None] for each in (config.mean, config.std))
+    mean, std = (torch.tensor(channels, device=values.device)[:, None, None] for channels in (config.mean, config.std))
     return (values - mean) / std
 
 
@@ -161,7 +161,7 @@ class CompactEncoder:
         self.truncated += sum(1 for encoding in encodings if encoding.overflowing)
 
         def encode_rows(batch: list[Any]) -> Tensor:
-            return self._parts.model.text(torch.tensor([one.ids for one in batch], device=self._device))
+            return self._parts.model.text(torch.tensor([sample.ids for sample in batch], device=self._device))
 
         return self._encode_batches(encode_rows, encodings)
 

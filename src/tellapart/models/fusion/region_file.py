@@ -66,8 +66,8 @@ class RegionFile:
             raise
         except Exception as error:  # zip's and safetensors' errors share no other base class
             raise ModelError(f"{path} is not a {path.suffix} file of plain arrays: {first_sentence(error)}") from error
-        keys, known = dict.fromkeys(name.rpartition("/")[0] for name in names), set(names)
-        missing = [f"{key}/{part}" for key in keys for part in _PARTS if f"{key}/{part}" not in known]
+        keys, name_set = dict.fromkeys(name.rpartition("/")[0] for name in names), set(names)
+        missing = [f"{key}/{part}" for key in keys for part in _PARTS if f"{key}/{part}" not in name_set]
         if missing or not keys:
             raise ModelError(
                 f"{path}: expected KEY/features and KEY/boxes of every image; it lacks "

@@ -318,14 +318,16 @@ class _Pictures:
 
     def find(self, name: str, source: Path) -> Path | None:
         """Return the picture of that name; None if there is none."""
-        found = self._found.get(name) or self._found.get(str(int(name)) if name.isdecimal() else "")
-        if found is None and (number := _LAST_NUMBER.search(name)):
+        picture = self._found.get(name) or self._found.get(str(int(name)) if name.isdecimal() else "")
+        if picture is None and (number := _LAST_NUMBER.search(name)):
             # UNITER calls COCO_val2014_000000000042.jpg coco_val2014_000000000042.
             alike = self._found.get(str(int(number[1])), [])
-            found = [path for path in alike if path.stem.lower() == name.lower()]
-        if found and len(found) > 1:
-            raise DataError(f"{source}: image {name} could be {found[0]} or {found[1]}; name the folder of one of them")
-        return found[0] if found else None
+            picture = [path for path in alike if path.stem.lower() == name.lower()]
+        if picture and len(picture) > 1:
+            raise DataError(
+                f"{source}: image {name} could be {picture[0]} or {picture[1]}; name the folder of one of them"
+            )
+        return picture[0] if picture else None
 
 
 def _region_key(picture: Path, home: Path) -> str:

@@ -155,8 +155,8 @@ class BlipAnswerer(_Blip):
     def _question_states(self, pixels: Pixels, ids: list[int]) -> Tensor:
         """Return the states of a question read with an image: `(1, tokens, dimensions)`."""
         image = self._image_states(pixels)
-        whole = [self.tokenizer.cls_token_id, *ids, self.tokenizer.sep_token_id]
-        row = import_torch().tensor([whole], device=self.runtime.device)
+        sequence = [self.tokenizer.cls_token_id, *ids, self.tokenizer.sep_token_id]
+        row = import_torch().tensor([sequence], device=self.runtime.device)
         return self.model.text_encoder(
             input_ids=row,
             attention_mask=_full_mask(row),

@@ -198,10 +198,10 @@ class ChatFormat:
 
     def _tokenize_question(self, question: PromptedAnswer, images: int) -> TokenizedAnswer:
         rendered = self.render_prompt(images, question.prompt)
-        prompt, whole = self.token_ids(rendered), self.token_ids(rendered + self._lead + question.answer)
-        shared = next((k for k, (a, b) in enumerate(zip(prompt, whole, strict=False)) if a != b), len(prompt))
+        prompt, full_ids = self.token_ids(rendered), self.token_ids(rendered + self._lead + question.answer)
+        shared = next((k for k, (a, b) in enumerate(zip(prompt, full_ids, strict=False)) if a != b), len(prompt))
         end = [self.tokenizer.eos_token_id] if question.ends else []
-        return TokenizedAnswer(rendered, prompt[:shared], whole[shared:] + end, len(prompt) - shared)
+        return TokenizedAnswer(rendered, prompt[:shared], full_ids[shared:] + end, len(prompt) - shared)
 
     def _find_lead(self) -> str:
         """Return the template's text between its prompt and an answer: a blank, or nothing.
@@ -211,9 +211,9 @@ class ChatFormat:
         prompt = self.render_prompt(1, "?")
         if self._templated:
             answered = {"role": "assistant", "content": [{"type": "text", "text": "Yes"}]}
-            whole = self._apply_template([self._user_message(1, "?"), answered])
-            before, yes, _ = whole.removeprefix(prompt).partition("Yes")
-            if whole.startswith(prompt) and yes:
+            conversation = self._apply_template([self._user_message(1, "?"), answered])
+            before, yes, _ = conversation.removeprefix(prompt).partition("Yes")
+            if conversation.startswith(prompt) and yes:
                 return before
         return "" if prompt[-1:].isspace() else " "
 
@@ -341,13 +341,13 @@ class ChatModel:
         inputs = [
             self._encode_prompt(pictures, self.format.render_prompt(len(pictures), prompt)) for pictures in images
         ]
-        lengths = [int(each["input_ids"].shape[1]) for each in inputs]
+        lengths = [int(name["input_ids"].shape[1]) for name in inputs]
         if (needed := max(lengths) + most) > self.format.context:
             raise too_long(self.source, needed, self.format.context)
         stop = self.model.generation_config.eos_token_id
-        ends = set(stop if isinstance(stop, list) else [stop])
+        stop_ids = set(stop if isinstance(stop, list) else [stop])
         with import_torch().inference_mode():
-            written = write_answers(self.model, lengths, lambda place: self._read_prompt(inputs[place]), ends, most)
+            written = write_answers(self.model, lengths, lambda place: self._read_prompt(inputs[place]), stop_ids, most)
         return [str(self.format.tokenizer.decode(ids, skip_special_tokens=True)).strip() for ids in written]
 
     @cached_property
@@ -484,8 +484,8 @@ class ChatModel:
                     image = self._read_image(pixels)
                     added = image.length - len(image.head)
                     cached = self._go_on(image, [self.format.fit_text(text, ask, added) for text in texts])
-                    whole = [self._read_whole(pixels, text, ask) for text in texts]
-                    differences = (one.total - other.total for one, other in zip(cached, whole, strict=True))
+                    uncached = [self._read_whole(pixels, text, ask) for text in texts]
+                    differences = (reused.total - other.total for reused, other in zip(cached, uncached, strict=True))
                     moved = max(moved, *map(abs, differences))
         except import_torch().cuda.OutOfMemoryError:
             raise
@@ -497,14 +497,14 @@ class ChatModel:
 
     def _greedy_settings(self) -> GenerationConfig:
         """Return settings that take from the checkpoint its special tokens only, not its sampling or penalties."""
-        own, tokenizer = self.model.generation_config, self.format.tokenizer
-        ends = own.eos_token_id if own.eos_token_id is not None else tokenizer.eos_token_id
-        pads = (own.pad_token_id, tokenizer.pad_token_id, ends[0] if isinstance(ends, list) else ends)
+        settings, tokenizer = self.model.generation_config, self.format.tokenizer
+        end_ids = settings.eos_token_id if settings.eos_token_id is not None else tokenizer.eos_token_id
+        pads = (settings.pad_token_id, tokenizer.pad_token_id, end_ids[0] if isinstance(end_ids, list) else end_ids)
         return import_transformers().GenerationConfig(
             do_sample=False,
             num_beams=1,
-            bos_token_id=own.bos_token_id,
-            eos_token_id=ends,
+            bos_token_id=settings.bos_token_id,
+            eos_token_id=end_ids,
             pad_token_id=next((pad for pad in pads if pad is not None), None),
         )
 
@@ -517,4 +517,4 @@ def _after_last(ids: Sequence[int], token: int | None) -> int:
 def _shared_end(ids: Sequence[int], others: Sequence[int]) -> int:
     """Return how many of the last ids are the same in both."""
     pairs = zip(reversed(ids), reversed(others), strict=False)
-    return next((index for index, (one, other) in enumerate(pairs) if one != other), min(len(ids), len(others)))
+    return next((index for index, (first, other) in enumerate(pairs) if first != other), min(len(ids), len(others)))

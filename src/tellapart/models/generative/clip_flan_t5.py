@@ -96,8 +96,8 @@ def load_clip_flan_t5(source: str, config: Mapping[str, Any], runtime: Runtime) 
     """
     tower = str(config.get("mm_vision_tower"))
     folder = Path(base_of(source)).expanduser()
-    own = any((folder / name).is_file() for name in ("tokenizer.json", "spiece.model"))
-    tokenizer = load_tokenizer(source if own else _TOKENIZER, original=_TOKENIZER)
+    has_tokenizer = any((folder / name).is_file() for name in ("tokenizer.json", "spiece.model"))
+    tokenizer = load_tokenizer(source if has_tokenizer else _TOKENIZER, original=_TOKENIZER)
     with loading(tower, "is not a CLIP that can be read", f"correct mm_vision_tower in {source}'s config.json"):
         vision = transformers.CLIPVisionConfig.from_pretrained(tower)
         images = transformers.AutoImageProcessor.from_pretrained(tower, backend="pil", trust_remote_code=False)
@@ -117,9 +117,9 @@ def _configure_t5(source: str, config: Mapping[str, Any], vision: PreTrainedConf
     """Return T5's configuration, with the settings of vision tower and projection for the class above."""
     projector, feature = config.get("mm_projector_type"), config.get("mm_vision_select_feature", "patch")
     layer = config.get("mm_vision_select_layer")
-    found = re.fullmatch(r"mlp(\d+)x_gelu", str(projector))
-    known = (projector == "linear" or found) and feature in {"patch", "cls_patch"} and type(layer) is int
-    if not known or config.get("mm_use_im_start_end"):
+    depth_match = re.fullmatch(r"mlp(\d+)x_gelu", str(projector))
+    readable = (projector == "linear" or depth_match) and feature in {"patch", "cls_patch"} and type(layer) is int
+    if not readable or config.get("mm_use_im_start_end"):
         raise ModelError(
             f"{source}: config.json has mm_projector_type {projector!r}, mm_vision_select_feature {feature!r}, "
             f"mm_vision_select_layer {layer!r} and mm_use_im_start_end {config.get('mm_use_im_start_end')!r}; read are "
@@ -128,7 +128,7 @@ def _configure_t5(source: str, config: Mapping[str, Any], vision: PreTrainedConf
     left_out = {"model_type", "mm_vision_tower"}  # where the tower lies changes no number
     merged = transformers.T5Config(**{key: value for key, value in config.items() if key not in left_out})
     merged.vision = vision.to_dict()
-    merged.projector_depth = int(found[1]) if found else 1
+    merged.projector_depth = int(depth_match[1]) if depth_match else 1
     merged.model_type = "clip_t5"
     return merged
 

@@ -69,8 +69,8 @@ class EncoderDecoderModel:
         self.tasks: Mapping[Task, Prompt] = MappingProxyType(tasks)
         text = model.config.get_text_config()
         self._context = int(getattr(text, "max_position_embeddings", None) or 1 << 30)
-        own = model.generation_config
-        self._start, forced = own.decoder_start_token_id, own.forced_bos_token_id
+        settings = model.generation_config
+        self._start, forced = settings.decoder_start_token_id, settings.forced_bos_token_id
         if self._start is None:
             self._start = text.decoder_start_token_id
         model.generation_config = import_transformers().GenerationConfig(
@@ -131,8 +131,10 @@ class EncoderDecoderModel:
     def _answer_ids(self, question: PromptedAnswer) -> tuple[list[int], list[int]]:
         """Return the decoder's input, without the last token, and the tokens that are expected at its end."""
         answer = list(self.tokenizer(question.answer, add_special_tokens=False).input_ids)
-        whole = list(self.tokenizer(question.answer).input_ids)
-        lead = whole[:1] if whole[:1] == [self.tokenizer.bos_token_id] else []  # BART begins an answer with one
+        answer_ids = list(self.tokenizer(question.answer).input_ids)
+        lead = (
+            answer_ids[:1] if answer_ids[:1] == [self.tokenizer.bos_token_id] else []
+        )  # BART begins an answer with one
         answer += [self.tokenizer.eos_token_id] if question.ends else []
         return [self._start, *lead, *answer[:-1]], answer
 
@@ -162,6 +164,6 @@ class EncoderDecoderModel:
         ids = import_torch().tensor(rows, device=self.runtime.device)
         outputs = import_transformers().modeling_outputs.BaseModelOutput(states.expand(len(rows), -1, -1))
         # Of BLIP-2 and InstructBLIP the language model is complete; Florence-2's has its head outside.
-        whole = getattr(self.model, "language_model", None)
-        head = self.model if whole is None or not hasattr(whole, "lm_head") else whole
+        language_model = getattr(self.model, "language_model", None)
+        head = self.model if language_model is None or not hasattr(language_model, "lm_head") else language_model
         return head(encoder_outputs=outputs, decoder_input_ids=ids, use_cache=False).logits

@@ -69,9 +69,9 @@ def _load_reader(source: str, options: ModelOptions) -> Reader:
     processor = load_processor(source)
     if config["model_type"] != "blip":
         auto = import_transformers().models.auto.modeling_auto
-        known = config["model_type"] in auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
+        supported = config["model_type"] in auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
         # The second class also covers models that take audio.
-        kind = "AutoModelForImageTextToText" if known else "AutoModelForMultimodalLM"
+        kind = "AutoModelForImageTextToText" if supported else "AutoModelForMultimodalLM"
         model = load_weights(kind, source, place)
         return _reader_of(model)(source, model, processor, place)
     if config.get("architectures") == ["BlipForQuestionAnswering"]:

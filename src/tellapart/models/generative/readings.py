@@ -109,9 +109,11 @@ class Generative:
     def _read_answers(self, images: Sequence[Pixels], texts: Sequence[str], *asks: Ask) -> NDArray[np.float64]:
         """Return log P of the answer to each question about image and text `k`, and its tokens: `(n, asks, 2)`."""
         values = np.zeros((len(texts), len(asks), 2), np.float64)
-        for own in positions_by_key(map(pixel_hash, images)).values():  # image by image: each is read once
+        for positions in positions_by_key(map(pixel_hash, images)).values():  # image by image: each is read once
             for column, ask in enumerate(asks):
-                values[own, column] = self._reader.log_probabilities(images[own[0]], [texts[row] for row in own], ask)
+                values[positions, column] = self._reader.log_probabilities(
+                    images[positions[0]], [texts[row] for row in positions], ask
+                )
         return values
 
 

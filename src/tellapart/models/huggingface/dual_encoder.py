@@ -82,8 +82,8 @@ def reads_causally(model: Network) -> bool:
 def share_beginnings(model: Network, ids: Tensor, shown: Tensor, size: int) -> Tensor | None:
     """Return the features of texts of one padded length, `(n, dimensions)`; None if padding is read in one of them."""
     torch, text = import_torch(), model.text_model
-    ends = (ids if text.eos_token_id == LEGACY_END else (ids == text.eos_token_id).int()).argmax(dim=-1)
-    read = torch.arange(ids.shape[1]) <= ends[:, None]
+    end_positions = (ids if text.eos_token_id == LEGACY_END else (ids == text.eos_token_id).int()).argmax(dim=-1)
+    read = torch.arange(ids.shape[1]) <= end_positions[:, None]
     if not shown[read].all():
         return None
     embeddings = text.embeddings
@@ -95,7 +95,7 @@ def share_beginnings(model: Network, ids: Tensor, shown: Tensor, size: int) -> T
         lambda states: model.text_projection(text.final_layer_norm(states)),
         lambda _: mask,
     )
-    return encode_packs(tower, torch.where(read, ids, HIDDEN).numpy(), ends.numpy(), size)
+    return encode_packs(tower, torch.where(read, ids, HIDDEN).numpy(), end_positions.numpy(), size)
 
 
 class _Layer:
@@ -168,15 +168,17 @@ def hold_dual(
 
 def _read_activation(config: PreTrainedConfig, tower: str) -> str:
     """Return the activation of a tower, as configurations name it; empty if none is named."""
-    named = getattr(getattr(config, tower, config), "hidden_act", "")
-    return {"quick_gelu": "QuickGELU", "gelu": "GELU", "gelu_pytorch_tanh": "GELU (tanh)"}.get(named, str(named))
+    activation = getattr(getattr(config, tower, config), "hidden_act", "")
+    return {"quick_gelu": "QuickGELU", "gelu": "GELU", "gelu_pytorch_tanh": "GELU (tanh)"}.get(
+        activation, str(activation)
+    )
 
 
 def _plain_architecture(model_type: str) -> str:
     """Return a family's class without other heads, for a configuration that names no architecture."""
     plain = (name for name, towers in TOWERS.items() if towers.model_type == model_type and name.endswith("Model"))
-    named = import_transformers().models.auto.modeling_auto.MODEL_MAPPING_NAMES.get(model_type)
-    return next(plain, named if isinstance(named, str) else "")
+    class_name = import_transformers().models.auto.modeling_auto.MODEL_MAPPING_NAMES.get(model_type)
+    return next(plain, class_name if isinstance(class_name, str) else "")
 
 
 class HuggingFaceDual:
@@ -295,8 +297,8 @@ class HuggingFaceDual:
                 f"{self.name}: images are encoded to {width} dimensions and texts to {dimensions}: its towers do not "
                 "meet in one space; check the sizes of its projections in config.json"
             )
-        each = dot_products(images.reshape(*items, count * queries, dimensions), texts)
-        largest: NDArray[np.float32] = each.reshape(*items, count, queries, texts.shape[-2]).max(axis=-2)
+        similarities = dot_products(images.reshape(*items, count * queries, dimensions), texts)
+        largest: NDArray[np.float32] = similarities.reshape(*items, count, queries, texts.shape[-2]).max(axis=-2)
         return largest
 
     similarities = similarity
@@ -337,9 +339,9 @@ class HuggingFaceDual:
 
     def _share_beginnings(self, inputs: Prepared) -> Vectors | None:
         ids = inputs["input_ids"]
-        shown = inputs.get("attention_mask", import_torch().ones_like(ids))
+        mask = inputs.get("attention_mask", import_torch().ones_like(ids))
         with forward(self.name, self._model):
-            features = share_beginnings(self._model, ids, shown, self._size)
+            features = share_beginnings(self._model, ids, mask, self._size)
         return None if features is None else normalise(features.float().numpy(), self.name, self._where.dtype)
 
     def _encode_samples(

@@ -163,8 +163,8 @@ def readings_of(config: Mapping[str, Any], source: str) -> Mapping[str, str]:
     )
     if model_type in writers:
         return GENERATIVE
-    named = [*(config.get("architectures") or ()), auto.MODEL_MAPPING_NAMES.get(model_type)]
-    if any(isinstance(architecture, str) and find_towers(architecture) for architecture in named):
+    class_names = [*(config.get("architectures") or ()), auto.MODEL_MAPPING_NAMES.get(model_type)]
+    if any(isinstance(architecture, str) and find_towers(architecture) for architecture in class_names):
         return DUAL
     raise ModelError(
         f"{source}: config.json names the model type {model_type!r}, which is read by no family here "

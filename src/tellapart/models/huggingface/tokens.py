@@ -52,9 +52,9 @@ class TokenReader:
             return [], []
         read = self.tokenizer(self._clean_texts(["", *texts]), verbose=False, **self._control.split)["input_ids"]
         self._control.refuse(type(self.tokenizer).__name__, texts, read[1:], read[0])
-        own = [len(tokens) for tokens in read[1:]]
-        padded = [self.length if self._whole else bucket(max(length, 1), self.length) for length in own]
-        return padded, [length > self.length for length in own]
+        lengths = [len(tokens) for tokens in read[1:]]
+        padded = [self.length if self._whole else bucket(max(length, 1), self.length) for length in lengths]
+        return padded, [length > self.length for length in lengths]
 
     def tokens(self, texts: Sequence[str], length: int) -> dict[str, Any]:
         """Tokenise texts to tensors of `length` tokens, named as the tokenizer names them."""
@@ -111,10 +111,11 @@ def check_tokenizer(
     Raises:
         ModelError: it knows tokens that the model does not, or pads otherwise than the model expects.
     """
-    known = text_config(config).vocab_size
-    if tokenizer.vocab_size > known:
+    vocabulary_size = text_config(config).vocab_size
+    if tokenizer.vocab_size > vocabulary_size:
         raise ModelError(
-            f"{name}: its tokenizer knows {tokenizer.vocab_size} tokens and its text encoder {known}: they are not of "
+            f"{name}: its tokenizer knows {tokenizer.vocab_size} tokens and its text encoder {vocabulary_size}: they "
+            "are not of "
             "one model; copy the tokenizer's files from the model that it was trained from"
         )
     if tokenizer.pad_token_id is None:

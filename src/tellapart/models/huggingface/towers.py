@@ -187,8 +187,8 @@ def fit_towers(towers: Towers, model: PreTrainedModel, processor: ProcessorMixin
     nn = import_torch().nn
     positions = [part for name, part in model.named_modules() if name.endswith("position_embeddings")]
     padded = any(isinstance(part, nn.Embedding) and part.padding_idx is not None for part in positions)
-    own = getattr(processor, "text_kwargs", None) or {}
-    return replace(towers, padded_positions=padded, limit=own.get("max_length"))
+    text_options = getattr(processor, "text_kwargs", None) or {}
+    return replace(towers, padded_positions=padded, limit=text_options.get("max_length"))
 
 
 def _folder_of(kind: type) -> str:

@@ -94,8 +94,8 @@ class VectorFunctions(_Cosine):
             with at_rest(modules_of(function)):
                 value = function(given)
         except (RuntimeError, TypeError, AttributeError, ValueError) as error:
-            if (known := explain_call(f"{self.name}, given {len(given)} {kind}", error)) is not None:
-                raise known from error
+            if (explained := explain_call(f"{self.name}, given {len(given)} {kind}", error)) is not None:
+                raise explained from error
             raise
         vectors = read_output(f"{self.name}, given {len(given)} {kind},", value, (len(given), None), f"a row {row}")
         return normalise(vectors, self.name)
@@ -141,8 +141,8 @@ class ModuleEncoder(_Cosine):
         try:
             value = self._preprocess(to_picture(pixels))
         except (RuntimeError, TypeError, AttributeError, ValueError) as error:
-            if (known := explain_call(f"{self.name}: preprocess fails", error)) is not None:
-                raise known from error
+            if (explained := explain_call(f"{self.name}: preprocess fails", error)) is not None:
+                raise explained from error
             raise
         torch = import_torch()
         if not torch.is_tensor(value):
@@ -159,7 +159,7 @@ class ModuleEncoder(_Cosine):
     def encode_images(self, images: Sequence[Pixels | Ready]) -> Vectors:
         """Encode RGB images, raw or prepared, to float32 `(n, dimensions)` of length one."""
         ready = [image if isinstance(image, Ready) else self.prepare_image(image) for image in images]
-        return self._encode_shapes(self._module.encode_image, [each.value for each in ready])
+        return self._encode_shapes(self._module.encode_image, [tensor.value for tensor in ready])
 
     def encode_texts(self, texts: Sequence[str]) -> Vectors:
         """Encode texts to float32 `(n, dimensions)` of length one."""

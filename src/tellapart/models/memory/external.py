@@ -290,7 +290,7 @@ def _read_npz(path: Path, ids: Sequence[str], shape: tuple[int, int]) -> RawScor
             f"got {values.dtype} {values.shape}"
         )
     listed: list[str] = names.tolist()
-    position, known = {name: k for k, name in enumerate(listed)}, set(ids)
+    position, id_set = {name: k for k, name in enumerate(listed)}, set(ids)
     repeated = [name for k, name in enumerate(listed) if position[name] != k]
     _refuse_names(path, repeated, "are of items that occur twice in the file")
     unknown = [name for name in listed if name not in known]

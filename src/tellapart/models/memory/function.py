@@ -100,8 +100,8 @@ def _calling(name: str, modules: Sequence[Any]) -> Iterator[None]:
         with at_rest(modules, gradients=True):
             yield
     except (RuntimeError, TypeError, AttributeError, ValueError) as error:
-        if (known := explain_call(name, error)) is not None:
-            raise known from error
+        if (explained := explain_call(name, error)) is not None:
+            raise explained from error
         raise
 
 
@@ -113,12 +113,14 @@ def identify_model(thing: object, name: str, file: Path | None) -> tuple[str, st
             f"{name_of(thing)} says its scores are {quote(kind)}; use one of {', '.join(get_args(ScoreKind))}"
         )
     name = name or name_of(thing)
-    own: Any = getattr(thing, "fingerprint", None)
-    if own is not None and not (isinstance(own, str) and own):
-        raise ModelError(f"{name} has the fingerprint {quote(own)}; it must be a text that names its weights and code")
+    declared: Any = getattr(thing, "fingerprint", None)
+    if declared is not None and not (isinstance(declared, str) and declared):
+        raise ModelError(
+            f"{name} has the fingerprint {quote(declared)}; it must be a text that names its weights and code"
+        )
     source = source_of(thing) if file is None else file.read_text(encoding="utf-8", errors="replace")
     digest = hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()
-    if own is None:
+    if declared is None:
         warnings.warn(
             f"{name} has no fingerprint: it goes by the hash of its source, and is computed anew each time; give it an "
             "attribute `fingerprint` that changes with its weights and its code, and the store keeps its scores",
@@ -126,15 +128,15 @@ def identify_model(thing: object, name: str, file: Path | None) -> tuple[str, st
             stacklevel=2,
         )
         return name, f"source-{digest}", kind, False, file
-    own = own if file is None else hashlib.sha256(f"{own}\n{digest}".encode()).hexdigest()
-    return name, own, kind, True, file
+    declared = declared if file is None else hashlib.sha256(f"{declared}\n{digest}".encode()).hexdigest()
+    return name, declared, kind, True, file
 
 
 def name_of(thing: object) -> str:
     """Return the name of an object or a function."""
     inner = thing.func if isinstance(thing, partial) else thing
-    own = getattr(inner, "name", None) or getattr(inner, "__name__", None) or type(inner).__name__
-    return "function" if own == "<lambda>" else str(own)
+    inner_name = getattr(inner, "name", None) or getattr(inner, "__name__", None) or type(inner).__name__
+    return "function" if inner_name == "<lambda>" else str(inner_name)
 
 
 def _to_number(name: str, value: object) -> float:

@@ -98,8 +98,8 @@ def join_functions(
     """
     if kind not in get_args(ScoreKind):
         raise ModelError(f"kind={quote(kind)}: use one of {', '.join(get_args(ScoreKind))}")
-    given = {"images": images, "texts": texts, "score": score}
-    for parameter, function in given.items():
+    parts = {"images": images, "texts": texts, "score": score}
+    for parameter, function in parts.items():
         if function is not None and not callable(function):
             reason = explain_argument(function, parameter) or f"{parameter}={quote(function)} is not a function"
             raise ModelError(f"ta.model: {reason}")
@@ -134,9 +134,9 @@ def _hold_object(thing: Any, name: str, file: Path | None) -> Model:
     facts = [describe_module(module) for module in modules]
     if modules != [thing]:
         facts.append(describe_attributes(thing, name_of(thing)))
-    known = [fact for each in facts for fact in each.known]
-    unknown = [why for each in facts for why in each.unknown]
-    digest = digest_facts([*(hash_tensors(module) for module in modules), *known])
+    stated = [fact for group in facts for fact in group.known]
+    unknown = [why for group in facts for why in group.unknown]
+    digest = digest_facts([*(hash_tensors(module) for module in modules), *stated])
     kind = getattr(thing, "kind", "similarity")
     model = ObjectModel(thing, name or name_of(thing), f"tellapart:memory:1:{digest}", kind, not unknown, None)
     if unknown:

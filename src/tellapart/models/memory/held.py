@@ -120,14 +120,14 @@ class HeldModel:
                 return self._identity
             module = describe_module(parts.module)
             prepared = [
-                describe_callable(thing, role)
-                for role, thing in (
+                describe_callable(part, role)
+                for role, part in (
                     ("processor", parts.processor), ("preprocess", parts.preprocess), ("tokenizer", parts.tokenizer),
                 )
             ]  # fmt: skip
             facts = Facts(
-                [*module.known, *(fact for each in prepared for fact in each.known)],
-                [*module.unknown, *(why for each in prepared for why in each.unknown)],
+                [*module.known, *(fact for sample in prepared for fact in sample.known)],
+                [*module.unknown, *(why for sample in prepared for why in sample.unknown)],
             )
             digest = digest_facts([hash_tensors(parts.module), self.dtype, str(parts.reading), *facts.known])
             why = ""
@@ -167,8 +167,8 @@ def unwrap(module: Any) -> Any:
 def hold_module(parts: Parts) -> HeldModel | None:
     """Return the model of a module with its preparation, recognised by what it has; None if it has nothing known."""
     inner = unwrap(parts.module)
-    for parameter, thing in (("preprocess", parts.preprocess), ("tokenizer", parts.tokenizer)):
-        refuse_async(thing, parameter)
+    for parameter, part in (("preprocess", parts.preprocess), ("tokenizer", parts.tokenizer)):
+        refuse_async(part, parameter)
     if hasattr(inner, "similarity_fn_name") or (hasattr(inner, "predict") and hasattr(inner, "num_labels")):
         return HeldModel(parts, _build_sentence_transformer)
     if hasattr(inner, "config") and hasattr(inner.config, "model_type") and _is_transformers(inner):
@@ -214,20 +214,20 @@ def _is_transformers(module: Any) -> bool:
 
 def _join_processor(parts: Parts) -> Parts:
     """Return the parts with a processor of Pillow's images, as a folder is read with."""
-    given = parts.processor
-    if given is None and hasattr(parts.tokenizer, "special_tokens_map") and hasattr(parts.preprocess, "to_dict"):
-        given = SimpleNamespace(image_processor=parts.preprocess, tokenizer=parts.tokenizer)
-    if not (hasattr(given, "image_processor") and hasattr(given, "tokenizer")):
-        got = "" if given is None else f", not a {type(given).__name__}"
+    processor = parts.processor
+    if processor is None and hasattr(parts.tokenizer, "special_tokens_map") and hasattr(parts.preprocess, "to_dict"):
+        processor = SimpleNamespace(image_processor=parts.preprocess, tokenizer=parts.tokenizer)
+    if not (hasattr(processor, "image_processor") and hasattr(processor, "tokenizer")):
+        got = "" if processor is None else f", not a {type(processor).__name__}"
         raise ModelError(
             f"a {type(unwrap(parts.module)).__name__} of transformers needs its processor of images and texts{got}: "
             "write ta.model(model, AutoProcessor.from_pretrained(...))"
         )
     # The way of reading captions is set in a copy of SigLIP's tokenizer: the caller's keeps its own settings.
     joined = SimpleNamespace(
-        image_processor=_with_pillow(given.image_processor),
-        tokenizer=copy.copy(given.tokenizer),
-        text_kwargs=getattr(given, "text_kwargs", None),
+        image_processor=_with_pillow(processor.image_processor),
+        tokenizer=copy.copy(processor.tokenizer),
+        text_kwargs=getattr(processor, "text_kwargs", None),
     )
     return replace(parts, processor=joined, preprocess=None, tokenizer=None)
 
@@ -243,18 +243,18 @@ def _with_pillow(images: Any) -> Any:
 
 def _check_preparation(parts: Parts) -> Parts:
     """Check the preprocessing and the tokenizer of a model with `encode_image` and `encode_text`."""
-    for thing in (parts.processor, parts.preprocess, parts.tokenizer):
-        if hasattr(thing, "image_processor"):
+    for part in (parts.processor, parts.preprocess, parts.tokenizer):
+        if hasattr(part, "image_processor"):
             raise ModelError(
-                f"a {type(thing).__name__} prepares images and texts of transformers' models, and this model has "
+                f"a {type(part).__name__} prepares images and texts of transformers' models, and this model has "
                 "encode_image and encode_text: write ta.model(model, preprocess=preprocess, "
                 "tokenizer=processor.tokenizer) with functions from a PIL image, and from texts, to a tensor"
             )
     if parts.processor is not None or not callable(parts.preprocess) or not callable(parts.tokenizer):
-        given = [name for name in ("processor", "preprocess", "tokenizer") if getattr(parts, name) is not None]
+        part_names = [name for name in ("processor", "preprocess", "tokenizer") if getattr(parts, name) is not None]
         raise ModelError(
             f"a {type(unwrap(parts.module)).__name__} with encode_image and encode_text needs preprocess= and "
-            f"tokenizer=, functions; got {' and '.join(given) or 'neither'}: write {OPEN_CLIP_LINE}"
+            f"tokenizer=, functions; got {' and '.join(part_names) or 'neither'}: write {OPEN_CLIP_LINE}"
         )
     return parts
 
@@ -273,10 +273,10 @@ def _reads_like_open_clip(parts: Parts) -> bool:
     It is not if the caller changed that method, or hooks the text tower.
     """
     module, steps = unwrap(parts.module), list(getattr(parts.preprocess, "transforms", ()))
-    own = getattr(module.encode_text, "__func__", None)
+    encode_text = getattr(module.encode_text, "__func__", None)
     tower = getattr(module, "text", module)
     return (
-        getattr(own, "__module__", "").startswith("open_clip.")
+        getattr(encode_text, "__module__", "").startswith("open_clip.")
         and not (tower._forward_hooks or tower._forward_pre_hooks)
         and len(steps) > 1
         and hasattr(steps[-1], "mean")

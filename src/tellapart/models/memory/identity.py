@@ -153,9 +153,9 @@ def describe_callable(thing: Any, role: str = "function") -> Facts:
     >>> describe_callable(lambda image: image, "preprocess").unknown
     ['preprocess (<lambda>), a function without an attribute `fingerprint`']
     """
-    given = getattr(thing, "fingerprint", None)
-    if thing is None or isinstance(given, str):
-        return Facts([f"{role} {given}"])
+    fingerprint = getattr(thing, "fingerprint", None)
+    if thing is None or isinstance(fingerprint, str):
+        return Facts([f"{role} {fingerprint}"])
     if hasattr(thing, "transforms"):
         steps = [describe_callable(step, role) for step in thing.transforms]
         return Facts([fact for step in steps for fact in step.known], [why for step in steps for why in step.unknown])

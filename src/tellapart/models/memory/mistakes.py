@@ -20,7 +20,7 @@ OPEN_CLIP_LINE = "ta.model(model, preprocess=preprocess, tokenizer=open_clip.get
 
 def is_module(thing: object) -> bool:
     """Return whether it is a module of torch; torch is not imported for it."""
-    return any(each.__module__.startswith("torch.nn.") for each in type(thing).__mro__)
+    return any(ancestor.__module__.startswith("torch.nn.") for ancestor in type(thing).__mro__)
 
 
 def explain_argument(thing: object, parameter: str = "models") -> str | None:
@@ -50,15 +50,15 @@ def explain_argument(thing: object, parameter: str = "models") -> str | None:
 def _explain_several(things: Sequence[Any], parameter: str) -> str | None:
     if isinstance(things, tuple) and len(things) in {2, 3} and hasattr(things[0], "encode_image"):
         return (
-            f"{parameter}=({', '.join(type(each).__name__ for each in things)}) is what "
+            f"{parameter}=({', '.join(type(element).__name__ for element in things)}) is what "
             f"open_clip.create_model_and_transforms returns: write model, _, preprocess = ..., and {OPEN_CLIP_LINE}"
         )
-    if things and all(isinstance(each, str) and each.lower().endswith(_SUFFIXES) for each in things):
+    if things and all(isinstance(element, str) and element.lower().endswith(_SUFFIXES) for element in things):
         return (
             f"{parameter}={quote(things)} are names of files: write them into a folder's pairs.jsonl, and "
             'evaluate(model, "folder:PATH"); the model is given PIL images'
         )
-    if len(things) == 2 and all(_shape_of(each) is not None for each in things):
+    if len(things) == 2 and all(_shape_of(element) is not None for element in things):
         return f"{parameter}= is a pair of arrays: write ta.score_vectors(images, texts, benchmark)"
     return None
 

@@ -50,14 +50,14 @@ class ObjectModel(Identity):
     def __init__(self, thing: Any, *identity: Any) -> None:
         super().__init__(*identity)
         self._thing, self._modules = thing, modules_of(thing)
-        given = {name: getattr(thing, name) for name in METHODS if callable(getattr(thing, name, None))}
-        if {"encode_images", "encode_texts"} <= given.keys() and "similarity" not in given:
-            cosines = VectorFunctions(self.name, given["encode_images"], given["encode_texts"])
+        methods = {name: getattr(thing, name) for name in METHODS if callable(getattr(thing, name, None))}
+        if {"encode_images", "encode_texts"} <= methods.keys() and "similarity" not in methods:
+            cosines = VectorFunctions(self.name, methods["encode_images"], methods["encode_texts"])
             self.ranks_by_cosine = True
             self.similarity, self.similarities = cosines.similarity, cosines.similarities
-            given |= {"encode_images": cosines.encode_pictures, "encode_texts": cosines.encode_texts}
+            methods |= {"encode_images": cosines.encode_pictures, "encode_texts": cosines.encode_texts}
         # Set here, not looked up when asked for: `isinstance` of a protocol sees existing attributes alone.
-        self.__dict__ |= {name: self._guard_method(name, method) for name, method in given.items()}
+        self.__dict__ |= {name: self._guard_method(name, method) for name, method in methods.items()}
         self.__dict__ |= {name: getattr(thing, name) for name in ATTRIBUTES if hasattr(thing, name)}
 
     def __getattr__(self, name: str) -> Any:
@@ -69,15 +69,15 @@ class ObjectModel(Identity):
         arrays = reads_arrays(self._thing)
 
         def call(*given: Any, **options: Any) -> Any:
-            shown = given if arrays else tuple(map(_show_pictures, given))
+            pictures = given if arrays else tuple(map(_show_pictures, given))
             if name == "prepare_image":  # called in several threads at once
-                return method(*shown, **options) if arrays else Ready(method(*shown, **options))
+                return method(*pictures, **options) if arrays else Ready(method(*pictures, **options))
             with at_rest(self._modules):
                 try:
-                    return method(*shown, **options)
+                    return method(*pictures, **options)
                 except (RuntimeError, TypeError, AttributeError, ValueError) as error:
-                    if (known := explain_call(f"{self.name}: {name} fails", error)) is not None:
-                        raise known from error
+                    if (explained := explain_call(f"{self.name}: {name} fails", error)) is not None:
+                        raise explained from error
                     raise
 
         return call
@@ -90,5 +90,5 @@ def _show_pictures(given: Any) -> Any:
     if isinstance(given, np.ndarray) and given.dtype == np.uint8 and given.ndim == 3:
         return to_picture(given)
     if isinstance(given, list | tuple):
-        return [_show_pictures(each) for each in given]
+        return [_show_pictures(picture) for picture in given]
     return given

@@ -95,5 +95,5 @@ def modules_of(thing: object) -> list[Any]:
     else:
         cells = [cell.cell_contents for cell in getattr(inner, "__closure__", None) or () if cell != CellType()]
         held += [*cells, *(inner.__globals__[name] for name in code.co_names if name in inner.__globals__)]
-    modules = [each for each in held if isinstance(each, torch.nn.Module)]
+    modules = [entry for entry in held if isinstance(entry, torch.nn.Module)]
     return list({id(module): module for module in modules}.values())

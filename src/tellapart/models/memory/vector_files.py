@@ -140,10 +140,10 @@ def read_vectors(path: Path) -> tuple[NDArray[Any], list[str] | None]:
         return read_array(path), None if lines is None else lines.removesuffix("\n").split("\n")
     if path.suffix == ".npz":
         arrays = read_arrays(path, ("ids", "vectors"))
-        found = arrays.get("vectors"), arrays.get("ids")
+        stored = arrays.get("vectors"), arrays.get("ids")
     else:
-        found = (_read_parquet if path.suffix == ".parquet" else _read_safetensors)(path)
-    vectors, ids = found
+        stored = (_read_parquet if path.suffix == ".parquet" else _read_safetensors)(path)
+    vectors, ids = stored
     if vectors is None:
         raise ScoreError(f"{path} holds no `vectors`; it must hold vectors (n, dimensions), and ids")
     names = None if ids is None else np.asarray(ids)
@@ -189,9 +189,9 @@ def _read_safetensors(path: Path) -> tuple[Any, Any]:
 def _files_of(name: str) -> list[Path] | None:
     """Return the files of images' and texts' vectors in a folder; None if one is missing."""
     folder = Path(name.removeprefix("vectors:")).expanduser()
-    found = [next((file for suffix in SUFFIXES if (file := folder / f"{side}{suffix}").is_file()), None)
+    paths = [next((file for suffix in SUFFIXES if (file := folder / f"{side}{suffix}").is_file()), None)
              for side in ("images", "texts")]  # fmt: skip
-    return None if None in found else [file for file in found if file is not None]
+    return None if None in paths else [file for file in paths if file is not None]
 
 
 def _load_folder(name: str, _options: ModelOptions) -> VectorModel:

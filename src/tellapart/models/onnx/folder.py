@@ -130,8 +130,8 @@ def _explain_problem(error: ValidationError) -> str:
     first = Problem.first(error)
     if first.kind != "extra_forbidden":
         return str(first)
-    known = OnnxConfig.model_fields
-    hint = nearest(first.field, known) or f"; known are {', '.join(known)}"
+    fields = OnnxConfig.model_fields
+    hint = nearest(first.field, fields) or f"; known are {', '.join(fields)}"
     return f"unknown field {quote(first.field)}{hint}"
 
 

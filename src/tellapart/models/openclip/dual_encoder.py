@@ -88,8 +88,8 @@ class SharedTexts:
 
     def _encode_ended(self, ids: Tensor, size: int) -> Tensor:
         torch, length = import_torch(), ids.shape[1]
-        ends = self._tower.pooling_positions(ids)
-        tokens = torch.where(torch.arange(length) <= ends[:, None], ids, HIDDEN)
+        end_positions = self._tower.pooling_positions(ids)
+        tokens = torch.where(torch.arange(length) <= end_positions[:, None], ids, HIDDEN)
         mask = self._text.attn_mask[:length, :length].to(self._dtype)
 
         def embed(tokens: Tensor, depths: Tensor) -> Tensor:
@@ -99,7 +99,7 @@ class SharedTexts:
             return self._tower.project(self._tower.last_norm(states))
 
         tower = CausalTower(embed, self._layers, read, lambda _: mask)
-        return encode_packs(tower, tokens.numpy(), ends.numpy(), size)
+        return encode_packs(tower, tokens.numpy(), end_positions.numpy(), size)
 
     def _encode_appended(self, ids: Tensor, size: int) -> Tensor:
         """Encode as CoCa: an appended token sees the tokens that its mask shows, and is read."""
@@ -124,8 +124,8 @@ class SharedTexts:
         def read(states: Tensor) -> Tensor:
             return torch.nn.functional.normalize(self._tower.project(self._tower.last_norm(states)), dim=-1)
 
-        ends = torch.full((count,), length)
-        return encode_packs(CausalTower(embed, self._layers, read, mask), tokens.numpy(), ends.numpy(), size)
+        end_positions = torch.full((count,), length)
+        return encode_packs(CausalTower(embed, self._layers, read, mask), tokens.numpy(), end_positions.numpy(), size)
 
     @property
     def _dtype(self) -> torch.dtype:
@@ -195,12 +195,12 @@ def hold_encoder(name: str, model: Network, transform: Any, tokenizer: Any, plac
 def _name_activation(tower: Network) -> str:
     """Return the activation of a tower's layers; empty if it is none that is known here."""
     kinds = {"GELU": "GELU", "GELUTanh": "GELU (tanh)", "QuickGELU": "QuickGELU"}
-    found = {
+    activations = {
         "GELU (tanh)" if "tanh" in part.extra_repr() else kinds[type(part).__name__]
         for part in tower.modules()
         if type(part).__name__ in kinds
     }
-    return " and ".join(sorted(found))
+    return " and ".join(sorted(activations))
 
 
 def _name_preparation(config: Mapping[str, Any]) -> str:
@@ -216,8 +216,12 @@ def _checkpoint_files(name: str) -> list[Path] | None:
     if not at or not file.is_file():
         return None
     # The files near a checkpoint may show how it was trained.
-    beside = (each for each in file.parent.iterdir() if each.suffix in {".json", ".txt"} and each.is_file())
-    return [file, *sorted(beside)]
+    neighbours = (
+        neighbour
+        for neighbour in file.parent.iterdir()
+        if neighbour.suffix in {".json", ".txt"} and neighbour.is_file()
+    )
+    return [file, *sorted(neighbours)]
 
 
 _TAKES = frozenset({"device", "dtype", "reading", "texts"})

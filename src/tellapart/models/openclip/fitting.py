@@ -46,8 +46,8 @@ def odd(expected: Shapes, actual: Shapes) -> int:
     >>> odd({"a": (2, 3), "text.b": (4,), "scale": ()}, {"a": (2, 4), "b": (4,), "scale": (1,)})
     1
     """
-    one, other = _plain_names(expected), _plain_names(actual)
-    return sum(one.get(name) != other.get(name) for name in one.keys() | other.keys())
+    first, other = _plain_names(expected), _plain_names(actual)
+    return sum(first.get(name) != other.get(name) for name in first.keys() | other.keys())
 
 
 def _plain_names(shapes: Shapes) -> dict[str, tuple[int, ...]]:

@@ -92,9 +92,9 @@ def resolve(name: str) -> Source:
         return replace(_resolve_checkpoint(name, architecture, tag, Path(file).expanduser()), part=part)
     if not slash:
         tags = _published_tags(architecture)
-        known = f"a tag ({', '.join(list(tags)[:5])}{', ...' if len(tags) > 5 else ''})" if tags else "a file"
+        tag_hint = f"a tag ({', '.join(list(tags)[:5])}{', ...' if len(tags) > 5 else ''})" if tags else "a file"
         raise ModelError(
-            f"{name} names no weights; write {TAG}{architecture}/TAG or {TAG}{architecture}@FILE with {known}"
+            f"{name} names no weights; write {TAG}{architecture}/TAG or {TAG}{architecture}@FILE with {tag_hint}"
         )
     return _resolve_tag(name, architecture, tag)
 
@@ -119,15 +119,17 @@ def _base_file(name: str, architecture: str, adapter: PeftAdapter) -> Source:
 
 def _split_name(name: str) -> tuple[str, str, str]:
     """Return the architecture, "/" or nothing, and the tag. open_clip takes `ViT-B/32` for `ViT-B-32`."""
-    known = import_open_clip().list_models()
+    architectures = import_open_clip().list_models()
     head, slash, tag = name.rpartition("/")
     for architecture, rest in ((name, ("", "")), (head, (slash, tag))):
         dashed = architecture.replace("/", "-")
         plain = dashed.removesuffix(_PLAIN)
-        if dashed in known or (plain in known and plain + _QUICK in known):
+        if dashed in architectures or (plain in architectures and plain + _QUICK in architectures):
             return (dashed, *rest)
     unknown = (head or name).replace("/", "-")
-    raise UnknownNameError(f"open_clip has no architecture {unknown!r}{nearest(unknown, known)}; {NEW_ARCHITECTURE}")
+    raise UnknownNameError(
+        f"open_clip has no architecture {unknown!r}{nearest(unknown, architectures)}; {NEW_ARCHITECTURE}"
+    )
 
 
 def _published_tags(architecture: str) -> Mapping[str, Mapping[str, Any]]:
@@ -140,12 +142,12 @@ def _published_tags(architecture: str) -> Mapping[str, Mapping[str, Any]]:
 def _published_config(name: str, architecture: str, tag: str) -> Mapping[str, Any]:
     """Return open_clip's configuration of an architecture's tag, if it fits the architecture's activation."""
     twin, quick = _find_twin(architecture), _is_quick(architecture)
-    known, key = _published_tags(architecture), tag.lower().replace("-", "_")  # as open_clip reads them
-    config = known.get(key)
+    tags, key = _published_tags(architecture), tag.lower().replace("-", "_")  # as open_clip reads them
+    config = tags.get(key)
     fix = f"did you mean {name.replace(architecture, twin, 1)!r}?" if twin else ""
     if config is None:
-        hint = f"; {fix}" if twin and key in _published_tags(twin) else nearest(tag, known)
-        listed = f"; it has {', '.join(known)}" if known and not hint else ""
+        hint = f"; {fix}" if twin and key in _published_tags(twin) else nearest(tag, tags)
+        listed = f"; it has {', '.join(tags)}" if tags and not hint else ""
         raise UnknownNameError(f"open_clip has no weights {tag!r} of {architecture!r}{hint}{listed}")
     if twin and bool(config.get("quick_gelu")) != quick:
         raise ModelError(
@@ -157,10 +159,10 @@ def _published_config(name: str, architecture: str, tag: str) -> Mapping[str, An
 
 def _find_twin(architecture: str) -> str | None:
     """Return the same architecture with the other activation, if open_clip has it."""
-    known = import_open_clip().list_models()
+    architectures = import_open_clip().list_models()
     base = architecture.removesuffix(_QUICK).removesuffix(_PLAIN)
     other = base if architecture.endswith(_QUICK) else base + _QUICK
-    return other if other in known else None
+    return other if other in architectures else None
 
 
 def _is_quick(architecture: str) -> bool:
@@ -181,8 +183,8 @@ def _resolve_checkpoint(name: str, architecture: str, tag: str, file: Path) -> S
         raise ModelError(f"{name}: {file} is {'a folder' if file.is_dir() else 'no file'}; name a checkpoint file")
     plain = architecture.removesuffix(_PLAIN)
     config_file = file.with_name(CONFIG)
-    beside = _read_config(config_file) if config_file.is_file() else None
-    evidence = {} if beside is None else {CONFIG: bool(beside["model_cfg"].get("quick_gelu"))}
+    config = _read_config(config_file) if config_file.is_file() else None
+    evidence = {} if config is None else {CONFIG: bool(config["model_cfg"].get("quick_gelu"))}
     if (trained := _trained_quick(file)) is not None:
         evidence["params.txt"] = trained
     quick, twin = _is_quick(architecture), _find_twin(architecture)
@@ -194,8 +196,8 @@ def _resolve_checkpoint(name: str, architecture: str, tag: str, file: Path) -> S
             )
     if tag:
         preprocessing = _select_preprocessing(_published_config(name, architecture, tag))
-    elif beside is not None and "preprocess_cfg" in beside:
-        preprocessing = dict(beside["preprocess_cfg"])
+    elif config is not None and "preprocess_cfg" in config:
+        preprocessing = dict(config["preprocess_cfg"])
     else:
         preprocessing = _shared_preprocessing(name, architecture)
     if twin and not (tag or evidence or architecture.endswith((_QUICK, _PLAIN))):

@@ -76,10 +76,10 @@ class Tokens:
         clips = self._tokenizer.tokenizer_mode == "clips"
         clean = self._tokenizer.clean_fn
         cleaned = [clean(text) for text in ("", *texts)]
-        whole = self._inner(cleaned, add_special_tokens=not clips, verbose=False).input_ids
+        uncut = self._inner(cleaned, add_special_tokens=not clips, verbose=False).input_ids
         if self._control is not None:
-            self._control.refuse(type(self._inner).__name__, texts, whole[1:], whole[0])
-        return [len(tokens) + 3 * clips > length for tokens in whole[1:]]
+            self._control.refuse(type(self._inner).__name__, texts, uncut[1:], uncut[0])
+        return [len(tokens) + 3 * clips > length for tokens in uncut[1:]]
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the token ids of each text, padded to the context."""
@@ -93,8 +93,8 @@ class Tokens:
 
     def _ids_of(self, texts: Sequence[str]) -> Any:
         """Return the token ids of some texts, of which an audit asks twice in turn: `(n, context_length)`."""
-        known, ids = self._last
-        if known != (key := tuple(texts)):
+        last_texts, ids = self._last
+        if last_texts != (key := tuple(texts)):
             ids = self._tokenize(texts)
             self._last = key, ids
         return ids

@@ -198,8 +198,10 @@ def _reach_tokenizer(source: Source) -> AbstractContextManager[object]:
     remote = source.tokenizer.startswith(HUB)
     if not remote:
         config = import_open_clip().get_model_config(source.tokenizer)
-        beside = source.tokenizer.startswith(FOLDER) and source.checkpoint.with_name("tokenizer_config.json").is_file()
-        remote = "hf_tokenizer_name" in config["text_cfg"] and not beside
+        local_tokenizer = (
+            source.tokenizer.startswith(FOLDER) and source.checkpoint.with_name("tokenizer_config.json").is_file()
+        )
+        remote = "hf_tokenizer_name" in config["text_cfg"] and not local_tokenizer
     return reach_hub(require("huggingface_hub", extra="models")) if remote else nullcontext()
 
 
@@ -282,9 +284,9 @@ def _convert_names(source: Source, model: Network, tensors: dict[str, Any]) -> d
     if not hasattr(model, _COUNTER):
         tensors.pop(_COUNTER, None)
     for name in ("logit_scale", "logit_bias"):  # a number, or one in a list
-        here = getattr(model, name, None)
-        if here is not None and name in tensors and tensors[name].numel() == 1:
-            tensors[name] = tensors[name].reshape(here.shape)
+        current = getattr(model, name, None)
+        if current is not None and name in tensors and tensors[name].numel() == 1:
+            tensors[name] = tensors[name].reshape(current.shape)
     return tensors
 
 

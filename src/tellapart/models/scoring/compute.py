@@ -292,7 +292,7 @@ def _texts_of_images(job: Job) -> Mapping[str, Mapping[str, str]]:
     """Return image reference -> hash of a text -> text, of every text that an item holds with that image."""
     texts: dict[str, dict[str, str]] = {reference: {} for reference in job.references}
     for item in job.pairset.items:
-        beside = {text_hash(text): text for text in item.texts}
+        text_of_hash = {text_hash(text): text for text in item.texts}
         for image in item.images:
-            texts[image].update(beside)
+            texts[image].update(text_of_hash)
     return texts

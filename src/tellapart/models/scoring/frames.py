@@ -26,8 +26,10 @@ def list_frames(pixels: Pixels) -> list[Pixels]:
 
 def prepare_slot(prepare: Callable[[Pixels], Any] | None, *, whole: bool = False) -> Callable[[Pixels], Any]:
     """Return the preparation of an image or a video `(frames, height, width, 3)`; `whole` leaves videos."""
-    each = prepare or (lambda pixels: pixels)
-    return lambda pixels: Frames(map(each, pixels)) if pixels.ndim == 4 and not whole else each(pixels)
+    prepare_frame = prepare or (lambda pixels: pixels)
+    return lambda pixels: (
+        Frames(map(prepare_frame, pixels)) if pixels.ndim == 4 and not whole else prepare_frame(pixels)
+    )
 
 
 def encode_slots(encode: Callable[[Sequence[Any]], Vectors], slots: Sequence[Any]) -> Vectors:
@@ -44,10 +46,14 @@ def encode_slots(encode: Callable[[Sequence[Any]], Vectors], slots: Sequence[Any
     if max(counts, default=1) == 1 or getattr(vectors, "ndim", 0) != 2:  # a wrong output is refused on use
         return vectors
     rows = []
-    for own in np.split(vectors.astype(np.float64), np.cumsum(counts)[:-1]):
-        mean = own.mean(axis=0)
+    for frame_vectors in np.split(vectors.astype(np.float64), np.cumsum(counts)[:-1]):
+        mean = frame_vectors.mean(axis=0)
         length = np.linalg.norm(mean)
-        rows.append(mean * (np.linalg.norm(own, axis=1).mean() / length) if len(own) > 1 and length > 0 else mean)
+        rows.append(
+            mean * (np.linalg.norm(frame_vectors, axis=1).mean() / length)
+            if len(frame_vectors) > 1 and length > 0
+            else mean
+        )
     return np.stack(rows).astype(np.float32)
 
 

@@ -112,8 +112,8 @@ def _read_stored(job: Job) -> NDArray[np.float32] | None:
     if not job.store.has_pair_scores(job.key):
         return None
     with ImageReader(job.pairset, job.store, job.references, hashes=job.hashes, known_only=True) as reader:
-        known = sum(1 for _ in reader)
-    return _stored_pairs(job) if known == len(job.references) else None
+        stored_count = sum(1 for _ in reader)
+    return _stored_pairs(job) if stored_count == len(job.references) else None
 
 
 def _stored_pairs(job: Job) -> NDArray[np.float32] | None:
@@ -226,8 +226,8 @@ def _score_vectors(
     if isinstance(model, StackedSimilarity):
         return job.check_output(model.similarities(images, texts), (len(ids), *job.pairset.shape), ids)
     # One shape throughout, so that no neighbour can move a bit.
-    each = zip(images, texts, ids, strict=True)
-    return np.stack([job.check_output(model.similarity(i, t), job.pairset.shape, [name]) for i, t, name in each])
+    rows = zip(images, texts, ids, strict=True)
+    return np.stack([job.check_output(model.similarity(i, t), job.pairset.shape, [name]) for i, t, name in rows])
 
 
 def _score_pairs(

@@ -82,8 +82,8 @@ class Library:
         features, limit = self.prepare(sample, **options), self.model.max_seq_length
         if limit is not None and "input_ids" in features and features["input_ids"].shape[-1] >= limit:
             with quiet():  # it warns of the length that is asked for
-                whole = self.prepare(sample, **options, processing_kwargs={"text": {"truncation": False}})
-            self.truncated += whole["input_ids"].shape[-1] > features["input_ids"].shape[-1]
+                uncut = self.prepare(sample, **options, processing_kwargs={"text": {"truncation": False}})
+            self.truncated += uncut["input_ids"].shape[-1] > features["input_ids"].shape[-1]
         return features
 
     def run_samples(

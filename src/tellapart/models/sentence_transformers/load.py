@@ -285,12 +285,12 @@ def _open_library(library: Library, kind: str, reading: str | None, *, tested: b
 def _make_scorer(
     kind: str, library: Library, reading: str | None
 ) -> SentenceTransformerDual | CrossEncoderScorer | FusionScorer:
-    chosen = {} if reading is None else {"reading": reading}
+    reading_option = {} if reading is None else {"reading": reading}
     if kind == "CrossEncoder":
-        return CrossEncoderScorer(library, **chosen)
+        return CrossEncoderScorer(library, **reading_option)
     if kind == "MultiVectorEncoder":
-        return FusionScorer(MultiVectors(library, **chosen))
-    return SentenceTransformerDual(library, **chosen)
+        return FusionScorer(MultiVectors(library, **reading_option))
+    return SentenceTransformerDual(library, **reading_option)
 
 
 def _kind_of(source: str) -> str:
@@ -298,9 +298,13 @@ def _kind_of(source: str) -> str:
     config: Any = {}
     with suppress(ModelError):  # older models have none
         config = load_json(find_file(source, _CONFIG, library="sentence-transformers"), error=ModelError)
-    named = config.get("model_type") or "SentenceTransformer" if isinstance(config, dict) else "SentenceTransformer"
-    if named not in _KINDS:
-        raise ModelError(f"{source} is a {named} of sentence-transformers; {', '.join(dict.fromkeys(_KINDS))} are read")
+    model_type = (
+        config.get("model_type") or "SentenceTransformer" if isinstance(config, dict) else "SentenceTransformer"
+    )
+    if model_type not in _KINDS:
+        raise ModelError(
+            f"{source} is a {model_type} of sentence-transformers; {', '.join(dict.fromkeys(_KINDS))} are read"
+        )
     try:
         find_file(source, MODULES, library="sentence-transformers")
     except ModelError as error:
@@ -308,7 +312,7 @@ def _kind_of(source: str) -> str:
         if other := find_library_file(source):
             advice = f"its {other} is of sentence-transformers: copy {MODULES} from the model that it was trained from"
         raise ModelError(f"{error}; {advice}") from error
-    return _KINDS[named]
+    return _KINDS[model_type]
 
 
 @contextmanager

@@ -30,10 +30,10 @@ class Batches:
         if batch_size is not None and batch_size < 1:
             raise ModelError(f"batch_size must be at least 1; got {batch_size}")
         self._name = model.name
-        own = batch_size or (passes * model.batch_size if isinstance(model, Sized) else None)
+        size = batch_size or (passes * model.batch_size if isinstance(model, Sized) else None)
         on_cpu = str(getattr(model, "device", "cpu")).startswith("cpu")
-        self.size = own or (_ON_CPU if on_cpu else _FIRST_ON_GPU)
-        self._grows = own is None and not on_cpu
+        self.size = size or (_ON_CPU if on_cpu else _FIRST_ON_GPU)
+        self._grows = size is None and not on_cpu
         self._seconds = float("inf")  # a sample, in the best batch so far
 
     def run_samples(self, compute: Callable[[Sequence[Sample]], None], samples: Sequence[Sample]) -> None:
@@ -87,8 +87,8 @@ def compute_named(compute: Callable[[slice], Sample], names: Sequence[str]) -> S
     try:
         return compute(slice(0, len(names)))
     except Exception as error:
-        known = isinstance(error, TellapartError) and not isinstance(error.__cause__, _LIBRARY_ERRORS)
-        if known or _out_of_memory(error):
+        explained = isinstance(error, TellapartError) and not isinstance(error.__cause__, _LIBRARY_ERRORS)
+        if explained or _out_of_memory(error):
             raise
         if len(names) == 1:
             text = str(error) if isinstance(error, TellapartError) else f"{type(error).__name__}: {first_line(error)}"

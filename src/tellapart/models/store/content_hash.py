@@ -155,9 +155,9 @@ class ImageReader:
         return images, None
 
     def _read_block(self, references: Sequence[str]) -> list[HashedImage]:
-        known = [(reference, self._hashes[reference]) for reference in references if reference in self._hashes]
+        hashed = [(reference, self._hashes[reference]) for reference in references if reference in self._hashes]
         # Of an image whose hash is known, and whose pixels are not needed, not even the file is read.
-        idle = {reference: name for (reference, name), needed in self._need_pixels(known).items() if not needed}
+        idle = {reference: name for (reference, name), needed in self._need_pixels(hashed).items() if not needed}
         files = {reference: self._pairset.read_bytes(reference) for reference in references if reference not in idle}
         keys = {reference: decoded_as(self._pairset.content_key(reference, data)) for reference, data in files.items()}
         stored = self._store.pixel_hashes(keys.values()) if keys else {}
@@ -189,10 +189,10 @@ class ImageReader:
 
         The bytes that were hashed are decoded, not the file again: it may have changed meanwhile.
         """
-        kept = None if self._kept is None else self._kept.pictures.get(name)
-        if self._kept is None or kept is None:
+        stored = None if self._kept is None else self._kept.pictures.get(name)
+        if self._kept is None or stored is None:
             return self._prepare_new(reference, name, self._decode_image(reference, data))
-        return self._kept.model.unpack_image(kept)
+        return self._kept.model.unpack_image(stored)
 
     def _prepare_new(self, reference: str, name: str, pixels: Pixels) -> object:
         prepared = compute_named(lambda _: self._prepare(pixels), [f"{self._pairset.where(reference)}: {reference}"])
@@ -240,8 +240,8 @@ def image_hashes(
         StoreError: the store cannot be read or written.
     """
     hashes = {} if hashes is None else hashes
-    every = dict.fromkeys(reference for item in pairset.items for reference in item.images)
-    references = [reference for reference in every if reference not in hashes]
+    distinct = dict.fromkeys(reference for item in pairset.items for reference in item.images)
+    references = [reference for reference in distinct if reference not in hashes]
     with ImageReader(pairset, store, references, hashes=hashes) as reader:
         try:
             for done, _ in enumerate(reader, 1):

@@ -114,9 +114,9 @@ class PreparedPictures:
             row = connection.execute(_ROWS.select, (self._number, key)).fetchone()
             if row is None:
                 return None
-            height, width, data, kept = row
-            whole = kept is not None and kept == checksum(self._preparation, key, height, width, data)
-            if whole and len(data) == 3 * height * width:
+            height, width, data, stored_sum = row
+            intact = stored_sum is not None and stored_sum == checksum(self._preparation, key, height, width, data)
+            if intact and len(data) == 3 * height * width:
                 return np.frombuffer(bytearray(data), np.uint8).reshape(height, width, 3)
             connection.execute(_ROWS.delete, (self._number, key))
             self._warn_once(

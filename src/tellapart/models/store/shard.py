@@ -54,8 +54,8 @@ class Shard(EmbeddingStore):
 
     def _select_rows(self, table: Table, model: str | None, keys: Iterable[Key]) -> dict[Key, tuple[Any, ...]]:
         keys = list(keys)
-        own = super()._select_rows(table, model, keys)
-        return own | self._main._select_rows(table, model, [key for key in keys if key not in own])
+        selected = super()._select_rows(table, model, keys)
+        return selected | self._main._select_rows(table, model, [key for key in keys if key not in selected])
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,18 +84,18 @@ def own_part(model: Model, pairs: PairSet, rank: int, ranks: int) -> PairSet | N
             images = []
         first = pairs.items[0]
         filled = zip(cycle(images or first.images[:1]), cycle(texts or first.texts[:1]), strict=False)
-        own = list(islice(filled, max(len(images), len(texts))))
+        filler = list(islice(filled, max(len(images), len(texts))))
     else:
-        every = dict.fromkeys((image, text) for item in pairs.items for image in item.images for text in item.texts)
-        own = [(image, text) for image, text in every if _owning_rank(image, ranks) == rank]
-    if not own:
+        all_pairs = dict.fromkeys((image, text) for item in pairs.items for image in item.images for text in item.texts)
+        filler = [(image, text) for image, text in all_pairs if _owning_rank(image, ranks) == rank]
+    if not filler:
         return None
-    items = tuple(Item(id=str(k), images=(image,), texts=(text,)) for k, (image, text) in enumerate(own))
+    items = tuple(Item(id=str(k), images=(image,), texts=(text,)) for k, (image, text) in enumerate(filler))
     return _Part(pairs.name, items, pairs.root, read=pairs.read, whole=pairs)
 
 
 def _distinct_contents(pairs: PairSet, side: str) -> Sequence[str]:
-    return list(dict.fromkeys(each for item in pairs.items for each in getattr(item, side)))
+    return list(dict.fromkeys(entry for item in pairs.items for entry in getattr(item, side)))
 
 
 def _owning_rank(content: str, ranks: int) -> int:

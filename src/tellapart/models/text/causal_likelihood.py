@@ -78,7 +78,7 @@ class CausalLikelihood:
             rows = [[self.begin, *row] for row in rows]
         read, expected = [row[:-1] for row in rows], [row[1:] for row in rows]
         sums = read_batches(read, expected, self.text_model.limit, self._predict_tokens)
-        return np.array([each.total / (each.tokens if self.per_token else 1) for each in sums], np.float32)
+        return np.array([total.total / (total.tokens if self.per_token else 1) for total in sums], np.float32)
 
     def _predict_tokens(self, rows: list[list[int]]) -> Tensor:
         with forward(self.name, self.text_model.model):

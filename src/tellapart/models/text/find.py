@@ -166,11 +166,11 @@ class TextClassifier:
     def _log_odds(self, inputs: dict[str, Any]) -> NDArray[np.float32]:
         with forward(self.name, self.text_model.model):
             logits = self.text_model.model(**inputs).logits.float()
-            chosen = logits[:, self.column]
+            true_logits = logits[:, self.column]
             if logits.shape[1] > 1:
                 others = [column for column in range(logits.shape[1]) if column != self.column]
-                chosen = chosen - logits[:, others].logsumexp(1)
-        return np.asarray(chosen.cpu(), np.float32)
+                true_logits = true_logits - logits[:, others].logsumexp(1)
+        return np.asarray(true_logits.cpu(), np.float32)
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,8 +88,8 @@ class TextModel:
             longest -= 2
         if not self.tokenizer_limit:
             return longest
-        own = int(self.tokenizer.model_max_length)
-        return own if longest is None else min(own, longest)
+        model_limit = int(self.tokenizer.model_max_length)
+        return model_limit if longest is None else min(model_limit, longest)
 
     def ids(
         self, texts: Sequence[str], *, least: int = 1, special: bool = True, masked: bool = False
@@ -106,9 +106,10 @@ class TextModel:
             control.refuse(self.source, texts, rows, read[0])
         for text, row in zip(texts, rows, strict=True):
             if len(row) < least or (limit is not None and len(row) > limit):
-                most = "any number of" if limit is None else limit
+                limit_text = "any number of" if limit is None else limit
                 raise ModelError(
-                    f"{self.source} reads {least} to {most} tokens; {text[:60]!a} has {len(row)}: shorten the text, or "
+                    f"{self.source} reads {least} to {limit_text} tokens; {text[:60]!a} has {len(row)}: shorten the "
+                    "text, or "
                     "leave it out"
                 )
         return rows

@@ -202,8 +202,8 @@ class TinyStories:
         logits = self._predict_pieces(pieces)
         highest = logits.max(axis=1, keepdims=True)
         total = np.exp(logits - highest).sum(axis=1, dtype=np.float64)
-        own = logits[np.arange(len(pieces)), pieces] - highest[:, 0]
-        likelihoods: NDArray[np.float64] = own.astype(np.float64) - np.log(total)
+        shifted = logits[np.arange(len(pieces)), pieces] - highest[:, 0]
+        likelihoods: NDArray[np.float64] = shifted.astype(np.float64) - np.log(total)
         return likelihoods
 
     def encode(self, text: str) -> list[int]:

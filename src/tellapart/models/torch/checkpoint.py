@@ -238,9 +238,9 @@ def _find_state_dict(path: Path, content: object, part: str) -> Checkpoint:
         written = f"; let the model's name end in {path.name}#{' or #'.join([*parts][:5])}" if parts else ""
         raise ModelError(f"{path} holds no state dict{first}{written}")
     top = name.partition(".")[0]
-    beside = {key: value for key, value in content.items() if key != top} if name else {}
+    rest = {key: value for key, value in content.items() if key != top} if name else {}
     others = tuple(other for other in parts if name and other != name)
-    return Checkpoint(path, dict(entries), beside, name, others, prefix)
+    return Checkpoint(path, dict(entries), rest, name, others, prefix)
 
 
 def _list_odd(entries: Mapping[Any, Any]) -> list[Any]:
@@ -409,10 +409,10 @@ def _read_legacy(file: BinaryIO, shapes_only: bool) -> object:
     if not isinstance(facts, Mapping) or facts.get("little_endian") is not True:
         raise ValueError("its numbers are big-endian")
     start = file.tell()
-    named: dict[str, _Storage] = {}
+    storages: dict[str, _Storage] = {}
 
     def name_storage(storage: _Storage) -> None:
-        named[storage.key] = storage
+        storages[storage.key] = storage
 
     content = _read_pickle(file, name_storage)
     if shapes_only:
@@ -420,7 +420,7 @@ def _read_legacy(file: BinaryIO, shapes_only: bool) -> object:
     keys = _load_next(file)
     if not isinstance(keys, list):
         raise ValueError("it lists no storages")
-    numbers = {key: _read_numbers(file, named[key], size) for key in map(str, keys)}
+    numbers = {key: _read_numbers(file, storages[key], size) for key in map(str, keys)}
     file.seek(start)
     return _read_pickle(file, lambda storage: numbers[storage.key])
 

@@ -192,8 +192,11 @@ def _multiply_halves(place: str, layer: Network, weight: Tensor, halves: tuple[A
 
 def _check_targets(place: str, settings: Mapping[str, Any], modules: Mapping[str, Any], updated: set[str]) -> None:
     """Refuse a file in which a layer that the configuration lists has no matrices."""
-    targets, chosen = settings.get("target_modules"), ("layers_to_transform", "layers_pattern", "exclude_modules")
-    if not isinstance(targets, list) or any(settings.get(key) not in (None, []) for key in chosen):
+    targets, layer_options = (
+        settings.get("target_modules"),
+        ("layers_to_transform", "layers_pattern", "exclude_modules"),
+    )
+    if not isinstance(targets, list) or any(settings.get(key) not in (None, []) for key in layer_options):
         return
     names = tuple(f".{target}" for target in targets)
     listed = {name for name in modules if f".{name}".endswith(names)}

@@ -124,9 +124,9 @@ class _Batch:
 
     def __init__(self, tower: CausalTower, pack: Pack, start: int, size: int) -> None:
         torch = import_torch()
-        chosen = np.minimum(np.arange(start, start + size), len(pack.texts) - 1)
-        self.texts, self.nodes = pack.texts[chosen], pack.nodes[chosen]  # (size,), (size, length)
-        first = pack.first[chosen] & (np.arange(start, start + size) == chosen)[:, None]
+        text_rows = np.minimum(np.arange(start, start + size), len(pack.texts) - 1)
+        self.texts, self.nodes = pack.texts[text_rows], pack.nodes[text_rows]  # (size,), (size, length)
+        first = pack.first[text_rows] & (np.arange(start, start + size) == text_rows)[:, None]
         self._mask = tower.mask(self.texts.tolist())
         self._every = torch.from_numpy(self.nodes.reshape(-1))  # the node of each place
         self._places = torch.from_numpy(np.flatnonzero(first))  # those with new nodes

@@ -189,11 +189,12 @@ def find_augmentation(name: str, seed: int, trainable: Trainable) -> Augment | N
 
 def warn_of_flips(name: str, rows: TrainingRows) -> None:
     """Warn if pictures are flipped whose captions contain left or right: half of those then are false."""
-    told = [row for row in rows.rows if re.search(r"\b(left|right)\b", row.caption, re.IGNORECASE)]
-    if _flip_picture in _AUGMENTATIONS[name] and told:
+    sided = [row for row in rows.rows if re.search(r"\b(left|right)\b", row.caption, re.IGNORECASE)]
+    if _flip_picture in _AUGMENTATIONS[name] and sided:
         warnings.warn(
-            f'data.augment = "{name}" flips half of the pictures, and {len(told)} of {len(rows)} captions say left or '
-            f'right (row of {told[0].image.name}: "{told[0].caption[:60]}"): flipped, they are false; take "open-clip" '
+            f'data.augment = "{name}" flips half of the pictures, and {len(sided)} of {len(rows)} captions say left or '
+            f'right (row of {sided[0].image.name}: "{sided[0].caption[:60]}"): flipped, they are false; take '
+            '"open-clip" '
             'or "meter", which flip nothing',
             TellapartWarning,
             stacklevel=2,

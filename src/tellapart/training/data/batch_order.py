@@ -64,9 +64,9 @@ class BatchOrder:
         """
         step, part = divmod(step, parts)
         epoch, number = divmod(step, self.steps_per_epoch)
-        size, own = self.size // parts, self.size // parts // ranks
-        start = number * self.size + part * size + rank * own
-        return self._permute_rows(epoch)[start : start + own]
+        size, share = self.size // parts, self.size // parts // ranks
+        start = number * self.size + part * size + rank * share
+        return self._permute_rows(epoch)[start : start + share]
 
     def _permute_rows(self, epoch: int) -> list[int]:
         if epoch not in self._permutations:

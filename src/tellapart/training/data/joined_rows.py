@@ -82,8 +82,8 @@ def swap_words(first: str, second: str, rng: np.random.Generator) -> tuple[str, 
     True
     """
     words = [dict.fromkeys(re.findall(r"[^\W\d_]+", text)) for text in (first, second)]
-    known = [{word.casefold() for word in each} | function_words() for each in words]
-    left, right = ([w for w in words[k] if w.casefold() not in known[1 - k] | function_words()] for k in (0, 1))
+    word_sets = [{word.casefold() for word in caption_words} | function_words() for caption_words in words]
+    left, right = ([w for w in words[k] if w.casefold() not in word_sets[1 - k] | function_words()] for k in (0, 1))
     if not left or not right:
         return None
     one, two = left[int(rng.integers(len(left)))], right[int(rng.integers(len(right)))]
@@ -103,7 +103,7 @@ def join_pictures(first: Pixels, second: Pixels, side: int) -> Pixels:
     size = (side // 2, side) if high else (side, side // 2)
     rest = (side - side // 2, side) if high else (side, side - side // 2)
     halves = [
-        np.asarray(Image.fromarray(pixels).resize(one, Image.Resampling.BICUBIC))
-        for pixels, one in ((first, size), (second, rest))
+        np.asarray(Image.fromarray(pixels).resize(width, Image.Resampling.BICUBIC))
+        for pixels, width in ((first, size), (second, rest))
     ]
     return np.concatenate(halves, axis=1 if high else 0)

@@ -93,13 +93,13 @@ def table_rows(path: Path, columns: Mapping[str, str]) -> Iterator[tuple[str, di
 
 def _pick_fields(path: Path, row: Mapping[str, str], columns: Mapping[str, str]) -> dict[str, Any]:
     fields = {}
-    for field, usual in _USUAL.items():
-        wanted = (columns[field],) if field in columns else usual
-        name = next((each for each in wanted if each in row), None)
+    for field, names in _USUAL.items():
+        wanted = (columns[field],) if field in columns else names
+        name = next((column for column in wanted if column in row), None)
         if name is not None:
             fields[field] = row[name]
         elif field in columns or field != "cluster":
-            near = next((f"; is it {each!r}?" for each in row if nearest(each, wanted)), "")
+            near = next((f"; is it {cell!r}?" for cell in row if nearest(cell, wanted)), "")
             raise DataError(
                 f"{path}: no column {' or '.join(map(repr, wanted))} for {field!r} among {', '.join(row)}{near}; name "
                 f'it: data.columns = {{{field} = "..."}}',
@@ -417,18 +417,18 @@ def read_rows(
                 raise
             refused.append(error)
             continue
-        own = TrainingRows(tuple(replace(row, cluster=row.cluster or f"{path.name}:{row.item}") for row in read))
+        clustered = TrainingRows(tuple(replace(row, cluster=row.cluster or f"{path.name}:{row.item}") for row in read))
         # Drawn apart from the split: else a fourth of the clusters would all lie on one side of it.
-        own = own if share == 1 else own.split(share, salt="take:")[0]
+        clustered = clustered if share == 1 else clustered.split(share, salt="take:")[0]
         rows += [
             replace(row, item=items + row.item, counterparts=tuple(first + other for other in row.counterparts))
-            for row in own.rows
+            for row in clustered.rows
         ]
-        items += 1 + max((row.item for row in own.rows), default=-1)
+        items += 1 + max((row.item for row in clustered.rows), default=-1)
     if not rows:
         raise DataError(f"{', '.join(sources)}: no rows to train on")
-    every = TrainingRows(tuple(rows))
-    return every if limit is None else every.select([n for numbers in every.items[:limit] for n in numbers])
+    all_rows = TrainingRows(tuple(rows))
+    return all_rows if limit is None else all_rows.select([n for numbers in all_rows.items[:limit] for n in numbers])
 
 
 def _read_text(

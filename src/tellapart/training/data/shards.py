@@ -33,10 +33,10 @@ def expand_shards(path: Path) -> list[Path]:
     >>> [shard.name for shard in expand_shards(Path("shard-{009..010}.tar"))]
     ['shard-009.tar', 'shard-010.tar']
     """
-    if (found := _RANGE.search(str(path))) is None:
+    if (span := _RANGE.search(str(path))) is None:
         return [path]
-    numbers = range(int(found[1]), int(found[2]) + 1)
-    texts = [str(path).replace(found[0], str(number).zfill(len(found[1])), 1) for number in numbers]
+    numbers = range(int(span[1]), int(span[2]) + 1)
+    texts = [str(path).replace(span[0], str(number).zfill(len(span[1])), 1) for number in numbers]
     return [shard for text in texts for shard in expand_shards(Path(text))]
 
 

@@ -49,10 +49,10 @@ def find_sources(config: DataConfig, home: Path) -> list[str]:
     A path is relative to the configuration's folder; if nothing is there, to the folder of the data.
     """
     data = data_folder(config, home)
-    found = []
+    sources = []
     for source in config.train:
         if source.startswith(RECIPE):
-            found.append(f"folder:{_set_of(_recipe_path(source, home)).absolute()}")
+            sources.append(f"folder:{_set_of(_recipe_path(source, home)).absolute()}")
             continue
         if source.startswith(_HUB):
             raise DataError(
@@ -61,8 +61,8 @@ def find_sources(config: DataConfig, home: Path) -> list[str]:
             )
         path = source.removeprefix("folder:")
         elsewhere = data is not None and not (home / Path(path).expanduser()).exists()
-        found.append(f"{source.removesuffix(path)}{(data / path).absolute()}" if elsewhere and data else source)
-    return found
+        sources.append(f"{source.removesuffix(path)}{(data / path).absolute()}" if elsewhere and data else source)
+    return sources
 
 
 def _recipe_path(source: str, home: Path) -> Path:

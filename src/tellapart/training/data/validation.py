@@ -58,12 +58,14 @@ def left_over(rows: TrainingRows, trained: TrainingRows | None = None) -> PairSe
     """
     items = []
     for numbers in rows.items:
-        own = [rows.rows[number] for number in numbers]
-        texts = [row.caption for row in own] if len(own) > 1 else [own[0].caption, *own[0].negatives]
+        left_out = [rows.rows[number] for number in numbers]
+        texts = (
+            [row.caption for row in left_out] if len(left_out) > 1 else [left_out[0].caption, *left_out[0].negatives]
+        )
         if len(texts) < 2:
             continue
-        images = tuple(str(row.image.resolve()).lstrip("/") for row in own)
-        items.append(Item(id=f"{numbers[0]}", images=images, texts=tuple(texts), cluster=own[0].cluster))
+        images = tuple(str(row.image.resolve()).lstrip("/") for row in left_out)
+        items.append(Item(id=f"{numbers[0]}", images=images, texts=tuple(texts), cluster=left_out[0].cluster))
     if not items:
         helps = trained is not None and any(
             len(numbers) > 1 or trained.rows[numbers[0]].negatives for numbers in trained.items

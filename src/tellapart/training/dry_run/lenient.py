@@ -125,10 +125,10 @@ def open_images(rows: TrainingRows, seconds: float) -> tuple[TrainingRows, int, 
 
     with ThreadPoolExecutor(4) as pool:
         opened = dict(zip(paths, pool.map(open_one, paths), strict=True))
-    kept = [number for number, row in enumerate(rows.rows) if row.image in opened and not opened[row.image][1]]
+    numbers = [number for number, row in enumerate(rows.rows) if row.image in opened and not opened[row.image][1]]
     bad = [error for _, error in opened.values() if error]
     hashes = {path: value for path, (value, _) in opened.items() if value}
-    return rows.select(kept).with_pictures(hashes), len(hashes), bad
+    return rows.select(numbers).with_pictures(hashes), len(hashes), bad
 
 
 def join_faults(lines: Iterable[str]) -> list[str]:

@@ -230,7 +230,7 @@ class DryRun:
             )
         if forecast is not None:
             seconds, seeds = forecast.seconds, "" if self.seeds == 1 else f" for {self.seeds} seeds"
-            clock = [str(timedelta(seconds=round(each))) for each in (seconds.value, seconds.low, seconds.high)]
+            clock = [str(timedelta(seconds=round(bound))) for bound in (seconds.value, seconds.low, seconds.high)]
             yield f"time{seeds}: {clock[0]} ({clock[1]} to {clock[2]}), of it {_join_parts(forecast.parts)}"
             yield (
                 f"disk{seeds}: {decimal(forecast.disk_bytes)} in the end, {decimal(forecast.disk_peak_bytes)} at most"

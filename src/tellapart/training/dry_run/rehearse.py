@@ -111,15 +111,15 @@ def try_steps(training: Training, steps: int, seconds: float, progress: NotedPro
     watch.run(_shorten_run(training.config, 2, every=1))
     same = same and _are_equal(first, watch.weights)
     # The first step of a loop has its preparations in its time.
-    kept = [1]
+    batches = [1]
     more = min(steps, IDLE_STEPS, 2 + int(seconds / watch.seconds[1]))
     if more > 2:
         begun = len(watch.seconds)
         watch.run(_shorten_run(training.config, more, every=more))
-        kept += range(begun + 1, len(watch.seconds))
+        batches += range(begun + 1, len(watch.seconds))
     memory = device_peak(device)
     return Trial(
-        seconds=tuple(watch.seconds[k] for k in kept),
+        seconds=tuple(watch.seconds[k] for k in batches),
         steps=more,
         peak_bytes=resident_memory(peak=True) if memory is None else memory,
         checkpoint_bytes=size,
@@ -207,9 +207,11 @@ def rehearse(
     ):
         warnings.simplefilter("always", TellapartWarning)
         files = RunFiles(Path(scratch) / "run")
-        one = _Rehearsal(config, path.parent, out, files, problems, limit, allow_leak, seeds, began + seconds, progress)
-        done = one.try_all(sound=not problems.found)
-    notes = [str(each.message) for each in warned if issubclass(each.category, TellapartWarning)]
+        rehearsal = _Rehearsal(
+            config, path.parent, out, files, problems, limit, allow_leak, seeds, began + seconds, progress
+        )
+        done = rehearsal.try_all(sound=not problems.found)
+    notes = [str(warning.message) for warning in warned if issubclass(warning.category, TellapartWarning)]
     notes = [note for note in notes if note not in problems.found]
     return replace(
         done,
@@ -315,8 +317,8 @@ class _Rehearsal:
 
     def _expect_recipes(self) -> None:
         data = self.config.data
-        for source, found in zip(data.train, find_sources(data, self.home), strict=True):
-            if source.startswith(RECIPE) and not Path(found.removeprefix("folder:")).is_dir():
+        for source, resolved in zip(data.train, find_sources(data, self.home), strict=True):
+            if source.startswith(RECIPE) and not Path(resolved.removeprefix("folder:")).is_dir():
                 raise DataError(
                     f"data.train: {source} is not built yet, and a dry run builds nothing; run `tellapart build "
                     f"{self.home / source.removeprefix(RECIPE)}` first"
@@ -325,8 +327,8 @@ class _Rehearsal:
     def _compare_images(self, rows: TrainingRows, pace: float) -> int:
         """Look for leaks among as many training images as time allows; return how many were compared."""
         config, place, names = self.config, data_locations(self.config.data, self.home), []
-        own = config.data.validation and resolve_name(config.data.validation, self.home)
-        for name in dict.fromkeys([*config.report.benchmarks, *([own] if own else [])]):
+        validation = config.data.validation and resolve_name(config.data.validation, self.home)
+        for name in dict.fromkeys([*config.report.benchmarks, *([validation] if validation else [])]):
             with self.problems.collect():
                 find_benchmark(name, place).records()
                 names.append(name)
@@ -334,8 +336,8 @@ class _Rehearsal:
             return 0
         numbers = list({row.image: number for number, row in enumerate(rows.rows)}.values())
         # A comparison decodes each image again, and takes about as long again for its hashes.
-        most = max(_COMPARED, int(_COMPARING * (self.until - time.monotonic()) / (2 * pace)))
-        spread = math.ceil(len(numbers) / most)
+        compared = max(_COMPARED, int(_COMPARING * (self.until - time.monotonic()) / (2 * pace)))
+        spread = math.ceil(len(numbers) / compared)
         some = rows.select(numbers[::spread])
         begun = time.perf_counter()
         leaks = find_leaks(some, names, self.progress, place)
@@ -343,9 +345,9 @@ class _Rehearsal:
         pictures = sum(leak.images for leak in leaks)
         self.parts["leaks"] = took * (len(numbers) + pictures) / (len(some) + pictures)
         for leak in leaks:
-            if leak.benchmark == own and (line := leak.describe_choice()):
+            if leak.benchmark == validation and (line := leak.describe_choice()):
                 self.problems.add(line)
-            elif leak.benchmark != own and not self.allow_leak:
+            elif leak.benchmark != validation and not self.allow_leak:
                 with self.problems.collect():
                     refuse_leaks([leak])
         return len(some)
@@ -402,8 +404,8 @@ class _Rehearsal:
     def _plan_schedule(self, rows: TrainingRows) -> Schedule:
         config, settings = self.config, self.config.optimiser
         order = BatchOrder(rows, config.batch.size, config.seed, config.data.together)
-        every = config.validation.interval(steps := settings.count_steps(order.steps_per_epoch, self.limit))
-        shown = (k * (steps - 1) // (_COLUMNS - 1) for k in range(_COLUMNS))
+        interval = config.validation.interval(steps := settings.count_steps(order.steps_per_epoch, self.limit))
+        drawn_steps = (k * (steps - 1) // (_COLUMNS - 1) for k in range(_COLUMNS))
         return Schedule(
             steps=steps,
             epochs=steps / order.steps_per_epoch,
@@ -412,9 +414,9 @@ class _Rehearsal:
             learning_rate=settings.learning_rate,
             warm_up=settings.warm_up,
             decay=settings.decay,
-            rates=tuple(rate(step, steps, settings.warm_up, settings.decay) for step in shown),
-            every=every,
-            measurements=math.ceil(steps / every),
+            rates=tuple(rate(step, steps, settings.warm_up, settings.decay) for step in drawn_steps),
+            every=interval,
+            measurements=math.ceil(steps / interval),
         )
 
     def _judge_schedule(self, schedule: Schedule | None, validation: PairSet | None) -> None:
@@ -422,24 +424,25 @@ class _Rehearsal:
         config, problems = self.config, self.problems
         if schedule is None:
             return
-        steps, every, patience = schedule.steps, schedule.every, config.validation.patience
+        steps, interval, patience = schedule.steps, schedule.every, config.validation.patience
         if config.optimiser.warm_up >= steps:
             problems.add(
                 f"optimiser.warm_up: {config.optimiser.warm_up:,} of {steps:,} steps: the rate never falls, or never "
                 "reaches optimiser.learning_rate; lower it"
             )
-        most = max(preset.values["optimiser"].get("epochs", 0) for preset in list_presets().values())
+        epochs = max(preset.values["optimiser"].get("epochs", 0) for preset in list_presets().values())
         if config.optimiser.steps and schedule.epochs > 1:
             text = f"optimiser.steps: {steps:,} steps pass {schedule.epochs:,.1f} times over the rows"
-            if schedule.epochs > most:
-                problems.add(f"{text}, and the longest preset {most} times; lower it, or add data")
+            if schedule.epochs > epochs:
+                problems.add(f"{text}, and the longest preset {epochs} times; lower it, or add data")
             else:
                 self.notes.append(text)
         if validation is None:
             self.notes.append("no validation set: the last weights are kept")
-        elif every >= steps:
+        elif interval >= steps:
             problems.add(
-                f"validation.every: {every:,} of {steps:,} steps: the validation set is measured once, after the last "
+                f"validation.every: {interval:,} of {steps:,} steps: the validation set is measured once, after the "
+                "last "
                 "step, and cannot choose weights; lower it"
             )
         elif patience is not None:
@@ -498,11 +501,11 @@ class _Rehearsal:
             return
         prepared = training.trainable.image(training.rows.pixels(0)).values()
         images = len(training.rows) * sum(tensor.numel() * tensor.element_size() for tensor in prepared)
-        there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        if images + trial.peak_bytes > there:
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        if images + trial.peak_bytes > memory:
             self.problems.add(
                 f"data.keep_images: {len(training.rows):,} prepared images are {decimal(images)}, and the machine "
-                f"has {decimal(there)} of memory; leave it out"
+                f"has {decimal(memory)} of memory; leave it out"
             )
 
     def _forecast_costs(self, schedule: Schedule, trial: Trial) -> Forecast:
@@ -510,8 +513,8 @@ class _Rehearsal:
         rest = sum(self.parts.values()) - self.parts["steps"]
         fast, slow = np.quantile(trial.seconds, (0.1, 0.9)) * schedule.steps
         if len(trial.seconds) == 1:
-            fast, slow = (self.parts["steps"] * each for each in (1 - _DOUBT, 1 + _DOUBT))
-        ends = fast + rest * (1 - _DOUBT), self.parts["steps"] + rest, slow + rest * (1 + _DOUBT)
+            fast, slow = (self.parts["steps"] * factor for factor in (1 - _DOUBT, 1 + _DOUBT))
+        bounds = fast + rest * (1 - _DOUBT), self.parts["steps"] + rest, slow + rest * (1 + _DOUBT)
         best, model = _count_bytes(files.best.parent), _count_bytes(files.model)
         alphas = len(set(config.report.alphas))
         log = files.log_path.stat().st_size * schedule.steps / trial.steps
@@ -526,7 +529,7 @@ class _Rehearsal:
                 "lower validation.keep, or train to another folder with out="
             )
         parts = {name: seeds * seconds for name, seconds in self.parts.items()}
-        return Forecast(Span(*(seeds * float(end) for end in ends)), parts, round(seeds * disk), round(peak))
+        return Forecast(Span(*(seeds * float(end) for end in bounds)), parts, round(seeds * disk), round(peak))
 
 
 def _count_bytes(folder: Path) -> int:

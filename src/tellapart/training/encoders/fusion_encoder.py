@@ -173,8 +173,8 @@ def _matcher_class() -> type[nn.Module]:
         def images(self, inputs: Sequence[Inputs]) -> Tensors:
             """States `(n, length, ...)` of prepared images; those of one shape together, padded to the longest."""
             groups: dict[Any, list[int]] = {}
-            for number, one in enumerate(inputs):
-                groups.setdefault(one["pixel_values"].shape, []).append(number)
+            for number, sample in enumerate(inputs):
+                groups.setdefault(sample["pixel_values"].shape, []).append(number)
             states = [
                 self._halves.images(**{name: torch.stack([inputs[n][name] for n in numbers]) for name in inputs[0]})
                 for numbers in groups.values()

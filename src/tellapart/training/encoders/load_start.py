@@ -344,9 +344,9 @@ def _open_trainable(name: str, settings: StartSettings) -> Trainable:
             )
         contrast = settings.matching is None or settings.matching.contrast
         heads = (term.reading for term in settings.terms)
-        also = [head for head in dict.fromkeys(heads) if head not in {None, settings.reading or "itm"}]
+        other_heads = [head for head in dict.fromkeys(heads) if head not in {None, settings.reading or "itm"}]
         return open_fusion(
-            name, settings.device, settings.reading, contrast=contrast, image_size=settings.image_size, also=also
+            name, settings.device, settings.reading, contrast=contrast, image_size=settings.image_size, also=other_heads
         )
     if settings.image_size is not None:
         raise DataError(
@@ -393,7 +393,11 @@ def resolve_name(name: str, home: Path) -> str:
     ('demo', 'openai/clip-vit-base-patch32')
     """
     prefix, colon, path = name.partition(":")
-    known = prefix in {"folder", "local-dir", "hf", "new", "compact"}
-    if colon and (known or isinstance(declared_prefix(name), FusionPrefix)) and (home / split_part(path)[0]).exists():
+    prefixed = prefix in {"folder", "local-dir", "hf", "new", "compact"}
+    if (
+        colon
+        and (prefixed or isinstance(declared_prefix(name), FusionPrefix))
+        and (home / split_part(path)[0]).exists()
+    ):
         return f"{prefix}:{home / path}"
     return str(home / name) if (home / name / "config.json").is_file() else name

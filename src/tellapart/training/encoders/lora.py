@@ -72,8 +72,8 @@ def count_updated(module: nn.Module, *, idle: bool = False) -> dict[str, int]:
 def describe_updated(module: nn.Module) -> str:
     """Describe the layers that have an update; empty if none has."""
     counts = count_updated(module)
-    named = ", ".join(f"{name} ({count})" for name, count in counts.items())
-    return named and f"{sum(counts.values())} layers: {named}"
+    listing = ", ".join(f"{name} ({count})" for name, count in counts.items())
+    return listing and f"{sum(counts.values())} layers: {listing}"
 
 
 def save_merged(trainable: Trainable, folder: Path) -> str:
@@ -96,14 +96,14 @@ def linear_layers(module: nn.Module, ends: Sequence[str] = ()) -> list[str]:
     linear = {name: layer for name, layer in module.named_modules() if isinstance(layer, import_torch().nn.Linear)}
     weights = {name: layer.weight for name, layer in linear.items()}
     weights |= {name: getattr(owner, weight) for name, (owner, weight) in read.items()}
-    every = [name for name, weight in weights.items() if weight.requires_grad]
+    trained = [name for name, weight in weights.items() if weight.requires_grad]
     for end in ends:
-        if not any(f".{name}".endswith(f".{end}") for name in every):
-            kinds = ", ".join(sorted({name.rpartition(".")[2] for name in every})) or "none at all"
+        if not any(f".{name}".endswith(f".{end}") for name in trained):
+            kinds = ", ".join(sorted({name.rpartition(".")[2] for name in trained})) or "none at all"
             raise ModelError(
                 f"lora.targets: no linear layer's name ends in {end!r}; the layers' last names are {kinds}"
             )
-    layers = [name for name in every if not ends or any(f".{name}".endswith(f".{end}") for end in ends)]
+    layers = [name for name in trained if not ends or any(f".{name}".endswith(f".{end}") for end in ends)]
     if not layers:
         raise ModelError("lora: the model has no linear layer to update; leave out [lora]")
     return layers

@@ -116,13 +116,13 @@ def freeze_images(trainable: Trainable) -> None:
     towers = {"visual", "vision_model", "visual_projection"}
     model: Any = getattr(trainable.module, "model", None)
     dual = isinstance(trainable, TrainableDual)
-    found = [part for name, part in model.named_children() if name in towers] if dual else []
-    if not found:
+    heads = [part for name, part in model.named_children() if name in towers] if dual else []
+    if not heads:
         raise ModelError(
             'optimiser.tower = "text": the model has no separate image tower to be left as it is; take a dual '
             "encoder of open_clip, a CLIP of transformers, or compact:FOLDER, or leave tower out"
         )
-    for part in found:
+    for part in heads:
         keep_still(part.requires_grad_(False))
 
 

@@ -159,21 +159,28 @@ def coarse_to_fine(
     hard = hard_rows(rows.rows, pictures, near, scorer, store=store, count=settings.hard, progress=progress)
     mined = []
     for number, row in enumerate(rows.rows):
-        chosen = list(hard[pictures.of_row[number]])
-        texts = pictures.captions[pictures.of_row[number]] | {_reading(rows.rows[each].caption) for each in chosen}
+        candidates = list(hard[pictures.of_row[number]])
+        texts = pictures.captions[pictures.of_row[number]] | {
+            _reading(rows.rows[candidate].caption) for candidate in candidates
+        }
         for other in _draw_rows(len(rows), settings.seed, number):
-            if len(chosen) == settings.negatives:
+            if len(candidates) == settings.negatives:
                 break
             if (text := _reading(rows.rows[other].caption)) not in texts:
                 texts |= {text}
-                chosen.append(other)
-        if len(chosen) < settings.negatives:
+                candidates.append(other)
+        if len(candidates) < settings.negatives:
             raise DataError(
-                f"training row {number} ({quote(row.caption)}): there are {len(chosen)} different captions of other "
+                f"training row {number} ({quote(row.caption)}): there are {len(candidates)} different captions of "
+                "other "
                 f"images, and {settings.negatives} negatives are asked for; ask for fewer"
             )
         mined.append(
-            replace(row, negatives=tuple(rows.rows[each].caption for each in chosen), counterparts=tuple(chosen))
+            replace(
+                row,
+                negatives=tuple(rows.rows[candidate].caption for candidate in candidates),
+                counterparts=tuple(candidates),
+            )
         )
     return TrainingRows(tuple(mined))
 
@@ -203,20 +210,20 @@ def nearest_images(
             counterparts += [row for row in turned if texts[row] not in pictures.captions[picture]][:1]
         return tuple(counterparts[:count])
 
-    looked, most = count, max(count, len(pictures.files) - 1)
+    looked, limit = count, max(count, len(pictures.files) - 1)
     while True:  # as far as it takes until every row has its counterparts
         near = nearest(pictures.vectors, looked, progress=progress)
         mined = [replace(row, counterparts=beside(number, near)) for number, row in enumerate(rows.rows)]
         lacks = next((number for number, row in enumerate(mined) if len(row.counterparts) < count), None)
         if lacks is None:
             return TrainingRows(tuple(mined))
-        if looked == most:
+        if looked == limit:
             raise DataError(
                 f"training row {lacks} ({quote(rows.rows[lacks].caption)}): {len(mined[lacks].counterparts)} other "
                 f"images have another caption, and {count} counterparts are asked for; "
                 + ("ask for fewer" if mined[lacks].counterparts else "leave the row out, or add other captions")
             )
-        looked = min(4 * looked, most)
+        looked = min(4 * looked, limit)
 
 
 def hard_rows(
@@ -252,7 +259,7 @@ def hard_rows(
         scores = score(scorer, pairs, store=store, hashes=pictures.hashes).scores.values
         for numbers, values in zip(candidates, scores[:, 0], strict=True):
             best = np.argsort(-values[: len(numbers)], kind="stable")[:count]
-            hard.append(tuple(numbers[each] for each in best))
+            hard.append(tuple(numbers[candidate] for candidate in best))
         if progress:
             progress("images scored", block.stop, len(pictures.files))
     return hard

@@ -80,10 +80,10 @@ def log_charts(path: Path) -> list[LineChart]:
     # The total first, then its parts by name; of the validation set the metric that chooses, whose interval is drawn.
     ordered = {name: _thin_points(losses[name]) for name in sorted(losses, key=lambda name: (name != "total", name))}
     last = max((line[-1][0] for line in [*losses.values(), *values.values()]), default=0.0)
-    chosen = "Validation set, %" + (", and its 95 % interval" if ranges else "")
+    label = "Validation set, %" + (", and its 95 % interval" if ranges else "")
     charts = (
         LineChart("Loss and its parts", "step", ordered, span=(0.0, last)),
-        LineChart(chosen, "step", values, span=(0.0, last), ranges=ranges),
+        LineChart(label, "step", values, span=(0.0, last), ranges=ranges),
         LineChart("Learning rate", "step", {"learning_rate": _thin_points(rates)} if rates else {}, span=(0.0, last)),
     )
     return [chart for chart in charts if chart.lines]
@@ -130,14 +130,14 @@ def write_training_report(folder: Path, record: TrainRecord, *, outside: bool = 
     if record.sweep is not None:
         charts.append(sweep_chart(record.sweep))
     rows = record.comparison.rows if record.comparison else ()
-    ends = [abs(end) for row in rows for end in (row.low, row.high, row.difference) if end is not None]
+    bounds = [abs(end) for row in rows for end in (row.low, row.high, row.difference) if end is not None]
     text = (
         page_environment()
         .from_string(files("tellapart.training.report").joinpath("page.html.j2").read_text(encoding="utf-8"))
         .render(
             record=record,
             groups=_by_benchmark(rows),
-            reach=max(ends, default=0.0),
+            reach=max(bounds, default=0.0),
             difference_bar=difference_bar,
             points=points,
             figures=charts,
@@ -168,7 +168,7 @@ class _Link(NamedTuple):
 def _file_links(files: RunFiles, record: TrainRecord) -> Iterator[_Link]:
     """Yield the files of the run's folder, relative to it."""
     alphas = record.sweep.curve if record.sweep else ()
-    known = [
+    links = [
         (files.report / PAGE, "every item of the trained model, its start beside it"),
         (files.report, "their run folder, which tellapart show, compare, table and plot read"),
         *((files.sweep / f"alpha-{alpha:.2f}" / "report", f"the run folder of alpha {alpha:.2f}") for alpha in alphas),
@@ -176,9 +176,9 @@ def _file_links(files: RunFiles, record: TrainRecord) -> Iterator[_Link]:
         (files.log_path, "the numbers of each step"),
         (files.folder / RECORD, "all that this page is made from, but the log"),
     ]
-    for path, what in known:
+    for path, meaning in links:
         if path.exists():
-            yield _Link(path.relative_to(files.folder).as_posix() + ("/" if path.is_dir() else ""), what)
+            yield _Link(path.relative_to(files.folder).as_posix() + ("/" if path.is_dir() else ""), meaning)
 
 
 def _by_benchmark(rows: Sequence[MetricComparison]) -> dict[str, list[MetricComparison]]:

@@ -77,16 +77,16 @@ class DualStep(TrainingStep[DrawnRows]):
         """
         loss, name, data, rows = self.config.find_loss(), self.config.loss["name"], self.config.data, self.rows.rows
         assert isinstance(loss, DualLoss)  # noqa: S101  (for the type checker)
-        every = all(self.rows.counterparts)
+        complete = all(self.rows.counterparts)
         if loss.units and (lacks := [number for number, row in enumerate(rows) if not row.units]):
             raise DataError(
                 f"loss {name!r}: row {lacks[0]} ({quote(rows[lacks[0]].caption)}) has no units; give "
                 "units in its file, or leave it out"
             )
         captions = loss.negative_captions if data.negative_captions is None else data.negative_captions
-        published = "none" if loss.negative_images == "pairs" and not every else loss.negative_images
+        published = "none" if loss.negative_images == "pairs" and not complete else loss.negative_images
         images = data.negative_images or published
-        if images != "none" and not every:
+        if images != "none" and not complete:
             number, row = next((n, rows[n]) for n, pool in enumerate(self.rows.counterparts) if not pool)
             raise DataError(
                 f'loss {name!r} with negative_images = "{images}": row {number} ({row.image.name}: '
@@ -121,7 +121,7 @@ class DualStep(TrainingStep[DrawnRows]):
         seed, rows = self.config.seed, list(numbers)
         if self._join == "always" or (self._join == "alternate" and step // self.config.batch.accumulate % 2 == 0):
             joined = [draw_joined(self.rows, n, self._positives, seed, step) for n in rows]
-            return DrawnRows(rows, len(rows), [[one.false] if one.false else [] for one in joined], [], joined)
+            return DrawnRows(rows, len(rows), [[row.false] if row.false else [] for row in joined], [], joined)
         if self._join != "none":
             return DrawnRows(rows, len(rows), [], [])
         if self._counterparts != "none":
@@ -139,12 +139,12 @@ class DualStep(TrainingStep[DrawnRows]):
 
     def _backward_step(self, drawn: DrawnRows, images: Sequence[Inputs], step: int) -> LossParts:
         captions = [self.rows.rows[number].caption for number in drawn.rows]
-        captions = [one.captions[0] for one in drawn.joined] or captions
+        captions = [row.captions[0] for row in drawn.joined] or captions
         texts = list(captions)
         for caption, false in zip(captions, drawn.negatives, strict=False):
             # The true caption fills the place of a missing false one; the mask leaves it out.
             texts += false + [caption] * (self._captions - len(false))
-        positives = [text for one in drawn.joined for text in one.captions[1:]]
+        positives = [text for row in drawn.joined for text in row.captions[1:]]
         texts += drawn.units + positives
         pieces = list(self._cut_pieces(images, texts))
         if len(pieces) > 1:
@@ -167,7 +167,7 @@ class DualStep(TrainingStep[DrawnRows]):
 
         prepared, texts = piece
         device = self.accelerator.device
-        images = {name: torch.stack([one[name] for one in prepared]).to(device) for name in prepared[0]}
+        images = {name: torch.stack([row[name] for row in prepared]).to(device) for name in prepared[0]}
         tokens = self._read_tokens(texts)
         self._seed_dropout(step, number)  # by piece: the second pass sees the inputs of the first
         with autocast(self.config.precision, device.type):
@@ -180,8 +180,8 @@ class DualStep(TrainingStep[DrawnRows]):
 
         with torch.no_grad():
             first = [self._encode_piece(piece, step, number) for number, piece in enumerate(pieces)]
-        images = torch.cat([one.images for one in first]).requires_grad_()
-        texts = torch.cat([one.texts for one in first]).requires_grad_()
+        images = torch.cat([row.images for row in first]).requires_grad_()
+        texts = torch.cat([row.texts for row in first]).requires_grad_()
         scale = first[0].scale.detach().clone().requires_grad_()
         bias = None if first[0].bias is None else first[0].bias.detach().clone().requires_grad_()
         batch = self._make_batch(drawn, Encoded(images, texts, scale, bias), every, step)
@@ -211,18 +211,18 @@ class DualStep(TrainingStep[DrawnRows]):
         texts, present = self._part_texts(drawn, encoded.texts), None
         text_ids = dict.fromkeys(texts) if numbers is None else self._part_texts(drawn, numbers)
         shared: dict[str, Any] = {"scale": encoded.scale, "chunk": self.config.batch.chunk, "step": step}
-        own, mates = slice(count), None
+        block, mates = slice(count), None
         if self._counterparts == "mate":
-            own, rest = slice(drawn.own), slice(drawn.own, count)
+            block, rest = slice(drawn.own), slice(drawn.own, count)
             rest_ids = None if numbers is None else numbers[rest]
             mates = Batch(encoded.images[rest], encoded.texts[rest], image_ids=ids[rest], text_ids=rest_ids, **shared)
         if drawn.negatives:
-            counts = torch.tensor([len(texts) for texts in drawn.negatives], device=device)[own]
+            counts = torch.tensor([len(texts) for texts in drawn.negatives], device=device)[block]
             present = torch.arange(self._captions, device=device)[None, :] < counts[:, None]
         return Batch(
-            encoded.images[own],
+            encoded.images[block],
             texts["true"],
-            image_ids=ids[own],
+            image_ids=ids[block],
             text_ids=text_ids["true"],
             negative_text_ids=text_ids["negative"],
             positive_text_ids=text_ids["positive"],
@@ -231,9 +231,9 @@ class DualStep(TrainingStep[DrawnRows]):
             positive_texts=texts["positive"],
             negative_texts=texts["negative"],
             has_negative=present,
-            patches=encoded.patches if encoded.patches is None else encoded.patches[own],
-            words=self._of_captions(encoded.words, count, own),
-            real_words=self._of_captions(encoded.real_words, count, own),
+            patches=encoded.patches if encoded.patches is None else encoded.patches[block],
+            words=self._of_captions(encoded.words, count, block),
+            real_words=self._of_captions(encoded.real_words, count, block),
             units=texts["unit"],
             mates=mates,
             **shared,
@@ -242,11 +242,11 @@ class DualStep(TrainingStep[DrawnRows]):
     def _part_texts(self, drawn: DrawnRows, values: Any) -> dict[str, Any]:
         """Return the parts of a tensor that has a vector or a number of each text, in the order of encoding."""
         count, rest = len(drawn.rows), values.shape[1:]
-        own = slice(drawn.own if self._counterparts == "mate" else count)
+        block = slice(drawn.own if self._counterparts == "mate" else count)
         false = values[count : count * (1 + self._captions)]
         return {
-            "true": values[own],
-            "negative": false.reshape(count, self._captions, *rest)[own] if drawn.negatives else None,
+            "true": values[block],
+            "negative": false.reshape(count, self._captions, *rest)[block] if drawn.negatives else None,
             "positive": values[-count * drawn.positives :].reshape(count, -1, *rest) if drawn.joined else None,
             "unit": values[-len(drawn.units) :].reshape(-1, self._units, 2, *rest) if drawn.units else None,
         }
@@ -265,7 +265,7 @@ class DualStep(TrainingStep[DrawnRows]):
         ids = self.rows.image_ids[drawn.rows]
         if not drawn.joined:
             return ids
-        others = self.rows.image_ids[[one.second for one in drawn.joined]]
+        others = self.rows.image_ids[[row.second for row in drawn.joined]]
         return np.minimum(ids, others) * len(self.rows) + np.maximum(ids, others)
 
 

@@ -284,5 +284,7 @@ def _take_ids(ids: Tensor, numbers: Tensor, rows: Tensor, true: Sequence[Sequenc
     """Return the images of negatives, and the row's image for those that are true of it."""
     import torch
 
-    taken = ids[numbers.clamp(min=0)].masked_fill(numbers < 0, -1)
-    return taken if true is None else torch.where(torch.tensor(true, device=ids.device), ids[rows][:, None], taken)
+    token_ids = ids[numbers.clamp(min=0)].masked_fill(numbers < 0, -1)
+    return (
+        token_ids if true is None else torch.where(torch.tensor(true, device=ids.device), ids[rows][:, None], token_ids)
+    )
