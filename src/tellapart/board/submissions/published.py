@@ -174,7 +174,7 @@ def as_result(standing: Standing, prepared: Prepared) -> Result:
     best, settings = standing.best, prepared.benchmark
     numbers = {name: values_of(split, prepared.shape) for name, split in best.splits.items()}
     split = "private" if best.private else "public"
-    shown = f"{best.splits[split].items:,} {split} of {prepared.items:,}"
+    count = f"{best.splits[split].items:,} {split} of {prepared.items:,}"
     benchmark = BenchmarkResult(
         title=settings.title or settings.name,
         fingerprint=f"{HIDDEN}{prepared.fingerprint}",

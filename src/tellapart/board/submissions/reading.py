@@ -49,7 +49,7 @@ def _check_archive(path: Path, ids: int, shape: tuple[int, int], longest_id: int
     if len(members) > _MOST_MEMBERS:
         raise ScoreError(f"{path} holds {len(members)} members; ids, scores and kind are three")
     # Room for any honest way to write them: twice the doubles of the scores, four times the UTF-32 of the ids.
-    most = {"scores": 2 * 8 * ids * math.prod(shape) + 4096, "ids": 4 * 4 * ids * longest_id + 4096}
+    limits = {"scores": 2 * 8 * ids * math.prod(shape) + 4096, "ids": 4 * 4 * ids * longest_id + 4096}
     wanted = f"send ids, texts {(ids,)}, and scores, float32 {(ids, *shape)}, and no other array"
     for member in members:
         name = member.filename.removesuffix(".npy")
@@ -60,7 +60,7 @@ def _check_archive(path: Path, ids: int, shape: tuple[int, int], longest_id: int
         if member.file_size > limits.get(name, 4096):
             raise ScoreError(
                 f"{path}: {name!r:.80} unpacks to {member.file_size:,} bytes, "
-                f"and at most {most.get(name, 4096):,} are read; {wanted}"
+                f"and at limits {limits.get(name, 4096):,} are read; {wanted}"
             )
 
 

@@ -141,8 +141,8 @@ async def receive(request: Request, board: Submissions, name: str, model: str, f
     await run_in_threadpool(board.check_allowed, account, name, range(max(0, length - _FORM), length + 1))
     if auth.is_browser:
         auth.check_site()
-    most, suffixes = board.settings.upload_bytes, _SUFFIXES[board.benchmark(name).benchmark.protocol]
-    _check_size(length, most)
+    limit, suffixes = board.settings.upload_bytes, _SUFFIXES[board.benchmark(name).benchmark.protocol]
+    _check_size(length, limit)
     with board.uploads.hold(account.user) as others:
         _check_room(board.queue.folder, (1 + others) * limit + board.settings.spare_bytes)
         try:

@@ -293,7 +293,7 @@ def _read_npz(path: Path, ids: Sequence[str], shape: tuple[int, int]) -> RawScor
     position, id_set = {name: k for k, name in enumerate(listed)}, set(ids)
     repeated = [name for k, name in enumerate(listed) if position[name] != k]
     _refuse_names(path, repeated, "are of items that occur twice in the file")
-    unknown = [name for name in listed if name not in known]
+    unknown = [name for name in listed if name not in id_set]
     _refuse_names(path, unknown, f"are of no item of this benchmark, whose ids are like {quote(ids[0])}")
     _refuse_names(path, [item for item in ids if item not in position], "are missing", total=len(ids))
     exact = values[[position[item] for item in ids]]
