@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from facts import check_facts
 from tellapart.auditing.detectors import Detection
-from tellapart.cli.detect import detect_command
+from tellapart.cli.pairs import detect_command
 from tellapart.errors import DataError
 
 

@@ -15,34 +15,22 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from tellapart.cli.annotate import app as annotate_app
-from tellapart.cli.audit import audit_command
-from tellapart.cli.build import build_command
-from tellapart.cli.cache import cache_app
-from tellapart.cli.check import check_command
-from tellapart.cli.compare import compare_command
-from tellapart.cli.convert import convert_command
-from tellapart.cli.curve import curve_command
-from tellapart.cli.detect import detect_command
-from tellapart.cli.export import export_command
-from tellapart.cli.gap import gap_command
-from tellapart.cli.import_results import import_command
-from tellapart.cli.items import items_command
-from tellapart.cli.ls import ls_command
-from tellapart.cli.mine import mine_command
+from tellapart.cli.comparing import (
+    compare_command,
+    curve_command,
+    gap_command,
+    items_command,
+    verify_command,
+    why_command,
+)
+from tellapart.cli.files import cache_app, convert_command, regions_command
+from tellapart.cli.inspecting import check_command, ls_command, parity_command
+from tellapart.cli.measuring import export_command, run_command, score_command, time_command
 from tellapart.cli.once import OnceCommand, load_plugins, name_options
-from tellapart.cli.parity import parity_command
-from tellapart.cli.plot import plot_command
-from tellapart.cli.push import push_command
-from tellapart.cli.regions import regions_command
-from tellapart.cli.run import run_command
-from tellapart.cli.score import score_command
+from tellapart.cli.pairs import audit_command, build_command, detect_command
+from tellapart.cli.publishing import import_command, plot_command, push_command, show_command, table_command
 from tellapart.cli.serve import board_app, serve_command
-from tellapart.cli.show import show_command
-from tellapart.cli.table import table_command
-from tellapart.cli.time import time_command
-from tellapart.cli.train import train_command
-from tellapart.cli.verify import verify_command
-from tellapart.cli.why import why_command
+from tellapart.cli.training import mine_command, train_command
 from tellapart.errors import ExitError, RunError, TellapartError, TellapartWarning, first_line
 from tellapart.report.terminal import print_text, spell_out
 

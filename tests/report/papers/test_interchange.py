@@ -12,8 +12,8 @@ from foreign_results import WINOGROUND, clip_file, imported
 from typer.testing import CliRunner
 
 from facts import raises
-from tellapart.cli.convert import convert_command
-from tellapart.cli.import_results import import_command
+from tellapart.cli.files import convert_command
+from tellapart.cli.publishing import import_command
 from tellapart.errors import RunError, UnknownNameError
 from tellapart.evaluation.verified import read_result
 from tellapart.records.result import Result

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from facts import raises
 from tellapart.benchmarks.find import find_benchmark
-from tellapart.cli.table import table_command
+from tellapart.cli.publishing import table_command
 from tellapart.errors import RunError
 from tellapart.evaluation.verified import read_result
 from tellapart.records.result import Result

@@ -11,7 +11,7 @@ import typer
 from typer.testing import CliRunner
 
 from facts import raises
-from tellapart.cli.table import table_command
+from tellapart.cli.publishing import table_command
 from tellapart.errors import RunError, UnknownNameError
 from tellapart.records.result import BenchmarkResult, Metrics, ModelRecord, Result, RunRecord, Value
 from tellapart.records.run_folder import write_result

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from facts import raises
 from tellapart.benchmarks.benchmark import ALL
 from tellapart.benchmarks.find import find_benchmark
-from tellapart.cli.table import table_command
+from tellapart.cli.publishing import table_command
 from tellapart.errors import RunError, UnknownNameError
 from tellapart.evaluation.verified import read_result
 from tellapart.metrics.choice import choice_score

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from facts import raises
 from tellapart.benchmarks.find import load_pairs
-from tellapart.cli.plot import plot_command
+from tellapart.cli.publishing import plot_command
 from tellapart.errors import MissingDependencyError, RunError, UnknownNameError
 from tellapart.evaluation.verified import read_result
 from tellapart.records.result import Sample

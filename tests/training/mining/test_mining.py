@@ -264,7 +264,7 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     import typer
     from typer.testing import CliRunner
 
-    from tellapart.cli.mine import mine_command
+    from tellapart.cli.training import mine_command
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["tellapart", "mine"])

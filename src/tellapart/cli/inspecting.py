@@ -1,14 +1,63 @@
-"""The command `tellapart parity`."""
+"""The commands that list what there is, and check models: ls, check, parity."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tellapart.cli.invocation import interruptible
-from tellapart.cli.options import Data, Device, Dtype, Images, Json, Outside, Quiet, Reading, print_json
+from tellapart.cli.options import Data, Device, Dtype, Images, Json, Outside, Quiet, Reading, Seed, print_json
+
+
+def ls_command(
+    what: Annotated[str, typer.Argument(help="benchmarks, models, losses or builders")],
+    data: Data = None,
+    task: Annotated[str | None, typer.Option(help="Benchmarks of this task.")] = None,
+    media: Annotated[str | None, typer.Option(help="Benchmarks of images or of videos.")] = None,
+    year: Annotated[str | None, typer.Option(help="Benchmarks that are cited with this year, or unknown.")] = None,
+    language: Annotated[str | None, typer.Option(help="Benchmarks in this language, such as sw, or unknown.")] = None,
+    as_json: Json = False,
+) -> None:
+    """List benchmarks, and which of their files are there; models; or training losses.
+
+    Example: `tellapart ls benchmarks`
+    """
+    from tellapart.api.listing import ls
+    from tellapart.report.listing import print_listing
+
+    rows = ls(what, data=data, task=task, media=media, year=year, language=language)
+    if as_json:
+        print_json(rows)
+    else:
+        print_listing(what, rows)
+
+
+def check_command(
+    model: Annotated[str | None, typer.Argument(help="Also test a model of your own.")] = None,
+    device: Device = "cpu",
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Check that the reference models get their known results on items of every shape, and test a model.
+
+    Example: `tellapart check demo-encoder`
+    """
+    from tellapart.api.costs import check
+    from tellapart.report.show import print_gates
+
+    with interruptible(quiet=quiet) as progress:
+        gates = check(model, device=device, seed=seed, progress=progress.callback)
+    passed = all(gate.passed for gate in gates)
+    if as_json:
+        print_json({"passed": passed, "gates": [asdict(gate) for gate in gates]})
+    else:
+        print_gates(gates)
+    if not passed:
+        raise typer.Exit(1)
 
 
 def parity_command(
