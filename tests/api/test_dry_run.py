@@ -56,6 +56,25 @@ def test_it_counts_sets_and_stored_numbers_and_writes_nothing(tmp_path: Path) ->
     assert [path.name for path in tmp_path.iterdir()] == ["cache"]
 
 
+def test_it_looks_into_the_runs_folder(tmp_path: Path) -> None:
+    place = ("-b", f"folder:{SCENES}", "--limit", 4, "--no-cache", "--out", tmp_path / "run")
+    ta.run("demo-encoder", f"folder:{SCENES}", limit=4, out=tmp_path / "run", cache=False)
+    kept = sorted((path, path.read_bytes()) for path in (tmp_path / "run").rglob("*") if path.is_file())
+    code, plan = dry("-m", "demo-encoder", "-m", "oracle", *place)
+    first, second = plan["parts"]
+    assert (code, first["seconds"], first["basis"]) == (0, 0.0, f"measured in {tmp_path / 'run'} already")
+    assert second["seconds"] > 0 and "timed" in second["basis"]
+    other = shutil.copytree(SCENES, tmp_path / "other" / SCENES.name) / "pairs.jsonl"
+    other.write_text(other.read_text().replace("small red coffee mug", "small red cup"))
+    code, plan = dry("-m", "demo-encoder", "-b", f"folder:{other.parent}", *place[2:])
+    assert code == 1
+    check_facts(plan["problems"][0], (str(tmp_path / "run"), "smoke_scenes", "other content"))
+    code, plan = dry("-m", "oracle", *place)
+    assert code == 1
+    check_facts(plan["problems"][0], (str(tmp_path / "run"), "another run", "demo-encoder"))
+    assert kept == sorted((path, path.read_bytes()) for path in (tmp_path / "run").rglob("*") if path.is_file())
+
+
 def test_all_problems_are_named_at_once_and_the_command_ends_with_1(tmp_path: Path) -> None:
     folder = tmp_path / "scenes"
     shutil.copytree(SCENES, folder)

@@ -16,6 +16,7 @@ import tellapart as ta
 from facts import check_facts, raises
 from tellapart.api.verify import Verified
 from tellapart.errors import RunError
+from tellapart.evaluation import verify
 from tellapart.evaluation.verified import read_result
 from tellapart.evaluation.verify import verify_run
 from tellapart.models.memory.external import write_scores
@@ -123,6 +124,20 @@ def test_a_file_of_scores_that_moved_is_found_by_option_and_beside_the_run(place
     assert states(ta.verify(away / "run"), "cannot be checked").count("samples against mine.npz") == 1
     shutil.copy(moved, away / place / "mine.npz")
     assert "samples against mine.npz" in states(ta.verify(away / "run"), "equal")
+
+
+def test_a_named_file_of_scores_is_hashed_once_and_again_in_the_next_verification(
+    scored: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, hashed = scored.parent / "mine.npz", list[Path]()
+    plain = verify.locate
+    monkeypatch.setattr(
+        verify, "locate", lambda path, *more, **how: [hashed.append(path), plain(path, *more, **how)][1]
+    )
+    assert "samples against mine.npz" in states(ta.verify(scored, scores=file), "equal")
+    assert hashed.count(file) == 1
+    write_scores(ta.Scores([f"i{k}" for k in range(6)], np.zeros((6, 1, 3)), "similarity"), file)
+    assert "samples against mine.npz" in states(ta.verify(scored, scores=file), "different")
 
 
 def test_a_named_file_of_scores_that_is_another_differs_and_an_idle_one_is_refused(command: Any, scored: Path) -> None:

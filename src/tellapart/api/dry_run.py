@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +19,8 @@ from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.errors import plain
 from tellapart.evaluation.evaluate import Prepared, chosen, evaluate, plan
-from tellapart.evaluation.run import Settings, prepare_for, resolve, settle_dtype
+from tellapart.evaluation.resume import holds, look_up
+from tellapart.evaluation.run import Settings, place_runs, prepare_for, resolve, settle_dtype
 from tellapart.models.find import find_prefix
 from tellapart.models.memory.function import is_stored
 from tellapart.models.protocols import DualEncoder, Model
@@ -28,6 +29,7 @@ from tellapart.models.store.content_hash import text_hash
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.store.libraries import decoded_as, filed_as
 from tellapart.records.machine import device_peak, resident_memory
+from tellapart.records.result import Result
 from tellapart.report.frame import Frame
 from tellapart.report.terminal import console, print_lines
 from tellapart.training.dry_run.lenient import Problems, join_faults
@@ -114,6 +116,7 @@ def plan_run(settings: Settings, out: Path, path: Path | None, progress: Progres
         opening = time.monotonic() - began
         opened = [one for benchmark in benchmarks for one in _open_set(benchmark, settings, store, problems)]
         names = settings.names if len(settings.names) == len(models) else [model.name for model in models]
+        measured = _read_measured(models, settings, out, problems) if len(models) == len(settings.models) else {}
         for row, model in enumerate(models):
             for one in opened:
                 if progress is not None:
@@ -122,7 +125,9 @@ def plan_run(settings: Settings, out: Path, path: Path | None, progress: Progres
                     plan(model, one[0].benchmark)
                     lacks = _count_lacking(model, *one)
                     seconds, basis = None, "mend the problems first"
-                    if not problems.found:
+                    if row in measured and holds(out, measured[row], one[0]):
+                        seconds, basis = 0.0, f"measured in {out} already"
+                    elif not problems.found:
                         seconds, basis = _time_items(model, settings.models[row], one, lacks, settings)
                     news = {f"new_{kind}": lacks.get(kind) for kind in ("images", "texts", "scores")}
                     name = one[0].benchmark.name
@@ -151,6 +156,20 @@ def _open_all(
             with problems.collect():
                 models += resolve(replace(alone, models=(model,), benchmarks=()), store)[1]
     return benchmarks, models
+
+
+def _read_measured(
+    models: Sequence[Model | Deferred], settings: Settings, out: Path, problems: Problems
+) -> dict[int, Result]:
+    """Return the record in each model's folder; one of another run is a problem, but where a dtype is chosen."""
+    measured: dict[int, Result] = {}
+    if out.exists() and settings.flips is None:
+        with problems.collect():
+            for row, place in enumerate(place_runs(models, [settings.dtype] * len(models), settings, out)):
+                with problems.collect():
+                    found = look_up(*place)
+                    measured |= {row: found} if is_stored(models[row]) else {}
+    return measured
 
 
 def _open_set(benchmark: Benchmark, settings: Settings, store: EmbeddingStore, problems: Problems) -> Iterator[_Opened]:

@@ -14,7 +14,7 @@ from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.data.changes import describe_changes
 from tellapart.data.lock import drop_lock, holder_of, take_lock
 from tellapart.errors import RunError
-from tellapart.evaluation.evaluate import Evaluation
+from tellapart.evaluation.evaluate import Evaluation, Prepared
 from tellapart.evaluation.verified import read_result
 from tellapart.records.result import Located, ModelRecord, Result, RunRecord
 from tellapart.records.run_folder import RESULTS, locate, write_result
@@ -47,6 +47,20 @@ def take_up(folder: Path, model: ModelRecord, run: RunRecord) -> Iterator[Result
         with suppress(OSError):  # it holds something
             for each in new:
                 each.rmdir()
+
+
+def look_up(folder: Path, model: ModelRecord, run: RunRecord) -> Result:
+    """Return what `take_up` yields, and make and keep no folder; errors as there, but for another process."""
+    _expect_writable(folder)
+    return _read_or_begin(folder, model, run)
+
+
+def holds(folder: Path, result: Result, ready: Prepared) -> bool:
+    """Return whether a record in a folder has a benchmark; it is refused with other content."""
+    finished = result.benchmarks.get(ready.benchmark.name)
+    if finished is not None and finished.fingerprint != ready.fingerprint:
+        raise RunError(f"{folder} holds {ready.benchmark.name} with other content; name another out=, or delete it")
+    return finished is not None
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from tellapart.data.progress import Progress
 from tellapart.errors import RunError, TellapartError, TellapartWarning
 from tellapart.evaluation.evaluate import Prepared, chosen, evaluate, plan, prepare
 from tellapart.evaluation.precision import CHECKED, MOST_FLIPS, ChosenDtype, check_precision, choose_dtype, expect_pairs
-from tellapart.evaluation.resume import keep, take_up
+from tellapart.evaluation.resume import holds, keep, take_up
 from tellapart.models.find import expect_taken, options_beside
 from tellapart.models.memory.function import is_stored
 from tellapart.models.memory.given import as_model
@@ -112,14 +112,10 @@ def run(
     if asked.dtype == AUTO:
         choices = _choose_dtypes(models, exact, benchmarks, settings, store, progress)
         models, exact = [choice.model for choice in choices], [None] * len(models)
-    records = _open_records(models, [choice.dtype for choice in choices], settings, out)
-    folders = _name_folders(out, [record.name for record in records])
+    placed = place_runs(models, [choice.dtype for choice in choices], settings, out, command)
+    folders, records = [folder for folder, _, _ in placed], [record for _, record, _ in placed]
     with ExitStack() as held:
-        results = []
-        for folder, record, model in zip(folders, records, models, strict=True):
-            placed = replace(settings, device=_held(model, "device", settings.device))
-            now = run_record(folder, seed=settings.seed, command=command, settings=placed, place=settings.place)
-            results.append(held.enter_context(take_up(folder, record, now)))
+        results = [held.enter_context(take_up(*place)) for place in placed]
         for benchmark in benchmarks:
             ready = prepare_for(settings, benchmark, store)
             for row, (choice, folder) in enumerate(zip(choices, folders, strict=True)):
@@ -136,6 +132,20 @@ def run(
                         )
                     raise
     return folders
+
+
+def place_runs(
+    models: Sequence[Model | Deferred], dtypes: Sequence[str], settings: Settings, out: Path, command: str = ""
+) -> list[tuple[Path, ModelRecord, RunRecord]]:
+    """Return each model's folder, its record, and that of its run, as `take_up` takes them."""
+    placed = []
+    records = _open_records(models, dtypes, settings, out)
+    folders = _name_folders(out, [record.name for record in records])
+    for folder, record, model in zip(folders, records, models, strict=True):
+        own = replace(settings, device=_held(model, "device", settings.device))
+        now = run_record(folder, seed=settings.seed, command=command, settings=own, place=settings.place)
+        placed.append((folder, record, now))
+    return placed
 
 
 def settle_dtype(settings: Settings) -> Settings:
@@ -349,8 +359,8 @@ def _measure_once(
     progress: Progress | None,
 ) -> Result:
     """Measure one benchmark and keep it, unless the record holds it already, of a model with a fingerprint."""
-    model, finished = choice.model, result.benchmarks.get(ready.benchmark.name)
-    if finished is None or not is_stored(model):
+    model = choice.model
+    if not is_stored(model) or not holds(folder, result, ready):
         run = result.run
         evaluation = evaluate(model, ready, batch_size=run.batch_size, seed=run.seed, progress=progress)
         if exact is not None and run.check is not None:
@@ -364,6 +374,4 @@ def _measure_once(
                 batch_size=run.batch_size,
             )
         return keep(folder, result, ready.benchmark, choice.add_to(evaluation, ready.benchmark.name))
-    if finished.fingerprint != ready.fingerprint:
-        raise RunError(f"{folder} holds {ready.benchmark.name} with other content; name another out=, or delete it")
     return result

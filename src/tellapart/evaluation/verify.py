@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -94,6 +95,7 @@ def verify_run(folder: Path, store: EmbeddingStore | None = None, scores: Sequen
     """
     stored = read_stored(folder, checked=False)
     store, result = store or EmbeddingStore(None), stored.result
+    _hash_file.cache_clear()
     _refuse_foreign(scores, folder, result)
     model = _check_model(result, store)
     unknown = (_UNKNOWN, *([model] if isinstance(model, str) else []))
@@ -208,12 +210,18 @@ def _check_outcomes(name: str, samples: Sequence[Sample], measured: Remeasured) 
     return Check(benchmark=name, fact="outcomes of items", state="different" if moved else "equal", why=why)
 
 
+@cache
+def _hash_file(path: Path) -> str:
+    """Return a file's SHA-256, for which it is read once in a verification."""
+    return locate(path, path.parent, hashed=True).sha256
+
+
 def _refuse_foreign(scores: Sequence[Path], folder: Path, result: Result) -> None:
     """Refuse a file that nothing would be checked against."""
     files = [record.file for record in result.benchmarks.values() if record.file is not None]
     names, hashes = {Path(file.path).name for file in files}, {file.sha256 for file in files}
     for path in scores if len(files) != 1 else ():
-        if path.name not in names and locate(path, folder, hashed=True).sha256 not in hashes:
+        if path.name not in names and _hash_file(path) not in hashes:
             made_of = join_names(sorted(names)) if names else "no file of scores"
             raise RunError(f"{folder} was made of {made_of}; {path} is none by name or content: leave it out")
 
@@ -223,7 +231,7 @@ def _find_file(file: Located, folder: Path, result: Result, scores: Sequence[Pat
     name = Path(file.path).name
 
     def same(path: Path) -> bool:
-        return path.is_file() and locate(path, folder, hashed=True).sha256 == file.sha256
+        return path.is_file() and _hash_file(path) == file.sha256
 
     alone = sum(record.file is not None for record in result.benchmarks.values()) == 1
     named = [path for path in scores if path.name == name] or (scores if alone else [])
@@ -243,7 +251,7 @@ def _check_file(
 
     if path is None or not path.is_file():
         return conclude("cannot be checked", f"{file.path} is not here; name it by --scores FILE")
-    if locate(path, folder, hashed=True).sha256 != file.sha256:
+    if _hash_file(path) != file.sha256:
         return conclude("different", f"{path} is another file now: its SHA-256 is not the record's")
     try:
         rows = _read_file(folder, result, name, path, samples)
