@@ -56,11 +56,13 @@ extras:
 mutants: $(VENV)/.test
 	$(BIN)/python ci/mutate.py
 
-# Damaged files at every door, kills, and flipped bits, in full (about half an hour); `make test-slow` tries a sample.
+# Damaged files at every door, kills, and flipped bits, in full (about half an hour); `make test-slow` tries a sample. And
+# what commands print and write, beside what an earlier commit's do.
 gates: $(VENV)/.test explore
 	$(BIN)/python ci/gates.py --inputs 20000 --out bench/records/gates.json
 	$(BIN)/python ci/flips.py --flips 100 --out bench/records/flips.json
 	$(BIN)/python ci/kills.py --out bench/records/kills.json
+	$(BIN)/python ci/same.py
 
 # Style, and the lower bounds of pyproject.toml against the advisories that the repository keeps.
 lint: $(VENV)/.test
