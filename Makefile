@@ -27,14 +27,13 @@ PYTEST = env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n $(JOBS) --dis
 test: $(VENV)/.test
 	$(PYTEST) -m "not slow" $(OPTIONS)
 
-# The same, and what each test file costs in processor seconds.
+# The same, and the seconds of the longest tests.
 test-cost: $(VENV)/.test
-	mkdir -p scratch
-	$(PYTEST) -m "not slow" --costs scratch/costs.json $(OPTIONS)
+	$(PYTEST) -m "not slow" --durations 60 $(OPTIONS)
 
-# `make test` twenty times, in random orders, on one core and on several, idle and under load (hours).
+# `make test` twenty times, its files in random orders (hours); beside other work it shows what depends on time.
 stable: $(VENV)/.test
-	$(BIN)/python ci/stable.py
+	for seed in $$(seq 20); do $(PYTEST) -m "not slow" --no-loadscope-reorder --file-order $$seed || exit 1; done
 
 # The property tests with new random examples, many more of them; what fails is repeated by the command it prints.
 explore: $(VENV)/.test
@@ -64,11 +63,9 @@ gates: $(VENV)/.test explore
 	$(BIN)/python ci/kills.py --out bench/records/kills.json
 	$(BIN)/python ci/same.py
 
-# Style, and the lower bounds of pyproject.toml against the advisories that the repository keeps.
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python ci/advisories.py
 
 types: $(VENV)/.test
 	$(BIN)/mypy

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-pytest_plugins = ["cost", "leaks", "shuffle"]
+pytest_plugins = ["leaks", "shuffle"]
 
 #: Extra -> the modules it installs, and the files of the package whose examples import them.
 NEEDS = [

@@ -21,7 +21,7 @@ import numpy as np
 
 sys.path.append(str(Path(__file__).parent))
 
-from attacks import Attack, encrypt, try_attack
+from attacks import Attack, encrypt
 from container_doors import encode_picture, film, write_entries, zip_folder
 from false_answers import FALSE_ANSWERS
 from false_questions import FALSE_QUESTIONS
@@ -475,23 +475,10 @@ FALSE_INPUTS |= FALSE_ANSWERS | FALSE_QUESTIONS
 
 
 def false_inputs_table() -> str:
-    """Try each, and return what came of it as a table."""
+    """Return a table of what comes of each, as it is declared here; tests/test_false_inputs.py tries them."""
     rows = ["| input | door | outcome |", "|---|---|---|"]
     for name, attack in FALSE_INPUTS.items():
-        with tempfile.TemporaryDirectory() as folder:
-            outcome, _ = try_attack(attack, Path(folder))
-        rows.append(f"| {' | '.join((*split_name(name), describe_outcome(name, outcome)))} |")
+        forged, _, door = name.partition(": ")
+        outcome = "read without the forged number" if door != "verify" else "named"
+        rows.append(f"| {forged} | {door} | {'refused by name' if attack.facts else outcome} |")
     return "\n".join(rows) + "\n"
-
-
-def split_name(name: str) -> tuple[str, str]:
-    """Return an input, and the door at which it was tried."""
-    made, _, door = name.partition(": ")
-    return made, door
-
-
-def describe_outcome(name: str, outcome: str) -> str:
-    """Return what came of an input in words."""
-    if outcome == "read" and name.endswith(": verify"):
-        return "named"
-    return {"read": "read without the forged number", "refused": "refused by name"}.get(outcome, outcome)

@@ -23,7 +23,7 @@ import sys
 import tempfile
 import textwrap
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,8 +41,20 @@ BLOCK = re.compile(r"(<!-- (run|table): (.+?) -->\n).*?(<!-- end -->)", re.DOTAL
 
 
 def printed(command: str, folder: Path) -> str:
-    """Run one command line of ours in a folder that is kept from block to block, and show it with its output."""
-    program, *arguments = shlex.split(command.split(" | ", maxsplit=1)[0])
+    """Show a command line of ours with its output."""
+    lines = output_of(command.split(" | ", maxsplit=1)[0], folder)
+    if last := re.search(r"\| tail -n (\d+)$", command):
+        lines = lines[-int(last[1]) :]
+    if first := re.search(r"\| head -n (\d+)$", command):
+        lines = lines[: int(first[1])]
+    shown = "\n".join(line.rstrip() for line in lines)
+    return f"```console\n$ {command}\n{shown}\n```\n"
+
+
+@cache
+def output_of(command: str, folder: Path) -> list[str]:
+    """Run a command in the folder of all documents; what several of them quote is run once."""
+    program, *arguments = shlex.split(command)
     assert program == "tellapart", command
     environment = {
         **os.environ,
@@ -55,13 +67,7 @@ def printed(command: str, folder: Path) -> str:
     line = [sys.executable, "-m", "tellapart", *arguments]
     done = subprocess.run(line, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     # A busy machine also prints how far it is, every half minute.
-    lines = [line for line in (done.stdout + done.stderr).rstrip().splitlines() if not PROGRESS.match(line)]
-    if last := re.search(r"\| tail -n (\d+)$", command):
-        lines = lines[-int(last[1]) :]
-    if first := re.search(r"\| head -n (\d+)$", command):
-        lines = lines[: int(first[1])]
-    shown = "\n".join(line.rstrip() for line in lines)
-    return f"```console\n$ {command}\n{shown}\n```\n"
+    return [line for line in (done.stdout + done.stderr).rstrip().splitlines() if not PROGRESS.match(line)]
 
 
 def metrics_table() -> str:
@@ -408,21 +414,21 @@ def main() -> int:
     stale = False
     named = [Path(name).resolve() for name in sys.argv[1:] if not name.startswith("--")]
     notebooks = sorted(file.with_suffix(".ipynb") for file in (ROOT / "examples" / "notebooks").glob("*.py"))
-    for path in named or [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *notebooks]:
-        old = path.read_text(encoding="utf-8") if path.exists() else ""
-        with tempfile.TemporaryDirectory() as scratch:
-            shutil.copytree(ROOT / "examples" / "plugins", scratch, dirs_exist_ok=True)  # which commands name
-            import_module("examples.tutorial.draw_pairs").draw_pairs(Path(scratch) / "my_pairs")
+    with tempfile.TemporaryDirectory() as scratch:
+        shutil.copytree(ROOT / "examples" / "plugins", scratch, dirs_exist_ok=True)  # which commands name
+        import_module("examples.tutorial.draw_pairs").draw_pairs(Path(scratch) / "my_pairs")
+        for path in named or [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *notebooks]:
+            name, old = path.relative_to(ROOT), path.read_text(encoding="utf-8") if path.exists() else ""
             new = notebook_text(path) if path.suffix == ".ipynb" else generated(old, Path(scratch))
-        if new == old:
-            continue
-        stale = True
-        if check:
-            name = str(path.relative_to(ROOT))
-            sys.stdout.writelines(difflib.unified_diff(old.splitlines(True), new.splitlines(True), name, "now"))
-        else:
-            path.write_text(new, encoding="utf-8")
-            print(f"wrote {path.relative_to(ROOT)}")
+            if new == old:
+                continue
+            stale = True
+            if check:
+                now = difflib.unified_diff(old.splitlines(True), new.splitlines(True), str(name), "now")
+                sys.stdout.writelines(now)
+            else:
+                path.write_text(new, encoding="utf-8")
+                print(f"wrote {name}")
     return int(check and stale)
 
 

@@ -255,7 +255,7 @@ def test_simulated_equals_pass_and_a_planted_fall_of_the_stated_size_is_seen(mon
     import regression_gate as bench
 
     clustered = bench.Setting(60, 8, 0.3)
-    equal = bench.gates(clustered, 80)
-    assert bench.false_alarms(equal) <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / 80)
-    fallen = bench.gates(clustered, 80, bench.stated(equal), seed=1)
+    equal = bench.gates(clustered, 30)
+    assert bench.false_alarms(equal) <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / 30)
+    fallen = bench.gates(clustered, 30, bench.stated(equal), seed=1)
     assert bench.seen(fallen) >= 0.65
