@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,6 +31,17 @@ Make = Callable[..., Path]
 def measured(out: Path, model: str, *folders: Path, limit: str | None = None, seed: int = 0) -> Path:
     names = tuple(f"folder:{folder}" for folder in folders)
     return run(Settings(models=(model,), benchmarks=names, limit=limit, seed=seed), out, store=EmbeddingStore(None))[0]
+
+
+def test_comparing_loads_no_model_no_task_and_no_reader_of_sets(made_set: Make, tmp_path: Path) -> None:
+    folder = made_set(n=8)
+    runs = [str(measured(tmp_path / name, name, folder)) for name in ("oracle", "random")]
+    code = f"import sys\nimport tellapart as ta\nta.compare(*{runs!r}).show()\nprint('loaded:', *sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {*ran.stdout.rpartition("loaded:")[2].split()}
+    assert "tellapart.evaluation.compare" in loaded
+    others = {"models.find", "models.scoring.score", "tasks.pairs", "tasks.retrieval", "benchmarks.find", "training"}
+    assert not loaded & {"torch", "scipy.optimize", "scipy.stats", *(f"tellapart.{name}" for name in others)}
 
 
 @pytest.fixture
