@@ -99,8 +99,8 @@ def compare(
             result = regression_gate(base, new, max_drop=max_drop, seed=seed)
         if result.base != result.new:
             return result
-        named = {side: f"{result.base} ({os.fspath(run)})" for side, run in zip(("base", "new"), runs, strict=True)}
-        return result.model_copy(update=named)
+        labels = {side: f"{result.base} ({os.fspath(run)})" for side, run in zip(("base", "new"), runs, strict=True)}
+        return result.model_copy(update=labels)
     if max_drop is not None:
         raise RunError("max_drop= is of a gate: add gate=True")
     with run_folders(runs, "runs") as folders:

@@ -111,9 +111,9 @@ def items(
             expect_used("items", "without scores=FILES or page=FILE", data=(data, None), images=(images, None))
     place = locations(data, images, outside_images, columns)
     with unpacked([as_path(run, "runs") for run in runs]) as folders:
-        chosen = choose_models(folders).runs if folders else ()
+        models = choose_models(folders).runs if folders else ()
         outcomes = read_outcomes(
-            chosen,
+            models,
             files,
             benchmark=benchmark,
             metric=metric,
@@ -123,7 +123,7 @@ def items(
         )
         record = analyse_items(outcomes, _list_families(family, outcomes.systems), short=short, seed=seed)
         if page is not None:
-            read_image = _find_images(chosen, outcomes.benchmark, benchmark, place)
+            read_image = _find_images(models, outcomes.benchmark, benchmark, place)
             write_text_file(as_path(page, "page"), make_item_page(record, outcomes, read_image))
     if to is not None:
         write_text_file(as_path(to, "to"), "".join(f"{id_}\n" for id_ in record.short))

@@ -71,11 +71,11 @@ def parity(
     >>> ta.parity(count, count, limit=8).flipped
     0.0
     """
-    named = open_benchmark(benchmark)
-    found = find_benchmark(named, refuse_idle((named,), locations(data, images, outside_images)))
-    if found.task != "pairs":
-        raise RunError(f"benchmark={quote(benchmark)} is of the task {found.task!r}; parity compares scores of pairs")
-    ready = prepare(found, store=EmbeddingStore(None), limit=None if limit is None else str(limit))
+    name = open_benchmark(benchmark)
+    opened = find_benchmark(name, refuse_idle((name,), locations(data, images, outside_images)))
+    if opened.task != "pairs":
+        raise RunError(f"benchmark={quote(benchmark)} is of the task {opened.task!r}; parity compares scores of pairs")
+    ready = prepare(opened, store=EmbeddingStore(None), limit=None if limit is None else str(limit))
     pairs: PairSet = ready.records
     options = ModelOptions(device=device, dtype=dtype, reading=reading, texts=texts)
     of_b = replace(options, dtype=dtype_b or dtype, reading=reading_b or reading)
@@ -92,7 +92,7 @@ def parity(
 def _open_door(model: str | ModelGiven, options: ModelOptions) -> Model:
     if isinstance(model, str):
         return find_model(open_model(model), options)
-    held = as_model(model)
-    if isinstance(held, HeldModel):
-        held.expect_settings(device=options.device, dtype=options.dtype, reading=options.reading)
-    return held
+    wrapped = as_model(model)
+    if isinstance(wrapped, HeldModel):
+        wrapped.expect_settings(device=options.device, dtype=options.dtype, reading=options.reading)
+    return wrapped

@@ -51,19 +51,19 @@ def verify(*runs: PathGiven, scores: PathGiven | Sequence[PathGiven] = ()) -> Ve
     >>> verified.passed, verified["state"].count("different")
     (True, 0)
     """
-    named, files = as_paths(runs, "runs"), _score_files(scores)
-    with run_folders(named, "runs") as folders:
+    paths, files = as_paths(runs, "runs"), _score_files(scores)
+    with run_folders(paths, "runs") as folders:
         listed = [
             (run, str(folder), str(path))
-            for path, folder in zip(named, folders, strict=True)
+            for path, folder in zip(paths, folders, strict=True)
             for run in find_runs(folder)
         ]
         if files and len(listed) != 1:
             raise RunError(f"verify: scores={files[0]} is of one run; got {len(listed)} runs: verify each by itself")
         cache = default_store_path()
         with EmbeddingStore(cache if cache.is_file() else None) as store:
-            found = [_verify_run(run, store, files, folder, path) for run, folder, path in listed]
-    return Verified(found)
+            verifications = [_verify_run(run, store, files, folder, path) for run, folder, path in listed]
+    return Verified(verifications)
 
 
 def _score_files(scores: PathGiven | Sequence[PathGiven]) -> list[Path]:
@@ -124,8 +124,8 @@ class Verified(Frame):
 def _describe_run(run: Verification) -> list[str]:
     """Return a line of counts, and below it everything that is not equal: what one reason is of, in one line."""
     equal = [check.fact for check in run.checks if check.state == "equal"]
-    named = f" ({', '.join(equal)})" if 0 < len(equal) <= _MOST_EQUAL else ""
-    counts = f"{len(equal)} equal{named}, {run.count('different')} different"
+    names = f" ({', '.join(equal)})" if 0 < len(equal) <= _MOST_EQUAL else ""
+    counts = f"{len(equal)} equal{names}, {run.count('different')} different"
     by_reason: dict[tuple[str, str], list[str]] = {}
     for check in run.checks:
         if check.state == "different":

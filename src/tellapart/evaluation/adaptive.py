@@ -46,9 +46,9 @@ def search_threshold(
     An item is drawn of the value with the largest expected gain, from `settings.seed`, and never two of one cluster.
     With the same seed and a store that keeps the model's scores, a second call takes them from there.
     """
-    (benchmark,), (given,) = resolve(settings, store)
+    (benchmark,), (model_name,) = resolve(settings, store)
     ready = prepare(benchmark, store=store, items=settings.items)
-    model, run = plan(given, benchmark)
+    model, run = plan(model_name, benchmark)
     if not isinstance(ready.records, PairSet):
         raise RunError(f"adaptive={items}: {benchmark.name} is of task {ready.task.name!r}; it takes minimal pairs")
     session = ready.session
@@ -92,7 +92,11 @@ def search_threshold(
 def _choose_metric(pairs: PairSet, model: Model, metric: str | None) -> Metric:
     """Return the metric by which an item is right or wrong."""
     defined = defined_for(pairs.shape, model.kind, pairs.true)
-    of_name = {each.name: each for each in defined if each.binary and each.chance(pairs.shape, pairs.true) is not None}
+    of_name = {
+        candidate.name: candidate
+        for candidate in defined
+        if candidate.binary and candidate.chance(pairs.shape, pairs.true) is not None
+    }
     name = metric or main_metric(headline(of_name))
     if name not in of_name:
         hint = nearest(name, of_name) or ";"
@@ -107,11 +111,11 @@ def _expect_alike(
     benchmark: str, over: str, samples: Sequence[Sample], values: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return the values of which items are drawn; refuse items of a value that are not interchangeable."""
-    every, counts = np.unique(values[~np.isnan(values)], return_counts=True)
-    levels = every[counts >= LEAST_ALIKE]
+    distinct, counts = np.unique(values[~np.isnan(values)], return_counts=True)
+    levels = distinct[counts >= LEAST_ALIKE]
     if len(levels) < LEAST_LEVELS:
         raise RunError(
-            f"{benchmark}: {len(levels)} of the {len(every)} values of over={quote(over)} have {LEAST_ALIKE} items; "
+            f"{benchmark}: {len(levels)} of the {len(distinct)} values of over={quote(over)} have {LEAST_ALIKE} items; "
             f"adaptive= draws from {LEAST_LEVELS} such values at least; round the tag, or measure all without adaptive="
         )
     inside = [(value, sample) for value, sample in zip(values.tolist(), samples, strict=True) if value in levels]

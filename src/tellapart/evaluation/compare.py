@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar
@@ -288,7 +288,7 @@ def compare_pairs(
             b=runs[pair[1]].label,
             by=by,
             rows=rows_of[pair],
-            unshared=tuple(sorted(name for name, held in matched.items() if len({*pair} & held.keys()) == 1)),
+            unshared=tuple(sorted(name for name, runs_of in matched.items() if len({*pair} & runs_of.keys()) == 1)),
             untagged=tuple(one.name for one in _benchmarks_of(pair, shared) if one.name not in parts),
             on_trust=tuple(one.name for one in _benchmarks_of(pair, shared) if _on_trust(pair, one)),
             dtypes=_differing_dtypes(runs[pair[0]], runs[pair[1]]),
@@ -348,9 +348,9 @@ def _choose_parts(shared: Sequence[SharedBenchmark], by: str | None) -> dict[str
         return {benchmark.name: [(None, None)] for benchmark in shared}
     masks = {benchmark.name: by_tag(benchmark.tags) for benchmark in shared}
     if not any(by in tags for tags in masks.values()):
-        known = list(dict.fromkeys(tag for tags in masks.values() for tag in tags))
-        there = f"the tags are {', '.join(known)}" if known else "these items have no tags"
-        raise RunError(f"no item has the tag {by!r}{nearest(by, known) or ';'} {there}")
+        names = list(dict.fromkeys(tag for tags in masks.values() for tag in tags))
+        hint = f"the tags are {', '.join(names)}" if names else "these items have no tags"
+        raise RunError(f"no item has the tag {by!r}{nearest(by, names) or ';'} {hint}")
     parts: dict[str, list[_Part]] = {}
     for name, tags in masks.items():
         if by not in tags:
@@ -382,52 +382,44 @@ class _Test:
 def _test_row(test: _Test, flips: int | None, seed: int) -> MetricComparison:
     """Test one row, at every look if `flips` is None."""
     values, clusters = test.values()
-    found = paired(values[:, 0], values[:, 1], clusters, flips=flips or 0, anytime=flips is None, seed=seed)
+    tested = paired(values[:, 0], values[:, 1], clusters, flips=flips or 0, anytime=flips is None, seed=seed)
+    change, numbers = tested.difference, asdict(tested)
+    numbers |= {"difference": change.value, "method": change.method, "reason": change.reason or None}
     return MetricComparison(
         benchmark=test.benchmark.name,
         metric=test.metric,
         subset=test.subset,
-        n=found.n,
-        clusters=found.clusters,
         limited_from=test.benchmark.limited_from,
-        a=found.a,
-        b=found.b,
-        difference=found.difference.value,
-        low=found.difference.low,
-        high=found.difference.high,
-        method=found.difference.method,
-        reason=found.difference.reason or None,
-        only_a=found.only_a,
-        only_b=found.only_b,
-        p=found.p,
+        low=change.low,
+        high=change.high,
         p_holm=1.0,
-        test=found.test,
-        flips=found.flips,
-        detectable=found.detectable,
+        **numbers,
     )
 
 
 def judge_pair(a: str, b: str, rows: Sequence[MetricComparison], tests: int) -> Iterator[Verdict]:
     """Yield the verdict on two models for each benchmark, from rows of b minus a, corrected over so many tests."""
     for row in _main_rows(rows):
-        shown = row.p_holm <= ALPHA
-        sign, better, worse = (-1, a, b) if shown and row.difference < 0 else (1, b, a)
-        points, ends = (
+        significant = row.p_holm <= ALPHA
+        sign, better, worse = (-1, a, b) if significant and row.difference < 0 else (1, b, a)
+        points, bounds = (
             100 * sign * row.difference,
             sorted(100 * sign * end for end in (row.low, row.high) if end is not None),
         )
         on = f"in {row.metric} of {count_items(row)}"
         p = f"p {'' if '<=' in row.p_holm_text else '= '}{row.p_holm_text}, Holm{_at_every_look(row)}"
-        if shown:
-            between = f" [{', '.join(f'{end:.1f}' for end in ends)}]" if ends else ""
+        if significant:
+            between = f" [{', '.join(f'{end:.1f}' for end in bounds)}]" if bounds else ""
             sentence = f"{better} is better than {worse} by {points:.1f} points{between} {on} ({p})"
         else:
-            between = f" [{', '.join(f'{end:+.1f}' for end in ends)}]" if ends else ""
+            between = f" [{', '.join(f'{end:+.1f}' for end in bounds)}]" if bounds else ""
             sentence = f"{b} is not shown to differ from {a} {on}: {points:+.1f} points{between} ({p})"
             if row.detectable is not None and row.only_a != row.only_b:
                 needed = count_needed(row, ALPHA / tests)
                 sentence += f"; {needed} independent items would show {abs(points):.1f} points"
-        yield Verdict(benchmark=row.benchmark, metric=row.metric, best=(better,) if shown else (), sentence=sentence)
+        yield Verdict(
+            benchmark=row.benchmark, metric=row.metric, best=(better,) if significant else (), sentence=sentence
+        )
 
 
 def judge_tiers(rankings: Sequence[MetricTiers]) -> Iterator[Verdict]:
@@ -487,9 +479,9 @@ def count_needed(row: MetricComparison, alpha: float) -> str:
 
 def _main_rows(rows: Sequence[MetricComparison]) -> Iterator[MetricComparison]:
     """Return the row of each benchmark's main metric, of all its items."""
-    whole = [row for row in rows if row.subset is None]
-    for name in dict.fromkeys(row.benchmark for row in whole):
-        of = {row.metric: row for row in whole if row.benchmark == name}
+    overall = [row for row in rows if row.subset is None]
+    for name in dict.fromkeys(row.benchmark for row in overall):
+        of = {row.metric: row for row in overall if row.benchmark == name}
         yield of[main_metric(list(of))]
 
 
@@ -499,8 +491,8 @@ def _at_every_look(row: MetricComparison) -> str:
 
 def count_items(of: MetricComparison | MetricTiers) -> str:
     """Write the number of items of a row, of how many a limit left them, and their clusters if those are fewer."""
-    whole = None if isinstance(of, MetricComparison) and of.subset is not None else of.limited_from
-    items = _count(of.n, "item") if whole is None else f"{of.n:,} of {_count(whole, 'item')}"
+    full = None if isinstance(of, MetricComparison) and of.subset is not None else of.limited_from
+    items = _count(of.n, "item") if full is None else f"{of.n:,} of {_count(full, 'item')}"
     return items if of.clusters is None or of.clusters == of.n else f"{items} in {_count(of.clusters, 'cluster')}"
 
 

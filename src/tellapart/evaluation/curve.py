@@ -188,11 +188,11 @@ def measure_curves(
             curves += [share.model_copy(update={"reason": reason}) for share in shares]
             continue
         fitted = [posterior] if posterior else fit_psychometric(x, right, groups, guess=chance, seed=seed)
-        curves += [share.model_copy(update=_describe(one)) for share, one in zip(shares, fitted, strict=True)]
+        curves += [share.model_copy(update=_describe(function)) for share, function in zip(shares, fitted, strict=True)]
         for (a, first), (b, second) in combinations(zip(outcomes.systems, fitted, strict=True), 2):
-            value, ends, p = second.minus(first)
+            value, bounds, p = second.minus(first)
             differences.append(
-                ThresholdDifference(a=a, b=b, subset=subset, difference=value, low=ends.low, high=ends.high, p=p)
+                ThresholdDifference(a=a, b=b, subset=subset, difference=value, low=bounds.low, high=bounds.high, p=p)
             )
     return Curves(
         benchmark=outcomes.benchmark, metric=outcomes.metric, over=over, by=by, n=items, chance=chance,
@@ -210,10 +210,10 @@ def _correct(differences: list[ThresholdDifference]) -> list[ThresholdDifference
 
 def _describe(fitted: Psychometric) -> dict[str, object]:
     grid = np.linspace(fitted.smallest, fitted.largest, _POINTS)
-    shown = {name: getattr(fitted, name) for name in ("outside", "slope", "lapse", "p_fit")}
-    ends = {"low": fitted.interval.low, "high": fitted.interval.high, "reason": fitted.interval.reason or None}
+    parameters = {name: getattr(fitted, name) for name in ("outside", "slope", "lapse", "p_fit")}
+    bounds = {"low": fitted.interval.low, "high": fitted.interval.high, "reason": fitted.interval.reason or None}
     line = tuple(zip(grid.tolist(), fitted.at(grid).tolist(), strict=True))
-    return {"threshold": None if fitted.outside else fitted.threshold, "line": line, **shown, **ends}
+    return {"threshold": None if fitted.outside else fitted.threshold, "line": line, **parameters, **bounds}
 
 
 def _list_levels(x: NDArray[np.float64], right: NDArray[np.float64], clusters: NDArray[np.str_]) -> tuple[Level, ...]:
@@ -244,7 +244,9 @@ def list_numeric_tags(items: Sequence[Sample]) -> list[str]:
         for tag, value in item.tags.items():
             if value:
                 values.setdefault(tag, set()).add(value)
-    return [tag for tag, kept in values.items() if len(kept) > 1 and all(_as_number(each) is not None for each in kept)]
+    return [
+        tag for tag, texts in values.items() if len(texts) > 1 and all(_as_number(text) is not None for text in texts)
+    ]
 
 
 def _as_number(text: str) -> float | None:
@@ -259,22 +261,22 @@ def read_values(outcomes: ItemOutcomes, over: str) -> NDArray[np.float64]:
     """Return the tag's value of each item `(item,)`, NaN of those without it."""
     items = tag_captions(outcomes.items, over)
     numeric = list_numeric_tags(items)
-    there = (
+    hint = (
         f"tags of numbers here: {join_names(numeric)}"
         if numeric
         else "no tag of these items is of numbers: name a column with --columns tag:NAME=COLUMN"
     )
     if all(len(item.texts) == 2 for item in items):
-        there += f"; from the captions: {join_names(list(CAPTION_TAGS))}"
+        hint += f"; from the captions: {join_names(list(CAPTION_TAGS))}"
     texts = [item.tags.get(over) or None for item in items]
     if not any(texts):
-        raise RunError(f"{outcomes.benchmark}: no item has the tag over={quote(over)}{nearest(over, numeric)}; {there}")
+        raise RunError(f"{outcomes.benchmark}: no item has the tag over={quote(over)}{nearest(over, numeric)}; {hint}")
     values = [math.nan if text is None else _as_number(text) for text in texts]
     wrong = [item for item, value in zip(items, values, strict=True) if value is None]
     if wrong:
         raise RunError(
             f"{outcomes.benchmark}: over={quote(over)} is not a tag of numbers: {len(wrong)} of {len(texts)} items "
-            f"have another value, the first is item {quote(wrong[0].id)} with {quote(wrong[0].tags[over])}; {there}"
+            f"have another value, the first is item {quote(wrong[0].id)} with {quote(wrong[0].tags[over])}; {hint}"
         )
     return np.array(values, np.float64)
 

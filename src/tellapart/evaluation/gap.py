@@ -100,11 +100,11 @@ def gap(runs: Sequence[PathGiven]) -> Gaps:
     with run_folders(runs, "runs") as folders:
         results = [read_result(run) for folder in folders for run in find_runs(folder)]
     # The reference models of several runs are no models of their own: they lie beside each.
-    for result in [one for one in results if one.model.name not in REFERENCES] or results:
+    for result in [other for other in results if other.model.name not in REFERENCES] or results:
         _add_results(models, result)
     rows = [row for model, benchmarks in models.items() for row in _make_rows(model, benchmarks)]
     if not rows:
-        pairs = "; ".join(f"{one.name} and {one.rival}" for one in _in_domain())
+        pairs = "; ".join(f"{other.name} and {other.rival}" for other in _in_domain())
         raise RunError(f"no model measured a task in domain and out of it; the pairs are {pairs}")
     sides: dict[str, list[tuple[float, float]]] = {}
     for row in rows:
@@ -117,11 +117,11 @@ def gap(runs: Sequence[PathGiven]) -> Gaps:
 
 
 def _add_results(models: dict[str, dict[str, BenchmarkResult]], result: Result) -> None:
-    own = models.setdefault(result.model.name, {})
+    records = models.setdefault(result.model.name, {})
     for name, record in result.benchmarks.items():
-        if name in own:
+        if name in records:
             raise RunError(f"{result.model.name} measured {name} in two of these runs; name one of them")
-        own[name] = record
+        records[name] = record
 
 
 def _in_domain() -> list[Benchmark]:
@@ -145,9 +145,9 @@ def _make_rows(model: str, benchmarks: dict[str, BenchmarkResult]) -> list[Gap]:
         if inside is None or outside is None:
             continue
         limits = {"in_domain_limited_from": inside.limited_from, "out_of_domain_limited_from": outside.limited_from}
-        for own, other in _PAIRED:
-            if own in inside.metrics and other in outside.metrics:
-                row = _measure_gap(model, f"{benchmark.name}: {own}", inside.metrics[own], outside.metrics[other])
+        for metric, rival in _PAIRED:
+            if metric in inside.metrics and rival in outside.metrics:
+                row = _measure_gap(model, f"{benchmark.name}: {metric}", inside.metrics[metric], outside.metrics[rival])
                 rows.append(row.model_copy(update=limits))
     return rows
 
@@ -155,10 +155,12 @@ def _make_rows(model: str, benchmarks: dict[str, BenchmarkResult]) -> list[Gap]:
 def _measure_gap(model: str, task: str, inside: Value, outside: Value) -> Gap:
     value = generalisation_gap({task: inside.value}, {task: outside.value})[task]
     low = high = None
-    lacking = next((one for one in (inside, outside) if one.low is None or one.high is None), None)
+    lacking = next((side for side in (inside, outside) if side.low is None or side.high is None), None)
     if lacking is None:
-        ends = difference_bounds(*((np.array([one.value, one.low, one.high], np.float64)) for one in (inside, outside)))
-        low, high = (float(end) for end in ends)
+        bounds = difference_bounds(
+            *((np.array([side.value, side.low, side.high], np.float64)) for side in (inside, outside))
+        )
+        low, high = (float(end) for end in bounds)
     return Gap(
         model=model,
         task=task,

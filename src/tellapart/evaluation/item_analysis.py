@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import asdict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +38,11 @@ LEAST = 5
 
 #: Differences of two systems for which the number of items is computed.
 DIFFERENCES = (0.01, 0.02, 0.05, 0.1)
+
+
+#: Columns of an item: of all its systems, and of the Rasch model.
+_TESTED = ("discrimination", "low", "high", "p", "p_holm", "p_fdr")
+_RASCH = ("difficulty", "difficulty_error", "infit")
 
 
 class ItemRow(BaseModel, frozen=True):
@@ -159,7 +165,7 @@ def analyse_items(
             f"items of {outcomes.benchmark}: {systems} systems and {len(values)} items; over systems a "
             f"correlation takes {LEAST} at least, and 2 items; add run folders, or files with scores="
         )
-    found, whole = item_statistics(values, families, seed=seed), reliability(values, families)
+    statistics, of_set = item_statistics(values, families, seed=seed), reliability(values, families)
     binary = is_binary(values)
     p_pairs = pair_tests(values, outcomes.clusters, seed=seed).p
     groups = shared_residuals(values, families, seed=seed)
@@ -183,18 +189,11 @@ def analyse_items(
             id=item.id,
             tags=item.tags,
             solved=float(values[k].sum()),
-            right=float(found.right[k]),
-            discrimination=_known(found.discrimination[k]),
-            low=_known(found.low[k]),
-            high=_known(found.high[k]),
-            p=_known(found.p[k]),
-            p_holm=_known(found.p_holm[k]),
-            p_fdr=_known(found.p_fdr[k]),
-            suspect=bool(found.p_fdr[k] <= ALPHA),
+            right=float(statistics.right[k]),
+            suspect=bool(statistics.p_fdr[k] <= ALPHA),
             group=group_of.get(k),
-            difficulty=None if rasch is None else _known(rasch.difficulty[k]),
-            difficulty_error=None if rasch is None else _known(rasch.difficulty_error[k]),
-            infit=None if rasch is None else _known(rasch.infit[k]),
+            **{name: _known(getattr(statistics, name)[k]) for name in _TESTED},
+            **{name: None if rasch is None else _known(getattr(rasch, name)[k]) for name in _RASCH},
         )
         for k, item in enumerate(outcomes.items)
     )
@@ -208,18 +207,13 @@ def analyse_items(
         nobody=int((values == 0).all(axis=1).sum()),
         everybody=int((values == 1).all(axis=1).sum()),
         suspects=sum(row.suspect for row in rows),
-        suspects_holm=int((found.p_holm <= ALPHA).sum()),
-        alpha=whole.alpha,
-        low=whole.low,
-        high=whole.high,
-        spread=whole.spread,
-        measurement_error=whole.measurement_error,
-        sampling_error=whole.sampling_error,
+        suspects_holm=int((statistics.p_holm <= ALPHA).sum()),
+        **asdict(of_set),
         pairs=len(p_pairs),
         differing=int((p_pairs <= ALPHA).sum()),
         differing_holm=int((holm(p_pairs) <= ALPHA).sum()),
         needed={f"{difference:g}": items_needed(values, difference) for difference in DIFFERENCES} if binary else {},
-        tags=tuple(_describe_tags(outcomes, found.discrimination)),
+        tags=tuple(_describe_tags(outcomes, statistics.discrimination)),
         groups=tuple(tuple(ids[k] for k in group) for group in groups),
         unmeasured=outcomes.unmeasured,
         limited_from=outcomes.limited_from,
@@ -243,14 +237,14 @@ def _describe_tags(outcomes: ItemOutcomes, discrimination: NDArray[np.float64]) 
     for tag, masks in by_tag([item.tags for item in outcomes.items], MOST_VALUES).items():
         for value, mask in masks.items():
             part, rest = values[mask].sum(axis=0), values[~mask].sum(axis=0)
-            known = discrimination[mask][~np.isnan(discrimination[mask])]
+            defined = discrimination[mask][~np.isnan(discrimination[mask])]
             rows.append(
                 TagRow(
                     tag=tag,
                     value=value,
                     n=int(mask.sum()),
                     right=float(values[mask].mean()),
-                    discrimination=float(known.mean()) if len(known) else None,
+                    discrimination=float(defined.mean()) if len(defined) else None,
                     alpha=reliability(values[mask]).alpha if mask.sum() > 1 else None,
                     with_rest=float(np.corrcoef(part, rest)[0, 1]) if np.ptp(part) and np.ptp(rest) else None,
                     share=float(np.cov(part, total)[0, 1] / total.var(ddof=1)) if np.ptp(total) else None,

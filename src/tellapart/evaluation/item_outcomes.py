@@ -89,10 +89,10 @@ def read_outcomes(
 
     A file's system is named as the file. The column `prediction` of `place` is the files' field of predictions.
     """
-    known = [run.label for run in runs] + [path.stem for path in files]
-    if unknown := [name for name in without if name not in known]:
-        hint = nearest(unknown[0], known) or ";"
-        raise RunError(f"without={quote(unknown[0])}: no system has that name{hint} there are {join_names(known)}")
+    names = [run.label for run in runs] + [path.stem for path in files]
+    if unknown := [name for name in without if name not in names]:
+        hint = nearest(unknown[0], names) or ";"
+        raise RunError(f"without={quote(unknown[0])}: no system has that name{hint} there are {join_names(names)}")
     runs = [run for run in runs if run.label not in without]
     files = [path for path in files if path.stem not in without]
     typed = benchmark or _shared_name(runs)
@@ -102,17 +102,17 @@ def read_outcomes(
         raise RunError("no system is left: name run folders, or files with scores=")
     for other in systems[1:]:
         check_items(name, systems[0].place, systems[0].samples, other.place, other.samples)
-    chosen = _choose_metric(systems, name, metric)
-    keys = [key for key, sample in systems[0].samples.items() if chosen in sample.outcomes]
+    outcome = _choose_metric(systems, name, metric)
+    keys = [key for key, sample in systems[0].samples.items() if outcome in sample.outcomes]
     values = np.array(
-        [[system.samples[key].outcomes.get(chosen, np.nan) for system in systems] for key in keys], np.float64
+        [[system.samples[key].outcomes.get(outcome, np.nan) for system in systems] for key in keys], np.float64
     )
     measured: NDArray[np.bool_] = np.asarray(~np.isnan(values).any(axis=1))
     return ItemOutcomes(
         benchmark=name,
-        metric=chosen,
+        metric=outcome,
         systems=tuple(label_runs([system.name for system in systems])),
-        items=tuple(systems[0].samples[key] for key, kept in zip(keys, measured, strict=True) if kept),
+        items=tuple(systems[0].samples[key] for key, complete in zip(keys, measured, strict=True) if complete),
         values=values[measured],
         unmeasured=int((~measured).sum()),
         limited_from=systems[0].limited_from,
@@ -120,7 +120,7 @@ def read_outcomes(
     )
 
 
-def list_score_files(given: Sequence[Path]) -> list[Path]:
+def list_score_files(paths: Sequence[Path]) -> list[Path]:
     """Return files of scores: those named, and those of folders that are named, by name.
 
     >>> folder = getfixture("tmp_path")
@@ -129,15 +129,15 @@ def list_score_files(given: Sequence[Path]) -> list[Path]:
     >>> [path.name for path in list_score_files([folder])]
     ['a.csv', 'b.jsonl']
     """
-    found: list[Path] = []
-    for path in given:
+    files: list[Path] = []
+    for path in paths:
         if not path.exists():
             raise RunError(f"scores={path}: no such file or folder")
-        inside = sorted(each for each in path.iterdir() if each.suffix in _SUFFIXES) if path.is_dir() else [path]
+        inside = sorted(file for file in path.iterdir() if file.suffix in _SUFFIXES) if path.is_dir() else [path]
         if not inside:
             raise RunError(f"scores={path}: the folder holds no file of {', '.join(_SUFFIXES)}")
-        found += inside
-    return found
+        files += inside
+    return files
 
 
 #: Of files of scores and of predictions.
@@ -185,26 +185,28 @@ def _shared_name(runs: Sequence[System]) -> str:
         if all(is_imported(record) for record in run.result.benchmarks.values()):
             refuse_imported(run.place, run.result.benchmarks)
     matched = match_benchmarks([run.result for run in runs])
-    shared = [name for name, held in matched.items() if len(held) == len(runs)]
+    shared = [name for name, listed in matched.items() if len(listed) == len(runs)]
     records = [{name: run.record(matched[name][number]) for name in shared} for number, run in enumerate(runs)]
     measured = [name for name in shared if not any(is_imported(each[name]) for each in records)]
     shared = measured or shared
     if len(shared) != 1:
-        held = join_names(shared or list(matched))
-        found = (
-            f"the runs share {held}; name one" if shared else f"the runs share no benchmark, but hold {held}; name one"
+        listed = join_names(shared or list(matched))
+        problem = (
+            f"the runs share {listed}; name one"
+            if shared
+            else f"the runs share no benchmark, but hold {listed}; name one"
         )
-        raise RunError(f"{found} with benchmark=NAME")
+        raise RunError(f"{problem} with benchmark=NAME")
     return shared[0]
 
 
 def _read_runs(runs: Sequence[System], name: str) -> list[_System]:
-    held = match_benchmarks([run.result for run in runs])
-    matched = held.get(name, {})
+    matches = match_benchmarks([run.result for run in runs])
+    matched = matches.get(name, {})
     if lacking := [run.label for number, run in enumerate(runs) if number not in matched]:
         raise RunError(
             f"{join_names(lacking)} did not measure {quote(name)}; leave out those runs, or name another set with "
-            f"benchmark=: the runs hold {join_names(list(held))}"
+            f"benchmark=: the runs hold {join_names(list(matches))}"
         )
     keyed = read_same_items(name, runs, matched)
     return [
@@ -217,14 +219,14 @@ def _read_files(files: Sequence[Path], name: str, kind: ScoreKind | None, place:
     if not files:
         return []
     ready = prepare_listed(find_benchmark(name, place))
-    named = dict((place or Locations()).columns).get(PREDICTION, "")
-    return [_measure_file(ready, path, kind, named) for path in files]
+    field_name = dict((place or Locations()).columns).get(PREDICTION, "")
+    return [_measure_file(ready, path, kind, field_name) for path in files]
 
 
-def _measure_file(ready: Prepared, path: Path, kind: ScoreKind | None, named: str) -> _System:
+def _measure_file(ready: Prepared, path: Path, kind: ScoreKind | None, field_name: str) -> _System:
     task = ready.task
     read = partial(task.read, kind=kind) if task.kinds else task.read
-    with watch_field(named) as watched:
+    with watch_field(field_name) as watched:
         predictions = read(path, ready.records)
     watched.expect_used(path)
     samples = key_samples(

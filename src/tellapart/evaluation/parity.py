@@ -141,7 +141,7 @@ def compare_doors(
     else:
         steps.append(ParityStep(step="vectors", unseen="not both are dual encoders"))
     scored = [score(model, pairs, store=EmbeddingStore(None), progress=progress) for model in (a, b)]
-    first, second = (one.scores.values for one in scored)
+    first, second = (side.scores.values for side in scored)
     apart = np.abs(first.astype(np.float64) - second.astype(np.float64))
     cause = _find_trait_cause(a, b) if steps[-1].unseen else ""
     steps.append(_count_differences("scores", apart.ravel(), cause))
@@ -220,8 +220,8 @@ def _draw_pixels(picture: Path, first: NDArray[np.float32], second: NDArray[np.f
         raise RunError(f"picture={picture}: A reads {first.shape} and B {second.shape}, which is not one image's size")
     apart = np.abs(first - second)
     low, high = min(first.min(), second.min()), max(first.max(), second.max())
-    shown = [(each - low) / max(high - low, 1e-12) for each in (first, second)] + [apart / max(apart.max(), 1e-12)]
-    row = np.concatenate([(255 * each).astype(np.uint8).transpose(1, 2, 0) for each in shown], axis=1)
+    panels = [(panel - low) / max(high - low, 1e-12) for panel in (first, second)] + [apart / max(apart.max(), 1e-12)]
+    row = np.concatenate([(255 * panel).astype(np.uint8).transpose(1, 2, 0) for panel in panels], axis=1)
     with atomic_file(picture) as draft:
         Image.fromarray(row).save(draft, "PNG")
 
@@ -230,13 +230,13 @@ def _find_pixel_cause(image: Pixels, first: NDArray[np.float32], second: NDArray
     """Return the resizes that come nearest to two preparations of one image, in words."""
     if first.ndim != 3:
         return "another preparation"
-    named = [min(_RESIZES, key=partial(_misfit, pixels, image)) for pixels in (first, second)]
-    if named[0] == named[1]:
-        return f"both resize by {named[0]}: mean and deviation, or the crop"
+    resizes = [min(_RESIZES, key=partial(_misfit, pixels, image)) for pixels in (first, second)]
+    if resizes[0] == resizes[1]:
+        return f"both resize by {resizes[0]}: mean and deviation, or the crop"
     # The words of a resize in which the two part, the most telling first.
-    parted = next(k for k in (0, 1, 3) if named[0].split()[k] != named[1].split()[k])
+    parted = next(k for k in (0, 1, 3) if resizes[0].split()[k] != resizes[1].split()[k])
     word = {0: "interpolation", 1: "antialias", 3: "crop"}[parted]
-    return f"{word}: A is nearest to {named[0]}, B to {named[1]}"
+    return f"{word}: A is nearest to {resizes[0]}, B to {resizes[1]}"
 
 
 def _misfit(pixels: NDArray[np.float32], image: Pixels, name: str) -> float:
@@ -244,9 +244,9 @@ def _misfit(pixels: NDArray[np.float32], image: Pixels, name: str) -> float:
     resized = _RESIZES[name](image, pixels.shape[1:])
     left = 0.0
     for channel in range(3):
-        given, plain = pixels[channel].ravel().astype(np.float64), resized[..., channel].ravel()
-        slope, offset = np.polyfit(plain, given, 1)
-        left += float(np.square(given - slope * plain - offset).sum() / max(slope * slope, 1e-12))
+        values, plain = pixels[channel].ravel().astype(np.float64), resized[..., channel].ravel()
+        slope, offset = np.polyfit(plain, values, 1)
+        left += float(np.square(values - slope * plain - offset).sum() / max(slope * slope, 1e-12))
     return left
 
 
@@ -273,8 +273,8 @@ def _with_torch(image: Pixels, size: tuple[int, int], mode: str) -> NDArray[Any]
 
     torch = import_torch()
     tensor = torch.from_numpy(np.ascontiguousarray(image)).permute(2, 0, 1)[None].float()
-    made = torch.nn.functional.interpolate(tensor, size=size, mode=mode, antialias=False, align_corners=False)
-    pixels: NDArray[Any] = made.clamp(0, 255).round()[0].permute(1, 2, 0).numpy()
+    resized = torch.nn.functional.interpolate(tensor, size=size, mode=mode, antialias=False, align_corners=False)
+    pixels: NDArray[Any] = resized.clamp(0, 255).round()[0].permute(1, 2, 0).numpy()
     return pixels
 
 
@@ -293,11 +293,11 @@ _RESIZES = {
 
 def _compare_vectors(a: DualEncoder, b: DualEncoder, images: Sequence[Pixels], texts: Sequence[str]) -> ParityStep:
     apart: list[NDArray[np.float64]] = []
-    for name, given in (("encode_images", images), ("encode_texts", texts)):
-        first, second = (np.asarray(getattr(model, name)(given), np.float64) for model in (a, b))
+    for name, inputs in (("encode_images", images), ("encode_texts", texts)):
+        first, second = (np.asarray(getattr(model, name)(inputs), np.float64) for model in (a, b))
         if first.shape != second.shape:
             cause = f"shape: A gives {first.shape[1:]}, B {second.shape[1:]}"
-            return ParityStep(step="vectors", compared=len(given), differ=len(given), cause=cause)
+            return ParityStep(step="vectors", compared=len(inputs), differ=len(inputs), cause=cause)
         units = [rows / np.linalg.norm(rows, axis=1, keepdims=True).clip(1e-300) for rows in (first, second)]
         # Of the chord: a small angle is lost in its cosine, which is 1 to the square of it.
         apart.append(2 * np.arcsin(np.linalg.norm(units[0] - units[1], axis=1).clip(max=2) / 2))
@@ -319,16 +319,16 @@ def _count_flips(pairs: PairSet, scored: Sequence[Scored]) -> tuple[ParityOutcom
     """Count the items whose outcome differs, for each headline metric."""
     outline = pairs.outline
     measured = [
-        {value.name: value for units in measure_pairs(ListedPairs(outline), one) for value in units.values}
-        for one in scored
+        {value.name: value for units in measure_pairs(ListedPairs(outline), scores) for value in units.values}
+        for scores in scored
     ]
     outcomes = []
     for name in headline(measured[0]):
         first, second = measured[0][name], measured[1][name]
         a, b = first.strict, second.strict
         if first.reduce is None:
-            found = paired(a, b, outline.clusters)
-            difference, flipped = found.difference, found.only_a + found.only_b
+            tested = paired(a, b, outline.clusters)
+            difference, flipped = tested.difference, tested.only_a + tested.only_b
         else:  # of several values of an item, as `min_pc_pf`
             difference = paired_difference(b, a, outline.clusters, binary=False, reduce=first.reduce)
             flipped = int((a != b).any(axis=1).sum())

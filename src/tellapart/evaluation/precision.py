@@ -98,26 +98,28 @@ def choose_dtype(
 
     That is more than a share `most` of a metric's outcomes, on any benchmark.
     """
-    found: dict[str, Precision] = {}
+    precisions: dict[str, Precision] = {}
     for ready in benchmarks:
         part = _draw_items(ready, check, seed)
         lower, again = (
             evaluate(
-                each,
+                candidate,
                 part,
                 batch_size=batch_size,
                 seed=seed,
-                progress=progress(f"{each.name} in {name} on a sample of {ready.benchmark.name}") if progress else None,
+                progress=progress(f"{candidate.name} in {name} on a sample of {ready.benchmark.name}")
+                if progress
+                else None,
             )
-            for each, name in ((model, dtype), (exact, _EXACT))
+            for candidate, name in ((model, dtype), (exact, _EXACT))
         )
         precision = compare_precisions(lower.samples, again.samples, dtype=dtype, true=again.result.true, seed=seed)
-        found[ready.benchmark.name] = precision.model_copy(update={"most": most})
-    worst = max(found, key=lambda name: found[name].share)
-    share = f"up to {100 * found[worst].share:.2f}% of outcomes flip ({worst}), {{}} than flips={most:g}"
-    if found[worst].share > most:
-        return ChosenDtype(exact, _EXACT, found, f"dtype=auto chose {_EXACT}: in {dtype} {share.format('more')}")
-    return ChosenDtype(model, dtype, found, f"dtype=auto chose {dtype}: {share.format('no more')}")
+        precisions[ready.benchmark.name] = precision.model_copy(update={"most": most})
+    worst = max(precisions, key=lambda name: precisions[name].share)
+    share = f"up to {100 * precisions[worst].share:.2f}% of outcomes flip ({worst}), {{}} than flips={most:g}"
+    if precisions[worst].share > most:
+        return ChosenDtype(exact, _EXACT, precisions, f"dtype=auto chose {_EXACT}: in {dtype} {share.format('more')}")
+    return ChosenDtype(model, dtype, precisions, f"dtype=auto chose {dtype}: {share.format('no more')}")
 
 
 def _draw_items(ready: Prepared[Any, Any], check: int, seed: int) -> Prepared[Any, Any]:
@@ -160,9 +162,9 @@ def compare_precisions(
             continue
         moved |= a != b
         interval = share_in_clusters(a != b, apart)
-        found = paired(a, b, clusters, seed=seed)
+        tested = paired(a, b, clusters, seed=seed)
         bounds = {"low": interval.low, "high": interval.high}
-        flips[metric] = Flips(n=found.n, gained=found.only_a, lost=found.only_b, p=found.p, **bounds)
+        flips[metric] = Flips(n=tested.n, gained=tested.only_a, lost=tested.only_b, p=tested.p, **bounds)
     margins = _find_margins(scores[1], true)[moved]
     return Precision(
         dtype=dtype,
@@ -187,16 +189,18 @@ def _find_margins(scores: NDArray[np.float64], true: int) -> NDArray[np.float64]
     return margins
 
 
-def _describe_flips(found: Precision) -> str:
+def _describe_flips(precision: Precision) -> str:
     counts = []
-    for metric, flips in found.flips.items():
+    for metric, flips in precision.flips.items():
         bounds = "" if flips.low is None or flips.high is None else f" [{100 * flips.low:.2f}, {100 * flips.high:.2f}]"
         share = 100 * flips.flipped / flips.n
         # No exact p has this value.
         p = write_p(flips.p, at_most=flips.p == _SMALLEST_P)
         counts.append(f"{metric} {flips.flipped} ({share:.2f}%{bounds}, p {p if p.startswith('<=') else f'= {p}'})")
-    near = f"; flipped items are within {found.farthest_from_tie:.2g} of a tie" if found.farthest_from_tie else ""
+    near = (
+        f"; flipped items are within {precision.farthest_from_tie:.2g} of a tie" if precision.farthest_from_tie else ""
+    )
     return (
-        f"{found.dtype} against {found.against} on {found.items:,} items drawn with seed {found.seed}, outcomes that "
-        f"flip: {', '.join(counts)}; a score moves by at most {found.largest_difference:.2g}{near}"
+        f"{precision.dtype} against {precision.against} on {precision.items:,} items drawn with seed {precision.seed}, "
+        f"outcomes that flip: {', '.join(counts)}; a score moves by at most {precision.largest_difference:.2g}{near}"
     )

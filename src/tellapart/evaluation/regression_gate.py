@@ -7,7 +7,7 @@ that differ from the base's, and a benchmark with too few items to show any fall
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -25,7 +25,6 @@ from tellapart.evaluation.systems import (
     match_benchmarks,
     read_shared,
 )
-from tellapart.records.result import BenchmarkResult
 from tellapart.records.run_folder import RESULTS
 from tellapart.stats.clusters import ClusterTotals
 from tellapart.stats.effective import detectable_fall
@@ -141,17 +140,17 @@ def regression_gate(base: Path, new: Path, *, max_drop: float | None = None, see
     matched = match_benchmarks([system.result for system in systems])
     shared: list[SharedBenchmark] = []
     unjudged: list[GateRow] = []
-    for name, held in matched.items():
-        if 1 not in held:
+    for name, sides in matched.items():
+        if 1 not in sides:
             reason = f"{new} did not measure it"
             unjudged.append(GateRow(benchmark=name, verdict="missing", fails=True, reason=reason))
-        elif 0 in held:
+        elif 0 in sides:
             try:
-                shared += read_shared(systems, {name: held})
+                shared += read_shared(systems, {name: sides})
             except RunError as error:
                 row = GateRow(benchmark=name, verdict="not comparable", fails=True, reason=str(error))
                 unjudged.append(row)
-    added = [name for name, held in matched.items() if 0 not in held]
+    added = [name for name, sides in matched.items() if 0 not in sides]
     return judge(systems, shared, max_drop=max_drop, seed=seed, unjudged=unjudged, added=added)
 
 
@@ -218,61 +217,44 @@ def _judge_row(row: MetricComparison, benchmark: SharedBenchmark, tests: int, ma
     if verdict != "regression" and _exceeds_drop(-row.difference, max_drop):
         verdict, reason = "regression", f"not significant, but beyond --max-drop {max_drop:g}"
     return GateRow(
-        benchmark=row.benchmark,
-        metric=row.metric,
         verdict=verdict,
         fails=verdict == "regression",
         reason=reason,
-        n=row.n,
-        limited_from=row.limited_from,
         base=row.a,
         new=row.b,
         change=row.difference,
-        low=row.low,
-        high=row.high,
-        p=row.p,
-        p_holm=row.p_holm,
         p_holm_text=row.p_holm_text,
-        test=row.test,
         could_see=could_see,
         no_interval=row.reason,
+        **row.model_dump(include={"benchmark", "metric", "n", "limited_from", "low", "high", "p", "p_holm", "test"}),
     )
 
 
-def _judge_untested(benchmark: SharedBenchmark, max_drop: float | None) -> list[GateRow]:
+def _judge_untested(benchmark: SharedBenchmark, max_drop: float | None) -> Iterator[GateRow]:
     """Judge by the limit the headline metrics that have no value per item, such as BLEU or `min_pc_pf`."""
     base, new = (benchmark.records[run] for run in (0, 1))
-    rows = []
     for metric in headline(base.metrics):
         if metric in benchmark.outcomes:
             continue
         if metric not in new.metrics:
             reason = "the new run did not measure it"
-            rows.append(GateRow(benchmark=benchmark.name, metric=metric, verdict="missing", fails=True, reason=reason))
+            yield GateRow(benchmark=benchmark.name, metric=metric, verdict="missing", fails=True, reason=reason)
             continue
-        rows.append(_by_limit(benchmark.name, metric, base, new, max_drop))
-    return rows
-
-
-def _by_limit(
-    benchmark: str, metric: str, base: BenchmarkResult, new: BenchmarkResult, max_drop: float | None
-) -> GateRow:
-    before, after = base.metrics[metric], new.metrics[metric]
-    beyond = metric not in _SIGNED and _exceeds_drop(before.value - after.value, max_drop)
-    why = "0 is best, and neither more nor less is better" if metric in _SIGNED else "it has no value per item"
-    reason = f"beyond --max-drop {max_drop:g}" if beyond else why
-    return GateRow(
-        benchmark=benchmark,
-        metric=metric,
-        verdict="regression" if beyond else "not tested",
-        fails=beyond,
-        reason=reason,
-        n=before.n,
-        limited_from=base.limited_from,
-        base=before.value,
-        new=after.value,
-        change=after.value - before.value,
-    )
+        before, after = base.metrics[metric], new.metrics[metric]
+        beyond = metric not in _SIGNED and _exceeds_drop(before.value - after.value, max_drop)
+        why = "0 is best, and neither more nor less is better" if metric in _SIGNED else "it has no value per item"
+        yield GateRow(
+            benchmark=benchmark.name,
+            metric=metric,
+            verdict="regression" if beyond else "not tested",
+            fails=beyond,
+            reason=f"beyond --max-drop {max_drop:g}" if beyond else why,
+            n=before.n,
+            limited_from=base.limited_from,
+            base=before.value,
+            new=after.value,
+            change=after.value - before.value,
+        )
 
 
 def _exceeds_drop(fall: float, max_drop: float | None) -> bool:

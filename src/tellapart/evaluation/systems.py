@@ -58,8 +58,8 @@ class System:
     def record(self, benchmark: str) -> BenchmarkResult:
         """Return the system's record of a benchmark."""
         if benchmark not in self.result.benchmarks:
-            known = ", ".join(self.result.benchmarks) or "nothing"
-            raise RunError(f"{self.label} did not measure {benchmark!r}; its runs hold {known}")
+            benchmarks = ", ".join(self.result.benchmarks) or "nothing"
+            raise RunError(f"{self.label} did not measure {benchmark!r}; its runs hold {benchmarks}")
         return self.result.benchmarks[benchmark]
 
 
@@ -168,14 +168,14 @@ def choose_models(folders: Sequence[Path], baseline: str | None = None, *, two: 
     runs = [replace(run, label=plain(run.label)) for run in gather(folders)]
     label = None if baseline is None else _find_label(runs, plain(baseline))
     places = {folder.resolve() for folder in folders}
-    beside = [
+    left_out = [
         run
         for run in runs
         if run.result.model.name in REFERENCES
         and run.label != label
         and places.isdisjoint(folder.resolve() for folder in run.runs)
     ]
-    choice = ModelChoice(tuple(run for run in runs if run not in beside), tuple(run.label for run in beside), label)
+    choice = ModelChoice(tuple(run for run in runs if run not in left_out), tuple(run.label for run in left_out), label)
     if two and len(choice.runs) < 2:
         hint = f" beside the reference models {', '.join(choice.left_out)}; name one with baseline=, or by its folder"
         raise RunError(
@@ -242,19 +242,19 @@ class SharedBenchmark:
         """Return the values `(item, run)` of items that have one in each of these runs, and the items' clusters."""
         columns = [list(self.records).index(run) for run in runs]
         values = self.outcomes[metric][:, columns]
-        chosen = ~np.isnan(values).any(axis=1)
+        complete = ~np.isnan(values).any(axis=1)
         if items is not None:
-            chosen &= items
-        return values[chosen], self.clusters[chosen]
+            complete &= items
+        return values[complete], self.clusters[complete]
 
 
 def read_shared(runs: Sequence[System], matched: Mapping[str, Mapping[int, str]]) -> list[SharedBenchmark]:
     """Read every benchmark that at least two of the runs measured, item by item."""
-    shared = {name: held for name, held in matched.items() if len(held) > 1}
+    shared = {name: names for name, names in matched.items() if len(names) > 1}
     if not shared:
-        held = (f"{run.place} has {', '.join(run.result.benchmarks) or 'none'}" for run in runs)
-        raise RunError(f"{' and '.join(run.place for run in runs)} share no benchmark: {'; '.join(held)}")
-    return [_read_benchmark(name, runs, held) for name, held in shared.items()]
+        names = (f"{run.place} has {', '.join(run.result.benchmarks) or 'none'}" for run in runs)
+        raise RunError(f"{' and '.join(run.place for run in runs)} share no benchmark: {'; '.join(names)}")
+    return [_read_benchmark(name, runs, names) for name, names in shared.items()]
 
 
 def _read_benchmark(name: str, runs: Sequence[System], names: Mapping[int, str]) -> SharedBenchmark:
@@ -330,7 +330,7 @@ def _check_same(name: str, first: Path, a: BenchmarkResult, second: Path, b: Ben
 
 def refuse_imported(folder: Path | str, records: Mapping[str, BenchmarkResult]) -> None:
     """Refuse a run's records of benchmarks, by name, if another tool measured one of them."""
-    theirs = [f"{name} ({name_source(one)})" for name, one in records.items() if is_imported(one)]
+    theirs = [f"{name} ({name_source(record)})" for name, record in records.items() if is_imported(record)]
     if theirs:
         raise RunError(
             f"{folder} holds numbers that another tool measured, of {join_names(theirs)}: the outcomes of items are "

@@ -65,13 +65,14 @@ def _measure_record(folder: Path, result: Result, name: str) -> BenchmarkResult:
             "scores, and the record has no checksum; measure the run again, or copy the folder again"
         )
     table = measured.table
-    stated, given = list_numbers(record), list_numbers(table)
+    stated, recomputed = list_numbers(record), list_numbers(table)
     partly = record.shape is None
-    changed = [each for each in stated.keys() & given if differing_fields(stated[each], given[each], partly=partly)]
-    lost = list(dict.fromkeys(metric for *_, metric in stated.keys() - given.keys()))
+    both = stated.keys() & recomputed.keys()
+    changed = [key for key in both if differing_fields(stated[key], recomputed[key], partly=partly)]
+    missing = list(dict.fromkeys(metric for *_, metric in stated.keys() - recomputed.keys()))
     note = f"the record has no checksum: its numbers were measured again from its samples, and {len(changed)} differed"
-    if lost:
-        note += f"; not verified, and left out: {', '.join(sorted(lost))}"
+    if missing:
+        note += f"; not verified, and left out: {', '.join(sorted(missing))}"
     return record.model_copy(
         update={
             **{part: getattr(table, part) for part in ("metrics", "by", "macro", "curves")},
@@ -113,7 +114,7 @@ def list_numbers(table: BenchmarkResult | Tabulated) -> dict[tuple[str, str, str
     return {(*part, metric): value for part, metrics in parts.items() for metric, value in metrics.items()}
 
 
-def differing_fields(stated: Value, given: Value, *, partly: bool = False) -> list[str]:
+def differing_fields(stated: Value, measured: Value, *, partly: bool = False) -> list[str]:
     """List the fields in which a number and the same number measured again differ.
 
     Bounds are compared if both intervals are of one method.
@@ -122,15 +123,15 @@ def differing_fields(stated: Value, given: Value, *, partly: bool = False) -> li
     >>> differing_fields(value, value.model_copy(update={"value": 0.25}))
     ['value']
     """
-    fields = (*_FIELDS, *(_BOUNDS if stated.method == given.method else ()))
+    fields = (*_FIELDS, *(_BOUNDS if stated.method == measured.method else ()))
     return [
         name
         for name in fields
-        if not (partly and getattr(given, name) is None) and _differ(getattr(stated, name), getattr(given, name))
+        if not (partly and getattr(measured, name) is None) and _differ(getattr(stated, name), getattr(measured, name))
     ]
 
 
-def _differ(stated: float | None, given: float | None) -> bool:
-    if stated is None or given is None:
-        return stated is not given
-    return not abs(stated - given) <= _ROUNDING * max(1.0, abs(given))
+def _differ(stated: float | None, measured: float | None) -> bool:
+    if stated is None or measured is None:
+        return stated is not measured
+    return not abs(stated - measured) <= _ROUNDING * max(1.0, abs(measured))

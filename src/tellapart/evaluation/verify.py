@@ -184,12 +184,12 @@ def _check_digest(folder: Path, name: str, record: BenchmarkResult) -> Check:
 
 
 def _check_numbers(name: str, record: BenchmarkResult, measured: Remeasured) -> Iterator[Check]:
-    stated, given = list_numbers(record), list_numbers(measured.table)
-    for key in dict.fromkeys((*stated, *given)):
-        fact, old, new = _name_fact(key), stated.get(key), given.get(key)
+    stated, recomputed = list_numbers(record), list_numbers(measured.table)
+    for key in dict.fromkeys((*stated, *recomputed)):
+        fact, old, new = _name_fact(key), stated.get(key), recomputed.get(key)
         if old is None or new is None:
             why = "the record lacks it" if old is None else "the samples hold no value of an item by it"
-            value, again = (None if each is None else each.value for each in (old, new))
+            value, again = (None if number is None else number.value for number in (old, new))
             yield Check(benchmark=name, fact=fact, state="cannot be checked", recorded=value, measured=again, why=why)
             continue
         fields = differing_fields(old, new, partly=record.shape is None)
@@ -234,8 +234,8 @@ def _find_file(file: Located, folder: Path, result: Result, scores: Sequence[Pat
         return path.is_file() and _hash_file(path) == file.sha256
 
     alone = sum(record.file is not None for record in result.benchmarks.values()) == 1
-    named = [path for path in scores if path.name == name] or (scores if alone else [])
-    if path := next(filter(same, scores), next(iter(named), None)):
+    candidates = [path for path in scores if path.name == name] or (scores if alone else [])
+    if path := next(filter(same, scores), next(iter(candidates), None)):
         return path
     return find_located(file, folder) or next(filter(same, (folder / name, folder.resolve().parent / name)), None)
 
@@ -257,9 +257,9 @@ def _check_file(
         rows = _read_file(folder, result, name, path, samples)
     except TellapartError as error:
         return conclude("cannot be checked", str(error))
-    given = {(row.unit, row.id): (row.scores, row.outcomes) for row in rows}
-    moved = sum(given.get((sample.unit, sample.id)) != (sample.scores, sample.outcomes) for sample in samples)
-    if moved or len(given) != len(samples):
+    of_file = {(row.unit, row.id): (row.scores, row.outcomes) for row in rows}
+    moved = sum(of_file.get((sample.unit, sample.id)) != (sample.scores, sample.outcomes) for sample in samples)
+    if moved or len(of_file) != len(samples):
         return conclude("different", f"{moved} of {len(samples)} items are not as {path} has them")
     return conclude("equal")
 
@@ -349,8 +349,8 @@ def _find_places(ready: Prepared, result: Result, name: str, samples: Sequence[S
     """Return the places of a run's records among those of the set."""
     if isinstance(ready.records, PairSet):
         places = {item.id: place for place, item in enumerate(ready.records.items)}
-        if lost := [sample.id for sample in samples if sample.id not in places]:
-            raise RunError(f"the set has no item {join_names(lost)}")
+        if missing := [sample.id for sample in samples if sample.id not in places]:
+            raise RunError(f"the set has no item {join_names(missing)}")
         return [places[sample.id] for sample in samples]
     if result.benchmarks[name].limited_from is None:
         return range(ready.available)

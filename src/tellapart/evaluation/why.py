@@ -201,8 +201,8 @@ def explain(
     refused: list[str] = []
     names = dict.fromkeys(name for run in runs for name in run.folders if benchmark in (None, name))
     if benchmark is not None and not names and not files:
-        held = ", ".join(dict.fromkeys(name for run in runs for name in run.folders)) or "nothing"
-        raise RunError(f"no run measured {benchmark!r}; they hold {held}")
+        listed = ", ".join(dict.fromkeys(name for run in runs for name in run.folders)) or "nothing"
+        raise RunError(f"no run measured {benchmark!r}; they hold {listed}")
     for name in names:
         measured: list[_Explained] = []
         for run in runs:
@@ -226,8 +226,8 @@ def explain(
         raise RunError(f"no item to explain: reasons are of as many images as texts, two to six; {'; '.join(refused)}")
     tags = dict.fromkeys(tag for row in rows for tag in row.by)
     if by is not None and by not in tags:
-        there = f"the tags are {', '.join(tags)}" if tags else "these items have no tags"
-        raise RunError(f"no item has the tag {by!r}{nearest(by, tags) or ';'} {there}")
+        hint = f"the tags are {', '.join(tags)}" if tags else "these items have no tags"
+        raise RunError(f"no item has the tag {by!r}{nearest(by, tags) or ';'} {hint}")
     flips = enough_flips(len(_COMPARED) * len(pairs))
     differences = [row for name, (a, b) in pairs for row in _compare(name, a, b, flips, seed)]
     return Why(rows=tuple(rows), differences=tuple(correct(differences)))
@@ -248,11 +248,11 @@ def measure_reasons(
 ) -> tuple[Reasons, list[Reason]]:
     """Measure the reasons of square items with scores, of one shape; return each item's, too: none of answers alone."""
     raw = np.array([sample.scores for sample in squares], np.float32)
-    named: dict[str, Any] = {"model": model, "benchmark": benchmark, "left_out": left_out, "scale": "answers"}
+    identity: dict[str, Any] = {"model": model, "benchmark": benchmark, "left_out": left_out, "scale": "answers"}
     if record.kind is None:  # yes or no: which of two is surer is known where the answers differ
         true = raw[:, [0, 1], [0, 1]]
         sides = np.hstack([true - raw[:, [0, 1], [1, 0]], true - raw[:, [1, 0], [0, 1]]])
-        return _measure_bounds(named, squares, np.where(sides == 0, np.nan, sides > 0), seed), []
+        return _measure_bounds(identity, squares, np.where(sides == 0, np.nan, sides > 0), seed), []
     scores = _MATCH.scaled(raw, record.kind)
     outcome, squared = reasons(scores), sums_of_squares(scores)
     match = PerItem(
@@ -266,12 +266,12 @@ def measure_reasons(
         PerItem(name=name, strict=squared, reduce=partial(share_of_squares, part=part))
         for part, name in enumerate(SHARES if squared.sum() > 0 else ())
     ]
-    named |= {"scale": record.kind, "items": _list_items(squares, scores, outcome)}
+    identity |= {"scale": record.kind, "items": _list_items(squares, scores, outcome)}
     if record.kind == "probability":
         changed = int((match.strict != _MATCH.per_item(raw)).sum())
-        named |= {"scale": "logit of the probability", "changed_by_scale": changed}
-    held = np.array([[one is reason for one in outcome] for reason in Reason])
-    return _tabulate(named, squares, held, [*shares, match], seed), outcome
+        identity |= {"scale": "logit of the probability", "changed_by_scale": changed}
+    in_reason = np.array([[one is reason for one in outcome] for reason in Reason])
+    return _tabulate(identity, squares, in_reason, [*shares, match], seed), outcome
 
 
 def _bound_outcomes(model: str, benchmark: str, samples: Sequence[Sample], seed: int) -> list[Reasons]:
@@ -284,21 +284,25 @@ def _bound_outcomes(model: str, benchmark: str, samples: Sequence[Sample], seed:
 
 
 def _measure_bounds(
-    named: Mapping[str, Any], samples: Sequence[Sample], right: NDArray[np.float64], seed: int
+    identity: Mapping[str, Any], samples: Sequence[Sample], right: NDArray[np.float64], seed: int
 ) -> Reasons:
     """Measure the least and the most that outcomes allow, float64 (item, 4), as of `match_bounds`."""
-    held, match, chance = reason_bounds(right), match_bounds(right).astype(float), _MATCH.chance((2, 2))
+    in_reason, match, chance = reason_bounds(right), match_bounds(right).astype(float), _MATCH.chance((2, 2))
     columns = [PerItem(name=_MATCH.name, strict=row, chance=chance, binary=True) for row in match.T]
-    least, most = (_tabulate(named, samples, held[..., end], [columns[end]], seed) for end in (0, 1))
+    least, most = (_tabulate(identity, samples, in_reason[..., end], [columns[end]], seed) for end in (0, 1))
     return least.model_copy(update={"at_most": most})
 
 
 def _tabulate(
-    named: Mapping[str, Any], samples: Sequence[Sample], held: NDArray[np.bool_], others: Sequence[PerItem], seed: int
+    identity: Mapping[str, Any],
+    samples: Sequence[Sample],
+    in_reason: NDArray[np.bool_],
+    others: Sequence[PerItem],
+    seed: int,
 ) -> Reasons:
     """Average the reasons, bool (reason, item), and other columns."""
     columns = [
-        PerItem(name=name, strict=row.astype(float), binary=True) for name, row in zip(Reason, held, strict=True)
+        PerItem(name=name, strict=row.astype(float), binary=True) for name, row in zip(Reason, in_reason, strict=True)
     ]
     clusters = [sample.cluster for sample in samples]
     table = tabulate([*columns, *others], clusters, [sample.tags for sample in samples], seed=seed)
@@ -312,7 +316,7 @@ def _tabulate(
             tag: {value: _defined_numbers(part.metrics) for value, part in parts.items()}
             for tag, parts in table.by.items()
         },
-        **named,
+        **identity,
     )
 
 
@@ -327,11 +331,11 @@ def _list_items(
     """Return id, match D, larger prior max(|T|, |M|) and reason of 2x2 items."""
     if not fits("2x2", (scores.shape[1], scores.shape[2])):
         return ()
-    found = contrasts(scores)
-    prior = np.abs(found[:, 1:]).max(axis=1)
+    sums = contrasts(scores)
+    prior = np.abs(sums[:, 1:]).max(axis=1)
     return tuple(
         (sample.id, float(match), float(larger), reason.value)
-        for sample, match, larger, reason in zip(squares, found[:, 0], prior, outcome, strict=True)
+        for sample, match, larger, reason in zip(squares, sums[:, 0], prior, outcome, strict=True)
     )
 
 
@@ -343,17 +347,17 @@ def _compare(benchmark: str, a: _Explained, b: _Explained, flips: int, seed: int
     clusters = [sample.cluster for sample in a.squares]
     for share, counted in _COMPARED.items():
         of_a, of_b = ([reason in counted for reason in outcome] for outcome in (a.outcome, reasons_of_b))
-        found = paired(of_a, of_b, clusters, flips=flips, seed=seed)
+        tested = paired(of_a, of_b, clusters, flips=flips, seed=seed)
         yield MatchDifference(
             benchmark=benchmark,
             a=a.model,
             b=b.model,
             what=share,
-            difference=found.difference.value,
-            low=found.difference.low,
-            high=found.difference.high,
-            p=found.p,
-            flips=found.flips,
+            difference=tested.difference.value,
+            low=tested.difference.low,
+            high=tested.difference.high,
+            p=tested.p,
+            flips=tested.flips,
         )
 
 
@@ -461,9 +465,9 @@ def debias(
     """
     record, folder = run.record(benchmark), run.folders[benchmark]
     model = _open_model(run, record.kind, f"debias={unrelated}: {run.label} on {benchmark}", store)
-    found = find_set(folder, run.result, benchmark)
-    if (read := found.read_image()) is None:
-        raise RunError(found.needs())
+    benchmark_set = find_set(folder, run.result, benchmark)
+    if (read := benchmark_set.read_image()) is None:
+        raise RunError(benchmark_set.needs())
     squares, _ = read_squares(read_samples(folder, benchmark, record))
     recorded, clusters = np.array([square.scores for square in squares], np.float32), [one.cluster for one in squares]
     means = []
@@ -498,10 +502,10 @@ def debias(
 
 
 def _open_model(run: System, kind: ScoreKind | None, call: str, store: EmbeddingStore) -> Model | Deferred:
-    model, made = run.result.model, run.result.run
+    model, options_of_run = run.result.model, run.result.run
     if not model.fingerprint or kind is None or model.name.startswith("api:"):  # no record has a server asked
         raise RunError(f"{call}: its scores come from a file, a server or answers; name a run of a model loaded here")
-    options = ModelOptions(made.device or "cpu", made.seed, model.dtype or "float32", model.reading)
+    options = ModelOptions(options_of_run.device or "cpu", options_of_run.seed, model.dtype or "float32", model.reading)
     opened = find_deferred(model.name, options, store)
     if opened.fingerprint != model.fingerprint:
         now = f"{quote(model.name)} is {opened.fingerprint[:12]} now, and {model.fingerprint[:12]} in the record"
@@ -514,8 +518,8 @@ def _open_model(run: System, kind: ScoreKind | None, call: str, store: Embedding
 def _draw(entries: Sequence[tuple[str, ...]], clusters: Sequence[str], most: int, seed: int) -> list[tuple[str, ...]]:
     """Return captions, or pictures, of other clusters for each item: as many for each, in one random order."""
     items = [*zip(entries, clusters, strict=True)]
-    every = sorted({(entry, cluster) for held, cluster in items for entry in held})
-    order = [every[k] for k in np.random.default_rng(seed).permutation(len(every))]
+    entries_of_all = sorted({(entry, cluster) for held, cluster in items for entry in held})
+    order = [entries_of_all[k] for k in np.random.default_rng(seed).permutation(len(entries_of_all))]
     rows = [tuple(islice((e for e, c in order if c != cluster and e not in held), most)) for held, cluster in items]
     return [row[: min(map(len, rows))] for row in rows]
 
@@ -527,8 +531,8 @@ def _subtract(
     # A picture's prior moves the captions' choices of pictures alone, and a caption's the pictures' of captions.
     image = np.array([right_sides(scores - weight * pictures[:, :, None])[:, 1] for weight in _WEIGHTS])
     text = np.array([right_sides(scores - weight * captions[:, None, :])[:, 0] for weight in _WEIGHTS])
-    every, results = range(len(_WEIGHTS)), {}
-    for prior, *tried in (("pictures", every, [0]), ("captions", [0], every), ("both", every, every)):
+    indices, results = range(len(_WEIGHTS)), {}
+    for prior, *tried in (("pictures", indices, [0]), ("captions", [0], indices), ("both", indices, indices)):
         choices = sorted(product(*tried), key=sum)
         right = np.array([image[x] & text[y] for x, y in choices])
         best = np.array([right[:, fold != part].sum(axis=1).argmax() for part in range(fold.max() + 1)])

@@ -40,19 +40,19 @@ def print_comparison(comparison: Comparison, left_out: Sequence[str] = ()) -> No
             even = len({row.n for row in rows}) == 1
             title = f"{plain(benchmark)}{f' ({count_items(rows[0])})' if even else ''}"
             fits = len(title) <= _LONGEST_HEAD  # else it would take the numbers' room
-            own = [([row.metric, *([] if even else [thousands(row.n)])], row) for row in rows]
+            labelled = [([row.metric, *([] if even else [thousands(row.n)])], row) for row in rows]
             heads = [title if fits else "metric", *([] if even else ["n"])]
-            _print_rows(heads, own, title=None if fits else title)
+            _print_rows(heads, labelled, title=None if fits else title)
             continue
         for metric in dict.fromkeys(row.metric for row in rows):
-            own = [
+            labelled = [
                 (["all items", count_text(row.n, row.limited_from)], row)
                 if row.subset is None
                 else ([row.subset, thousands(row.n)], row)
                 for row in rows
                 if row.metric == metric
             ]
-            _print_rows([comparison.by, "items"], own, title=f"{plain(benchmark)}: {metric}")
+            _print_rows([comparison.by, "items"], labelled, title=f"{plain(benchmark)}: {metric}")
     needed = _list_needed(comparison.rows) if comparison.by is None else []
     print_lines("", *_write_notes([comparison], left_out, needed))
     _print_verdicts(comparison.verdicts)
@@ -69,13 +69,13 @@ def print_models(comparison: ModelsComparison, left_out: Sequence[str] = ()) -> 
             _print_tiers(benchmark, rankings, number_of)
         rows = [(pair, row) for pair in pairs for row in pair.rows if row.benchmark == benchmark]
         for metric, subset in dict.fromkeys((row.metric, row.subset) for _, row in rows):
-            own = [(pair, row) for pair, row in rows if (row.metric, row.subset) == (metric, subset)]
+            labelled = [(pair, row) for pair, row in rows if (row.metric, row.subset) == (metric, subset)]
             part = "" if subset is None else f", {plain(f'{pairs[0].by} = {subset}')}"
-            title = f"{plain(benchmark)}: {metric}{part} ({count_items(own[0][1])})"
+            title = f"{plain(benchmark)}: {metric}{part} ({count_items(labelled[0][1])})"
             if baseline is None:
-                named = [([f"{number_of[pair.b]} - {number_of[pair.a]}"], row) for pair, row in own]
+                named = [([f"{number_of[pair.b]} - {number_of[pair.a]}"], row) for pair, row in labelled]
             else:
-                named = [([pair.b], row) for pair, row in own]
+                named = [([pair.b], row) for pair, row in labelled]
             _print_rows(["pair" if baseline is None else "model"], named, title=title)
     tiers = ["tier: no model differs from its best, and all of later tiers do; Holm over the pairs of a metric, 5%"]
     print_lines("", *_write_notes(pairs, left_out), *(tiers if comparison.tiers else []))
@@ -171,8 +171,8 @@ def _write_notes(pairs: Sequence[Comparison], left_out: Sequence[str], needed: S
         "so few items would show none, or the metric has no right and wrong items",
     )
     if unknown:
-        given = [reason for reason, fits in zip(reasons, (0 in unknown, any(unknown)), strict=True) if fits]
-        notes.append(f"detectable -: {'; or '.join(given)}")
+        stated = [reason for reason, fits in zip(reasons, (0 in unknown, any(unknown)), strict=True) if fits]
+        notes.append(f"detectable -: {'; or '.join(stated)}")
     flips = max((row.flips for row in rows if row.at_floor and row.flips), default=0)
     if flips:
         notes.append(f"<=: none of {thousands(flips)} sign flips was as extreme")
@@ -184,12 +184,12 @@ def _write_notes(pairs: Sequence[Comparison], left_out: Sequence[str], needed: S
     trusted, untagged, unshared = (
         [name for pair in pairs for name in getattr(pair, field)] for field in ("on_trust", "untagged", "unshared")
     )
-    for what, names in (
+    for note, names in (
         ("scores made elsewhere, so that only the ids are known to be the same", trusted),
         (f"not compared, without the tag {plain(pairs[0].by or '')}", untagged),
         ("not compared, measured in one run only", unshared),
         ("not compared, reference models beside a run (name their folders to compare them)", left_out),
     ):
         if names:
-            notes.append(f"{what}: {', '.join(map(plain, dict.fromkeys(names)))}")
+            notes.append(f"{note}: {', '.join(map(plain, dict.fromkeys(names)))}")
     return notes

@@ -32,7 +32,7 @@ def headline_of(result: GateResult) -> str:
     """
     if not result.passed:
         stopped = Counter(_STOPS[row.verdict] for row in result.rows if row.fails)
-        return f"the gate stops: {', '.join(_write_count(count, what) for what, count in stopped.items())}"
+        return f"the gate stops: {', '.join(_write_count(count, noun) for noun, count in stopped.items())}"
     headlines = sum(row.metric is not None for row in result.rows)
     benchmarks = len({row.benchmark for row in result.rows})
     better = sum(row.verdict == "improvement" for row in result.rows)
