@@ -159,20 +159,6 @@ def test_the_fingerprint_is_of_what_decides_the_weights_alone() -> None:
     assert len({settings.fingerprint("data"), settings.fingerprint("other"), *others}) == 5
 
 
-def test_a_run_that_was_stopped_before_goes_on_unless_its_losses_numbers_changed() -> None:
-    # Fingerprints of the same configurations at 6a1e460, before `optimiser.decayed` and two losses' released forms.
-    before = {"eqsim": "1c83ad05467e7eb0", "fsc-clip": "9e22799d3b34879d", "cs-clip": "d2ebb00d26f40589"}
-    losses: dict[str, Any] = {"eqsim": {"name": "eqsim", "k": 4}, "fsc-clip": {"name": "fsc-clip"}}
-    losses["cs-clip"] = {"name": "cs-clip"}
-    # As they all were then; the default interval is another now, and would choose other weights.
-    values = VALUES | {"data": VALUES["data"] | {"duplicates": "negatives"}, "validation": {"every": 500}}
-    now = {name: TrainConfig(**(values | {"loss": loss})).fingerprint("data") for name, loss in losses.items()}
-    assert {name for name in before if now[name] != before[name]} == {"fsc-clip", "cs-clip"}
-    decays_all = TrainConfig(**(values | {"optimiser": VALUES["optimiser"] | {"decayed": "all"}}))
-    assert decays_all.fingerprint("data") != now["eqsim"]
-    assert TrainConfig(**(VALUES | {"loss": losses["eqsim"]})).fingerprint("data") not in before.values()
-
-
 def keys(model: type[BaseModel] = TrainConfig, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Every key of a configuration, as `table.key`, with its default; tables themselves are left out."""
     for name, field in model.model_fields.items():

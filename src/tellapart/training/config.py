@@ -296,25 +296,12 @@ class TrainConfig(_Table):
             "log": True,
             "data": {"outside_images", "folder", "columns"},  # the rows have their fingerprint
         }
-        values = self.model_dump(mode="json", exclude=decides_nothing)
-        if self.optimiser.decayed == "matrices":  # the key is younger than runs that may have been stopped
-            del values["optimiser"]["decayed"]
-        if self.optimiser.minutes is None:  # as this one is
-            del values["optimiser"]["minutes"]
-        if self.test_time_matching is None:  # as this one is
-            del values["test_time_matching"]
-        if self.batch_norm == "batch":  # as this one is
-            del values["batch_norm"]
-        if self.data.duplicates == "negatives":  # likewise, and this is how they were trained
-            del values["data"]["duplicates"]
-        return values
+        return self.model_dump(mode="json", exclude=decides_nothing)
 
     def fingerprint(self, *facts: str) -> str:
         """Return 16 hexadecimal digits of the SHA-256 of all that decides the weights."""
-        revised = [f"{term.name} {term.loss.revision}" for term in self.loss_terms() if term.loss.revision > 1]
-        return hashlib.sha256(
-            json.dumps([self.decisive_values(), *facts, *revised], sort_keys=True).encode()
-        ).hexdigest()[:16]
+        content = json.dumps([self.decisive_values(), *facts], sort_keys=True)
+        return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
 def read_config(path: Path) -> TrainConfig:

@@ -66,7 +66,7 @@ class RunFiles:
         path = self.folder / OWNER
         try:
             owner = read_object(path) if path.exists() else None
-            if owner is not None and not ("fingerprint" in owner and isinstance(owner.get("values", {}), dict)):
+            if owner is not None and not ("fingerprint" in owner and isinstance(owner.get("values"), dict)):
                 raise DataError("no fingerprint, or no table of values")
             return owner
         except DataError as error:
@@ -91,7 +91,7 @@ class RunFiles:
             self._write_owner({"fingerprint": fingerprint, "values": values or {}})
             return False
         if owner["fingerprint"] != fingerprint:
-            differing = describe_changes(owner.get("values", {}), values or {})
+            differing = describe_changes(owner["values"], values or {})
             raise RunError(
                 f"{self.folder} holds another run: {differing or 'its configuration, data or start differ'}; "
                 f"{self._propose_start()}train to a new folder with out="

@@ -289,7 +289,7 @@ class ChatModel:
 
     @property
     def method(self) -> str:
-        """The changes of method since the first version, as part of the fingerprint; empty if none applies."""
+        """The parts of the method that few models have, as part of the fingerprint; empty if none applies."""
         cached = "cached image" if self._caches_image and self.model.config.model_type not in _CACHES_IMAGE else ""
         return ", ".join(filter(None, (cached, "no thinking" if self.format.thinks else "")))
 

@@ -134,7 +134,7 @@ def _between_texts(batch: Batch) -> Tensor:
     return mean_over_ranks(by_rows(gather_pairs(batch), nats).mean())
 
 
-@loss(negative_captions=1, units=2, revision=2)
+@loss(negative_captions=1, units=2)
 def cs_clip(batch: Batch, *, weight: NonNegativeFloat = 0.5, foils: Literal["own", "all"] = "own") -> LossParts:
     """Return parts `negclip`, of captions, and `units`, a contrast of units and their foils, the mean over units.
 

@@ -168,7 +168,7 @@ def fsc_global(
     return sum_parts(itc=itc(batch)["total"], choice=weight * choice)
 
 
-@loss(negative_captions=3, local=True, revision=2)
+@loss(negative_captions=3, local=True)
 def fsc_clip(
     batch: Batch,
     *,

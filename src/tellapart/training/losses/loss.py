@@ -32,7 +32,6 @@ class Loss:
         function: takes a `Batch` (`DualLoss`) or `Matches` (`FusionLoss`), and its options as keywords; returns scalar
             parts by name, and their sum as `total`.
         idle_reason: why a term may be 0 at every step, and what to do, in words; empty if none is known.
-        revision: counts up when the numbers of the same options change: a run that was stopped before is then another.
 
     >>> find_loss("eqsim").read_options({"k": 4}, "[loss]")["k"]
     4
@@ -40,7 +39,6 @@ class Loss:
 
     function: Callable[..., LossParts]
     idle_reason: str = field(default="", kw_only=True, compare=False)
-    revision: int = field(default=1, kw_only=True)
 
     def __call__(self, inputs: Batch | Matches, **options: Any) -> LossParts:
         """Return the parts of the loss of a `Batch` or of `Matches`, with options or the defaults."""
