@@ -12,7 +12,7 @@ from pydantic.dataclasses import dataclass
 
 from tellapart.data.scores import ScoreKind
 
-#: Raised when a reader of an older record would misread a newer one.
+#: The form of the record; another one is refused.
 SCHEMA = 1
 
 #: The first letters of a fingerprint of ids alone: scores made elsewhere cover no captions and pixels.
