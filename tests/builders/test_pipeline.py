@@ -19,7 +19,8 @@ import typer
 
 from facts import check_facts, raises
 from tellapart.api.build import describe_kept
-from tellapart.builders.pipeline import build, journal_of
+from tellapart.builders.journal import journal_of
+from tellapart.builders.pipeline import build
 from tellapart.cli.invocation import interruptible
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError, MissingDependencyError, RunError

@@ -25,7 +25,8 @@ from tellapart.auditing.audit import audit
 from tellapart.auditing.card import make_card, markdown
 from tellapart.auditing.croissant import croissant
 from tellapart.builders.builder import Rejected, Start
-from tellapart.builders.pipeline import build, journal_of
+from tellapart.builders.journal import journal_of
+from tellapart.builders.pipeline import build
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError
 from tellapart_render.demo import build as build_demo
@@ -38,7 +39,8 @@ OPTIONS = "[options]\nsize = 40\nsamples = 1\ndepth = 2\n"
 SLOWLY = """
 import sys, time
 from pathlib import Path
-from tellapart.builders.pipeline import build, journal_of
+from tellapart.builders.journal import journal_of
+from tellapart.builders.pipeline import build
 from tellapart_render.scenes_builder import Scenes
 make = Scenes.make
 def slowly(self, candidate):

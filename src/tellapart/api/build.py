@@ -8,11 +8,9 @@ from typing import overload
 from tellapart.auditing.show import audit_folder
 from tellapart.benchmarks.plugins import exit_is_error
 from tellapart.builders.captions.pairs_file import PairsWritten, write_caption_pairs
-from tellapart.builders.captions.pairs_file import count_decided as count_captions
-from tellapart.builders.captions.pairs_file import journal_of as captions_journal
 from tellapart.builders.hub_export import write_imagefolder, write_parquet
-from tellapart.builders.journal import count_decided
-from tellapart.builders.pipeline import BuildResult, journal_of
+from tellapart.builders.journal import count_decided, journal_of
+from tellapart.builders.pipeline import BuildResult
 from tellapart.builders.pipeline import build as run_recipe
 from tellapart.builders.ray_executor import RayExecutor
 from tellapart.builders.recipe_file import read_recipe_file
@@ -23,7 +21,7 @@ from tellapart.data.pairset import PairSet
 from tellapart.errors import RunError
 from tellapart.report.progress import ProgressGiven, reporting
 
-__all__ = ["Built", "build", "default_folder", "describe_kept", "describe_kept_captions"]
+__all__ = ["Built", "build", "default_folder", "describe_kept"]
 
 
 class Built:
@@ -185,15 +183,9 @@ def default_folder(recipe: PathGiven, out: PathGiven | None = None) -> Path:
     return as_path(out, "out") if out is not None else Path("sets") / read_recipe_file(as_path(recipe, "recipe")).name
 
 
-def describe_kept(folder: Path) -> str | None:
-    """Describe the result of an interrupted build: the full set, or a journal of candidates."""
-    if (folder / "card.json").is_file():
-        return f"the set in {folder} is complete"
-    decided = count_decided(journal_of(folder))
-    return f"{decided:,} decided candidates are kept in {journal_of(folder)}" if decided else None
-
-
-def describe_kept_captions(out: Path) -> str | None:
-    """Describe the result of an interrupted writing of caption pairs."""
-    decided = count_captions(captions_journal(out))
-    return f"{decided:,} decided captions are kept in {captions_journal(out)}" if decided else None
+def describe_kept(out: Path) -> str | None:
+    """Describe the result of an interrupted build: the full set, or a journal of candidates or captions."""
+    if (out / "card.json").is_file():
+        return f"the set in {out} is complete"
+    decided = count_decided(journal_of(out))
+    return f"{decided:,} decided candidates are kept in {journal_of(out)}" if decided else None

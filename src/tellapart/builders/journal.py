@@ -1,4 +1,4 @@
-"""The journal of a build: one SQLite file next to the set, with every candidate's outcome and the images of items.
+"""The journal of a build: one SQLite file next to its output, with every candidate's outcome and the images of items.
 
 A build that was stopped, however, reads its journal and continues. Each outcome is written atomically, under
 its candidate's id. One process at a time holds the file, and a finished build removes it. Outcomes and images have
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping
@@ -20,7 +21,9 @@ from tellapart.builders.builder import Failed, Made, Outcome, Rejected
 from tellapart.data.changes import describe_changes
 from tellapart.data.item import Item
 from tellapart.data.strict_json import parse_json
-from tellapart.errors import DataError, RunError, first_line
+from tellapart.errors import DataError, RunError, first_line, plain
+
+_log = logging.getLogger(__name__)
 
 #: Seconds of work that may be lost when the process is killed: outcomes are committed, and synced, this often.
 _PERIOD = 0.5
@@ -37,6 +40,12 @@ _REFUSALS = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY,
 
 #: Letters of a refused text that are kept.
 _SHOWN = 500
+
+
+def journal_of(out: Path) -> Path:
+    """Return the path of a build's journal: next to the set's folder or the file, until that is written."""
+    folder = out.resolve()  # "." has no name
+    return folder.with_name(f".{folder.name}.journal")
 
 
 class Journal:
@@ -74,7 +83,7 @@ class Journal:
             differing = describe_changes(then, facts or {}) or f"{owner}, now {fingerprint}"
             raise RunError(
                 f"{path} was begun with another recipe, other inputs or another version ({differing}); name another "
-                "out=, or delete it to begin again"
+                "out= (or pairs=), or delete it to begin again"
             )
         self._committed = time.monotonic()
         self._closed = False
@@ -101,8 +110,8 @@ class Journal:
             self._write_rows("COMMIT")
         self._committed = time.monotonic()
 
-    def record(self, name: str, outcome: Outcome) -> None:
-        """Record a candidate's outcome, in place of an earlier one."""
+    def record(self, name: str, outcome: Outcome | dict[str, Any]) -> None:
+        """Record a candidate's outcome, or a caption's row, in place of an earlier one."""
         if not self._file.in_transaction:
             self._write_rows("BEGIN")
         if isinstance(outcome, Made):
@@ -135,7 +144,7 @@ class Journal:
             raise _room_error(self._path, error) from error
 
     def drop_damaged(self) -> list[str]:
-        """Delete outcomes that differ from their digests, or whose images do; return the ids."""
+        """Delete outcomes that differ from their digests, or whose images do, with a warning; return the ids."""
         with _explain_errors(self._path):
             finished = set()
             changed = []
@@ -154,6 +163,9 @@ class Journal:
                 self._file.executemany("DELETE FROM outcome WHERE id = ?", [(name,) for name in damaged])
                 self._file.executemany("DELETE FROM image WHERE rowid = ?", changed)
                 self._file.execute("COMMIT")
+        if damaged:
+            count, first = len(damaged), plain(str(damaged[0]))
+            _log.warning("%s is damaged: %d outcomes, first %s's, are made again", plain(str(self._path)), count, first)
         return [str(name) for name in damaged]
 
     def decided_ids(self) -> set[str]:
@@ -161,8 +173,8 @@ class Journal:
         with _explain_errors(self._path):
             return {name for (name,) in self._file.execute("SELECT id FROM outcome WHERE kind != 'failed'")}
 
-    def outcome(self, name: str) -> Outcome:
-        """Return a candidate's outcome; an item comes without its images' bytes."""
+    def outcome(self, name: str) -> Any:
+        """Return a candidate's outcome, or a caption's row; an item comes without its images' bytes."""
         with _explain_errors(self._path):
             row = self._file.execute("SELECT kind, told, sha256 FROM outcome WHERE id = ?", (name,)).fetchone()
         if row is None or _digest_outcome(name, *row[:2]) != row[2]:
@@ -172,7 +184,7 @@ class Journal:
         kind, fields = row[0], json.loads(row[1])
         if kind == "made":
             return Made(Item.model_validate(fields["item"]), {}, tuple(fields["redrawn"]))
-        return Rejected(**fields) if kind == "rejected" else Failed(**fields)
+        return {"rejected": Rejected, "failed": Failed, "dict": dict}[kind](**fields)
 
     def images(self, references: set[str]) -> JournalImages:
         """Return some of the images, each read from the file when it is asked for."""
@@ -231,18 +243,18 @@ def _open_database(path: Path) -> sqlite3.Connection:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.open("ab").close()  # names the reason why it cannot be written, which SQLite does not
     except OSError as error:
-        raise RunError(f"{path} cannot be written ({error.strerror}); name another out=") from error
+        raise RunError(f"{path} cannot be written ({error.strerror}); name another out= (or pairs=)") from error
     return sqlite3.connect(path, timeout=0.2, isolation_level=None)
 
 
-def _to_fields(outcome: Outcome) -> dict[str, object]:
+def _to_fields(outcome: Outcome | dict[str, Any]) -> dict[str, Any]:
     """Return an outcome as JSON types, without images."""
     if isinstance(outcome, Made):
         return {"item": outcome.item.model_dump(mode="json"), "redrawn": list(outcome.redrawn)}
     if isinstance(outcome, Rejected):
         text = {"text": outcome.text[:_SHOWN].encode("utf-8", "replace").decode()} if outcome.text else {}
         return {"step": outcome.step, "reason": outcome.reason, **text}
-    return {"error": outcome.error}
+    return {"error": outcome.error} if isinstance(outcome, Failed) else outcome
 
 
 def _digest_outcome(*columns: object) -> str:
@@ -288,4 +300,4 @@ def _explain_refusal(path: Path, error: sqlite3.Error | UnicodeDecodeError) -> s
         return f"{path} is held by another build that is at work; wait for it, or name another out="
     if _is_refused(error):
         return str(_room_error(path, error))
-    return f"{path} is no journal of a build ({error}); name another out=, or delete it"
+    return f"{path} is no journal of a build ({error}); name another out= (or pairs=), or delete it"

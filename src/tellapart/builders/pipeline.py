@@ -21,7 +21,7 @@ from pydantic import JsonValue
 from tellapart.builders.builder import Builder, Candidate, Failed, Made, Outcome, Rejected
 from tellapart.builders.executor import Executor, Lost, ProcessExecutor
 from tellapart.builders.item_filters import ItemFilter
-from tellapart.builders.journal import Journal
+from tellapart.builders.journal import Journal, journal_of
 from tellapart.builders.recipe_file import RecipeFile, open_builder, open_filters, open_selections, read_recipe_file
 from tellapart.builders.selections import Selection
 from tellapart.data.changes import describe_changes
@@ -192,12 +192,6 @@ class BuildResult:
     resumed: int
 
 
-def journal_of(out: Path) -> Path:
-    """Return the path of a build's journal: next to the set's folder, until the set is written."""
-    folder = out.resolve()  # "." has no name
-    return folder.with_name(f".{folder.name}.journal")
-
-
 def build(
     recipe: Path,
     out: Path,
@@ -218,9 +212,7 @@ def build(
         raise DataError(f"{out} holds something already; build a pair set in a new folder")
     path = journal_of(out)
     with Journal(path, opened.fingerprint, opened.facts) as journal:
-        if damaged := journal.drop_damaged():
-            place, first = plain(str(path)), plain(damaged[0])
-            _log.warning("%s is damaged: %d outcomes, first %s's, are made again", place, len(damaged), first)
+        journal.drop_damaged()
         resumed = _decide_candidates(opened, journal, candidates, executor or ProcessExecutor(workers), report)
         outcomes = {candidate.id: journal.outcome(candidate.id) for candidate in candidates}
         _refuse_failures(outcomes, opened.recipe.max_failed, path)

@@ -55,14 +55,11 @@ def build_command(
 
     Example: `tellapart build recipe.toml --out my_pairs --card`
     """
-    from tellapart.api.build import Built, build, default_folder, describe_kept, describe_kept_captions
+    from tellapart.api.build import Built, build, default_folder, describe_kept
     from tellapart.report.browser import open_in_browser
     from tellapart.report.builds import build_json, caption_pairs_json, print_build, print_caption_pairs
 
-    if pairs is not None:
-        kept = partial(describe_kept_captions, pairs)
-    else:
-        kept = partial(describe_kept, default_folder(recipe, out))
+    kept = partial(describe_kept, default_folder(recipe, out) if pairs is None else pairs)
     with interruptible(kept, quiet=quiet) as progress:
         built = build(
             recipe,

@@ -38,11 +38,7 @@ def take_up(folder: Path, model: ModelRecord, run: RunRecord) -> Iterator[Result
         raise RunError(f"cannot write to {folder}: {error.strerror}; name another out=") from error
     try:
         with _hold_folder(folder):
-            if (folder / RESULTS).exists():
-                expect_same_run(folder, old := read_result(folder), model, run)
-                yield old
-            else:
-                yield Result(run=run, model=model, benchmarks={})
+            yield _read_or_begin(folder, model, run)
     finally:
         with suppress(OSError):  # it holds something
             for each in new:
@@ -61,6 +57,14 @@ def holds(folder: Path, result: Result, ready: Prepared) -> bool:
     if finished is not None and finished.fingerprint != ready.fingerprint:
         raise RunError(f"{folder} holds {ready.benchmark.name} with other content; name another out=, or delete it")
     return finished is not None
+
+
+def _read_or_begin(folder: Path, model: ModelRecord, run: RunRecord) -> Result:
+    """Return the record in a folder, which must be of this run, or a new one."""
+    if not (folder / RESULTS).exists():
+        return Result(run=run, model=model, benchmarks={})
+    expect_same_run(folder, old := read_result(folder), model, run)
+    return old
 
 
 @contextmanager

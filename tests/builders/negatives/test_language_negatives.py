@@ -17,7 +17,8 @@ import pytest
 
 from facts import check_facts, raises
 from tellapart.auditing.audit import Options, audit
-from tellapart.builders.pipeline import build, journal_of
+from tellapart.builders.journal import journal_of
+from tellapart.builders.pipeline import build
 from tellapart.builders.recipe_file import read_recipe_file
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError, RunError

@@ -16,7 +16,8 @@ import pytest
 
 from facts import raises
 from tellapart.auditing.audit import audit
-from tellapart.builders.pipeline import build, journal_of
+from tellapart.builders.journal import journal_of
+from tellapart.builders.pipeline import build
 from tellapart.catalog import load
 from tellapart.data.folder import read_pair_set
 from tellapart.data.validation import validate_table

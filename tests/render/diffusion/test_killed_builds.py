@@ -16,7 +16,8 @@ import pytest
 
 pytest.importorskip("diffusers", reason="needs the extra 'diffusion'")
 
-from tellapart.builders.pipeline import build, journal_of
+from tellapart.builders.journal import journal_of
+from tellapart.builders.pipeline import build
 
 PAIRS = 8
 MODEL = '[options.model]\nname = "{name}"\ndevice = "cpu"\n'
