@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from tellapart.api.evaluate import score as score
     from tellapart.api.items import items as items
     from tellapart.api.listing import ls as ls
-    from tellapart.api.memory import model as model
     from tellapart.api.memory import score_vectors as score_vectors
     from tellapart.api.parity import parity as parity
     from tellapart.api.probe import PairProbe as PairProbe
@@ -80,6 +79,7 @@ if TYPE_CHECKING:
     from tellapart.models.find import find_model as find_model
     from tellapart.models.fusion.region_import import regions as regions
     from tellapart.models.memory.external import read_scores as read_scores
+    from tellapart.models.memory.given import model as model
     from tellapart.models.store.cache import cache_ls as cache_ls
     from tellapart.models.store.cache import cache_prune as cache_prune
     from tellapart.models.store.embedding_store import EmbeddingStore as EmbeddingStore
@@ -108,7 +108,7 @@ _NAMES = {
     "api.evaluate": "evaluate run score",
     "api.items": "items",
     "api.listing": "ls",
-    "api.memory": "model score_vectors",
+    "api.memory": "score_vectors",
     "api.parity": "parity",
     "api.probe": "PairProbe",
     "api.run": "Run open_run show",
@@ -139,6 +139,7 @@ _NAMES = {
     "models.find": "find_model",
     "models.fusion.region_import": "regions",
     "models.memory.external": "read_scores",
+    "models.memory.given": "model",
     "models.store.cache": "cache_ls cache_prune",
     "models.store.embedding_store": "EmbeddingStore",
     "records.result": "Result",

@@ -18,9 +18,8 @@ import pytest
 import typer
 
 from facts import check_facts, raises
-from tellapart.api.build import describe_kept
 from tellapart.builders.journal import journal_of
-from tellapart.builders.pipeline import build
+from tellapart.builders.pipeline import build, describe_kept
 from tellapart.cli.invocation import interruptible
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError, MissingDependencyError, RunError

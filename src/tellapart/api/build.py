@@ -9,8 +9,7 @@ from tellapart.auditing.show import audit_folder
 from tellapart.benchmarks.plugins import exit_is_error
 from tellapart.builders.captions.pairs_file import PairsWritten, write_caption_pairs
 from tellapart.builders.hub_export import write_imagefolder, write_parquet
-from tellapart.builders.journal import count_decided, journal_of
-from tellapart.builders.pipeline import BuildResult
+from tellapart.builders.pipeline import BuildResult, describe_kept
 from tellapart.builders.pipeline import build as run_recipe
 from tellapart.builders.ray_executor import RayExecutor
 from tellapart.builders.recipe_file import read_recipe_file
@@ -181,11 +180,3 @@ def default_folder(recipe: PathGiven, out: PathGiven | None = None) -> Path:
         DataError: the recipe cannot be read.
     """
     return as_path(out, "out") if out is not None else Path("sets") / read_recipe_file(as_path(recipe, "recipe")).name
-
-
-def describe_kept(out: Path) -> str | None:
-    """Describe the result of an interrupted build: the full set, or a journal of candidates or captions."""
-    if (out / "card.json").is_file():
-        return f"the set in {out} is complete"
-    decided = count_decided(journal_of(out))
-    return f"{decided:,} decided candidates are kept in {journal_of(out)}" if decided else None

@@ -21,7 +21,7 @@ from pydantic import JsonValue
 from tellapart.builders.builder import Builder, Candidate, Failed, Made, Outcome, Rejected
 from tellapart.builders.executor import Executor, Lost, ProcessExecutor
 from tellapart.builders.item_filters import ItemFilter
-from tellapart.builders.journal import Journal, journal_of
+from tellapart.builders.journal import Journal, count_decided, journal_of
 from tellapart.builders.recipe_file import RecipeFile, open_builder, open_filters, open_selections, read_recipe_file
 from tellapart.builders.selections import Selection
 from tellapart.data.changes import describe_changes
@@ -228,6 +228,14 @@ def build(
         write_pair_set(out, items, images, _make_card(opened, funnel), progress=partial(report, "writing"))
         journal.remove()
     return BuildResult(out, funnel, resumed)
+
+
+def describe_kept(out: Path) -> str | None:
+    """Describe the result of an interrupted build: the full set, or a journal of candidates or captions."""
+    if (out / "card.json").is_file():
+        return f"the set in {out} is complete"
+    decided = count_decided(journal_of(out))
+    return f"{decided:,} decided candidates are kept in {journal_of(out)}" if decided else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,6 +122,31 @@ def name_vectors(side: str, values: object, ids: Sequence[str], *, owner: str = 
     return NamedVectors(side, rows, unit, (float(lengths.min()), float(lengths.max())))
 
 
+def name_rows(side: str, values: object, ids: Sequence[str] | None, slots: Sequence[str], owner: str) -> NamedVectors:
+    """Give each row its id: the caller's, or that of its place among the items' images or texts."""
+    array = to_array(values)
+    if array is not None and array.ndim == 4:
+        raise ScoreError(f"score_vectors({side}=): an array {array.shape} holds pixels; give vectors (n, dimensions)")
+    if array is not None and array.ndim == 3:  # (items, images, dimensions)
+        array = array.reshape(-1, array.shape[-1])
+    distinct = list(dict.fromkeys(slots))
+    if ids is not None:
+        named = name_vectors(side, values if array is None else array, list(ids))
+        known = set(distinct)
+        wrong = next((row for row, name in enumerate(ids) if name not in known), None)
+        if wrong is not None:
+            hint = nearest(ids[wrong], distinct[:5000]) or ""
+            raise ScoreError(f"{side}=: row {wrong} has the id {quote(ids[wrong])}, of no item of {owner}{hint}")
+        return named
+    places = distinct if array is not None and len(array) == len(distinct) else list(slots)
+    if array is not None and array.ndim == 2 and len(array) not in {len(distinct), len(slots)}:
+        raise ScoreError(
+            f"{side}= has {len(array):,} rows, and {owner} {len(slots):,} {side}, {len(distinct):,} of them distinct: "
+            f"give one row each, or {side[:-1]}_ids="
+        )
+    return name_vectors(side, values if array is None else array, places)
+
+
 def read_vectors(path: Path) -> tuple[NDArray[Any], list[str] | None]:
     """Read vectors and their ids, None if the file has none.
 
