@@ -22,9 +22,8 @@ from tellapart.catalog import (
     _shipped_points,
     load,
     names,
-    nearest,
 )
-from tellapart.errors import UnknownNameError
+from tellapart.errors import UnknownNameError, nearest
 from tellapart.models.find import find_model
 
 
@@ -41,7 +40,7 @@ def test_for_a_built_in_name_the_installed_packages_are_not_searched(monkeypatch
     def search(**_: object) -> None:
         raise AssertionError("searched")
 
-    monkeypatch.setattr("tellapart.catalog.entry_points", search)
+    monkeypatch.setattr("importlib.metadata.entry_points", search)
     assert find_benchmark("demo").name == "demo"
     assert find_model("constant").name == "constant"
     with pytest.raises(AssertionError, match="searched"):
@@ -146,7 +145,7 @@ def test_the_packages_of_the_same_wheel_join_by_its_entry_points(
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: tellapart\nVersion: 1\n")
     points = {"checkout": "old = gone:Gone", "wheel": f"scenes = {target}"}
     (info / "entry_points.txt").write_text(f"[tellapart.builders]\n{points.get(place, '')}\n")
-    monkeypatch.setattr("tellapart.catalog.distribution", lambda name: PathDistribution(info))
+    monkeypatch.setattr("importlib.metadata.distribution", lambda name: PathDistribution(info))
     if place != "checkout":
         monkeypatch.setattr("tellapart.catalog.__file__", str(tmp_path / "lib" / "tellapart" / "catalog.py"))
     monkeypatch.setattr("tellapart.catalog._shipped_points", _shipped_points.__wrapped__)

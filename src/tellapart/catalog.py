@@ -8,19 +8,20 @@ these. `tellapart_render`, which comes with tellapart, has entry points of this 
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import re
 import tomllib
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, cached_property
-from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from tellapart.errors import PluginError, TellapartWarning, UnknownNameError, first_line
+from tellapart.errors import PluginError, TellapartWarning, UnknownNameError, first_line, nearest
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 __all__ = [
     "BENCHMARKS",
@@ -62,23 +63,27 @@ def _shipped_points() -> list[EntryPoint]:
     In a checkout they are read from pyproject.toml: it may be newer than the metadata that an editable installation
     left, and PYTHONPATH alone leaves none.
     """
+    from importlib import metadata  # it is a third of this module's import
+
     file = Path(__file__).parents[2] / "pyproject.toml"
     project = tomllib.loads(file.read_text(encoding="utf-8")).get("project", {}) if file.is_file() else {}
     if project.get("name") == "tellapart":
         groups = project.get("entry-points", {})
-        points = [EntryPoint(name, value, group) for group in groups for name, value in groups[group].items()]
+        points = [metadata.EntryPoint(name, value, group) for group in groups for name, value in groups[group].items()]
     else:
         try:
-            points = list(distribution("tellapart").entry_points)
-        except PackageNotFoundError:  # the folder was copied
+            points = list(metadata.distribution("tellapart").entry_points)
+        except metadata.PackageNotFoundError:  # the folder was copied
             points = []
     return sorted(points, key=lambda point: point.name)
 
 
 def installed_points(kind: str) -> dict[str, list[EntryPoint]]:
     """Return the entry points of a kind of all packages that are installed, by the catalogue's name."""
+    from importlib import metadata
+
     points: dict[str, list[EntryPoint]] = {}
-    for point in entry_points(group=f"tellapart.{plural_of(kind)}"):
+    for point in metadata.entry_points(group=f"tellapart.{plural_of(kind)}"):
         points.setdefault(entry_name(point), []).append(point)
     return points
 
@@ -280,20 +285,6 @@ def add(kind: str, name: str, thing: Any) -> None:
     if name in _shipped(kind):
         raise UnknownNameError(f"{kind} {name!r} is built in; choose another name")
     _ADDED[kind][name] = thing
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Return "; did you mean ...?" for a name that begins a known one or is close to it, or nothing.
-
-    >>> nearest("winogrund", ["demo", "winoground"]) == nearest("wino", ["demo", "winoground"])
-    True
-    >>> nearest("zebra", ["demo", "winoground"])
-    ''
-    """
-    candidates = list(known)
-    longer = [candidate for candidate in candidates if len(name) > 2 and candidate.startswith(name)]
-    close = longer or difflib.get_close_matches(name, candidates, n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def names(kind: str) -> list[str]:

@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
@@ -240,6 +240,22 @@ def _without_middle(message: str) -> str:
         return message
     head, mark = _LONGEST // 2, " [...] "
     return message[:head] + mark + message[len(message) - (_LONGEST - head - len(mark)) :]
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return "; did you mean ...?" for a name that begins a known one or is close to it, or nothing.
+
+    >>> nearest("winogrund", ["demo", "winoground"]) == nearest("wino", ["demo", "winoground"])
+    True
+    >>> nearest("zebra", ["demo", "winoground"])
+    ''
+    """
+    import difflib
+
+    candidates = list(known)
+    longer = [candidate for candidate in candidates if len(name) > 2 and candidate.startswith(name)]
+    close = longer or difflib.get_close_matches(name, candidates, n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def require(module: str, *, extra: str) -> ModuleType:

@@ -8,11 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tellapart.annotate.survey import Ask, Earlier, Study, Survey, SurveyAnswer, SurveyUnit
-from tellapart.catalog import nearest
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet, describe
 from tellapart.data.video import as_picture
-from tellapart.errors import DataError, UnknownNameError, quote
+from tellapart.errors import DataError, UnknownNameError, nearest, quote
 from tellapart.metrics.vqa import clean_punctuation, clean_words
 
 _WORD = re.compile(r"\w+")

@@ -10,9 +10,9 @@ from tellapart.benchmarks.arguments import locations
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
-from tellapart.catalog import DEFAULT_MODEL, REFERENCES, load, names, nearest
+from tellapart.catalog import DEFAULT_MODEL, REFERENCES, load, names
 from tellapart.data.arguments import PathGiven
-from tellapart.errors import TellapartError, UnknownNameError
+from tellapart.errors import TellapartError, UnknownNameError, nearest
 from tellapart.models.find import find_model
 from tellapart.tasks.registry import find_task
 from tellapart.training.losses.loss import find_loss

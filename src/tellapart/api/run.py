@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tellapart.catalog import nearest
 from tellapart.data.arguments import PathGiven, as_path
 from tellapart.data.atomic import atomic_folder
-from tellapart.errors import RunError, TellapartError, UnknownNameError, plain, quote
+from tellapart.errors import RunError, TellapartError, UnknownNameError, nearest, plain, quote
 from tellapart.evaluation.systems import System, gather
 from tellapart.evaluation.verified import read_result
 from tellapart.records.result import BenchmarkResult, Result, Sample, Value

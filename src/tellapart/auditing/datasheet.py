@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from tellapart.catalog import nearest
-from tellapart.errors import DataError, quote
+from tellapart.errors import DataError, nearest, quote
 
 
 @dataclass(frozen=True, slots=True)

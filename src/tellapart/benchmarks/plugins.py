@@ -21,9 +21,9 @@ from typing import Any, NoReturn, ParamSpec, TypeVar
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import ASKED
 from tellapart.benchmarks.given import as_benchmark
-from tellapart.catalog import add, nearest
+from tellapart.catalog import add
 from tellapart.data.pairset import PairSet
-from tellapart.errors import ExitError, PluginError, TellapartError, UnknownNameError, first_line
+from tellapart.errors import ExitError, PluginError, TellapartError, UnknownNameError, first_line, nearest
 from tellapart.models.memory.given import as_model
 from tellapart.models.protocols import Model
 

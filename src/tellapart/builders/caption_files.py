@@ -10,7 +10,6 @@ from posixpath import normpath
 from typing import Any, TypeVar
 
 from tellapart.builders.builder import Made
-from tellapart.catalog import nearest
 from tellapart.data.annotations import karpathy_images
 from tellapart.data.columns import refuse_near
 from tellapart.data.compressed import plain_suffix
@@ -19,7 +18,7 @@ from tellapart.data.images import check_reference, resolve
 from tellapart.data.item import Item
 from tellapart.data.rows import read_csv, read_json, read_jsonl
 from tellapart.data.strict_json import decode_text, read_whole
-from tellapart.errors import DataError, quote
+from tellapart.errors import DataError, nearest, quote
 
 __all__ = [
     "CaptionPair",

@@ -36,10 +36,10 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from tellapart.builders.builder import Builder, BuilderType, Start
 from tellapart.builders.item_filters import ItemFilter
 from tellapart.builders.selections import Selection
-from tellapart.catalog import load, names, nearest
+from tellapart.catalog import load, names
 from tellapart.data.rows import read_toml
 from tellapart.data.validation import validate_table
-from tellapart.errors import DataError, UnknownNameError
+from tellapart.errors import DataError, UnknownNameError, nearest
 
 #: Options that recipes had, or that one may think they have, and the user's settings in their place.
 _OF_THE_USER: Mapping[str, str] = MappingProxyType(

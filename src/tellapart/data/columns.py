@@ -12,11 +12,10 @@ from itertools import takewhile
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from tellapart.catalog import nearest
 from tellapart.data.images import IMAGE_SUFFIXES
 from tellapart.data.scores import join_names
 from tellapart.data.strict_json import expect_distinct
-from tellapart.errors import DataError, TellapartError, quote
+from tellapart.errors import DataError, TellapartError, nearest, quote
 
 #: The start of a column of tags; the tag's name follows.
 TAG = "tag:"

@@ -10,7 +10,6 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tellapart.catalog import nearest
 from tellapart.data.arguments import as_path
 from tellapart.data.atomic import atomic_folder
 from tellapart.data.columns import describe_columns, fields_of
@@ -21,7 +20,7 @@ from tellapart.data.rows import read_csv, read_jsonl, read_object
 from tellapart.data.scores import join_names
 from tellapart.data.validation import Problem
 from tellapart.data.video import DEFAULT_FRAMES
-from tellapart.errors import DataError, quote
+from tellapart.errors import DataError, nearest, quote
 
 __all__ = ["LISTINGS", "make_item", "read_card", "read_pair_set", "write_pair_set"]
 

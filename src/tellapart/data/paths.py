@@ -6,7 +6,7 @@ import os
 from itertools import islice
 from pathlib import Path
 
-from tellapart.catalog import nearest
+from tellapart.errors import nearest
 
 
 def home_folder() -> Path | None:

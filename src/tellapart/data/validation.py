@@ -9,8 +9,7 @@ from typing import NamedTuple, Self, TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from tellapart.catalog import nearest
-from tellapart.errors import DataError, first_line, quote, shorten
+from tellapart.errors import DataError, first_line, nearest, quote, shorten
 
 __all__ = ["Problem", "find_problems", "first_problem", "validate_table"]
 

@@ -9,11 +9,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.catalog import nearest
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.data.scores import join_names
-from tellapart.errors import RunError, quote
+from tellapart.errors import RunError, nearest, quote
 from tellapart.evaluation.curve import Curves, measure_curves, read_values
 from tellapart.evaluation.evaluate import plan, prepare
 from tellapart.evaluation.item_outcomes import ItemOutcomes

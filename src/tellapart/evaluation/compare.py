@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel
 
-from tellapart.catalog import nearest
-from tellapart.errors import RunError
+from tellapart.errors import RunError, nearest
 from tellapart.evaluation.systems import SharedBenchmark, System, match_benchmarks, read_shared
 from tellapart.metrics.per_item import by_tag
 from tellapart.metrics.tabulate import MOST_VALUES

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel
 
-from tellapart.catalog import nearest
 from tellapart.data.scores import join_names
-from tellapart.errors import RunError, quote
+from tellapart.errors import RunError, nearest, quote
 from tellapart.evaluation.caption_tags import CAPTION_TAGS, tag_captions
 from tellapart.evaluation.item_outcomes import ItemOutcomes
 from tellapart.evaluation.systems import System, match_benchmarks

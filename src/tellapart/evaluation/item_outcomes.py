@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 
 from tellapart.benchmarks.find import find_benchmark, set_name
 from tellapart.benchmarks.locations import Locations
-from tellapart.catalog import nearest
 from tellapart.data.prediction_field import PREDICTION, watch_field
 from tellapart.data.rows import read_csv
 from tellapart.data.scores import ScoreKind, join_names
-from tellapart.errors import DataError, RunError, quote
+from tellapart.errors import DataError, RunError, nearest, quote
 from tellapart.evaluation.evaluate import Prepared, prepare_listed, yield_samples
 from tellapart.evaluation.systems import (
     KeyedSamples,

@@ -23,14 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel
 
-from tellapart.catalog import nearest
 from tellapart.data.answer_text import read_label
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.data.rows import read_csv
 from tellapart.data.scores import ScoreKind
-from tellapart.errors import RunError, quote
+from tellapart.errors import RunError, nearest, quote
 from tellapart.evaluation.compare import correct
 from tellapart.evaluation.systems import System, check_items, key_samples, label_runs
 from tellapart.evaluation.verify import find_set

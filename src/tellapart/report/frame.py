@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.catalog import nearest
-from tellapart.errors import MissingDependencyError, UnknownNameError, plain, quote, require
+from tellapart.errors import MissingDependencyError, UnknownNameError, nearest, plain, quote, require
 from tellapart.report.terminal import console, table
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from html import escape
 from markupsafe import Markup
 
 from tellapart.benchmarks.find import declared_benchmark
-from tellapart.catalog import nearest
-from tellapart.errors import RunError, plain
+from tellapart.errors import RunError, nearest, plain
 from tellapart.records.result import BenchmarkResult, Value
 from tellapart.report.numbers import interval, is_deviation, percent, thousands
 from tellapart.report.sections import shared_headline

@@ -12,9 +12,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tellapart.catalog import LOSSES, names, nearest
+from tellapart.catalog import LOSSES, names
 from tellapart.data.rows import read_toml
-from tellapart.errors import DataError
+from tellapart.errors import DataError, nearest
 from tellapart.training.losses.loss import find_loss
 
 #: Released code takes equal captions, and copies of a picture, for each other's negatives.

@@ -29,7 +29,6 @@ from tellapart.board.submissions.hidden import HiddenBenchmark, check_limits
 from tellapart.board.submissions.hidden_items import HiddenPairs, HiddenRecords, hide, hide_records, list_contents
 from tellapart.board.submissions.measuring import measure_sent
 from tellapart.board.submissions.refused import RefusedError
-from tellapart.catalog import nearest
 from tellapart.data.atomic import atomic_file, sync_folder
 from tellapart.data.folder import read_pair_set
 from tellapart.data.images import decode, pixel_hash
@@ -38,7 +37,7 @@ from tellapart.data.rows import read_object
 from tellapart.data.scores import ScoreKind, join_names
 from tellapart.data.validation import first_problem
 from tellapart.data.video import is_video
-from tellapart.errors import DataError, TellapartError, quote
+from tellapart.errors import DataError, TellapartError, nearest, quote
 from tellapart.metrics.registry import METRICS, defined_for
 from tellapart.tasks.pairing import PAIRING
 from tellapart.tasks.pairs import PAIRS

@@ -19,10 +19,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tellapart.builders.builder import Rejected
 from tellapart.builders.video.frames import EndOfVideoError, Frame, frame_at, frame_number, scaled_size
-from tellapart.catalog import nearest
 from tellapart.data.images import IMAGE_SUFFIXES, decode
 from tellapart.data.strict_json import read_whole
-from tellapart.errors import DataError, plain, require
+from tellapart.errors import DataError, nearest, plain, require
 
 _log = logging.getLogger(__name__)
 

@@ -17,11 +17,10 @@ from pydantic import Field, JsonValue
 from tellapart.builders.builder import Start
 from tellapart.builders.video.footage import FootageOptions, Still
 from tellapart.builders.video.frame_pairs import FramePair, VideoPairs, differing_words
-from tellapart.catalog import nearest
 from tellapart.data.compressed import plain_suffix
 from tellapart.data.images import check_reference
 from tellapart.data.rows import read_csv, read_jsonl
-from tellapart.errors import DataError, quote
+from tellapart.errors import DataError, nearest, quote
 
 _COLUMNS = ("video", "caption", "time", "start", "end", "id", "group")
 

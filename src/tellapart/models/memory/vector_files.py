@@ -17,13 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tellapart.catalog import nearest
 from tellapart.data.columns import expect_distinct_columns
 from tellapart.data.item import Item
 from tellapart.data.npz import read_array, read_arrays
 from tellapart.data.scores import ScoreKind, join_names
 from tellapart.data.strict_json import decode_text, parse_json, read_whole
-from tellapart.errors import ScoreError, first_line, quote, require
+from tellapart.errors import ScoreError, first_line, nearest, quote, require
 from tellapart.models.memory.mistakes import to_array
 from tellapart.models.options import ModelOptions
 from tellapart.models.prefix import ModelPrefix

@@ -10,10 +10,9 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from tellapart.catalog import nearest
 from tellapart.data.strict_json import decode_text, parse_json, read_whole
 from tellapart.data.validation import Problem
-from tellapart.errors import ModelError, quote
+from tellapart.errors import ModelError, nearest, quote
 from tellapart.models.onnx.file_format import external_tensors
 
 CONFIG = "config.json"

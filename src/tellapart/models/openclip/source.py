@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tellapart.catalog import nearest
 from tellapart.data.strict_json import load_json
-from tellapart.errors import ModelError, TellapartWarning, UnknownNameError
+from tellapart.errors import ModelError, TellapartWarning, UnknownNameError, nearest
 from tellapart.models.hub import fetch_file
 from tellapart.models.openclip.library import import_open_clip
 from tellapart.models.purpose import MODULES

@@ -18,10 +18,10 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.catalog import names, nearest
+from tellapart.catalog import names
 from tellapart.data.item import Item
 from tellapart.data.scores import ScoreKind
-from tellapart.errors import DataError, ModelError, UnknownNameError
+from tellapart.errors import DataError, ModelError, UnknownNameError, nearest
 from tellapart.models.find import find_model
 from tellapart.models.huggingface.files import read_config
 from tellapart.models.options import ModelOptions

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tellapart.catalog import nearest
 from tellapart.data.arguments import PathGiven, as_path
-from tellapart.errors import ModelError, RunError, UnknownNameError, quote
+from tellapart.errors import ModelError, RunError, UnknownNameError, nearest, quote
 
 if TYPE_CHECKING:
     from tellapart.records.result import Result

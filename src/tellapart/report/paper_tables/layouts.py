@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tellapart.catalog import nearest
 from tellapart.data.arguments import PathGiven, as_names, as_path
 from tellapart.data.idle_options import expect_used
-from tellapart.errors import RunError, UnknownNameError, quote
+from tellapart.errors import RunError, UnknownNameError, nearest, quote
 
 if TYPE_CHECKING:
     from tellapart.evaluation.systems import System

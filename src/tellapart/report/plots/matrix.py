@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.catalog import nearest
 from tellapart.data.video import as_picture, decode_slot
-from tellapart.errors import DataError, RunError, plain
+from tellapart.errors import DataError, RunError, nearest, plain
 from tellapart.evaluation.systems import System
 from tellapart.evaluation.verified import read_result
 from tellapart.records.result import Sample

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tellapart.catalog import nearest
 from tellapart.data.arguments import PathGiven, as_names, as_path
 from tellapart.data.idle_options import expect_kind
-from tellapart.errors import RunError, UnknownNameError, plain, quote
+from tellapart.errors import RunError, UnknownNameError, nearest, plain, quote
 from tellapart.report.plots.style import (
     COLUMN,
     axes_of,

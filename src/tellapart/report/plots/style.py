@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tellapart.data.atomic import atomic_file
 from tellapart.errors import RunError, TellapartWarning, require
 
 if TYPE_CHECKING:
@@ -88,6 +87,8 @@ def look(number: int) -> PlotStyle:
 
 def write_picture(path: Path, draw: Callable[[], Figure]) -> None:
     """Draw under the rules of this module, and write the file atomically; the same picture has the same bytes."""
+    from tellapart.data.atomic import atomic_file  # the command line imports this module
+
     ending = path.suffix.removeprefix(".").lower()
     if ending not in FORMATS:
         raise RunError(f"{path}: a picture is written as .pdf, .svg or .png; name it so")

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, create_model
 
-from tellapart.catalog import load, nearest
+from tellapart.catalog import load
 from tellapart.data.validation import validate_table
-from tellapart.errors import DataError
+from tellapart.errors import DataError, nearest
 from tellapart.training.losses.batch import LossParts
 
 if TYPE_CHECKING:
