@@ -14,8 +14,10 @@ import pytest
 import tellapart as ta
 from tellapart.evaluation.why import Reasons
 from tellapart.metrics.matching import Reason, reasons
+from tellapart.records.result import BenchmarkResult, ModelRecord, Result, RunRecord, Sample
 from tellapart.report import why
-from tellapart.report.why import place_items
+from tellapart.report.sections import ReportRun, sections
+from tellapart.report.why import explain_section, place_items, reason_rows
 
 POINT = re.compile(r'<a href="#([^"]*)"( class="wrong")?><circle cx="([\d.]+)" cy="([\d.]+)" r="4"><title>([^<]*)')
 
@@ -45,3 +47,18 @@ def test_many_items_are_spread_and_those_that_the_page_lacks_have_no_link(monkey
     reach, points = place_items(Reasons.model_construct(items=items), range(6))
     assert reach == "1"  # of equal scores
     assert [(id_, here) for *_, id_, _, here in points] == [("0", True), ("3", True), ("6", False), ("9", False)]
+
+
+def test_outcomes_alone_are_bounded_on_the_page() -> None:
+    sides = [(1.0, 1.0), (1.0, 0.0), (0.0, 0.0)]  # right, lost to the picture's prior, no match or both priors
+    outcomes = [{"text_score": text, "image_score": image} for text, image in sides]
+    samples = [Sample(id=str(k), cluster=str(k), outcomes=values) for k, values in enumerate(outcomes)]
+    record = BenchmarkResult(title="t", fingerprint="0", task="pairs", output="scores", metrics={}, origin="")
+    run = RunRecord(started="2026-01-01T00:00:00+00:00", seed=0, command="", versions={})
+    result = Result(run=run, model=ModelRecord(name="m", fingerprint="m"), benchmarks={"sides": record})
+    (section,) = sections([ReportRun(result, {"sides": samples})])
+    (row,) = explain_section(section)
+    cells = {head: cell for head, (cell,) in reason_rows([row])}
+    assert row.at_most is not None
+    assert cells[Reason.RIGHT.label].startswith("33.33 [")  # of the first item
+    assert " to " in cells["match score"]

@@ -214,13 +214,13 @@ def explain(
                 row, outcome = measure_reasons(run.label, name, record, squares, left_out, seed=seed)
                 measured += [_Explained(run.label, run.folders[name], squares, outcome)] if outcome else []
                 rows.append(row)
-            elif bounds := _bound_outcomes(run.label, name, samples, seed):
+            elif bounds := bound_outcomes(run.label, name, samples, seed):
                 rows += bounds
             else:
                 refused.append(f"{name}: {_say_shape(record, samples)}")
         pairs += [(name, pair) for pair in combinations(measured, 2)]
     for label, path in zip(label_runs([path.stem for path in files]), files, strict=True):
-        rows += _bound_outcomes(label, benchmark or "files of outcomes", read_outcome_file(path), seed)
+        rows += bound_outcomes(label, benchmark or "files of outcomes", read_outcome_file(path), seed)
     if not rows:
         raise RunError(f"no item to explain: reasons are of as many images as texts, two to six; {'; '.join(refused)}")
     tags = dict.fromkeys(tag for row in rows for tag in row.by)
@@ -273,7 +273,8 @@ def measure_reasons(
     return _tabulate(identity, squares, in_reason, [*shares, match], seed), outcome
 
 
-def _bound_outcomes(model: str, benchmark: str, samples: Sequence[Sample], seed: int) -> list[Reasons]:
+def bound_outcomes(model: str, benchmark: str, samples: Sequence[Sample], seed: int = 0) -> list[Reasons]:
+    """Bound the reasons by outcomes of the four comparisons of 2x2 items; nothing if no item has them."""
     pairs = [(sample, right) for sample in samples if (right := read_comparisons(sample)) is not None]
     if not pairs:
         return []

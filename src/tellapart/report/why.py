@@ -9,7 +9,16 @@ import numpy as np
 
 from tellapart.catalog import REFERENCES
 from tellapart.errors import plain
-from tellapart.evaluation.why import SHARES, Debiased, MatchDifference, Reasons, Why, measure_reasons, read_squares
+from tellapart.evaluation.why import (
+    SHARES,
+    Debiased,
+    MatchDifference,
+    Reasons,
+    Why,
+    bound_outcomes,
+    measure_reasons,
+    read_squares,
+)
 from tellapart.metrics.matching import Reason
 from tellapart.records.result import Value
 from tellapart.report.numbers import interval, percent, points
@@ -39,16 +48,19 @@ def print_why(why: Why, *, by: str | None = None) -> None:
 
 
 def explain_section(section: Section) -> list[Reasons]:
-    """Return the reasons of each model of a report's section; none if its items are no squares with scores.
+    """Return the reasons of each model of a report's section; none if its items are no squares of scores or outcomes.
 
     Reference models that lie with others are left out.
     """
     rows = []
     models = [entry for entry in section.entries if entry.run.result.model.name not in REFERENCES]
     for entry in models or section.entries:
-        squares, left_out = read_squares([replace(sample, tags={}) for sample in entry.samples])
+        samples = [replace(sample, tags={}) for sample in entry.samples]
+        squares, left_out = read_squares(samples)
         if squares:
             rows.append(measure_reasons(entry.label, section.name, entry.record, squares, left_out)[0])
+        else:
+            rows += bound_outcomes(entry.label, section.name, samples)
     return rows
 
 
