@@ -430,3 +430,9 @@ def test_a_written_set_can_be_moved_and_read_by_others(tmp_path: Path) -> None:
     moved = (tmp_path / "set").rename(tmp_path / "moved")
     assert read_pair_set(moved).items == (pair(),)
     assert str(tmp_path) not in (moved / "pairs.jsonl").read_text()
+
+
+def test_the_folder_of_a_hidden_benchmarks_task_is_refused_with_the_name_that_its_list_needs(tmp_path: Path) -> None:
+    (tmp_path / "items.jsonl").write_text("{}\n")
+    with raises(DataError, str(tmp_path), "rename items.jsonl to pairs.jsonl"):
+        read_pair_set(tmp_path)

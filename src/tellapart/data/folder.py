@@ -237,7 +237,9 @@ def _explain_lack(path: Path) -> str:
 
 
 def _name_splits(folder: Path) -> str:
-    """Name the folders inside that are pair sets: the splits of a dataset, most often."""
+    """Name the folders inside that are pair sets, most often a dataset's splits, or the list of a board's task."""
+    if (folder / "items.jsonl").is_file():
+        return "; of a hidden benchmark's task, rename items.jsonl to pairs.jsonl"
     parts = sorted({file.parent.name for name in LISTINGS for file in folder.glob(f"*/{name}")})
     return f"; these inside it are: {', '.join(parts[:10])}" if parts else ""
 

@@ -244,7 +244,7 @@ GOOD = np.zeros((2, 2, 2))
         ),
         (npz(ids=["0", "1"], scores=GOOD + 1e200), ("2", "float32", "0, 1")),
         (npz(ids=["0", "1"], scores=GOOD, kind="cosine"), ("kind", "similarity, logit, probability", "'cosine'")),
-        (npz(ids=np.array(["0", "1"], object), scores=GOOD), ("npz", "allow_pickle=False")),
+        (npz(ids=np.array(["0", "1"], object), scores=GOOD), ("npz", "ids", ".astype(str)")),
         (b"PK\x03\x04 cut off", ("npz", "File is not a zip file")),
         (npz(ids=["0", "1"], scores=GOOD)[:-40], ("npz", "plain arrays")),
     ],

@@ -70,7 +70,7 @@ def _describe_start(path: Path) -> str:
         start = file.read(24)
     if start.startswith(b"PK"):
         return "it is an archive that is cut off or damaged; write it again, and send all of it"
-    return f"it begins with {start!r}; write it with numpy.savez, and send a table by its name, .csv or .jsonl"
+    return f"it begins with {start!r}; write arrays with numpy.savez; a table keeps its ending, .csv or .jsonl"
 
 
 def read_sent(path: Path, records: Any, task: str) -> Any:

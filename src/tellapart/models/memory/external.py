@@ -42,6 +42,8 @@ from tellapart.errors import DataError, ScoreError, first_line, quote, require
 _COLUMNS = ["id", "image", "text", "score"]
 _LABEL = re.compile(r"(?P<id>.+)_c(?P<text>\d+)_i(?P<image>\d+)", re.DOTALL | re.ASCII)
 
+_NOT_FINITE = "are not finite in float32, and every pair needs a number"
+
 #: The form of a number: Python's `float` takes `1_0` and the digits of every script, too.
 _NUMBER = re.compile(r"\s*[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan|inf|infinity)\s*", re.ASCII | re.IGNORECASE)
 _SUFFIXES = (".npz", ".csv", ".jsonl")  # that are written; a plain array and parquet are only read
@@ -180,7 +182,7 @@ class _Table:
             self.unknown,
             f"are of no item of this benchmark ({images} images by {texts} texts each, ids like {quote(self.ids[0])})",
         )
-        _refuse_names(self.path, self.not_finite, "are not finite in float32")
+        _refuse_names(self.path, self.not_finite, _NOT_FINITE)
         _refuse_names(self.path, self.repeated, "occur twice in the file")
         values = np.array(self.values).reshape(len(self.ids), images, texts)
         missing = [f"{self.ids[k]}_c{text}_i{image}" for k, image, text in np.argwhere(np.isnan(values))]
@@ -298,7 +300,7 @@ def _read_npz(path: Path, ids: Sequence[str], shape: tuple[int, int]) -> RawScor
     _refuse_names(path, [item for item in ids if item not in position], "are missing", total=len(ids))
     exact = values[[position[item] for item in ids]]
     finite = (np.abs(exact.astype(np.float64)) <= _LARGEST).all(axis=(1, 2))
-    _refuse_names(path, [ids[k] for k in np.flatnonzero(~finite).tolist()], "are not finite in float32")
+    _refuse_names(path, [ids[k] for k in np.flatnonzero(~finite).tolist()], _NOT_FINITE)
     return RawScores(exact, _read_kind(path, arrays.get("kind")))
 
 
@@ -315,7 +317,7 @@ def _read_npy(path: Path, ids: Sequence[str], shape: tuple[int, int], rows: NDAr
     by_row = rows is not None and array.shape != whole
     values = array.reshape(-1)[rows] if by_row else array.reshape(whole)
     bad = np.argwhere(~(np.abs(values.astype(np.float64)) <= _LARGEST)).tolist()
-    _refuse_names(path, [f"{ids[item]}_c{text}_i{image}" for item, image, text in bad], "are not finite in float32")
+    _refuse_names(path, [f"{ids[item]}_c{text}_i{image}" for item, image, text in bad], _NOT_FINITE)
     return RawScores(values, None)
 
 
