@@ -97,7 +97,6 @@ demo-documents: $(VENV)/.test
 site: $(VENV)/.test
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	$(BIN)/python ci/offline_site.py scratch/site
-	$(BIN)/python ci/site_links.py scratch/site
 	$(BIN)/python ci/site_in_browser.py scratch/site
 
 # Branch coverage of the rooms that turn scores into numbers and claims, by their own tests, slow ones too; a room below

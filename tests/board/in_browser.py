@@ -1,6 +1,6 @@
 """What tests in a real browser share: a board at an address of this machine, chromium, and axe-core.
 
-`python ci/axe.py scratch/axe` fetches axe-core.
+`python ci/parts.py axe` fetches axe-core.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def chromium() -> Iterator[Any]:
 def axe() -> Callable[[Any], list[str]]:
     """Look through a page: every violation of any impact, best practices among them."""
     if not AXE.exists():
-        pytest.skip("no axe-core here: python ci/axe.py scratch/axe")
+        pytest.skip("no axe-core here: python ci/parts.py axe")
     script = AXE.read_text()
 
     def violations(page: Any) -> list[str]:

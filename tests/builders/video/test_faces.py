@@ -82,7 +82,7 @@ def test_the_cascade_that_opencv_4_ships_sees_no_face_in_grey(tmp_path: Path) ->
 @pytest.mark.skipif(hasattr(cv2, "CascadeClassifier"), reason="this is OpenCV 4 already")
 def test_all_of_this_holds_with_opencv_4_too() -> None:
     if not (OPENCV_4 / "cv2").is_dir():
-        pytest.skip("no OpenCV 4 here: python ci/opencv4.py scratch/opencv4")
+        pytest.skip("no OpenCV 4 here: python ci/parts.py opencv4")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", __file__],
         cwd=ROOT,

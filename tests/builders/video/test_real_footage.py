@@ -1,4 +1,4 @@
-"""The builders of captioned frames on real films: `python ci/real_footage.py scratch/real-footage` fetches them."""
+"""The builders of captioned frames on real films: `python ci/parts.py real-footage` fetches them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ CHANGES = {
 @pytest.fixture
 def films() -> Path:
     if not (FOOTAGE / SEEN[0][0]).exists():
-        pytest.skip("real films are fetched by python ci/real_footage.py scratch/real-footage")
+        pytest.skip("real films are fetched by python ci/parts.py real-footage")
     return FOOTAGE
 
 
