@@ -195,7 +195,9 @@ def test_every_row_takes_a_step_and_names_its_terms(tmp_path: Path) -> None:
     write_new_model(HERE.parent / "demo_encoder" / "architecture", tmp_path / "start", seed=0)
     for method in plan.methods:
         out = tmp_path / method.name
-        run_training(plan.fine_tuning(method, 0, method.choices[0]), Path(), out, limit=1)
+        config = plan.fine_tuning(method, 0, method.choices[0])
+        small = config.model_copy(update={"batch": config.batch.model_copy(update={"size": 8})})
+        run_training(small, Path(), out, limit=1)
         first = json.loads((out / "log.jsonl").read_text().splitlines()[0])
         assert first["total"] > 0, method.name
         assert {"scale"} < set(terms(out)), method.name
