@@ -64,11 +64,17 @@ def execute(path: Path) -> Any:
 
 
 def notebook_pages() -> dict[str, str | bytes]:
-    """Return a page for each notebook, and the files of its pictures, by their names in the site."""
+    """Return a page for each notebook, and the files of its pictures, by their names in the site.
+
+    Raises:
+        ValueError: a notebook writes to stderr, or does not end in a picture.
+    """
     pages: dict[str, str | bytes] = {}
     for path in sorted(NOTEBOOKS.glob("*.py")):
+        cells = execute(path).cells
+        _check_outputs(path, [cell.outputs for cell in cells if cell.cell_type == "code"])
         parts: list[str] = []
-        for number, cell in enumerate(execute(path).cells):
+        for number, cell in enumerate(cells):
             if cell.cell_type == "markdown":
                 parts.append(cell.source)
                 continue
@@ -83,6 +89,18 @@ def notebook_pages() -> dict[str, str | bytes]:
         source = f"[This notebook as a file]({file}.ipynb), and [as Python]({file}.py)."
         pages[f"notebooks/{path.stem}.md"] = "\n\n".join([*parts, source]) + "\n"
     return pages
+
+
+def _check_outputs(path: Path, outputs: list[list[Any]]) -> None:
+    shown = [output for cell in outputs for output in cell]
+    if warned := [one.text for one in shown if one.output_type == "stream" and one.name == "stderr"]:
+        raise ValueError(f"{path}: a cell writes to stderr: {warned[0]}")
+    datas = [output.get("data", {}) for output in outputs[-1]]
+    if not any("image/png" in data or "data:image/" in data.get("text/html", "") for data in datas):
+        raise ValueError(f"{path}: the last cell shows no picture")
+    text = "".join(output.get("data", {}).get("text/html", "") for output in shown)
+    if text.count("<iframe ") != text.count("</iframe>"):
+        raise ValueError(f"{path}: an open iframe takes the rest of the site's page")
 
 
 def _show(output: Any, name: str) -> tuple[str, dict[str, bytes]]:
