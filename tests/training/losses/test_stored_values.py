@@ -1,7 +1,6 @@
 """Every loss has the parts and gradients that it had when `stored_values.json` was written: float64, on one batch.
 
-A loss whose numbers are meant to change gets another `revision`, and the file is written again: `python
-tests/training/losses/test_stored_values.py`.
+If numbers are meant to change, write the file again: `python tests/training/losses/test_stored_values.py`.
 """
 
 from __future__ import annotations

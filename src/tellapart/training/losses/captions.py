@@ -162,7 +162,7 @@ def cs_clip(batch: Batch, *, weight: NonNegativeFloat = 0.5, foils: Literal["own
     """
     if batch.units is None:
         raise ModelError("cs-clip needs units with their foils: give Batch(units=...) (pairs, units, 2, dimensions)")
-    facts, losses = batch.true_pairs(), []
+    captions, facts, losses = negclip(batch)["total"], batch.true_pairs(), []
     for place, (unit, foil) in enumerate(pair.unbind(1) for pair in batch.units.unbind(1)):
         ids = (None, None) if batch.unit_ids is None else batch.unit_ids[:, place].unbind(1)
         pairs = replace(
@@ -178,7 +178,7 @@ def cs_clip(batch: Batch, *, weight: NonNegativeFloat = 0.5, foils: Literal["own
         )
         losses.append(_against_its_foil(pairs, foil, ids[1]) if foils == "own" else negclip(pairs)["total"])
     units = sum(losses[1:], start=losses[0]) / len(losses)
-    return sum_parts(negclip=negclip(batch)["total"], units=weight * units)
+    return sum_parts(negclip=captions, units=weight * units)
 
 
 def _against_its_foil(batch: Batch, foils: Tensor, foil_ids: Tensor | None) -> Tensor:

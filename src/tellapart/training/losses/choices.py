@@ -86,7 +86,10 @@ def negbench(batch: Batch, *, contrast: NonNegativeFloat = 0.99, choice: NonNega
     >>> round(negbench(batch, contrast=0.0, choice=1.0)["choice"].item(), 4)  # the logarithm of 2
     0.6931
     """
-    question = _focal_choice(*own_choices(batch, "negbench"), gamma=0.0, smoothing=0.0)
+    logits, there = own_choices(batch, "negbench")
+    asked = there[:, 1:].any(1)
+    nats = logits.masked_fill(~there, float("-inf")).logsumexp(1) - logits[:, 0]
+    question = share(nats.masked_fill(~asked, 0.0).sum(), asked.sum())
     return sum_parts(itc=contrast * itc(batch)["total"], choice=choice * question)
 
 
