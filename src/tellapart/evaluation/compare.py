@@ -32,24 +32,16 @@ _MOST_ITEMS = 100_000
 
 
 class MetricComparison(BaseModel, frozen=True):
-    """One metric of one benchmark in both runs.
+    """One metric of one benchmark in both runs; further numbers are those of `stats.paired.Paired`.
 
     Attributes:
         subset: the tag's value that all these items carry; None for all items.
-        n: number of items.
         clusters: of the items that were tested; None if that is not known.
         limited_from: the benchmark's number of items, if the runs measured a part of them.
         a, b: the metric's values in the two runs; a tie counts as wrong.
         difference, low, high, method: b minus a, new minus old, and its paired interval.
         reason: why there is no interval; None if there is one.
-        only_a, only_b: items that only run a, or only run b, got right; the others both or neither did.
-        p: of the test; two-sided.
         p_holm: p, adjusted for all rows of the comparison (Holm).
-        test: `exact McNemar` if items are independent, else `cluster sign flips`; `anytime` if it holds at every look.
-        flips: the number of sign vectors that the test of sign flips draws if it cannot try them all; None for the
-            exact test.
-        detectable: the smallest difference that is detected with a power of 0.8 on this many items, given how often the
-            two runs disagree; None if there is none.
     """
 
     benchmark: str
@@ -429,7 +421,7 @@ def judge_tiers(rankings: Sequence[MetricTiers]) -> Iterator[Verdict]:
         first, *later = (tier.names for tier in ranking.tiers)
         models = len(first) + sum(map(len, later))
         size = count_items(ranking)
-        test = f"Holm over {_count(models * (models - 1) // 2, 'pair')}, {ALPHA:.0%}"
+        test = f"Holm over {count_nouns(models * (models - 1) // 2, 'pair')}, {ALPHA:.0%}"
         yield _judge_many(name, ranking.metric, size, first, models, test)
 
 
@@ -442,7 +434,7 @@ def judge_leaders(pairs: Sequence[tuple[str, str, Sequence[MetricComparison]]]) 
         values = {model: value for a, b, row in rows for model, value in ((a, row.a), (b, row.b))}
         leader, some = max(values, key=lambda model: values[model]), rows[0][2]
         near = [b if a == leader else a for a, b, row in rows if leader in (a, b) and row.p_holm > ALPHA]
-        how = f"Holm over {_count(tests, 'test')}, {ALPHA:.0%}{_at_every_look(some)}"
+        how = f"Holm over {count_nouns(tests, 'test')}, {ALPHA:.0%}{_at_every_look(some)}"
         size = count_items(some)
         yield _judge_many(name, some.metric, size, (leader, *near), len(values), how)
 
@@ -491,9 +483,14 @@ def _at_every_look(row: MetricComparison) -> str:
 def count_items(of: MetricComparison | MetricTiers) -> str:
     """Write the number of items of a row, of how many a limit left them, and their clusters if those are fewer."""
     full = None if isinstance(of, MetricComparison) and of.subset is not None else of.limited_from
-    items = _count(of.n, "item") if full is None else f"{of.n:,} of {_count(full, 'item')}"
-    return items if of.clusters is None or of.clusters == of.n else f"{items} in {_count(of.clusters, 'cluster')}"
+    items = count_nouns(of.n, "item") if full is None else f"{of.n:,} of {count_nouns(full, 'item')}"
+    return items if of.clusters is None or of.clusters == of.n else f"{items} in {count_nouns(of.clusters, 'cluster')}"
 
 
-def _count(n: int, noun: str) -> str:
+def count_nouns(n: int, noun: str) -> str:
+    """Write a number with its noun.
+
+    >>> count_nouns(1, "item"), count_nouns(1200, "item")
+    ('1 item', '1,200 items')
+    """
     return f"{n:,} {noun}{'' if n == 1 else 's'}"

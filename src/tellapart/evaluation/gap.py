@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -138,8 +138,7 @@ def _in_domain() -> list[Benchmark]:
     return benchmarks
 
 
-def _make_rows(model: str, benchmarks: dict[str, BenchmarkResult]) -> list[Gap]:
-    rows = []
+def _make_rows(model: str, benchmarks: dict[str, BenchmarkResult]) -> Iterator[Gap]:
     for benchmark in _in_domain():
         inside, outside = benchmarks.get(benchmark.name), benchmarks.get(benchmark.rival)
         if inside is None or outside is None:
@@ -147,31 +146,28 @@ def _make_rows(model: str, benchmarks: dict[str, BenchmarkResult]) -> list[Gap]:
         limits = {"in_domain_limited_from": inside.limited_from, "out_of_domain_limited_from": outside.limited_from}
         for metric, rival in _PAIRED:
             if metric in inside.metrics and rival in outside.metrics:
-                row = _measure_gap(model, f"{benchmark.name}: {metric}", inside.metrics[metric], outside.metrics[rival])
-                rows.append(row.model_copy(update=limits))
-    return rows
+                sides = inside.metrics[metric], outside.metrics[rival]
+                yield _measure_gap(model, f"{benchmark.name}: {metric}", *sides, limits)
 
 
-def _measure_gap(model: str, task: str, inside: Value, outside: Value) -> Gap:
-    value = generalisation_gap({task: inside.value}, {task: outside.value})[task]
-    low = high = None
+def _measure_gap(model: str, task: str, inside: Value, outside: Value, limits: dict[str, int | None]) -> Gap:
     lacking = next((side for side in (inside, outside) if side.low is None or side.high is None), None)
+    low = high = None
     if lacking is None:
-        bounds = difference_bounds(
-            *((np.array([side.value, side.low, side.high], np.float64)) for side in (inside, outside))
-        )
-        low, high = (float(end) for end in bounds)
+        sides = (np.array([side.value, side.low, side.high], np.float64) for side in (inside, outside))
+        low, high = map(float, difference_bounds(*sides))
     return Gap(
         model=model,
         task=task,
         in_domain=inside.value,
         out_of_domain=outside.value,
-        gap=value,
+        gap=generalisation_gap({task: inside.value}, {task: outside.value})[task],
         low=low,
         high=high,
         reason=None if lacking is None else lacking.reason,
         in_domain_items=inside.n,
         out_of_domain_items=outside.n,
+        **limits,
     )
 
 

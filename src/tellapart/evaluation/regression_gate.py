@@ -50,14 +50,10 @@ class GateRow(BaseModel, frozen=True):
             per item, so that only the limit can judge it.
         fails: whether the gate stops for this row.
         reason: why it stops, or why it cannot judge; empty if the numbers are enough.
-        n: the number of items.
-        limited_from: the benchmark's number of items, if the runs measured a part of them.
+        n, limited_from, low, high, p, p_holm, test: as of `MetricComparison`; p is corrected for all headlines.
         base, new: the values of the metric; a tie counts as wrong.
-        change, low, high: new minus base, and its paired interval.
-        p: the paired test's p-value.
-        p_holm: p, adjusted for all headlines of the gate (Holm).
-        p_holm_text: the same, for print.
-        test: the name of the test.
+        change: new minus base.
+        p_holm_text: the adjusted p, for print.
         could_see: the smallest true fall that would be significant here in four cases out of five; None if none
             would.
         no_interval: why the change has no interval.

@@ -101,7 +101,8 @@ def verify_run(folder: Path, store: EmbeddingStore | None = None, scores: Sequen
     unknown = (_UNKNOWN, *([model] if isinstance(model, str) else []))
     checks = [_check_record(stored.checksum), *([model] if isinstance(model, Check) else [])]
     for name in result.benchmarks:
-        checks += _check_benchmark(folder, result, name, store, scores)
+        of_benchmark = _check_benchmark(folder, result, name, store, scores)
+        checks += [check.model_copy(update={"benchmark": name}) for check in of_benchmark]
     return Verification(run=str(folder), model=result.model.name, checks=tuple(checks), unknown=unknown)
 
 
@@ -154,14 +155,14 @@ def _check_benchmark(
         if record.samples is not None and not is_imported(record):
             yield _check_digest(folder, name, record)
         yield from (
-            Check(benchmark=name, fact=_name_fact(key), state="cannot be checked", recorded=value.value, why=str(error))
+            Check(fact=_name_fact(key), state="cannot be checked", recorded=value.value, why=str(error))
             for key, value in stated.items()
         )
         return
     yield _check_digest(folder, name, record)
-    yield from _check_numbers(name, record, measured)
+    yield from _check_numbers(record, measured)
     if measured.outcomes:
-        yield _check_outcomes(name, samples, measured)
+        yield _check_outcomes(samples, measured)
     yield from _check_set(folder, result, name, samples, store)
     if record.file is not None:
         yield _check_file(folder, result, name, record.file, samples, _find_file(record.file, folder, result, scores))
@@ -175,27 +176,26 @@ def _name_fact(key: tuple[str, str, str]) -> str:
 def _check_digest(folder: Path, name: str, record: BenchmarkResult) -> Check:
     fact = samples_path(folder, name).relative_to(folder).as_posix()
     if record.samples is None:
-        return Check(benchmark=name, fact=fact, state="cannot be checked", why="the record has no digest of it")
+        return Check(fact=fact, state="cannot be checked", why="the record has no digest of it")
     try:
         read_samples(folder, name, record)
     except RunError as error:
-        return Check(benchmark=name, fact=fact, state="different", why=str(error))
-    return Check(benchmark=name, fact=fact)
+        return Check(fact=fact, state="different", why=str(error))
+    return Check(fact=fact)
 
 
-def _check_numbers(name: str, record: BenchmarkResult, measured: Remeasured) -> Iterator[Check]:
+def _check_numbers(record: BenchmarkResult, measured: Remeasured) -> Iterator[Check]:
     stated, recomputed = list_numbers(record), list_numbers(measured.table)
     for key in dict.fromkeys((*stated, *recomputed)):
         fact, old, new = _name_fact(key), stated.get(key), recomputed.get(key)
         if old is None or new is None:
             why = "the record lacks it" if old is None else "the samples hold no value of an item by it"
             value, again = (None if number is None else number.value for number in (old, new))
-            yield Check(benchmark=name, fact=fact, state="cannot be checked", recorded=value, measured=again, why=why)
+            yield Check(fact=fact, state="cannot be checked", recorded=value, measured=again, why=why)
             continue
         fields = differing_fields(old, new, partly=record.shape is None)
         field = fields[0] if fields else "value"
         yield Check(
-            benchmark=name,
             fact=fact,
             state="different" if fields else "equal",
             recorded=getattr(old, field),
@@ -204,10 +204,10 @@ def _check_numbers(name: str, record: BenchmarkResult, measured: Remeasured) -> 
         )
 
 
-def _check_outcomes(name: str, samples: Sequence[Sample], measured: Remeasured) -> Check:
+def _check_outcomes(samples: Sequence[Sample], measured: Remeasured) -> Check:
     moved = count_moved(samples, measured.outcomes)
     why = f"of {moved} of {len(samples)} items they do not follow from the scores" if moved else ""
-    return Check(benchmark=name, fact="outcomes of items", state="different" if moved else "equal", why=why)
+    return Check(fact="outcomes of items", state="different" if moved else "equal", why=why)
 
 
 @cache
@@ -246,22 +246,19 @@ def _check_file(
     """Check samples against the file of scores or predictions that they were read from."""
     fact = f"samples against {Path(file.path).name}"
 
-    def conclude(state: State, why: str = "") -> Check:
-        return Check(benchmark=name, fact=fact, state=state, why=why)
-
     if path is None or not path.is_file():
-        return conclude("cannot be checked", f"{file.path} is not here; name it by --scores FILE")
+        return Check(fact=fact, state="cannot be checked", why=f"{file.path} is not here; name it by --scores FILE")
     if _hash_file(path) != file.sha256:
-        return conclude("different", f"{path} is another file now: its SHA-256 is not the record's")
+        return Check(fact=fact, state="different", why=f"{path} is another file now: its SHA-256 is not the record's")
     try:
         rows = _read_file(folder, result, name, path, samples)
     except TellapartError as error:
-        return conclude("cannot be checked", str(error))
+        return Check(fact=fact, state="cannot be checked", why=str(error))
     of_file = {(row.unit, row.id): (row.scores, row.outcomes) for row in rows}
     moved = sum(of_file.get((sample.unit, sample.id)) != (sample.scores, sample.outcomes) for sample in samples)
     if moved or len(of_file) != len(samples):
-        return conclude("different", f"{moved} of {len(samples)} items are not as {path} has them")
-    return conclude("equal")
+        return Check(fact=fact, state="different", why=f"{moved} of {len(samples)} items are not as {path} has them")
+    return Check(fact=fact)
 
 
 def _read_file(folder: Path, result: Result, name: str, path: Path, samples: Sequence[Sample]) -> list[Sample]:
@@ -300,13 +297,10 @@ def _check_set(
     """Check what a record has of its set against the set's files, and against the samples what these give."""
     record = result.benchmarks[name]
 
-    def conclude(fact: str, state: State, why: str = "") -> Check:
-        return Check(benchmark=name, fact=fact, state=state, why=why)
-
     def compare(fact: str, stated: object, measured: object) -> Check:
         same = stated == measured
         why = "" if same else f"recorded {quote(stated)}, and the set gives {quote(measured)}"
-        return conclude(fact, "equal" if same else "different", why)
+        return Check(fact=fact, state="equal" if same else "different", why=why)
 
     if (ids_only := record.fingerprint.startswith(IDS_ONLY)) and record.shape is not None:
         listed = ListedPairs(_outline(record.shape, samples))
@@ -320,7 +314,7 @@ def _check_set(
         ready = prepare(replace(benchmark, place=place), store=store)  # without the network
         places = _find_places(ready, result, name, samples)
     except TellapartError as error:
-        yield conclude(_SET, "cannot be checked", str(error))
+        yield Check(fact=_SET, state="cannot be checked", why=str(error))
         return
     limited = len(places) < ready.available
     yield compare("published_items", record.published_items, benchmark.items if ready.unlike else None)
@@ -329,18 +323,21 @@ def _check_set(
     if isinstance(records, PairSet):
         moved = sum(map(_differs, samples, map(Item.truth_first, records.items)))
         why = f"{moved} of {len(samples)} items are not as the set has them" if moved else ""
-        yield conclude(_SET, "different" if moved else "equal", why)
+        yield Check(fact=_SET, state="different" if moved else "equal", why=why)
     if ids_only:
         return
     try:
         fingerprint = ready.task.fingerprint_for(records, ready.session)
     except TellapartError as error:
-        yield conclude("fingerprint", "cannot be checked", str(error))
+        yield Check(fact="fingerprint", state="cannot be checked", why=str(error))
         return
-    if fingerprint != record.fingerprint and ready.task.shows_videos(records):
-        yield conclude("fingerprint", "cannot be checked", "the record does not have the number of frames of a video")
-    elif fingerprint != record.fingerprint and limited and not isinstance(records, PairSet):
-        yield conclude("fingerprint", "cannot be checked", "the record does not show which of the set's were measured")
+    hidden = ""
+    if ready.task.shows_videos(records):
+        hidden = "the record does not have the number of frames of a video"
+    elif limited and not isinstance(records, PairSet):
+        hidden = "the record does not show which of the set's were measured"
+    if hidden and fingerprint != record.fingerprint:
+        yield Check(fact="fingerprint", state="cannot be checked", why=hidden)
     else:
         yield compare("fingerprint", record.fingerprint, fingerprint)
 

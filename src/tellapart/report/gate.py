@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from tellapart.errors import plain
+from tellapart.evaluation.compare import count_nouns
 from tellapart.evaluation.regression_gate import GateResult, GateRow
-from tellapart.report.numbers import count_text, percent, points, thousands
+from tellapart.report.numbers import count_text, percent, points
 from tellapart.report.terminal import console, print_lines, table
 
 _COLUMNS = ("base", "new", "new - base", "p (Holm)")
@@ -32,13 +33,13 @@ def headline_of(result: GateResult) -> str:
     """
     if not result.passed:
         stopped = Counter(_STOPS[row.verdict] for row in result.rows if row.fails)
-        return f"the gate stops: {', '.join(_write_count(count, noun) for noun, count in stopped.items())}"
+        return f"the gate stops: {', '.join(count_nouns(count, noun) for noun, count in stopped.items())}"
     headlines = sum(row.metric is not None for row in result.rows)
     benchmarks = len({row.benchmark for row in result.rows})
     better = sum(row.verdict == "improvement" for row in result.rows)
-    parts = f"{_write_count(headlines, 'headline')} of {_write_count(benchmarks, 'benchmark')}"
+    parts = f"{count_nouns(headlines, 'headline')} of {count_nouns(benchmarks, 'benchmark')}"
     text = f"the gate passes: no regression in {parts}"
-    return f"{text}, {_write_count(better, 'improvement')}" if better else text
+    return f"{text}, {count_nouns(better, 'improvement')}" if better else text
 
 
 def print_gate(result: GateResult) -> None:
@@ -143,10 +144,6 @@ def _write_notes(result: GateResult) -> list[str]:
     if result.added:
         notes.append(f"not judged, the base did not measure it: {', '.join(result.added)}")
     return notes
-
-
-def _write_count(number: int, noun: str) -> str:
-    return f"{thousands(number)} {noun}{'' if number == 1 else 's'}"
 
 
 def _write_code(text: str) -> str:
