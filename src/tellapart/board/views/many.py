@@ -152,13 +152,15 @@ def _compare_on(
         for tier in rank_outcomes(values, names)
         for name, mean in zip(tier.names, tier.means, strict=True)
     ]
+    if not ranked:  # no item has a value of each
+        return None
     order = [list(values).index(row.title) for row in ranked]
     return ComparedBenchmark(
         title=benchmark_head(benchmark).title,
         benchmark=benchmark_head(benchmark),
         n=int(has.sum()),
         models=tuple(ranked),
-        tests=_test_pairs([one.title for one in ranked], table[has][:, order], np.array(names)[has], flips),
+        tests=_test_pairs([model.title for model in ranked], table[has][:, order], np.array(names)[has], flips),
     )
 
 
