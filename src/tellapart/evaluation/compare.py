@@ -168,15 +168,7 @@ def compare_models(
     anytime: bool = False,
     seed: int = 0,
 ) -> ModelsComparison:
-    """Compare two models or more, with distinct labels, as `tellapart.compare` does.
-
-    >>> from tellapart.evaluation.run import EmbeddingStore, Settings, run
-    >>> settings = Settings(models=("random", "constant", "oracle"), limit="12")
-    >>> folders = run(settings, getfixture("tmp_path") / "three", store=EmbeddingStore(None))
-    >>> three = compare_models([System.of(folder) for folder in folders])
-    >>> len(three.pairs), [tier.names for tier in three.tiers[2].tiers]
-    (3, [('oracle',), ('random', 'constant')])
-    """
+    """Compare two models or more, with distinct labels, as `tellapart.compare` does."""
     labels = [run.label for run in runs]
     if len(runs) < 2:
         raise RunError(f"got {', '.join(labels) or 'no model'}: a comparison takes two models or more")

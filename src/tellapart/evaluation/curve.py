@@ -151,14 +151,6 @@ def measure_curves(
 
     `over` is a numeric tag, or one of `CAPTION_TAGS`; items without it are left out. Of one model whose items were
     chosen one by one, `posterior` is the function, in place of a fit.
-
-    >>> sizes = np.tile(np.arange(8.0), 20)
-    >>> items = [Sample(id=str(k), cluster=str(k), tags={"size": str(s)}, outcomes={}) for k, s in enumerate(sizes)]
-    >>> outcomes = ItemOutcomes("pairs", "accuracy", ("clip",), tuple(items), (sizes[:, None] > 3).astype(float))
-    >>> found = measure_curves(outcomes, "size", chance=0.0)
-    >>> curve = found.curves[0]  # between 3 and 4, where no item lies
-    >>> [round(number, 1) for number in (curve.threshold, curve.low, curve.high)]
-    [3.5, 3.1, 3.9]
     """
     values = read_values(outcomes, over)
     tagged = ~np.isnan(values)
@@ -232,12 +224,7 @@ def _list_levels(x: NDArray[np.float64], right: NDArray[np.float64], clusters: N
 
 
 def list_numeric_tags(items: Sequence[Sample]) -> list[str]:
-    """Return the tags whose values are numbers, and not all the same.
-
-    >>> tags = [{"size": "1", "kind": "colour"}, {"size": "2.5", "kind": "shape"}]
-    >>> list_numeric_tags([Sample(id="", cluster="", tags=each, outcomes={}) for each in tags])
-    ['size']
-    """
+    """Return the tags whose values are numbers, and not all the same."""
     values: dict[str, set[str]] = {}
     for item in items:
         for tag, value in item.tags.items():

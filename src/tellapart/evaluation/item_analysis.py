@@ -150,15 +150,7 @@ class ItemAnalysis(BaseModel, frozen=True):
 def analyse_items(
     outcomes: ItemOutcomes, families: Sequence[str] | None = None, *, short: int | None = None, seed: int = 0
 ) -> ItemAnalysis:
-    """Analyse a benchmark's items through many systems.
-
-    >>> from tellapart.records.result import Sample
-    >>> values = np.tril(np.ones((6, 8)))
-    >>> items = tuple(Sample(id=str(k), cluster=str(k), outcomes={}) for k in range(6))
-    >>> found = analyse_items(ItemOutcomes("demo", "accuracy", tuple("abcdefgh"), items, values))
-    >>> found.nobody, found.everybody, round(found.alpha, 2), found.pairs
-    (0, 0, 0.88, 28)
-    """
+    """Analyse a benchmark's items through many systems."""
     values, systems = outcomes.values, len(outcomes.systems)
     if systems < LEAST or len(values) < 2:
         raise RunError(

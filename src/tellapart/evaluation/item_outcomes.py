@@ -120,14 +120,7 @@ def read_outcomes(
 
 
 def list_score_files(paths: Sequence[Path]) -> list[Path]:
-    """Return files of scores: those named, and those of folders that are named, by name.
-
-    >>> folder = getfixture("tmp_path")
-    >>> for name in ("b.jsonl", "a.csv", "notes.txt"):
-    ...     _ = (folder / name).write_text("")
-    >>> [path.name for path in list_score_files([folder])]
-    ['a.csv', 'b.jsonl']
-    """
+    """Return files of scores: those named, and those of folders that are named, by name."""
     files: list[Path] = []
     for path in paths:
         if not path.exists():
@@ -153,13 +146,7 @@ def name_family(system: str) -> str:
 
 
 def read_families(path: Path, systems: Sequence[str]) -> list[str]:
-    """Read each system's family from a CSV file with the columns `system` and `family`; others than these may be there.
-
-    >>> path = getfixture("tmp_path") / "families.csv"
-    >>> _ = path.write_text("system,family\\nclip_b32,clip\\nblip_l,blip\\n")
-    >>> read_families(path, ["blip_l", "clip_b32"])
-    ['blip', 'clip']
-    """
+    """Read each system's family from a CSV file with the columns `system` and `family`; others may be there."""
     try:
         rows = list(read_csv(path))
     except DataError as error:

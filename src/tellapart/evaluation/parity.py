@@ -114,15 +114,7 @@ class Parity(BaseModel, frozen=True):
 def compare_doors(
     a: Model, b: Model, pairs: PairSet, *, picture: Path | None = None, progress: Progress | None = None
 ) -> Parity:
-    """Compare two models that should be equal, on the images and texts of a pair set.
-
-    >>> from tellapart.benchmarks.find import find_benchmark
-    >>> from tellapart.models.find import find_model
-    >>> few = find_benchmark("demo").records().select(range(6))
-    >>> parity = compare_doors(find_model("blind"), find_model("bag-of-words"), few)
-    >>> parity.first.step, [step.unseen for step in parity.steps if step.step == "tokens"]
-    ('scores', ['blind does not show it'])
-    """
+    """Compare two models that should be equal, on the images and texts of a pair set."""
     if a.kind != b.kind:
         raise RunError(f"{a.name} puts out a {a.kind} and {b.name} a {b.kind}: two doors to one model give one kind")
     texts = _spread(list(dict.fromkeys(text for item in pairs.items for text in item.texts)), _TEXTS)

@@ -122,13 +122,6 @@ def regression_gate(base: Path, new: Path, *, max_drop: float | None = None, see
 
     Each folder is a run of one model. No headline may fall by more than `max_drop` points, whether significantly or
     not.
-
-    >>> from tellapart.evaluation.run import EmbeddingStore, Settings, run
-    >>> out = getfixture("tmp_path")
-    >>> oracle, random = run(Settings(models=("oracle", "random"), limit="40"), out, store=EmbeddingStore(None))
-    >>> gate = regression_gate(oracle, random)
-    >>> gate.passed, gate.rows[0].says, regression_gate(oracle, oracle).rows[0].says
-    (False, 'regression', 'no difference seen (could have seen 24.5 points)')
     """
     if max_drop is not None and not 0 <= max_drop < 100:
         raise RunError(f"max_drop={max_drop:g}: expected points from 0 to below 100; a point is 0.01 of a score")

@@ -90,24 +90,14 @@ def _count_ties(record: BenchmarkResult, table: Tabulated, samples: Sequence[Sam
 
 
 def count_moved(samples: Sequence[Sample], outcomes: Mapping[str, Sequence[float]]) -> int:
-    """Count the items whose outcomes are not those that were measured.
-
-    >>> wrong = Sample(id="a", cluster="a", scores=((0.1, 0.9),), outcomes={"choice_score": 1.0})
-    >>> count_moved([wrong], {"choice_score": [0.0]})
-    1
-    """
+    """Count the items whose outcomes are not those that were measured."""
     rows = [[sample.outcomes.get(name) != values[row] for name, values in outcomes.items()]
             for row, sample in enumerate(samples)]  # fmt: skip
     return sum(map(any, rows))
 
 
 def list_numbers(table: BenchmarkResult | Tabulated) -> dict[tuple[str, str, str], Value]:
-    """List every number: (tag, the tag's value, metric) -> it; of all items the tag is empty, of a macro the value.
-
-    >>> value = Value(value=0.5, method="wilson", n=2, clusters=2, average="micro: items")
-    >>> list(list_numbers(Tabulated({"acc": value}, by={}, macro={})))
-    [('', '', 'acc')]
-    """
+    """List every number: (tag, the tag's value, metric) -> it; of all items the tag is empty, of a macro the value."""
     parts = {("", ""): table.metrics}
     parts |= {(tag, value): one.metrics for tag, groups in table.by.items() for value, one in groups.items()}
     parts |= {(tag, ""): one.metrics for tag, one in table.macro.items()}
@@ -118,10 +108,6 @@ def differing_fields(stated: Value, measured: Value, *, partly: bool = False) ->
     """List the fields in which a number and the same number measured again differ.
 
     Bounds are compared if both intervals are of one method.
-
-    >>> value = Value(value=0.5, method="wilson", n=2, clusters=2, average="micro: items")
-    >>> differing_fields(value, value.model_copy(update={"value": 0.25}))
-    ['value']
     """
     fields = (*_FIELDS, *(_BOUNDS if stated.method == measured.method else ()))
     return [

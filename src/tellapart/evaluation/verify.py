@@ -85,13 +85,6 @@ def verify_run(folder: Path, store: EmbeddingStore | None = None, scores: Sequen
 
     The store has the names of models by their fingerprints, and pictures' hashes. A run's file of scores is that of
     `scores` with its hash, or else with its name.
-
-    >>> from tellapart.evaluation.run import EmbeddingStore, Settings, run
-    >>> folder = getfixture("tmp_path") / "oracle"
-    >>> _ = run(Settings(models=("oracle",), limit="3"), folder, store=EmbeddingStore(None))
-    >>> verified = verify_run(folder)
-    >>> verified.count("equal") == len(verified.checks)
-    True
     """
     stored = read_stored(folder, checked=False)
     store, result = store or EmbeddingStore(None), stored.result
