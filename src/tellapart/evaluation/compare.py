@@ -253,7 +253,8 @@ def compare_pairs(
         if {*pair} <= benchmark.records.keys()
         for metric in benchmark.outcomes
         for subset, items in parts.get(benchmark.name, ())
-        if subset is None or not _is_together(metric)
+        # A metric of some items may be no mean of their values among all items.
+        if subset is None or not (metric in METRICS and METRICS[metric].together)
     ]
     tests = [test for test in tests if len(test.values()[0])]
     if not tests:
@@ -261,29 +262,29 @@ def compare_pairs(
         raise RunError(f"{' and '.join(run.place for run in runs)} share no metric of right and wrong on {names}")
     rows = correct([_test_row(test, None if anytime else enough_flips(len(tests)), seed) for test in tests])
     matched = match_benchmarks([run.result for run in runs])
-    compared = dict.fromkeys(test.pair for test in tests)
-    rows_of = {
-        pair: tuple(row for row, test in zip(rows, tests, strict=True) if test.pair == pair) for pair in compared
-    }
-    return [
-        Comparison(
-            a=runs[pair[0]].label,
-            b=runs[pair[1]].label,
-            by=by,
-            rows=rows_of[pair],
-            unshared=tuple(sorted(name for name, runs_of in matched.items() if len({*pair} & runs_of.keys()) == 1)),
-            untagged=tuple(one.name for one in _benchmarks_of(pair, shared) if one.name not in parts),
-            on_trust=tuple(one.name for one in _benchmarks_of(pair, shared) if _on_trust(pair, one)),
-            dtypes=_differing_dtypes(runs[pair[0]], runs[pair[1]]),
-            verdicts=tuple(judge_pair(runs[pair[0]].label, runs[pair[1]].label, rows_of[pair], len(rows))),
+    compared: dict[tuple[int, int], list[MetricComparison]] = {}
+    for row, test in zip(rows, tests, strict=True):
+        compared.setdefault(test.pair, []).append(row)
+    comparisons = []
+    for pair, rows_of_pair in compared.items():
+        a, b = (runs[number] for number in pair)
+        measured = [benchmark for benchmark in shared if {*pair} <= benchmark.records.keys()]
+        contents = {benchmark.name: {benchmark.records[run].fingerprint for run in pair} for benchmark in measured}
+        comparisons.append(
+            Comparison(
+                a=a.label,
+                b=b.label,
+                by=by,
+                rows=tuple(rows_of_pair),
+                unshared=tuple(sorted(name for name, runs_of in matched.items() if len({*pair} & runs_of.keys()) == 1)),
+                untagged=tuple(name for name in contents if name not in parts),
+                # Contents that differ are not refused if one run has ids and scores only.
+                on_trust=tuple(name for name, prints in contents.items() if len(prints) > 1),
+                dtypes=_differing_dtypes(a, b),
+                verdicts=tuple(judge_pair(a.label, b.label, rows_of_pair, len(rows))),
+            )
         )
-        for pair in compared
-    ]
-
-
-def _is_together(metric: str) -> bool:
-    """Return whether a metric of some items is no mean of their values among all items."""
-    return metric in METRICS and METRICS[metric].together
+    return comparisons
 
 
 class _HasP(Protocol):
@@ -302,16 +303,6 @@ def correct(tests: Sequence[_Tested]) -> list[_Tested]:
     """Return copies of the tests with `p_holm`: each p adjusted for the number of tests (Holm)."""
     adjusted = holm([test.p for test in tests]) if tests else ()
     return [test.model_copy(update={"p_holm": float(p)}) for test, p in zip(tests, adjusted, strict=True)]
-
-
-def _benchmarks_of(pair: tuple[int, int], shared: Sequence[SharedBenchmark]) -> Iterator[SharedBenchmark]:
-    """Return the benchmarks that both runs of a pair measured."""
-    return (benchmark for benchmark in shared if {*pair} <= benchmark.records.keys())
-
-
-def _on_trust(pair: tuple[int, int], benchmark: SharedBenchmark) -> bool:
-    """Return whether the runs' records differ in fingerprint: one has ids and scores only."""
-    return len({benchmark.records[run].fingerprint for run in pair}) > 1
 
 
 def _differing_dtypes(a: System, b: System) -> tuple[str, str] | None:
