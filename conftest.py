@@ -5,7 +5,11 @@ The header of a test run names what was left out.
 
 from __future__ import annotations
 
+import os
 from importlib.util import find_spec
+
+# Tests run side by side, and the threads of numpy's products, waiting for one another, take five times the processor.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 pytest_plugins = ["leaks", "shuffle"]
 

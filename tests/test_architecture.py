@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import ast
-import doctest
 import importlib
 import importlib.util
 import inspect
 import os
-import pkgutil
 import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator, Set
+from collections.abc import Set
 from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -217,83 +214,10 @@ def test_a_sub_package_init_holds_a_docstring_only() -> None:
     assert [dotted(p) for p in inits if len(tree_of(p).body) != 1 or not ast.get_docstring(tree_of(p))] == []
 
 
-def importable() -> list[str]:
-    packages = [(str(path), f"{path.name}.") for path in (SOURCE, *JOINED)]
-    names = [info.name for path, prefix in packages for info in pkgutil.walk_packages([path], prefix)]
-    return [name for name in names if name != "tellapart.__main__"]
-
-
-#: Rooms whose public functions are learned by example; the names of the package root are, too.
-TAUGHT = ("tellapart.data.", "tellapart.metrics.", "tellapart.stats.", "tellapart.tasks.", "tellapart.training.losses.")
-
-
-def public_things(name: str) -> list[tuple[str, Any]]:
-    """The functions and classes that a module defines itself, but for those with an underscore."""
-    return [
-        (public, thing)
-        for public, thing in vars(importlib.import_module(name)).items()
-        if (inspect.isfunction(thing) or inspect.isclass(thing))
-        and thing.__module__ == name
-        and not public.startswith("_")
-    ]
-
-
-def documented(name: str) -> Iterator[tuple[str, Any]]:
-    """A module, its public things, and the public methods and properties of its classes, by their dotted names."""
-    yield name, importlib.import_module(name)
-    for public, thing in public_things(name):
-        yield f"{name}.{public}", thing
-        if inspect.isclass(thing) and not getattr(thing, "_is_protocol", False):
-            for method, member in vars(thing).items():
-                if not method.startswith("_") and (inspect.isfunction(member) or isinstance(member, property)):
-                    yield f"{name}.{public}.{method}", member
-
-
-def test_every_public_name_has_a_docstring() -> None:
-    named = [found for name in importable() for found in documented(name)]
-    assert len(named) > 1_000
-    assert [name for name, thing in named if not thing.__doc__] == []
-
-
-def test_what_people_learn_by_example_has_one() -> None:
-    taught = [
-        (f"{name}.{public}", thing)
-        for name in importable()
-        if name.startswith(TAUGHT)
-        for public, thing in public_things(name)
-        if inspect.isfunction(thing)
-    ]
-    assert len(taught) > 100
-    assert [name for name, thing in taught if ">>>" not in (thing.__doc__ or "")] == []
-
-
 def test_every_name_of_the_root_has_an_example() -> None:
     things = {name: getattr(tellapart, name) for name in tellapart.__all__}
     documented = {name: one for name, one in things.items() if inspect.isfunction(one) or inspect.isclass(one)}
     assert [name for name, one in documented.items() if ">>>" not in (one.__doc__ or "")] == []
-
-
-def examples_of(path: Path) -> list[tuple[int, list[doctest.Example]]]:
-    """The examples of every docstring of a file that has some, with its line."""
-    parser, found = doctest.DocTestParser(), []
-    for node in walk_statements(tree_of(path)):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            examples = parser.get_examples(ast.get_docstring(node) or "")
-            if examples:
-                found.append((getattr(node, "lineno", 1), examples))
-    return found
-
-
-def test_an_example_shows_something() -> None:
-    """An output that is not a traceback, and more than the name of the thing."""
-    found = [(f"{path}:{line}", examples) for path in EVERYWHERE for line, examples in examples_of(path)]
-    empty = [
-        place
-        for place, examples in found
-        if not any(one.want and not one.exc_msg for one in examples)
-        or any(re.search(r"\.__(name|slots)__$", one.source.strip()) for one in examples)
-    ]
-    assert len(found) > 200 and empty == []
 
 
 def test_no_file_outgrows_one_idea() -> None:

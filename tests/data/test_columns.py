@@ -12,11 +12,10 @@ import pytest
 
 import tellapart as ta
 from facts import check_facts, raises
-from tellapart.benchmarks import set_file
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.data.columns import describe_columns, fields_of
 from tellapart.data.folder import read_pair_set
-from tellapart.errors import DataError, ScoreError
+from tellapart.errors import DataError, ScoreError, TellapartError
 from tellapart.models.memory.external import read_scores
 from tellapart.models.memory.vector_files import read_vectors
 from tellapart.training.data.rows import table_rows
@@ -27,7 +26,6 @@ I0, I1 = "images/0.png", "images/1.png"
 IMAGES = {"image_0": I0, "image_1": I1}
 PAIRS = {**IMAGES, "caption_0": "a red cup", "caption_1": "a blue cup"}
 CHOICE = {"image": I0, "caption": "a red cup", "foil": "a blue cup"}
-CASES = Path(__file__).parents[3] / "shared" / "cases"
 
 
 def renamed(row: dict[str, Any], **names: str) -> dict[str, Any]:
@@ -163,18 +161,6 @@ def test_of_many_columns_the_first_are_named() -> None:
     assert describe_columns(row, (1, 11)).endswith("caption_7, caption_8 and 2 more")
 
 
-def test_the_shipped_case_is_refused(tmp_path: Path) -> None:
-    path = CASES / "misspelt_column.csv"
-    if not path.is_file():
-        pytest.skip("the cases are not here")
-    with raises(DataError, "misspelt_column.csv:2", "'Caption_0'", "did you mean 'caption_0'"):
-        ta.score(f"table:{path}", CASES / "misspelt_column_scores.csv", images=tmp_path)
-    with raises(DataError, "misspelt_column.csv", "'Caption_0'"):
-        ta.audit(f"table:{path}", images=tmp_path)
-    with raises(DataError, "misspelt_column.csv", "'Caption_0'"):
-        ta.evaluate("oracle", f"table:{path}", images=tmp_path)
-
-
 def write_twice(path: Path, *columns: tuple[str, Any]) -> None:
     """Write a parquet file of these columns, names that occur twice and all."""
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
@@ -189,44 +175,39 @@ def write_text(path: Path, *columns: tuple[str, Any]) -> None:
     path.write_text("\n".join(lines) + "\n")
 
 
-@pytest.mark.parametrize("suffix", ["csv", "tsv", "parquet"])
-def test_a_table_of_pairs_with_a_name_twice_is_refused(folder: Folder, suffix: str) -> None:
-    home = folder([{"id": "a", "images": [I0], "texts": ["x", "y"]}])
-    write = write_twice if suffix == "parquet" else write_text
-    columns = [("image", [I0]), ("caption", ["true"]), ("foil", ["false"]), ("url", ["u"])]
-    for name in ("caption", "foil", "url"):
-        write(home / f"p.{suffix}", *columns, (name, ["other"]))
-        with raises(DataError, f"p.{suffix}", f"{name!r} is repeated", field=name):
-            ta.load_pairs(f"table:{home / f'p.{suffix}'}")
-    write(home / f"p.{suffix}", *columns)
-    assert ta.load_pairs(f"table:{home / f'p.{suffix}'}").items[0].texts == ("true", "false")
+_PAIRS = {"image": [I0], "caption": ["true"], "foil": ["false"], "url": ["u"]}
+_SCORES = {"id": ["a", "a"], "image": [0, 0], "text": [0, 1], "score": [0.9, 0.1], "note": ["", ""]}
+_VECTORS = {"id": ["a"], "vector": [[0.6, 0.8]], "note": [""]}
+_ROWS = {"title": ["x"], "filepath": ["a.png"], "neg_caption": ["['y']"], "neg_image": ["[]"]}
+
+#: A table -> its columns, and what reads it.
+TABLES: dict[str, tuple[dict[str, list[Any]], Callable[[Path], Any]]] = {
+    **{f"pairs.{kind}": (_PAIRS, lambda path: ta.load_pairs(f"table:{path}")) for kind in ("csv", "tsv", "parquet")},
+    **{
+        f"scores.{kind}": (_SCORES, lambda path: read_scores(path, ids=["a"], shape=(1, 2)))
+        for kind in ("csv", "parquet")
+    },
+    "vectors.parquet": (_VECTORS, read_vectors),
+    "set.parquet": ({"id": ["1"], "caption": ["x"]}, lambda path: list(set_rows.read_rows(path))),
+    "training.tsv": (_ROWS, lambda path: list(table_rows(path, {}))),
+}
 
 
-@pytest.mark.parametrize("suffix", ["csv", "parquet"])
-@pytest.mark.parametrize("name", ["id", "score", "note"])
-def test_scores_with_a_name_twice_are_refused(tmp_path: Path, suffix: str, name: str) -> None:
-    columns: list[tuple[str, Any]] = [
-        ("id", ["a", "a"]),
-        ("image", [0, 0]),
-        ("text", [0, 1]),
-        ("score", [0.9, 0.1]),
-        ("note", ["", ""]),
-    ]
-    write = write_twice if suffix == "parquet" else write_text
-    path = tmp_path / f"s.{suffix}"
-    write(path, *columns)
-    assert read_scores(path, ids=["a"], shape=(1, 2)).values.tolist() == [[pytest.approx([0.9, 0.1])]]
-    write(path, *columns, (name, columns[[one for one, _ in columns].index(name)][1][::-1]))
-    with raises(ScoreError, f"s.{suffix}", f"{name!r} is repeated", field=name):
-        read_scores(path, ids=["a"], shape=(1, 2))
+@pytest.mark.parametrize(("file", "name"), [(file, name) for file, (columns, _) in TABLES.items() for name in columns])
+def test_a_table_with_a_name_twice_is_refused_by_its_reader(folder: Folder, file: str, name: str) -> None:
+    path = folder([{"id": "a", "images": [I0], "texts": ["x", "y"]}]) / file
+    columns, read = TABLES[file]
+    write = write_twice if path.suffix == ".parquet" else write_text
+    write(path, *columns.items())
+    read(path)
+    write(path, *columns.items(), (name, columns[name]))
+    with raises(TellapartError, file, name):
+        read(path)
 
 
-@pytest.mark.parametrize("name", ["id", "vector", "ids", "vectors", "note"])
-def test_vectors_with_a_name_twice_are_refused(tmp_path: Path, name: str) -> None:
-    columns = [("id", ["a"]), ("vector", [[0.6, 0.8]]), ("note", [""])]
-    write_twice(tmp_path / "v.parquet", *columns)
-    assert read_vectors(tmp_path / "v.parquet")[0].tolist() == [[0.6, 0.8]]
-    write_twice(tmp_path / "v.parquet", *columns, (name, [["b"], [[0.8, 0.6]]]["vector" in name]))
+@pytest.mark.parametrize("name", ["ids", "vectors"])
+def test_vectors_with_two_names_of_one_column_are_refused(tmp_path: Path, name: str) -> None:
+    write_twice(tmp_path / "v.parquet", *_VECTORS.items(), (name, _VECTORS[name[:-1]]))
     with raises(ScoreError, "v.parquet", name):
         read_vectors(tmp_path / "v.parquet")
 
@@ -240,29 +221,3 @@ def test_a_name_twice_within_a_column_is_refused(tmp_path: Path) -> None:
     )
     with raises(DataError, "p.parquet", "'kind' is repeated"):
         ta.load_pairs(f"table:{tmp_path / 'p.parquet'}")
-
-
-def test_a_declared_set_and_training_rows_with_a_name_twice_are_refused(tmp_path: Path) -> None:
-    write_twice(tmp_path / "rows.parquet", ("id", ["1"]), ("caption", ["x"]), ("caption", ["y"]))
-    with raises(DataError, "rows.parquet", "'caption' is repeated"):
-        list(set_file.read_rows(tmp_path / "rows.parquet"))
-    path = tmp_path / "train.tsv"
-    path.write_text("title\tfilepath\tneg_caption\tneg_image\ttitle\nx\ta.png\t['y']\t[]\tz\n")
-    with raises(DataError, "train.tsv:1", "'title' is repeated"):
-        list(table_rows(path, {}))
-
-
-@pytest.mark.parametrize("name", ["two_captions.csv", "two_captions.parquet"])
-def test_the_shipped_tables_with_a_name_twice_are_refused(name: str) -> None:
-    if not (CASES / name).is_file():
-        pytest.skip("the cases are not here")
-    with raises(DataError, name, "'caption_0' is repeated"):
-        ta.load_pairs(f"table:{CASES / name}", outside_images=True)
-
-
-@pytest.mark.parametrize("name", ["two_scores.csv", "two_scores.parquet", "two_scores_b.parquet"])
-def test_the_shipped_scores_with_a_name_twice_are_refused(name: str) -> None:
-    if not (CASES / name).is_file():
-        pytest.skip("the cases are not here")
-    with raises(ScoreError, name, "'score' is repeated"):
-        read_scores(CASES / name, ids=[f"attribute-{k:03}" for k in range(0, 36, 4)], shape=(2, 2))
