@@ -188,7 +188,7 @@ TABLES: dict[str, tuple[dict[str, list[Any]], Callable[[Path], Any]]] = {
         for kind in ("csv", "parquet")
     },
     "vectors.parquet": (_VECTORS, read_vectors),
-    "set.parquet": ({"id": ["1"], "caption": ["x"]}, lambda path: list(set_rows.read_rows(path))),
+    "set.parquet": ({"id": ["1"], "caption": ["x"]}, lambda path: list(set_file.read_rows(path))),
     "training.tsv": (_ROWS, lambda path: list(table_rows(path, {}))),
 }
 
