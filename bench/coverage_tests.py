@@ -166,7 +166,7 @@ def seeds_level(rng: Draws, datasets: int, *, seeds: int, test: str) -> dict[str
 
 def correlation_level(rng: Draws, datasets: int, *, points: int) -> dict[str, float]:
     """Pearson's correlation of label frequencies and changes in performance."""
-    from tellapart.annotate.errors_by import frequency_correlation
+    from tellapart.annotate.findings import frequency_correlation
 
     x, y = rng.normal(size=(2, datasets, points))
     found = [frequency_correlation(a.tolist(), [[one] for one in b.tolist()])[1] for a, b in zip(x, y, strict=True)]

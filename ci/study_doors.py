@@ -13,8 +13,7 @@ from typing import Any
 from doors import Door, door_of
 from reshape import FIELDS, ROWS
 
-from tellapart.annotate.errors_by import read_groups
-from tellapart.annotate.findings import findings
+from tellapart.annotate.findings import findings, read_groups
 from tellapart.annotate.folder import (
     read_answers,
     read_earlier,

@@ -17,13 +17,14 @@ from sklearn.metrics import cohen_kappa_score
 
 from facts import raises
 from tellapart.annotate.agreement import agreement, shares
-from tellapart.annotate.errors_by import (
+from tellapart.annotate.findings import (
     HUMAN,
     errors_by,
+    findings,
     frequency_correlation,
+    print_findings,
     read_groups,
 )
-from tellapart.annotate.findings import findings, print_findings
 from tellapart.annotate.human import human_rows, human_scores
 from tellapart.annotate.survey import Deal, Study, SurveyAnswer, deal
 from tellapart.annotate.surveys import altered_words, find_survey

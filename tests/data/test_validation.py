@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from facts import check_facts
 from tellapart.board.submissions.hidden import HiddenBenchmark, SubmissionSettings
-from tellapart.builders.negatives.chat import ChatOptions
+from tellapart.builders.negatives.language_negatives import ChatOptions
 from tellapart.data.validation import Problem
 from tellapart.models.onnx.folder import OnnxConfig
 

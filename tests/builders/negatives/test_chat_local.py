@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from facts import raises
-from tellapart.builders.negatives.chat import ChatOptions, Message, open_chat
-from tellapart.builders.negatives.language_negatives import conversation
+from tellapart.builders.negatives.language_negatives import ChatOptions, Message, conversation, open_chat
 from tellapart.builders.pipeline import build
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import ModelError

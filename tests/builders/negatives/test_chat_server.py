@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from facts import raises
-from tellapart.builders.negatives.chat import ChatOptions, ChatReply, Message, open_chat
+from tellapart.builders.negatives.language_negatives import ChatOptions, ChatReply, Message, open_chat
 from tellapart.errors import ModelError
 from tellapart.models.api import connection
 from tellapart.models.api.connection import HOST, KEY

@@ -268,8 +268,7 @@ def test_a_model_of_texts_alone_is_refused(tmp_path: Path) -> None:
 
 def test_a_model_whose_numbers_move_with_padding_is_refused(saved: Callable[[str], Path], tmp_path: Path) -> None:
     """A tower that attends to padding: the mask of a text is lost, as some exports lose it."""
-    from tellapart.models.sentence_transformers.library import Library
-    from tellapart.models.sentence_transformers.load import _compare_scores, _make_scorer
+    from tellapart.models.sentence_transformers.load import Library, _compare_scores, _make_scorer
     from tellapart.models.torch.backend import Runtime
 
     model = library.SentenceTransformer(str(saved("dual_of_chat")))
