@@ -12,6 +12,7 @@ import pytest
 
 import tellapart as ta
 from facts import check_facts, raises
+from tellapart.benchmarks import set_file
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.data.columns import describe_columns, fields_of
 from tellapart.data.folder import read_pair_set
