@@ -8,21 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from facts import check_facts
 from tellapart.auditing.detectors import Detection
-from tellapart.cli.pairs import detect_command
+from tellapart.cli.main import app
 from tellapart.errors import DataError
 
 
 @pytest.fixture
 def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     monkeypatch.chdir(tmp_path)
-    app = typer.Typer()
-    app.command()(detect_command)
-    return lambda *arguments: CliRunner().invoke(app, [*map(str, arguments), "--cache", "cache"])
+    return lambda *arguments: CliRunner().invoke(app, ["detect", *map(str, arguments), "--cache", "cache"])
 
 
 @pytest.mark.slow

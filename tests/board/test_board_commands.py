@@ -11,23 +11,18 @@ from pathlib import Path
 
 import httpx
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from facts import raises
-from tellapart.cli.serve import board_app, serve_command
+from tellapart.cli.main import app
 from tellapart.errors import RunError
-
-serve_app = typer.Typer()
-serve_app.command()(serve_command)
-SERVE = "from tellapart.cli.serve import serve_command; import typer; typer.run(serve_command)"
 
 
 @pytest.mark.slow
 def test_serve_shows_the_runs_without_any_configuration(write_run, tmp_path: Path) -> None:
     write_run(tmp_path / "runs" / "a", "some-model", skill=1.0)
     server = subprocess.Popen(
-        [sys.executable, "-c", SERVE, "--port", "0"], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "tellapart", "serve", "--port", "0"], cwd=tmp_path, stdout=subprocess.PIPE, text=True
     )
     try:
         assert server.stdout is not None
@@ -50,14 +45,15 @@ def test_an_address_that_is_taken_is_an_error_that_says_what_to_do(tmp_path: Pat
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with raises(RunError, f"127.0.0.1:{port}", "host=", "port="):
-            CliRunner().invoke(serve_app, ["--port", str(port), "--runs", str(tmp_path)], catch_exceptions=False)
+            CliRunner().invoke(app, ["serve", "--port", str(port), "--runs", str(tmp_path)], catch_exceptions=False)
 
 
 def test_export_writes_a_site_and_says_where(write_run, tmp_path: Path) -> None:
     write_run(tmp_path / "runs" / "a", "some-model", skill=1.0)
     done = CliRunner().invoke(
-        board_app,
+        app,
         [
+            "board",
             "export",
             "--runs",
             str(tmp_path / "runs"),
@@ -78,7 +74,7 @@ def test_export_writes_a_site_and_says_where(write_run, tmp_path: Path) -> None:
 def test_a_folder_that_is_not_there_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
     with raises(RunError, "--out", "folder"):
         CliRunner().invoke(
-            board_app, ["export", "--runs", str(tmp_path / "gone"), "--out", str(tmp_path)], catch_exceptions=False
+            app, ["board", "export", "--runs", str(tmp_path / "gone"), "--out", str(tmp_path)], catch_exceptions=False
         )
 
 
@@ -90,7 +86,7 @@ def test_a_board_file_names_runs_and_numbers(write_run, tmp_path: Path) -> None:
     )
     (tmp_path / "board.toml").write_text('[board]\ntitle = "Our <board>"\nruns = ["mine"]\nimported = ["records.toml"]')
     done = CliRunner().invoke(
-        board_app, ["export", "--board", str(tmp_path / "board.toml"), "--out", str(tmp_path / "site")]
+        app, ["board", "export", "--board", str(tmp_path / "board.toml"), "--out", str(tmp_path / "site")]
     )
     assert done.exit_code == 0, done.output
     text = (tmp_path / "site" / "index.html").read_text()

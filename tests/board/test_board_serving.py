@@ -15,8 +15,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-SERVE = "from tellapart.cli.serve import serve_command; import typer; typer.run(serve_command)"
-
 
 @pytest.fixture
 def served(write_run: Callable[..., Path], tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
@@ -26,7 +24,7 @@ def served(write_run: Callable[..., Path], tmp_path: Path) -> Iterator[tuple[str
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     server = subprocess.Popen(
-        [sys.executable, "-c", SERVE, "--port", str(port), "--name", "board.example.org"],
+        [sys.executable, "-m", "tellapart", "serve", "--port", str(port), "--name", "board.example.org"],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from tellapart.board.submissions.hidden import HiddenBenchmark, check_limits, re
 from tellapart.board.submissions.prepared import prepare, published_metrics, read_truth, write_task
 from tellapart.board.submissions.refused import RefusedError
 from tellapart.board.submissions.service import Submissions, open_submissions
-from tellapart.cli.serve import user_command
+from tellapart.cli.main import app
 from tellapart.errors import DataError, StoreError
 
 GOOD = '[[hidden]]\nname = "clocks"\npairs = "clocks"\n'
@@ -169,6 +169,12 @@ def test_a_secret_that_was_damaged_stops_the_server(tmp_path: Path) -> None:
         Submissions(settings)
 
 
+def add_users(board: Path, *names: str, role: str, more: Sequence[str] = ()) -> None:
+    """Run `tellapart board user` in this process, which raises what it refuses."""
+    words = ["board", "user", *names, "--board", str(board), "--role", role, "--days", "1", *more]
+    app(words, standalone_mode=False)
+
+
 def test_the_command_line_makes_the_first_admin_and_further_tokens(
     tmp_path: Path, made_set: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -176,23 +182,23 @@ def test_the_command_line_makes_the_first_admin_and_further_tokens(
     board = board_file(tmp_path, GOOD + 'metrics = ["group_score"]\ntotal = 1\n')
     tokens = []
     for _ in range(2):
-        user_command(["root"], board, role="admin", days=1)
+        add_users(board, "root", role="admin")
         tokens.append(capsys.readouterr().out.split(": ")[1].strip())
     settings = read_hidden(board)
     assert settings is not None
     accounts = Submissions(settings).accounts
     assert [accounts.of_token(token).role for token in tokens] == ["admin", "admin"]
-    user_command(["ann", "bob"], board, role="submitter", days=1)
+    add_users(board, "ann", "bob", role="submitter")
     both = [line.split(": ")[1].strip() for line in capsys.readouterr().out.splitlines()]
     assert [accounts.of_token(token).user for token in both] == ["ann", "bob"]
     with raises(DataError, "ann", "submitter"):
-        user_command(["cat", "ann"], board, role="reader", days=1, as_json=True)
+        add_users(board, "cat", "ann", role="reader", more=["--json"])
     (shown,) = [json.loads(capsys.readouterr().out)]
     assert accounts.of_token(shown[0]["token"]).user == "cat"  # issued before the refusal, so it is shown
     with raises(RefusedError, "'king'"):
-        user_command(["eve"], board, role="king", days=1)
+        add_users(board, "eve", role="king")
     with raises(DataError, "[[hidden]]", "benchmarks"):
-        user_command(["eve"], board_file(tmp_path, ""), role="admin", days=1)
+        add_users(board_file(tmp_path, ""), "eve", role="admin")
 
 
 def test_a_board_without_hidden_benchmarks_opens_none_and_one_with_them_measures(

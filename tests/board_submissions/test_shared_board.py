@@ -17,7 +17,7 @@ from tellapart.board.records import read_in
 from tellapart.board.settings import BoardSettings
 from tellapart.board.store import Store
 from tellapart.board.tables import Benchmark
-from tellapart.cli.serve import board_app
+from tellapart.cli.main import app
 from tellapart.data.folder import read_pair_set
 
 MakeBoard = Callable[..., Any]
@@ -80,7 +80,7 @@ def test_a_site_has_the_hidden_leaderboard_as_published_and_no_label(board: Make
     given = ["--board", str(board_file(made)), "--out", str(tmp_path / "site")]
     live = f"sqlite:///{tmp_path / 'live.sqlite'}"
     for _ in range(2):
-        done = CliRunner().invoke(board_app, ["export", *given, "--database", live], catch_exceptions=False)
+        done = CliRunner().invoke(app, ["board", "export", *given, "--database", live], catch_exceptions=False)
         assert done.exit_code == 0, done.output
     with Store(live) as store:
         assert names(store) == ["clocks"]
@@ -122,7 +122,7 @@ def test_a_site_of_a_board_that_was_never_served_makes_no_state(made_set: Any, t
     file = tmp_path / "board.toml"
     (tmp_path / "runs").mkdir()
     file.write_text(f'[board]\nruns = ["runs"]\n[[hidden]]\nname = "clocks"\npairs = "{made_set("clocks", n=4)}"\n')
-    done = CliRunner().invoke(board_app, ["export", "--board", str(file), "--out", str(tmp_path / "site")])
+    done = CliRunner().invoke(app, ["board", "export", "--board", str(file), "--out", str(tmp_path / "site")])
     assert done.exit_code == 0, done.output
     assert not (tmp_path / "state").exists()
     assert "hidden" not in (tmp_path / "site" / "index.html").read_text()

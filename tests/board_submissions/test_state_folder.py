@@ -16,7 +16,7 @@ from tellapart.board.submissions.hidden import HiddenSettings, SubmissionSetting
 from tellapart.board.submissions.refused import RefusedError
 from tellapart.board.submissions.service import Submissions
 from tellapart.board.submissions.state import find_losses
-from tellapart.cli.serve import user_command
+from tellapart.cli.main import app
 from tellapart.errors import DataError, StoreError
 
 MakeBoard = Callable[..., Any]
@@ -105,11 +105,12 @@ def test_a_token_of_the_command_line_has_the_role_that_was_asked_for(
     made_set("clocks", n=60)
     board = tmp_path / "board.toml"
     board.write_text('[[hidden]]\nname = "clocks"\npairs = "clocks"\nmetrics = ["group_score"]\ntotal = 1\n')
-    user_command(["root"], board, role="admin", days=1)
+    words = ["board", "user", "root", "--board", str(board), "--days", "1", "--role"]
+    app([*words, "admin"], standalone_mode=False)
     output = capsys.readouterr().out
     assert re.search(r"shown this once: tap_\w+", output)
     with raises(DataError, "role=", "user"):
-        user_command(["root"], board, role="reader", days=1)
+        app([*words, "reader"], standalone_mode=False)
     assert "tap_" not in capsys.readouterr().out
 
 

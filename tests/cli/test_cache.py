@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from facts import raises
-from tellapart.cli.files import cache_app
+from tellapart.cli.tools import cache_app
 from tellapart.data.lock import take_lock
 from tellapart.errors import StoreError
 from tellapart.models.store.embedding_store import EmbeddingStore

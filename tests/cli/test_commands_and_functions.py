@@ -1,4 +1,4 @@
-"""Every command has a function of its name at the root, with the same parameters and defaults."""
+"""Every command has a function of its name at the root, whose parameters are its options."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import typer
 
 import tellapart
 from facts import raises
+from tellapart.cli.command import FILLED, read_parameters
 from tellapart.cli.main import app
 from tellapart.cli.once import options_of, restate
 from tellapart.cli.options import NEGATIONS
@@ -34,13 +35,6 @@ ALONE = {
     "verify": {"strict"},  # the exit status
 }
 
-#: `score --scores BENCHMARK=FILE` names no benchmark, in Python it is None then; `--no-cache` is `cache=False`.
-LEFT_OUT = {("score", "benchmark"), ("run", "no_cache")}
-
-#: Parameters that a command fills in, or that a caller in Python alone has a use for.
-FILLED = {"progress", "command", "ready", "left_out"}
-PYTHON = {"run": {"batched"}, "table": {"form"}}
-
 
 def commands() -> dict[str, Any]:
     """Every command by its words, those of groups, too: `annotate export`."""
@@ -56,26 +50,34 @@ def function_of(name: str) -> Any:
 
 
 @pytest.mark.parametrize("name", commands())
-def test_a_command_and_the_function_of_its_name_take_the_same(name: str) -> None:
-    options = {each.name: each for each in commands()[name].params}
-    given = {NEGATIONS.get(each, each) for each in options} - PRINTED - ALONE.get(name, set())
-    parameters = dict(inspect.signature(function_of(name)).parameters)
-    assert given == set(parameters) - FILLED - PYTHON.get(name, set())
+def test_the_source_of_a_function_has_the_parameters_that_the_function_has(name: str) -> None:
+    read = read_parameters(NAMES.get(name, name.replace(" ", "_")))
+    parameters = inspect.signature(function_of(name)).parameters
+    assert [parameter.name for parameter in read] == list(parameters)
+    for parameter in read:
+        if parameter.name not in FILLED:
+            assert parameter.default == parameters[parameter.name].default, parameter.name
 
 
 @pytest.mark.parametrize("name", commands())
-def test_a_command_and_the_function_of_its_name_have_the_same_defaults(name: str) -> None:
-    parameters = inspect.signature(function_of(name)).parameters
-    for option in commands()[name].params:
-        parameter = parameters.get(NEGATIONS.get(option.name, option.name))
-        if parameter is None or parameter.kind is inspect.Parameter.VAR_POSITIONAL or (name, option.name) in LEFT_OUT:
-            continue
-        needed = parameter.default is inspect.Parameter.empty
-        assert option.required == needed, option.name
-        if needed or (option.multiple and not option.default):  # an option that is not given leaves the argument out
-            continue
-        default = not option.default if option.name in NEGATIONS else option.default
-        assert (str(default) if isinstance(default, Path) else default) == parameter.default, option.name
+def test_every_option_has_a_text_and_no_further_option_is_of_the_command_alone(name: str) -> None:
+    options = {option.name: option for option in commands()[name].params}
+    assert [option for option, made in options.items() if not made.help] == []
+    given = {NEGATIONS.get(option, option) for option in options} - PRINTED - ALONE.get(name, set())
+    assert given == set(inspect.signature(function_of(name)).parameters) - FILLED
+
+
+def test_every_hint_is_of_a_parameter_of_its_function() -> None:
+    def list_declarations(app: Any) -> list[Any]:
+        groups = [group.typer_instance for group in app.registered_groups]
+        return [each.callback.make for each in app.registered_commands] + [
+            declaration for group in groups for declaration in list_declarations(group)
+        ]
+
+    declared = [declaration.args for declaration in list_declarations(app)]
+    assert len(declared) == len(commands())
+    for function, _, hints in declared:
+        assert set(hints) <= {parameter.name for parameter in read_parameters(function)}, function
 
 
 @pytest.mark.parametrize("name", commands())

@@ -2,74 +2,31 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
-
-from tellapart.cli.once import OnceCommand
-from tellapart.cli.options import BenchmarkName, Columns, Data, Images, Json, Outside, columns_of, print_json
+from tellapart.cli.command import Call, Commands
+from tellapart.cli.options import BENCHMARK, Hint, Json, print_json
 from tellapart.report.terminal import print_text
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
+annotate_app = Commands(
+    help="Human studies: surveys as pages, for Label Studio or as spreadsheets, their answers, and how people agree."
+)
 
 
-@app.callback()
-def _group_commands() -> None:
-    """Human studies: surveys as pages, for Label Studio or as spreadsheets, their answers, and how people agree."""
-
-
-@app.command("export", cls=OnceCommand)
-def export_command(
-    survey: Annotated[str, typer.Argument(help="A survey (`tellapart annotate ls`).")],
-    pairs: BenchmarkName,
-    to: Annotated[Path, typer.Option("--to", help="The study's folder; new or empty.")],
-    annotators: Annotated[str, typer.Option("--annotators", help="How many (3), or their names (ann,bob).")] = "1",
-    each: Annotated[
-        int | None,
-        typer.Option("--each", min=1, help="How many annotators see each unit; all if not given."),
-    ] = None,
-    sample: Annotated[
-        int | None,
-        typer.Option("--sample", min=1, help="Ask of so many items, drawn at random; of all if not given."),
-    ] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the sample, the orders and the sides.")] = 0,
-    after: Annotated[
-        Path | None,
-        typer.Option("--after", help="The earlier study's folder (error-category: coco-cf; expression: box)."),
-    ] = None,
-    embed: Annotated[
-        bool, typer.Option("--embed", help="Put the images into Label Studio's tasks; needs no file serving.")
-    ] = False,
-    prefix: Annotated[
-        str, typer.Option("--prefix", help="The folder's path below Label Studio's local files; its name if not given.")
-    ] = "",
-    data: Data = None,
-    images: Images = None,
-    outside_images: Outside = False,
-    as_json: Json = False,
-) -> None:
+@annotate_app.declare(
+    "export",
+    "annotate_export",
+    survey="A survey (`tellapart annotate ls`).",
+    pairs=BENCHMARK,
+    annotators="How many (3), or their names (ann,bob).",
+    after="The earlier study's folder (error-category: coco-cf; expression: box).",
+    embed="Put the images into Label Studio's tasks; needs no file serving.",
+    prefix="The folder's path below Label Studio's local files; its name if not given.",
+)
+def _export(call: Call, *, as_json: Json = False) -> None:
     """Write a survey of a pair set: pages, Label Studio projects and spreadsheets, one an annotator, and the key.
 
     Example: `tellapart annotate export match folder:my_pairs --to study`
     """
-    from tellapart.annotate.study import annotate_export
-
-    written = annotate_export(
-        survey,
-        pairs,
-        to,
-        annotators=annotators,
-        each=each,
-        sample=sample,
-        seed=seed,
-        after=after,
-        embed=embed,
-        prefix=prefix,
-        data=data,
-        images=images,
-        outside_images=outside_images,
-    )
+    written, to = call(), call.to
     study, largest = written.study, written.largest
     if as_json:
         counts = {"units": len(study.units), "tasks": len(study.tasks), "annotators": study.annotators}
@@ -82,7 +39,7 @@ def export_command(
     else:
         print_text("pages: none, an annotator's pictures take over 100 MB; give fewer tasks (--each, --sample), or:")
     print_text(f"Label Studio: a project an annotator, with {to}/label_studio/config.xml and tasks_NAME.json")
-    if not embed:
+    if not call.embed:
         print_text(
             f"  its images need LABEL_STUDIO_LOCAL_FILES_SERVING_ENABLED=true and "
             f"LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT={to.resolve().parent}, and the folder as local storage; or --embed"
@@ -93,34 +50,21 @@ def export_command(
     return print_text(f"then: tellapart annotate import {to} ANSWERS...")
 
 
-@app.command("import", cls=OnceCommand)
-def import_command(
-    study: Annotated[Path, typer.Argument(help="The study's folder.")],
-    files: Annotated[
-        list[Path],
-        typer.Argument(help="What pages saved, Label Studio's exports (JSON, JSON_MIN), sheets and tables (CSV)."),
-    ],
-    partial: Annotated[bool, typer.Option("--partial", help="Tasks without an answer are no error.")] = False,
-    answer_list: Annotated[
-        Path | None,
-        typer.Option("--answer-list", help="question: the answers that are allowed, a JSON list or a line each."),
-    ] = None,
-    records: Annotated[
-        Path | None,
-        typer.Option("--records", help="Also write what the answers make for a benchmark: .json or .jsonl."),
-    ] = None,
-    columns: Columns = None,
-    as_json: Json = False,
-) -> None:
+@annotate_app.declare(
+    "import",
+    "annotate_import",
+    study="The study's folder.",
+    files="What pages saved, Label Studio's exports (JSON, JSON_MIN), sheets and tables (CSV).",
+    partial="Tasks without an answer are no error.",
+    answer_list="question: the answers that are allowed, a JSON list or a line each.",
+    records="Also write what the answers make for a benchmark: .json or .jsonl.",
+)
+def _import(call: Call, *, as_json: Json = False) -> None:
     """Add answers to those in a study's folder, strictly: nothing is guessed, dropped or taken twice.
 
     Example: `tellapart annotate import study answers.json`
     """
-    from tellapart.annotate.study import annotate_import
-
-    read = annotate_import(
-        study, files, partial=partial, answer_list=answer_list, records=records, columns=columns_of(columns)
-    )
+    read = call()
     if as_json:
         rows = [{"task": answer.task, "problems": answer.problems} for answer in read.broken]
         counts = {"answers": len(read.answers), "skipped": read.skipped, "of": read.of}
@@ -133,47 +77,42 @@ def import_command(
     return None
 
 
-@app.command("agree", cls=OnceCommand)
-def agree_command(
-    studies: Annotated[list[Path], typer.Argument(help="Study folders with answers, of one pair set.")],
-    groups: Annotated[
-        Path | None,
-        typer.Option("--groups", help='Groups of altered words, as JSON: {"human": ["girl", ...]}.'),
-    ] = None,
-    scores: Annotated[
-        Path | None,
-        typer.Option("--scores", help="Also write people's answers as scores, for `tellapart score` (.npz)."),
-    ] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the bootstrap.")] = 0,
-    as_json: Json = False,
-) -> None:
+@annotate_app.declare(
+    "agree",
+    "annotate_agree",
+    studies="Study folders with answers, of one pair set.",
+    groups='Groups of altered words, as JSON: {"human": ["girl", ...]}.',
+    scores=Hint("Also write people's answers as scores, for `tellapart score` (.npz)."),
+    seed="Of the bootstrap.",
+)
+def _agree(call: Call, *, as_json: Json = False) -> None:
     """Show how people agree, their errors, and the human row of a results table.
 
     Example: `tellapart annotate agree study`
     """
-    from tellapart.annotate.findings import annotate_agree, print_findings
+    from tellapart.annotate.findings import print_findings
 
-    agreement = annotate_agree(studies, groups=groups, scores=scores, seed=seed)
+    agreement = call()
     if as_json:
         return print_json(agreement.model_dump(mode="json"))
     print_findings(agreement)
-    if scores:
-        print_text(f"people's scores are in {scores}; tellapart score BENCHMARK --scores {scores} --name human")
+    if call.scores:
+        print_text(
+            f"people's scores are in {call.scores}; tellapart score BENCHMARK --scores {call.scores} --name human"
+        )
     return None
 
 
-@app.command("ls", cls=OnceCommand)
-def ls_command(as_json: Json = False) -> None:
+@annotate_app.declare("ls", "annotate_ls")
+def _ls(call: Call, *, as_json: Json = False) -> None:
     """List the surveys.
 
     Example: `tellapart annotate ls`
     """
-    from tellapart.annotate.surveys import annotate_ls
-
-    surveys = annotate_ls()
+    surveys = call()
     if as_json:
         return print_json(surveys)
     wide = max(len(survey["name"]) for survey in surveys)
-    for each in surveys:
-        print_text(f"{each['name']:<{wide}}  {each['title']} ({each['source']})")
+    for survey in surveys:
+        print_text(f"{survey['name']:<{wide}}  {survey['title']} ({survey['source']})")
     return None

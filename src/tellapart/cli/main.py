@@ -14,23 +14,14 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from tellapart.cli.annotate import app as annotate_app
-from tellapart.cli.comparing import (
-    compare_command,
-    curve_command,
-    gap_command,
-    items_command,
-    verify_command,
-    why_command,
-)
-from tellapart.cli.files import cache_app, convert_command, regions_command
-from tellapart.cli.inspecting import check_command, ls_command, parity_command
-from tellapart.cli.measuring import export_command, run_command, score_command, time_command
+from tellapart.cli.annotate import annotate_app
+from tellapart.cli.build import build_app, train_app
+from tellapart.cli.compare import compare_app
+from tellapart.cli.measure import measure_app
 from tellapart.cli.once import OnceCommand, load_plugins, name_options
-from tellapart.cli.pairs import audit_command, build_command, detect_command
-from tellapart.cli.publishing import import_command, plot_command, push_command, show_command, table_command
-from tellapart.cli.serve import board_app, serve_command
-from tellapart.cli.training import mine_command, train_command
+from tellapart.cli.publish import publish_app
+from tellapart.cli.serve import board_app, serve_app
+from tellapart.cli.tools import cache_app, tools_app
 from tellapart.errors import ExitError, RunError, TellapartError, TellapartWarning, first_line
 from tellapart.report.terminal import print_text, spell_out
 
@@ -97,54 +88,14 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-#: Panel of the help, by the reason to read it -> its commands, most used first.
-_PANELS: dict[str, dict[str, Callable[..., None]]] = {
-    "Measure": {
-        "run": run_command,
-        "score": score_command,
-        "export": export_command,
-        "time": time_command,
-    },
-    "Compare and publish": {
-        "compare": compare_command,
-        "items": items_command,
-        "curve": curve_command,
-        "verify": verify_command,
-        "show": show_command,
-        "table": table_command,
-        "plot": plot_command,
-        "why": why_command,
-        "gap": gap_command,
-        "import": import_command,
-        "push": push_command,
-    },
-    "Build and check pairs": {
-        "build": build_command,
-        "audit": audit_command,
-        "detect": detect_command,
-    },
-    "Train": {
-        "train": train_command,
-        "mine": mine_command,
-    },
-    "Host": {
-        "serve": serve_command,
-    },
-    "Tools": {
-        "ls": ls_command,
-        "check": check_command,
-        "parity": parity_command,
-        "convert": convert_command,
-        "regions": regions_command,
-    },
-}
-_COMMANDS = [name for commands in _PANELS.values() for name in commands]
-for _panel, _commands in _PANELS.items():
-    for _name, _command in _commands.items():
-        app.command(_name, cls=OnceCommand, rich_help_panel=_panel)(_command)
+#: Panels of the help by the reason to read it, commands in them most used first; a panel's groups come after.
+_PANELS = (measure_app, compare_app, publish_app, build_app, train_app, serve_app, tools_app)
+for _panel in _PANELS:
+    app.add_typer(_panel)
 app.add_typer(annotate_app, name="annotate", rich_help_panel="Build and check pairs")
 app.add_typer(board_app, name="board", rich_help_panel="Host")
 app.add_typer(cache_app, name="cache", rich_help_panel="Tools")
+_COMMANDS = [command.name for panel in _PANELS for command in panel.registered_commands]
 
 
 #: The parent of every error in how a command was typed. Its library is `click`, or typer's copy of it, by version.

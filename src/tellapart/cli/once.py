@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from itertools import islice
 from typing import Any, ClassVar, Protocol
 
@@ -100,6 +101,15 @@ class OnceCommand(TyperCommand):
         text, _, example = (settings.pop("help", None) or "").partition("\n\nExample: ")
         super().__init__(*args, help=f"Example: {example.strip()}\n\n{text}" if example else text, **settings)
         self.short_help = self.short_help or text.partition("\n\n")[0]
+        if hasattr(self.callback, "make"):
+            del self.params
+
+    @cached_property
+    def params(self) -> list[Any]:  # type: ignore[override]
+        """The options and arguments; of a declared command made on first use, since they need a function's source."""
+        made: TyperCommand = self.callback.make()  # type: ignore[union-attr]
+        self.callback = made.callback
+        return made.params
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the words of a command line."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,77 +16,93 @@ from tellapart.report.terminal import print_text
 #: Negative options, and the parameters of the Python interface that they are the opposite of.
 NEGATIONS = {"no_cache": "cache", "no_images": "read_images", "no_tiers": "with_tiers"}
 
-_MODEL = "A model (`tellapart ls models`): a name, a file, a folder or a hub id. Repeatable."
-
-BenchmarkName = Annotated[str, typer.Argument(help="A benchmark (`tellapart ls benchmarks`) or folder:PATH.")]
 Bundle = Annotated[
     bool, typer.Option("--bundle", help="Keep the report's pictures in the run folder, so that it can be sent.")
 ]
-ModelNames = Annotated[list[str] | None, typer.Option("-m", "--model", help=_MODEL)]
-ModelName = Annotated[list[str], typer.Option("-m", "--model", help=_MODEL)]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of the bootstrap and of models that draw.")]
-Cache = Annotated[Path | None, typer.Option("--cache", help="Folder of the embedding store.")]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Keep embeddings in memory, for this run alone.")]
-Out = Annotated[Path | None, typer.Option("--out", help="The run folder; made if it is not there.")]
 Quiet = Annotated[
     bool, typer.Option("-q", "--quiet", help="No progress: no bar on a terminal, no line every half minute elsewhere.")
 ]
-Data = Annotated[
-    Path | None,
-    typer.Option(
-        # No angle brackets in a help: markdown takes them for tags and leaves them out.
-        "--data",
-        envvar="TELLAPART_DATA",
-        help="Benchmarks' files: DIR/BENCHMARK, or DIR of one benchmark.",
-    ),
-]
-Images = Annotated[
-    Path | None,
-    typer.Option(
-        "--images", help="Their images, and those of folder:PATH: DIR/NAME or DIR; beside the other files if not given."
-    ),
-]
-Outside = Annotated[
-    bool,
-    typer.Option(
-        "--outside-images",
-        help="Read images at absolute paths and through links that leave the set's folder; never for a stranger's set.",
-    ),
-]
-Columns = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--columns",
-        metavar="FIELD=COLUMN,...",
-        help="Of table:FILE (CSV, TSV, JSONL, parquet): image_0=left,image_1=right,caption_0=a,caption_1=b. "
+
+
+@dataclass(frozen=True)
+class Hint:
+    """What a parameter is on the command line, if the function of the interface does not hold it.
+
+    Attributes:
+        help: its text, if not the first sentence of the function's `Args:`.
+        names: of the option, if not `--name`.
+        metavar: what stands for its value.
+        min: the least number; if not given 1 for a whole number.
+        max: the largest.
+        type: what a value is read as, if not as annotated.
+        argument: whether it is an argument; if not given, it is one if it is needed and not by keyword alone.
+        several: whether it may be given several times, though the function takes one value.
+        needed: whether a parameter of several values needs one, if the function does.
+        envvar: the environment variable that it is read from, too.
+        callback: checks a value as it is read.
+    """
+
+    help: str = ""
+    names: tuple[str, ...] = ()
+    metavar: str | None = None
+    min: float | None = None
+    max: float | None = None
+    type: Callable[[Any], Any] | None = None
+    argument: bool | None = None
+    several: bool = False
+    needed: bool = True
+    envvar: str | None = None
+    callback: Callable[..., Any] | None = None
+
+    def __or__(self, other: Hint) -> Hint:
+        """Return the hint with all that another one sets."""
+        unset = Hint()
+        changed = {name: value for name, value in vars(other).items() if value != getattr(unset, name)}
+        return replace(self, **changed)
+
+
+BENCHMARK = "A benchmark (`tellapart ls benchmarks`) or folder:PATH."
+
+#: The hints of parameters of several functions, by name. No angle brackets: markdown takes them for tags.
+HINTS = {
+    "benchmark": Hint(names=("-b", "--benchmark")),
+    "benchmarks": Hint(names=("-b", "--benchmark")),
+    "board": Hint(names=("--board",), argument=False),
+    "by": Hint(metavar="TAG"),
+    "cache": Hint("Folder of the embedding store."),
+    "columns": Hint(
+        "Of table:FILE (CSV, TSV, JSONL, parquet): image_0=left,image_1=right,caption_0=a,caption_1=b. "
         "Of `score` and `items`, also prediction=FIELD: the field of predictions. "
         "Of `annotate import`, a table of answers: study=A,task=B,worker=C,answer=D.",
+        metavar="FIELD=COLUMN,...",
     ),
-]
-Labels = Annotated[
-    list[str] | None,
-    typer.Option("--label", metavar="NAME=TEXT", help="What to call a model or a benchmark. Repeatable."),
-]
-Sort = Annotated[
-    str | None, typer.Option("--sort", help="A metric to order the models by; as they were named if not given.")
-]
-Device = Annotated[str, typer.Option("--device", help="cpu, cuda or mps.")]
-Dtype = Annotated[
-    str, typer.Option("--dtype", help="What torch models compute in: float32, bfloat16 or float16; scores are float32.")
-]
-Reading = Annotated[
-    str | None,
-    typer.Option(
-        "--reading", help="Which of a model's readings is scored: itc, itm, itm_logit, vqa, yes_no, likelihood, ..."
+    "data": Hint("Benchmarks' files: DIR/BENCHMARK, or DIR of one benchmark.", envvar="TELLAPART_DATA"),
+    "device": Hint("cpu, cuda or mps."),
+    "dtype": Hint("What torch models compute in: float32, bfloat16 or float16; scores are float32."),
+    "everything": Hint(names=("--all",)),
+    "images": Hint(
+        "Their images, and those of folder:PATH: DIR/NAME or DIR; beside the other files if not given.", argument=False
     ),
-]
-
-
-Strict = Annotated[
-    bool,
-    typer.Option("--strict", help="Refuse files that do not hold the records of the benchmark as published."),
-]
+    "labels": Hint("What to call a model or a benchmark. Repeatable.", ("--label",), "NAME=TEXT"),
+    "metrics": Hint(names=("--metric",)),
+    "model": Hint(names=("-m", "--model"), argument=False),
+    "models": Hint(
+        "A model (`tellapart ls models`): a name, a file, a folder or a hub id. Repeatable.", ("-m", "--model"),
+        argument=False,
+    ),
+    "names": Hint(names=("--name",)),
+    "out": Hint(argument=False),
+    "outside_images": Hint(
+        "Read images at absolute paths and through links that leave the set's folder; never for a stranger's set."
+    ),
+    "reading": Hint("Which of a model's readings is scored: itc, itm, itm_logit, vqa, yes_no, likelihood, ..."),
+    "runs": Hint(metavar="RUN..."),
+    "seed": Hint(min=0),
+    "sort": Hint("A metric to order the models by; as they were named if not given."),
+    "to": Hint(argument=False),
+}  # fmt: skip
 
 
 def cache_of(folder: Path | None, *, no_cache: bool) -> Path | Literal[False] | None:

@@ -1,36 +1,56 @@
-"""The commands `tellapart serve` and `tellapart board export`."""
+"""The commands `tellapart serve` and `tellapart board`: the board, its users, and the state of hidden benchmarks."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
 import typer
 
-from tellapart.cli.board_state import accept_command, backup_command, check_command, retry_command
-from tellapart.cli.once import OnceCommand
-from tellapart.cli.options import Json, print_json
+from tellapart.cli.command import Call, Commands
+from tellapart.cli.options import Hint, Json, print_json
 from tellapart.report.terminal import print_text
 
-# A command's docstring is its help; its examples are in the tests.
+serve_app = Commands("Host")
+board_app = Commands(help="The board's records as a static site; its users; backups of its state.")
+
+_RUNS = Hint("A folder of run folders; ./runs by default. Repeatable.", ("--runs",), metavar="DIR")
+_DATABASE = "sqlite:///FILE or postgresql://HOST/NAME; board.sqlite among the runs by default."
+_HIDDEN = "The board file (TOML), with hidden benchmarks."
 
 
-def new_command(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The board's folder; made if it is not there.")],
-    pairs: Annotated[Path, typer.Option("--pairs", help="The pair set's folder.")],
-    name: Annotated[str | None, typer.Option("--name", help="Of the hidden benchmark; the set's if not given.")] = None,
-    title: Annotated[str | None, typer.Option("--title", help="Of the board; the name if not given.")] = None,
-    as_json: Json = False,
-) -> None:
+def _print_left_out(problem: str) -> None:
+    print_text(f"left out: {problem}", error=True)
+
+
+@serve_app.declare(
+    "serve",
+    runs=_RUNS,
+    host="0.0.0.0 for the whole network.",
+    port=Hint(min=0, max=65535),
+    database=_DATABASE,
+    names="A name under which browsers reach it; requests for another are refused. Repeatable.",
+)
+def _serve(call: Call) -> None:
+    """Show runs in the browser: leaderboards, models, items, comparisons, the Pareto front.
+
+    Example: `tellapart serve --runs runs`
+    """
+    call(ready=lambda address: print_text(f"the board is at {address} (stop it with Ctrl-C)"), left_out=_print_left_out)
+
+
+@board_app.declare(
+    "new",
+    "board_new",
+    folder=Hint("The board's folder; made if it is not there.", metavar="DIR"),
+    pairs=Hint(argument=False),
+)
+def _new(call: Call, *, as_json: Json = False) -> None:
     """Write a board file for a set of pairs whose labels are hidden, with limits that fit its size.
 
     Example: `tellapart board new board --pairs my_pairs`
     """
-    from tellapart.board.submissions.new_board import board_new
     from tellapart.board.submissions.rounding import in_points
     from tellapart.data.rows import read_toml
 
-    file = board_new(folder, pairs, name=name, title=title)
+    file = call()
     hidden = read_toml(file)["hidden"][0]
     if as_json:
         return print_json({"board": str(file), "step": hidden["step"], "total": hidden["total"]})
@@ -38,146 +58,119 @@ def new_command(
         f"{file}: numbers are rounded to {in_points(hidden['step'])}; files of a user that count: {hidden['total']}\n"
         "more files or finer numbers could reveal over half of the public labels; more pairs allow both\n"
         "private numbers are published when it closes: set `closes` in the file, or close it as an admin\n"
-        f"tokens for those who take part: tellapart board user NAME... --board {file}\n"
         f"serve it: tellapart serve --board {file}"
     )
 
 
-def user_command(
-    name: Annotated[
-        list[str], typer.Argument(metavar="NAME...", help="Letters, digits, dots, underscores and hyphens.")
-    ],
-    board: Annotated[Path, typer.Option("--board", help="The board file (TOML), with hidden benchmarks.")],
-    role: Annotated[str, typer.Option("--role", help="reader, submitter or admin.")] = "submitter",
-    days: Annotated[float, typer.Option("--days", help="Days until the token expires.")] = 365,
-    as_json: Json = False,
-) -> None:
+@board_app.declare(
+    "user",
+    "board_user",
+    name=Hint(metavar="NAME...", several=True),
+    board=_HIDDEN,
+    role="reader, submitter or admin.",
+    days="Days until the token expires.",
+)
+def _user(call: Call, *, as_json: Json = False) -> None:
     """Add users to a board with hidden benchmarks and print their tokens; an existing user gets another token.
 
     Example: `tellapart board user ann bob --board board.toml`
     """
-    from tellapart.board.submissions.administer import board_user
-
     rows: list[dict[str, str]] = []
     try:
-        for user in dict.fromkeys(name):
-            issued = board_user(user, board, role=role, days=days)
-            rows.append({"user": user, "role": role, "token_id": issued.token_id, "token": issued.token})
+        for user in dict.fromkeys(call.name):
+            issued = call(name=user)
+            rows.append({"user": user, "role": call.role, "token_id": issued.token_id, "token": issued.token})
             if not as_json:
                 print_text(f"token {issued.token_id} of {user}, shown this once: {issued.token}")
     finally:  # a token is shown once: a later name that is refused must not lose those before it
         if as_json and rows:
-            print_json(rows if len(name) > 1 else rows[0])
+            print_json(rows if len(call.name) > 1 else rows[0])
 
 
-# Other modules import no command; their docstrings are their help.
-
-board_app = typer.Typer(
-    help="The board's records as a static site; its users; backups of its state.", no_args_is_help=True
+@board_app.declare(
+    "backup",
+    "board_backup",
+    target=Hint("The backup's folder; made if it is not there.", metavar="DEST"),
+    board=_HIDDEN,
 )
-board_app.command("new", cls=OnceCommand)(new_command)
-board_app.command("user", cls=OnceCommand)(user_command)
-board_app.command("backup", cls=OnceCommand)(backup_command)
-board_app.command("check", cls=OnceCommand)(check_command)
-board_app.command("accept", cls=OnceCommand)(accept_command)
-board_app.command("retry", cls=OnceCommand)(retry_command)
+def _backup(call: Call, *, as_json: Json = False) -> None:
+    """Copy the state of a board's hidden benchmarks: accounts, files, truths, the secret. The board may be running.
 
-Runs = Annotated[
-    list[Path] | None,
-    typer.Option("--runs", help="A folder of run folders; ./runs by default. Repeatable."),
-]
-BoardFile = Annotated[Path | None, typer.Option("--board", help="A board file (TOML).")]
-Database = Annotated[
-    str | None,
-    typer.Option(
-        "--database", help="sqlite:///FILE or postgresql://HOST/NAME; board.sqlite among the runs by default."
-    ),
-]
-
-
-def serve_command(
-    runs: Runs = None,
-    board: BoardFile = None,
-    *,
-    host: Annotated[str, typer.Option("--host", help="0.0.0.0 for the whole network.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 for any free one.")] = 8421,
-    database: Database = None,
-    names: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--name", help="A name under which browsers reach it; requests for another are refused. Repeatable."
-        ),
-    ] = None,
-    proxy: Annotated[
-        str | None,
-        typer.Option(
-            "--proxy",
-            help="Addresses of proxies whose X-Forwarded-For is believed, separated by commas; nobody's if not given.",
-        ),
-    ] = None,
-    root_path: Annotated[
-        str, typer.Option("--root-path", help="The path below which a proxy shows the board, such as /board.")
-    ] = "",
-) -> None:
-    """Show runs in the browser: leaderboards, models, items, comparisons, the Pareto front.
-
-    Example: `tellapart serve --runs runs`
+    Example: `tellapart board backup backups/today --board board.toml`
     """
-    from tellapart.board.serve import serve
-
-    serve(
-        runs,
-        board,
-        host=host,
-        port=port,
-        database=database,
-        names=names or (),
-        proxy=proxy,
-        root_path=root_path,
-        ready=lambda address: print_text(f"the board is at {address} (stop it with Ctrl-C)"),
-        left_out=_print_left_out,
-    )
+    done = call()
+    if as_json:
+        return print_json({"to": str(call.target), "files": done.files, "bytes": done.bytes})
+    private = "it holds the secret: keep it private"
+    return print_text(f"{done.files:,} files, {done.bytes:,} bytes in {call.target}; {private}")
 
 
-@board_app.command("export", cls=OnceCommand)
-def export_command(
-    out: Annotated[Path, typer.Option("--out", help="The site's folder; made if it is not there.")],
-    runs: Runs = None,
-    board: BoardFile = None,
-    database: Database = None,
-    items: Annotated[
-        int, typer.Option("--items", min=0, help="Items of a benchmark that get a page: those most models fail.")
-    ] = 500,
-    comparisons: Annotated[
-        int,
-        typer.Option("--comparisons", min=0, help="Models that are compared, each with each: the first page's best."),
-    ] = 25,
-    small: Annotated[
-        bool, typer.Option("--small", help="Without data files, pages of a benchmark's parts, and bars.")
-    ] = False,
-    as_json: Json = False,
-) -> None:
+@board_app.declare("check", "board_check", backup=Hint(argument=True), board=_HIDDEN)
+def _check(call: Call, *, as_json: Json = False) -> None:
+    """Check the state of a board's hidden benchmarks, or a backup of it. A problem is a line, and the exit status is 1.
+
+    Example: `tellapart board check --board board.toml`
+    """
+    report = call()
+    place, problems = report.checked, report.problems
+    if as_json:
+        print_json({"checked": str(place), "problems": list(problems)})
+    else:
+        for problem in problems:
+            print_text(problem)
+        if not problems:
+            print_text(f"{place}: everything is there, and as it was written")
+    if problems:
+        raise typer.Exit(1)
+
+
+@board_app.declare("accept", "board_accept", board=_HIDDEN)
+def _accept(call: Call, *, as_json: Json = False) -> None:
+    """Accept the present state after a part of it was lost or replaced, so that the board can start again.
+
+    Example: `tellapart board accept --board board.toml`
+    """
+    accepted = call()
+    if as_json:
+        return print_json({"state": str(accepted.state), **accepted.counters})
+    listed = ", ".join(f"{number:,} {name}" for name, number in accepted.counters.items())
+    return print_text(f"{accepted.state} is accepted: {listed}. Tokens of another secret are void")
+
+
+@board_app.declare(
+    "retry",
+    "board_retry",
+    board=_HIDDEN,
+    files=Hint("Submissions; all that failed if none is named.", metavar="ID...", argument=True),
+)
+def _retry(call: Call, *, as_json: Json = False) -> None:
+    """Measure files again that failed because the server stopped too often. The board may be running.
+
+    Example: `tellapart board retry --board board.toml`
+    """
+    again = call()
+    if as_json:
+        return print_json({"files": list(again)})
+    return print_text(f"{len(again):,} files wait again: {', '.join(again)}" if again else "no file failed")
+
+
+@board_app.declare(
+    "export",
+    "board_export",
+    out="The site's folder; made if it is not there.",
+    runs=_RUNS,
+    board="A board file (TOML).",
+    database=_DATABASE,
+    items=Hint(min=0),
+    comparisons=Hint(min=0),
+)
+def _export(call: Call, *, as_json: Json = False) -> None:
     """Write the board as a static site: it opens from the disk, and any web server can hold it.
 
     Example: `tellapart board export --runs runs --out site`
     """
-    from tellapart.board.serve import board_export
-
-    pages = board_export(
-        out,
-        runs=runs,
-        board=board,
-        database=database,
-        items=items,
-        comparisons=comparisons,
-        small=small,
-        left_out=_print_left_out,
-    )
+    pages = call(left_out=_print_left_out)
     if as_json:
-        print_json({"out": str(out), "pages": pages})
+        print_json({"out": str(call.out), "pages": pages})
     else:
-        print_text(f"{pages:,} pages; open {out / 'index.html'}")
-
-
-def _print_left_out(problem: str) -> None:
-    print_text(f"left out: {problem}", error=True)
+        print_text(f"{pages:,} pages; open {call.out / 'index.html'}")

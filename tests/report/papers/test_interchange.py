@@ -7,13 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import typer
 from foreign_results import WINOGROUND, clip_file, imported
 from typer.testing import CliRunner
 
 from facts import raises
-from tellapart.cli.files import convert_command
-from tellapart.cli.publishing import import_command
+from tellapart.cli.main import app
 from tellapart.errors import RunError, UnknownNameError
 from tellapart.evaluation.verified import read_result
 from tellapart.records.result import Result
@@ -142,9 +140,6 @@ def test_a_run_without_numbers_and_an_unknown_format_are_refused(measured) -> No
 
 
 def test_the_commands_say_what_they_wrote(tmp_path) -> None:
-    app = typer.Typer()
-    app.command("import")(import_command)
-    app.command("convert")(convert_command)
     path = clip_file(tmp_path, "winoground", "image_caption_selection", WINOGROUND)
     run, out = tmp_path / "run", tmp_path / "lm.json"
     done = CliRunner().invoke(app, ["import", str(path), "--out", str(run), "--model", "m"])

@@ -10,12 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from facts import raises
 from tellapart.benchmarks.find import find_benchmark
-from tellapart.cli.publishing import table_command
+from tellapart.cli.main import app
 from tellapart.errors import RunError
 from tellapart.evaluation.verified import read_result
 from tellapart.records.result import Result
@@ -154,9 +153,7 @@ def test_every_format_has_every_number(systems) -> None:
 
 
 def test_the_command_lays_out_all_that_was_measured_or_what_is_named(systems, tmp_path) -> None:
-    app = typer.Typer()
-    app.command()(table_command)
-    folders = list(map(str, systems))
+    folders = ["table", *map(str, systems)]
     assert CliRunner().invoke(app, folders).output.startswith("**sugarcrepe, bivlc, winoground, percent**")
     named = CliRunner().invoke(app, [*folders, "-b", "winoground", "-b", "bivlc", "--average", "--json"])
     assert [column["group"] for column in json.loads(named.output)["columns"]] == ["winoground", "bivlc", ""]

@@ -7,11 +7,10 @@ import json
 from pathlib import Path
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from facts import raises
-from tellapart.cli.publishing import table_command
+from tellapart.cli.main import app
 from tellapart.errors import RunError, UnknownNameError
 from tellapart.records.result import BenchmarkResult, Metrics, ModelRecord, Result, RunRecord, Value
 from tellapart.records.run_folder import write_result
@@ -107,10 +106,8 @@ def test_every_name_has_parts_and_every_part_a_size() -> None:
 def test_a_model_without_all_parts_has_no_average(tmp_path: Path) -> None:
     numbers = dict.fromkeys([*SIX.values(), *(f"sugarcrepe::{subset}" for subset in SEVEN), "pairs"], 0.5)
     folders = [record(tmp_path / "all", "all", numbers), record(tmp_path / "part", "part", numbers, part=True)]
-    app = typer.Typer()
-    app.command()(table_command)
     options = ["-b", "sugarcrepe", "--average-as", "sugarcrepe-three", "--no-tiers", "--json"]
-    shown = CliRunner().invoke(app, [*map(str, folders), *options])
+    shown = CliRunner().invoke(app, ["table", *map(str, folders), *options])
     rows = {row["label"]: row["cells"][-1]["value"] for row in json.loads(shown.output)["rows"]}
     assert rows == {"all": 50.0, "part": None, "chance": 50.0}
     with raises(RunError, "average_as=", "all", "whatsup-a", "whatsup-b"):

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import typer
 from aro_rule import original_choice
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +17,7 @@ from typer.testing import CliRunner
 from facts import raises
 from tellapart.benchmarks.benchmark import ALL
 from tellapart.benchmarks.find import find_benchmark
-from tellapart.cli.publishing import table_command
+from tellapart.cli.main import app
 from tellapart.errors import RunError, UnknownNameError
 from tellapart.evaluation.verified import read_result
 from tellapart.metrics.choice import choice_score
@@ -142,9 +141,7 @@ def test_aros_orders_have_a_column_of_their_authors_rule(save, tmp_path) -> None
     }
     assert expected["constant"] == [0, 100]
     assert "authors: ties as the benchmark's own code counts them" in table.notes
-    app = typer.Typer()
-    app.command()(table_command)
-    printed = CliRunner().invoke(app, [*map(str, folders), "--csv"]).output
+    printed = CliRunner().invoke(app, ["table", *map(str, folders), "--csv"]).output
     assert printed.splitlines()[0] == "model,choice score,choice score (authors)"
 
 
@@ -340,16 +337,14 @@ def test_a_number_that_was_not_measured_is_a_dash_and_never_best() -> None:
 
 
 def test_the_command_prints_or_writes_one_format(save, tmp_path) -> None:
-    app = typer.Typer()
-    app.command()(table_command)
     folder = str(save("m"))
-    printed = CliRunner().invoke(app, [folder, "--latex"])
+    printed = CliRunner().invoke(app, ["table", folder, "--latex"])
     assert printed.output.startswith("% \\usepackage{booktabs}")
     out = tmp_path / "t.md"
-    assert CliRunner().invoke(app, [folder, "--out", str(out)]).output == f"table: {out}\n"
+    assert CliRunner().invoke(app, ["table", folder, "--out", str(out)]).output == f"table: {out}\n"
     assert out.read_text().startswith("**shapes, 30 items, percent**")
-    assert CliRunner().invoke(app, [folder, "--csv"]).output.startswith("model,text score")
-    refused = CliRunner().invoke(app, [folder, "--csv", "--latex"])
+    assert CliRunner().invoke(app, ["table", folder, "--csv"]).output.startswith("model,text score")
+    refused = CliRunner().invoke(app, ["table", folder, "--csv", "--latex"])
     assert "choose one" in str(refused.exception)
 
 

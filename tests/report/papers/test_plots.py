@@ -9,12 +9,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from facts import raises
 from tellapart.benchmarks.find import load_pairs
-from tellapart.cli.publishing import plot_command
+from tellapart.cli.main import app
 from tellapart.errors import MissingDependencyError, RunError, UnknownNameError
 from tellapart.evaluation.verified import read_result
 from tellapart.records.result import Sample
@@ -216,8 +215,6 @@ def test_neighbouring_colours_differ_in_lightness_so_that_grey_print_shows_two_m
 
 @pytest.mark.slow
 def test_the_command_writes_every_kind(pair, tmp_path) -> None:
-    app = typer.Typer()
-    app.command()(plot_command)
     costs = tmp_path / "costs.csv"
     costs.write_text("model,gigabytes\nstrong,2\nweak,1\n")
     steps = tmp_path / "steps.csv"
@@ -227,17 +224,15 @@ def test_the_command_writes_every_kind(pair, tmp_path) -> None:
     for kind in KINDS:
         out = tmp_path / f"{kind}.svg"
         runs = {"cost": [str(steps)], "agree": [str(RECORDS)]}.get(kind, list(map(str, pair)))
-        done = CliRunner().invoke(app, [kind, *runs, "--out", str(out), *options.get(kind, [])])
+        done = CliRunner().invoke(app, ["plot", kind, *runs, "--out", str(out), *options.get(kind, [])])
         assert done.exit_code == 0, done.output
         assert done.output == f"picture: {out}\n" and out.read_text().startswith("<?xml")
 
 
 def test_agreement_of_benchmarks_is_drawn_and_said(save, tmp_path) -> None:
-    app = typer.Typer()
-    app.command()(plot_command)
     names = ("imagenet", "winoground", "aro-relation")
     chosen = [part for name in names for part in ("-b", name)]
-    done = CliRunner().invoke(app, ["agree", str(RECORDS), "--out", str(tmp_path / "a.svg"), *chosen, "--json"])
+    done = CliRunner().invoke(app, ["plot", "agree", str(RECORDS), "--out", str(tmp_path / "a.svg"), *chosen, "--json"])
     assert done.exit_code == 0, done.output
     said = json.loads(done.output)
     assert said["models"] == 12

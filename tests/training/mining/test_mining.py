@@ -261,16 +261,13 @@ def test_a_real_matching_head_mines_by_its_itm_reading(listed: Listed, tmp_path:
 @pytest.fixture
 def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Run `tellapart mine` in this process."""
-    import typer
     from typer.testing import CliRunner
 
-    from tellapart.cli.training import mine_command
+    from tellapart.cli.main import app
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["tellapart", "mine"])
-    app = typer.Typer()
-    app.command()(mine_command)
-    return lambda *arguments: CliRunner().invoke(app, [*map(str, arguments), "--cache", "cache"])
+    return lambda *arguments: CliRunner().invoke(app, ["mine", *map(str, arguments), "--cache", "cache"])
 
 
 def test_the_command_writes_what_training_reads(listed: Listed, mine: Callable[..., Any], tmp_path: Path) -> None:

@@ -1,0 +1,210 @@
+"""Commands made from functions of the Python interface: parameters, defaults and their `Args:` are typed once, there.
+
+A function's source is read, not imported: its module loads numpy and more, for which no `--help` should wait.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Callable
+from functools import cache, partial
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+import tellapart
+from tellapart.cli.invocation import interruptible
+from tellapart.cli.once import OnceCommand
+from tellapart.cli.options import HINTS, NEGATIONS, Hint, Quiet, columns_of, labels_of
+
+#: Parameters that a command fills in, or that a caller in Python alone has a use for.
+FILLED = {"progress", "command", "ready", "left_out", "batched", "form"}
+
+#: Words of an annotation -> the type that is read; text for any other.
+_TYPES = {"PathGiven": Path, "CacheGiven": Path, "int": int, "float": float, "bool": bool}
+
+_EMPTY = inspect.Parameter.empty
+
+#: Parameters of mappings -> what reads them.
+_READERS: dict[str, Callable[[list[str] | None], Any]] = {"columns": columns_of, "labels": labels_of}
+
+
+class Parameter(NamedTuple):
+    """A parameter of a function of the interface, as its source has it."""
+
+    name: str
+    annotation: str
+    default: Any
+    named: bool  # by keyword alone
+    several: bool  # `*name`
+    text: str
+
+
+@cache
+def read_parameters(function: str) -> tuple[Parameter, ...]:
+    """Return the parameters of a function of the root by its source.
+
+    >>> over = read_parameters("curve")[1]
+    >>> over.name, over.annotation, over.named, over.text[:24]
+    ('over', 'str', True, 'The tag: of numbers, as ')
+    """
+    node, module = _find(function, tellapart._WHERE[function])
+    arguments, texts = node.args, _read_args(ast.get_docstring(node) or "")
+    defaults = [None] * (len(arguments.args) - len(arguments.defaults)) + arguments.defaults
+    rows = [(argument, default, False, False) for argument, default in zip(arguments.args, defaults, strict=True)]
+    rows += [(arguments.vararg, None, False, True)] if arguments.vararg else []
+    rows += [
+        (row, default, True, False) for row, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    ]
+    return tuple(
+        Parameter(row.arg, ast.unparse(row.annotation), _value(default, module), named, several, texts.get(row.arg, ""))
+        for row, default, named, several in rows
+    )
+
+
+def _find(name: str, module: str) -> tuple[Any, str]:
+    """Return the function, or the value, that a name stands for in a module, and the module that it is written in."""
+    file = Path(tellapart.__file__).parent / f"{module.replace('.', '/')}.py"
+    for node in reversed(ast.parse(file.read_text(encoding="utf-8")).body):  # overloads stand before the function
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            return node, module
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
+            return _find(node.value.id, module) if isinstance(node.value, ast.Name) else (node.value, module)
+        if isinstance(node, ast.ImportFrom) and name in {alias.name for alias in node.names}:
+            return _find(name, (node.module or "").removeprefix("tellapart."))
+    raise LookupError(f"{file} has no {name}")
+
+
+def _value(default: ast.expr | None, module: str) -> Any:
+    """Return a default as a value; none if a parameter has none, or one that no command line could give."""
+    if default is None or isinstance(default, ast.Attribute):
+        return _EMPTY
+    return ast.literal_eval(_find(default.id, module)[0] if isinstance(default, ast.Name) else default)
+
+
+def _read_args(docstring: str) -> dict[str, str]:
+    """Return the first sentence on each parameter of a docstring's `Args:`; none where it only refers to others.
+
+    >>> _read_args("Do.\\n\\nArgs:\\n    a, b: two; all if None. More.\\n    c: as of `f`.\\n")
+    {'a': 'Two; all if not given.', 'b': 'Two; all if not given.'}
+    """
+    block = re.search(r"^Args:\n((?: {4}.*\n|\n)+)", f"{docstring}\n", re.MULTILINE)
+    texts: dict[str, str] = {}
+    for entry in re.split(r"^ {4}(?! )", block[1] if block else "", flags=re.MULTILINE):
+        names, _, text = " ".join(entry.split()).partition(": ")
+        text = re.sub(r"\bif none\b", "if not given", re.split(r"(?<=\.) (?=[A-Z])", text)[0], flags=re.IGNORECASE)
+        if not re.match(r"as of|likewise|with `adaptive`", text):
+            texts |= {name.strip("*"): text[:1].upper() + text[1:] for name in names.split(", ") if text}
+    return texts
+
+
+class Call:
+    """A command as it was typed: its values are attributes; called, it calls the function of the interface."""
+
+    def __init__(self, function: str, values: dict[str, Any]) -> None:
+        self._function, self._values = function, values
+
+    def __getattr__(self, name: str) -> Any:
+        return self._values[name]
+
+    def __call__(self, **others: Any) -> Any:
+        """Call the function with what was typed, but for what was not given, and with further arguments."""
+        several: tuple[Any, ...] = ()
+        given: dict[str, Any] = {}
+        for parameter in read_parameters(self._function):
+            value = self._values.get(parameter.name)
+            if parameter.several:
+                several = tuple(value or ())
+            elif value is not None and value != []:
+                read = _READERS.get(parameter.name)
+                given[parameter.name] = read(value) if read else value
+        return getattr(tellapart, self._function)(*several, **given | others)
+
+    def watched(
+        self, kept: Callable[[], str | None] | None = None, again: Any = None, *, task: str = "", **others: Any
+    ) -> Any:
+        """Call the function with its progress shown, of one task if it has a name.
+
+        An interrupt prints what is kept, which is of the store if the function has one.
+        """
+        if kept is None and "cache" in self._values:
+            from tellapart.models.store.cache import describe_stored
+
+            kept = partial(describe_stored, self.cache)
+        with interruptible(kept or (lambda: None), again=again, quiet=self.quiet) as progress:
+            return self(progress=progress.callback(task) if task else progress.callback, **others)
+
+
+def make_command(function: str, body: Callable[..., None], hints: dict[str, Hint]) -> Any:
+    """Return a command of typer for a function of the root.
+
+    Args:
+        function: its name.
+        body: what calls it and prints; it takes the `Call`, and options that only the command has.
+        hints: a parameter's name -> what differs from the shared hints.
+    """
+    parameters = read_parameters(function)
+    options = [
+        _make_option(parameter, HINTS.get(parameter.name, Hint()) | hints.get(parameter.name, Hint()))
+        for parameter in parameters
+        if parameter.name not in FILLED
+    ]
+    alone = [option for option in inspect.signature(body, eval_str=True).parameters.values() if option.name != "call"]
+    quiet = inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Quiet)
+    watched = [quiet] if any(parameter.name == "progress" for parameter in parameters) else []
+
+    def run(**values: Any) -> None:
+        typed = {NEGATIONS[name]: not value for name, value in values.items() if name in NEGATIONS}
+        body(Call(function, typed | values), **{option.name: values[option.name] for option in alone})
+
+    run.__signature__ = inspect.Signature([*options, *alone[:-1], *watched, *alone[-1:]])  # type: ignore[attr-defined]
+    app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+    app.command()(run)
+    return typer.main.get_command(app)
+
+
+def _make_option(parameter: Parameter, hint: Hint) -> inspect.Parameter:
+    """Return a parameter as typer takes it: an argument if it is needed, unless a hint makes it an option."""
+    name, default = parameter.name, parameter.default
+    words = set(re.findall(r"\w+", parameter.annotation))
+    kind = hint.type or next((kind for word, kind in _TYPES.items() if word in words and "str" not in words), str)
+    argument = hint.argument if hint.argument is not None else default is _EMPTY and not parameter.named
+    settings: dict[str, Any] = {"help": hint.help or parameter.text, "metavar": hint.metavar, "envvar": hint.envvar}
+    if kind in {int, float}:
+        settings |= {"min": hint.min if hint.min is not None or kind is float else 1, "max": hint.max}
+    if parameter.several or hint.several or words & {"Sequence", "Mapping"}:
+        kind, default = list[kind], default if hint.needed and default is _EMPTY else None  # type: ignore[valid-type]
+    elif default is True:
+        name, default = next(negative for negative, positive in NEGATIONS.items() if positive == name), False
+    elif default is not None and default is not _EMPTY:
+        default = kind(default)
+    names = hint.names or (f"--{name.replace('_', '-')}",)
+    shown = typer.Argument(callback=hint.callback, **settings) if argument else typer.Option(*names, **settings)
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, shown])
+
+
+class Commands(typer.Typer):
+    """A group of commands for functions of the interface, or those of one panel of the help, in their order."""
+
+    def __init__(self, panel: str | None = None, **settings: Any) -> None:
+        super().__init__(rich_markup_mode="markdown", no_args_is_help=True, **settings)
+        self._panel = panel
+
+    def declare(self, name: str, function: str | None = None, /, **hints: Hint | str) -> Callable[[Any], Any]:
+        """Add a command for the function of its name, or of another; its help is the docstring of what is decorated.
+
+        Its options are made when they are first asked for. A hint that is a text is what the help has.
+        """
+        given = {key: Hint(hint) if isinstance(hint, str) else hint for key, hint in hints.items()}
+
+        def add(body: Callable[..., None]) -> Callable[..., None]:
+            def lazy() -> None: ...
+
+            lazy.make = partial(make_command, function or name, body, given)  # type: ignore[attr-defined]
+            self.command(name, cls=OnceCommand, help=inspect.getdoc(body), rich_help_panel=self._panel)(lazy)
+            return body
+
+        return add
