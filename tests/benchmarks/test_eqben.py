@@ -288,7 +288,7 @@ def test_an_array_of_items_is_read_in_the_order_of_the_items(write: Callable[...
         (np.zeros(80), ("benchmark", "84", "(21, 2, 2)")),
         (np.zeros((21, 4)), ("float64", "(21, 4)")),
         (np.zeros(84, bool), ("bool", "(84,)")),
-        (np.array([0.5] * 83 + [None]), ("score.npy", "Object", "plain")),
+        (np.array([0.5] * 83 + [None]), ("score.npy", "Python objects", "plain")),
         (np.array([0.5] * 83 + [np.nan]), ("1", "float32", "eqbensd/19_c1_i1")),
     ],
 )

@@ -258,7 +258,7 @@ def objects(content: dict[str, Any], key: str) -> None:
         (other_features, ("(regions, 6)", "(4, 5)")),
         (not_finite, ("boxes", "finite")),
         (integers, ("got int64", "features")),
-        (objects, ("Object", "features")),
+        (objects, ("Python objects", "features")),
     ],
 )
 def test_regions_that_are_not_what_they_must_be_are_refused(

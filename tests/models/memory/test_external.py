@@ -151,7 +151,7 @@ def test_jsonl_that_lacks_or_repeats_or_adds_scores_is_refused(file: Path) -> No
         refused(
             path,
             "\n".join([row, *all_of_them]),
-            ("1", "(2 images by 2 texts each)", "(line 1)"),
+            ("1", "(2 images by 2 texts each", "(line 1)"),
         )
     refused(path, "", ("8", "8", "missing", "0_c0_i0, 0_c1_i0"))
     many = tuple(str(k) for k in range(100))

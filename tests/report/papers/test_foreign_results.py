@@ -471,7 +471,7 @@ def test_files_that_do_not_belong_together_are_refused(tmp_path) -> None:
         import_results([first, other], tmp_path / "run", command="")
     with raises(RunError, "winoground", "two"):
         import_results([first, first], tmp_path / "run", command="")
-    with raises(RunError, "file", "named"):
+    with raises(RunError, "files=[]", "at least one"):
         import_results([], tmp_path / "run", command="")
     import_results([first], tmp_path / "run", command="")
     with raises(RunError, "run", "folder"):
