@@ -8,7 +8,28 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 
 #: Lines of a room's Python files on the day when it was last made smaller. Lower a number when a room has shrunk.
-LINES: dict[str, int] = {}
+LINES = {
+    "tests": 91_488,
+    "models": 17_182,
+    "training": 10_298,
+    "board": 10_133,
+    "report": 9_590,
+    "tellapart_render": 6_526,
+    "evaluation": 6_289,
+    "builders": 5_672,
+    "benchmarks": 5_125,
+    "data": 5_056,
+    "tellapart_native": 5_044,
+    "metrics": 4_998,
+    "tasks": 4_829,
+    "stats": 4_323,
+    "api": 2_837,
+    "auditing": 2_756,
+    "annotate": 2_740,
+    "cli": 1_949,
+    "records": 1_080,
+    "(root)": 941,
+}
 
 #: The share by which a room may be larger than that.
 ROOM = 0.03

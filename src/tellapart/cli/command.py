@@ -177,6 +177,8 @@ def _make_option(parameter: Parameter, hint: Hint) -> inspect.Parameter:
         settings |= {"min": hint.min if hint.min is not None or kind is float else 1, "max": hint.max}
     if parameter.several or hint.several or words & {"Sequence", "Mapping"}:
         kind, default = list[kind], default if hint.needed and default is _EMPTY else None  # type: ignore[valid-type]
+    elif default is _EMPTY and not hint.needed:
+        default = None
     elif default is True:
         name, default = next(negative for negative, positive in NEGATIONS.items() if positive == name), False
     elif default is not None and default is not _EMPTY:
