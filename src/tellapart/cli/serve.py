@@ -58,6 +58,7 @@ def _new(call: Call, *, as_json: Json = False) -> None:
         f"{file}: numbers are rounded to {in_points(hidden['step'])}; files of a user that count: {hidden['total']}\n"
         "more files or finer numbers could reveal over half of the public labels; more pairs allow both\n"
         "private numbers are published when it closes: set `closes` in the file, or close it as an admin\n"
+        f"tokens for those who take part: tellapart board user NAME... --board {file}\n"
         f"serve it: tellapart serve --board {file}"
     )
 
