@@ -40,7 +40,7 @@ from tellapart.board.submissions.service import Submissions
 from tellapart.data.folder import write_pair_set
 from tellapart.data.item import Item
 from tellapart.errors import require
-from tellapart.models.openclip import building, dual_encoder  # noqa: F401  (once, for all forks)
+from tellapart.models.openclip import dual_encoder  # noqa: F401  (once, for all forks)
 from tellapart.models.torch.backend import import_torch
 from tellapart.training import training_run  # noqa: F401
 from tellapart.training.encoders import load_start  # noqa: F401

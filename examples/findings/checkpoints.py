@@ -20,7 +20,7 @@ from examples.findings.frame import PHONE, Page, Source, join_words, make_table,
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import BENCHMARKS
 from tellapart.records.imported import read_imported
-from tellapart.report.plots.agreement import read_agreement
+from tellapart.report.plots.agreement import agreement
 from tellapart.stats.benchmark_agreement import items_to_tell_apart
 from tellapart.stats.bootstrap import cluster_bootstrap
 from tellapart.stats.intervals import Interval
@@ -187,7 +187,7 @@ def _read_zoo(data: Path) -> _Zoo:
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "records.toml"
         path.write_text(build(rows), encoding="utf-8")
-        found, imported = read_agreement([path]), read_imported(path)
+        found, imported = agreement([path]), read_imported(path)
     assert len(imported.models) == found.models == len(rows)
     values = [[model.scores[one.name][one.metric] for one in found.benchmarks] for model in imported.models]
     return _Zoo(
