@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.special import logit
 
 import tellapart as ta
 from facts import raises
@@ -65,6 +66,14 @@ def test_reasons_shares_and_intervals_are_those_of_the_scores(made_set: Make) ->
     item, match, prior, reason = row.items[7]
     assert (item, reason) == ("item-7", reasons(scores)[7])
     assert (match, prior) == pytest.approx((contrasts(scores)[7, 0], abs(contrasts(scores)[7, 1:]).max()), rel=1e-5)
+
+
+def test_shares_of_few_items_stay_between_0_and_1(made_set: Make) -> None:
+    scores = logit(np.random.default_rng(0).uniform(size=(12, 2, 2)))
+    (row,) = ta.why(scored(made_set(n=12), scores)).record.rows
+    ends = [end for value in row.shares.values() for end in (value.low, value.high)]
+    assert len(ends) == 6 and all(end is not None and 0 <= end <= 1 for end in ends)
+    assert {0.0, 1.0} & {*ends}
 
 
 def test_a_probability_is_explained_by_its_logit_and_the_items_that_change_are_counted(made_set: Make) -> None:

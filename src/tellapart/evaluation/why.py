@@ -306,23 +306,30 @@ def _tabulate(
     ]
     clusters = [sample.cluster for sample in samples]
     table = tabulate([*columns, *others], clusters, [sample.tags for sample in samples], seed=seed)
+    numbers = _read_numbers(table.metrics)
     return Reasons(
         n=len(samples),
         clusters=len({*clusters}),
-        reasons={reason: table.metrics[reason] for reason in Reason},
-        shares={name: table.metrics[name] for name in SHARES if name in table.metrics},
-        match_score=table.metrics[_MATCH.name],
+        reasons={reason: numbers[reason] for reason in Reason},
+        shares={name: numbers[name] for name in SHARES if name in numbers},
+        match_score=numbers[_MATCH.name],
         by={
-            tag: {value: _defined_numbers(part.metrics) for value, part in parts.items()}
+            tag: {value: _read_numbers(part.metrics) for value, part in parts.items()}
             for tag, parts in table.by.items()
         },
         **identity,
     )
 
 
-def _defined_numbers(metrics: Mapping[str, Value]) -> dict[str, Value]:
-    """Return numbers without the shares of items whose scores are all equal: their squares have no parts."""
-    return {name: value for name, value in metrics.items() if not np.isnan(value.value)}
+def _read_numbers(metrics: Mapping[str, Value]) -> dict[str, Value]:
+    """Return numbers with shares between 0 and 1, which a bootstrap may leave; none of items of equal scores."""
+    numbers = {name: value for name, value in metrics.items() if not np.isnan(value.value)}
+    for name in numbers.keys() & set(SHARES):
+        low, high = (
+            None if end is None else min(max(end, 0.0), 1.0) for end in (numbers[name].low, numbers[name].high)
+        )
+        numbers[name] = numbers[name].model_copy(update={"low": low, "high": high})
+    return numbers
 
 
 def _list_items(
