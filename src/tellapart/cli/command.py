@@ -88,8 +88,8 @@ def _value(default: ast.expr | None, module: str) -> Any:
 def _read_args(docstring: str) -> dict[str, str]:
     """Return the first sentence on each parameter of a docstring's `Args:`; none where it only refers to others.
 
-    >>> _read_args("Do.\\n\\nArgs:\\n    a, b: two; all if None. More.\\n    c: as of `f`.\\n")
-    {'a': 'Two; all if not given.', 'b': 'Two; all if not given.'}
+    >>> _read_args("Do.\\n\\nArgs:\\n    a, b: two; all if None. More.\\n    c: as of `f`.\\n    seed: of draws.\\n")
+    {'a': 'Two; all if not given.', 'b': 'Two; all if not given.', 'seed': 'Seed of draws.'}
     """
     block = re.search(r"^Args:\n((?: {4}.*\n|\n)+)", f"{docstring}\n", re.MULTILINE)
     texts: dict[str, str] = {}
@@ -97,7 +97,9 @@ def _read_args(docstring: str) -> dict[str, str]:
         names, _, text = " ".join(entry.split()).partition(": ")
         text = re.sub(r"\bif none\b", "if not given", re.split(r"(?<=\.) (?=[A-Z])", text)[0], flags=re.IGNORECASE)
         if not re.match(r"as of|likewise|with `adaptive`", text):
-            texts |= {name.strip("*"): text[:1].upper() + text[1:] for name in names.split(", ") if text}
+            for name in names.replace("*", "").split(", ") if text else ():
+                full = f"{name.replace('_', ' ')} {text}" if text.startswith("of ") else text
+                texts[name] = full[:1].upper() + full[1:]
     return texts
 
 
