@@ -117,7 +117,7 @@ def build(
         workers: processes; 1, or all that a Ray cluster has room for, if not given.
         limit: try only the first so many candidates.
         imagefolder, parquet: also write the set for Hugging Face: to a new folder, to one file.
-        pairs: of `counterfactual-captions`: write the caption pairs alone, without images, to this JSONL file.
+        pairs: a JSONL file for the caption pairs of `counterfactual-captions` alone, without images.
         ray: work on a Ray cluster: local, auto or HOST:PORT.
         ray_gpus: the share of a GPU for each worker there.
         insecure: ask a server that the recipe names over plain http on another machine, too.

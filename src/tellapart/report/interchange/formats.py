@@ -74,7 +74,7 @@ def convert(
         source: a model, or a run folder.
         folder: of a model: the new folder.
         to: of a run: the format of its results.
-        tokenizer: of a model: its tokenizer's folder, if not in the file's folder or on the hub.
+        tokenizer: a model's, in its folder, if not in the file's folder or on the hub.
         card: of a run: a model card on disk, whose text with the results put in is returned.
         out: of a run: also write the text there.
 

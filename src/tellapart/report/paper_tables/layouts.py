@@ -77,7 +77,7 @@ def table(
         intervals: also write intervals.
         out: the file.
         benchmarks: one, laid out as its paper does it, or several as a column each; all that were measured if none.
-        average: of several: add the plain mean of the columns.
+        average: add the plain mean of the columns, of which there are several.
         average_as: add these averages that papers take of a benchmark's parts, of `AVERAGES`.
         costs: of the layout `vlue-cost`: a file of `tellapart time`, or CSV.
         labels: a model's name -> what to call it.

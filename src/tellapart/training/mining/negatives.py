@@ -366,7 +366,7 @@ def mine(
         reading: which of the scorer's readings is used.
         nearest: near images of each: 128 with a scorer, else 3, as for NegCLIP.
         negatives: false captions a row, with a scorer.
-        hard: of them the hardest; the others are drawn.
+        hard: how many of them are the hardest; the others are drawn.
         images, outside_images: the folder of the images, the file's if not given; whether they may lie outside of it.
         limit: only the first so many rows.
         device, seed: of the models, and of the draws.
