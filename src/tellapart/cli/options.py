@@ -39,7 +39,7 @@ class Hint:
         type: what a value is read as, if not as annotated.
         argument: whether it is an argument; if not given, it is one if it is needed and not by keyword alone.
         several: whether it may be given several times, though the function takes one value.
-        needed: whether a parameter of several values needs one, if the function does.
+        needed: whether it must be given, if the function needs it.
         envvar: the environment variable that it is read from, too.
         callback: checks a value as it is read.
     """
