@@ -213,7 +213,9 @@ def _training(folder: Path) -> dict[str, Door]:
             )
             for path, content in ((config, _TRAINING), (updates, _LORA))
         },
-        "run.json": door_of(run.folder / "run.json", lambda: run.claim("f", resume=True), '{"fingerprint": "f"}\n'),
+        "run.json": door_of(
+            run.folder / "run.json", lambda: run.claim("f", resume=True), '{"fingerprint": "f", "values": {}}\n'
+        ),
         "log.jsonl": door_of(
             run.log_path, lambda: log_charts(run.log_path), "\n".join(map(json.dumps, rows)) + "\n", whole=False
         ),

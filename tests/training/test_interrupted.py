@@ -63,7 +63,7 @@ def test_before_the_folder_is_the_runs_no_resume_is_named(
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tellapart.training.train.train", interrupted)
+    monkeypatch.setattr("tellapart.train", interrupted)
     told = command("train", write_config(tmp_path), "--out", tmp_path / "run", "--resume")
     check_facts(told.err, "interrupted", "nothing is kept", f"train.toml --out {tmp_path}/run")
     assert "--resume" not in told.err
