@@ -127,3 +127,10 @@ def test_a_data_set_of_the_hub_is_answered_with_the_line_that_saves_it(tmp_path:
         find_sources(DataConfig(train=["hf:user/data"]), tmp_path)
     line = str(caught.value).partition('python -c "')[2].partition('"')[0]
     assert "load_dataset('user/data'" in line and compile(line, "line", "exec")
+
+
+def test_a_shard_that_is_written_again_is_read_again(tmp_path: Path) -> None:
+    write_shard(tmp_path / "a.tar", {"1.png": b"first", "2.png": b"second"})
+    assert read_image(tmp_path / "a.tar" / "2.png") == b"second"
+    write_shard(tmp_path / "a.tar", {"0.png": bytes(3000), "2.png": b"other"})
+    assert read_image(tmp_path / "a.tar" / "2.png") == b"other"

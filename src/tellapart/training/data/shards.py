@@ -87,9 +87,14 @@ def _read_text(path: Path) -> str:
     return decode_text(read_image(path), path)
 
 
-@cache
 def _list_members(shard: Path) -> Mapping[str, tuple[int, int]]:
-    """Return the place and the size of each file in a shard, in order."""
+    """Return the place and the size of each file in a shard, in order, as the shard is now."""
+    state = shard.stat() if shard.is_file() else None  # what is no file is refused below
+    return _read_members(shard, (state.st_mtime_ns, state.st_size) if state else (0, 0))
+
+
+@cache
+def _read_members(shard: Path, _state: tuple[int, int]) -> Mapping[str, tuple[int, int]]:
     members: dict[str, tuple[int, int]] = {}
     try:
         with tarfile.open(shard, "r:") as archive:
