@@ -66,7 +66,7 @@ def read_parameters(function: str) -> tuple[Parameter, ...]:
 
 
 def _find(name: str, module: str) -> tuple[Any, str]:
-    """Return the function, or the value, that a name stands for in a module, and the module that it is written in."""
+    """Return the function, or the value, of a name in a module, and the module in which it is written."""
     file = Path(tellapart.__file__).parent / f"{module.replace('.', '/')}.py"
     for node in reversed(ast.parse(file.read_text(encoding="utf-8")).body):  # overloads stand before the function
         if isinstance(node, ast.FunctionDef) and node.name == name:
@@ -171,16 +171,16 @@ def make_command(function: str, body: Callable[..., None], hints: dict[str, Hint
 def _make_option(parameter: Parameter, hint: Hint) -> inspect.Parameter:
     """Return a parameter as typer takes it: an argument if it is needed, unless a hint makes it an option."""
     name, default = parameter.name, parameter.default
+    if default is _EMPTY and not hint.needed:
+        default = None
     words = set(re.findall(r"\w+", parameter.annotation))
     kind = hint.type or next((kind for word, kind in _TYPES.items() if word in words and "str" not in words), str)
-    argument = hint.argument if hint.argument is not None else default is _EMPTY and not parameter.named
+    argument = hint.argument if hint.argument is not None else parameter.default is _EMPTY and not parameter.named
     settings: dict[str, Any] = {"help": hint.help or parameter.text, "metavar": hint.metavar, "envvar": hint.envvar}
     if kind in {int, float}:
         settings |= {"min": hint.min if hint.min is not None or kind is float else 1, "max": hint.max}
     if parameter.several or hint.several or words & {"Sequence", "Mapping"}:
-        kind, default = list[kind], default if hint.needed and default is _EMPTY else None  # type: ignore[valid-type]
-    elif default is _EMPTY and not hint.needed:
-        default = None
+        kind, default = list[kind], default if default is _EMPTY else None  # type: ignore[valid-type]
     elif default is True:
         name, default = next(negative for negative, positive in NEGATIONS.items() if positive == name), False
     elif default is not None and default is not _EMPTY:

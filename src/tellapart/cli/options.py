@@ -33,7 +33,7 @@ class Hint:
     Attributes:
         help: its text, if not the first sentence of the function's `Args:`.
         names: of the option, if not `--name`.
-        metavar: what stands for its value.
+        metavar: the placeholder of its value in the help.
         min: the least number; if not given 1 for a whole number.
         max: the largest.
         type: what a value is read as, if not as annotated.

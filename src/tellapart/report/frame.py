@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from html import escape
@@ -21,12 +22,12 @@ if TYPE_CHECKING:
 _SHOWN = 40
 
 
-class Shown:
+class Shown(ABC):
     """A result whose text is what its `show` prints."""
 
+    @abstractmethod
     def show(self) -> None:
         """Print it as its command does."""
-        raise NotImplementedError
 
     def __repr__(self) -> str:
         with redirect_stdout(io.StringIO()) as text:
