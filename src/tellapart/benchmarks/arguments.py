@@ -40,11 +40,7 @@ def load_pairs(
 
 
 def load_sets(pairs: PairsGiven, other: PairsGiven | None, place: Locations) -> tuple[PairSet, PairSet | None]:
-    """Load one set or two, as `load_pairs` does; an option has an effect if it acts on one of them.
-
-    Raises:
-        TellapartError: as `load_pairs`.
-    """
+    """Load one set or two, as `load_pairs` does; an option has an effect if it acts on one of them."""
     sets = (pairs,) if other is None else (pairs, other)
     refuse_idle(sets, place)
     names = [each if isinstance(each, PairSet) else open_benchmark(str(as_path(each, "pairs"))) for each in sets]
@@ -54,11 +50,7 @@ def load_sets(pairs: PairsGiven, other: PairsGiven | None, place: Locations) -> 
 
 
 def refuse_columns(columns: Mapping[str, str] | None, names: Collection[object]) -> None:
-    """Refuse names of columns if no benchmark is a table: they would have no effect.
-
-    Raises:
-        RunError: no name is that of a table.
-    """
+    """Refuse names of columns if no benchmark is a table: they would have no effect."""
     tables = (isinstance(name, str | os.PathLike) and TABLE in set_name(str(name)) for name in names)
     if columns and not any(tables):
         sets = ", ".join(quote(str(getattr(name, "name", name)), 200) for name in names)
@@ -68,16 +60,7 @@ def refuse_columns(columns: Mapping[str, str] | None, names: Collection[object])
 
 
 def refuse_idle(names: Iterable[object], place: Locations, *, strict: bool = False) -> Locations:
-    """Return the folders of the user's benchmarks if each option acts on one of these benchmarks.
-
-    Args:
-        names: of benchmarks, or benchmarks in memory: pairs need none of it, others may need all.
-        place: the folders that are given.
-        strict: whether a set's published number of records was asked for.
-
-    Raises:
-        RunError: an option has no effect.
-    """
+    """Return the folders of the user's benchmarks if each option acts on one of these benchmarks."""
     named = [str(name) if isinstance(name, os.PathLike) else name for name in names]
     given = {"data": place.data, "images": place.images, "strict": strict or None}
     why = {
@@ -105,15 +88,7 @@ def locations(
     outside_images: bool = False,
     columns: Mapping[str, str] | None = None,
 ) -> Locations:
-    """Return the folders of the user's benchmarks, as `Locations`.
-
-    Raises:
-        DataError: one of them is not a folder.
-        RunError: one of them is not a path, or `columns` is no mapping.
-
-    >>> locations().data is None
-    True
-    """
+    """Return the folders of the user's benchmarks, as `Locations`."""
     if not isinstance(columns, Mapping | None):
         raise RunError(f"columns={quote(columns)}: give a mapping, for example columns={{'image_0': 'left'}}")
     return Locations(

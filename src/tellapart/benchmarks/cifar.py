@@ -43,15 +43,7 @@ _HUNDRED = (
 
 
 class CifarFile:
-    """Pictures of one binary file, read as PNG files: `test_batch.bin#17` is the eighteenth.
-
-    Args:
-        path: the file.
-        label_bytes: bytes of label before the pixels; the last one is the class.
-
-    Raises:
-        DataError: the file cannot be read, or does not end with a complete record.
-    """
+    """Pictures of one binary file, read as PNG files: `test_batch.bin#17` is the eighteenth."""
 
     def __init__(self, path: Path, label_bytes: int = 1) -> None:
         self._path = path
@@ -78,11 +70,7 @@ class CifarFile:
         return f"{self._path.name}#{number}"
 
     def __call__(self, reference: str) -> bytes:
-        """Return a picture as a PNG file.
-
-        Raises:
-            DataError: the file holds no such picture.
-        """
+        """Return a picture as a PNG file."""
         from PIL import Image
 
         file, _, number = reference.rpartition("#")
@@ -95,17 +83,7 @@ class CifarFile:
 
 
 def read_cifar(path: Path, name: str, classes: tuple[str, ...], label_bytes: int = 1) -> ClassificationSet:
-    """Read the labels of a binary file.
-
-    Args:
-        path: `test_batch.bin` of CIFAR-10, `test.bin` of CIFAR-100.
-        name: the set's.
-        classes: their published names, in the order of the labels.
-        label_bytes: as of `CifarFile`.
-
-    Raises:
-        DataError: the file, or `classes.txt` or `templates.txt` in its folder, is damaged.
-    """
+    """Read the labels of a binary file."""
     file = CifarFile(path, label_bytes)
     labels = file.labels
     if labels.max() >= len(classes):

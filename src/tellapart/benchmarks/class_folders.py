@@ -24,17 +24,7 @@ _TEMPLATES = ("a photo of a {}.",)
 
 
 def read_class_folders(root: Path, name: str, names: Mapping[str, str], templates: Sequence[str]) -> ClassificationSet:
-    """Read which images lie in which class's folder, however deep below it; no image is opened.
-
-    Args:
-        root: the folder of the classes' folders.
-        name: the set's.
-        names: folder -> how the class is called; every other folder by its name, `_` as a space.
-        templates: prompts, unless `templates.txt` gives others.
-
-    Raises:
-        DataError: fewer than two folders, one without an image, or `classes.txt` or `templates.txt` is damaged.
-    """
+    """Read which images lie in which class's folder, however deep below it; no image is opened."""
     folders = sorted(path for path in root.glob("*/") if path.is_dir() and not path.name.startswith("."))
     folders = [path for path in folders if names.get(path.name, path.name)]  # "" means a folder that is not a class
     if len(folders) < 2:
@@ -58,16 +48,7 @@ def _list_images(root: Path, folder: Path) -> Iterator[str]:
 
 
 def own_names(folder: Path, known: Sequence[str], file: str = "classes.txt") -> dict[str, str]:
-    """Return the names of the classes in `classes.txt`: none without that file, else every one of them.
-
-    Args:
-        folder: the folder of `classes.txt`.
-        known: the classes' folders, or their published names.
-        file: another name for `classes.txt`.
-
-    Raises:
-        DataError: it cannot be read, a line has no name, a class is unknown or repeated, or one is left out.
-    """
+    """Return the names of the classes in `classes.txt`: none without that file, else every one of them."""
     path = folder / file
     names: dict[str, str] = {}
     for number, line in _read_lines(path):
@@ -83,11 +64,7 @@ def own_names(folder: Path, known: Sequence[str], file: str = "classes.txt") -> 
 
 
 def own_templates(folder: Path, templates: Sequence[str]) -> tuple[str, ...]:
-    """Return the prompts of `templates.txt`, or those given without that file.
-
-    Raises:
-        DataError: it cannot be read, holds none, or a line does not hold `{}` once.
-    """
+    """Return the prompts of `templates.txt`, or those given without that file."""
     path = folder / "templates.txt"
     if not path.is_file():
         return tuple(templates)
@@ -103,11 +80,7 @@ def _read_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def class_folder_benchmark(name: str, place: Locations | None = None) -> Benchmark:
-    """Return the benchmark `classes:DIR`, the user's folders of classes.
-
-    Raises:
-        DataError: no folder is named, or `read_class_folders` cannot read it.
-    """
+    """Return the benchmark `classes:DIR`, the user's folders of classes."""
     if name == PREFIX:
         raise DataError("classes: names no folder; write classes:DIR, a folder with a folder for each class")
     root = Path(name.removeprefix(PREFIX)).expanduser()

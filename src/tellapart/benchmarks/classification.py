@@ -56,11 +56,7 @@ def _open_images(name: str, pattern: str) -> Callable[[Locations], FolderImages]
 
 
 def read_food101(folder: Path) -> ClassificationSet:
-    """Read the test part of Food-101: `meta/test.txt`, a line an image (`apple_pie/1011328`).
-
-    Raises:
-        DataError: the list cannot be read, or a line is not a class and an image.
-    """
+    """Read the test part of Food-101: `meta/test.txt`, a line an image (`apple_pie/1011328`)."""
     path = folder / "meta" / "test.txt"
     lines = decode_text(read_whole(path), path).split()
     if wrong := next((line for line in lines if len(line.split("/")) != 2), None):

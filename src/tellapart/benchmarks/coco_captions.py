@@ -33,11 +33,7 @@ class _Caption(AnnotationRow):
 
 
 def read_karpathy_captions(path: Path) -> CaptionSet:
-    """Read `coco_karpathy_test.json`: a list of `{"image": "val2014/COCO_val2014_000000000042.jpg", "caption": [...]}`.
-
-    Raises:
-        DataError: as `read_captions`; also if the name of an image does not end in a COCO number.
-    """
+    """Read `coco_karpathy_test.json`: rows of an `image` that ends in its COCO number, and a list, `caption`."""
     captions = read_captions(path)
     ids = []
     for row, image in enumerate(captions.images):
@@ -49,15 +45,7 @@ def read_karpathy_captions(path: Path) -> CaptionSet:
 
 
 def read_coco_captions(path: Path, split: str = "val2014") -> CaptionSet:
-    """Read captions in COCO's format: `{"annotations": [{"image_id": 42, "caption": "a man"}, ...], ...}`.
-
-    Args:
-        path: `coco_karpathy_test_gt.json`, or any other file in that format.
-        split: the folder of the images in COCO, which is also a part of their file names.
-
-    Raises:
-        DataError: the file, a row or a field is malformed; file, row and field are named.
-    """
+    """Read captions in COCO's format: `{"annotations": [{"image_id": 42, "caption": "a man"}, ...], ...}`."""
     captions: dict[int, list[str]] = {}
     for row in rows_under(path, read_mapping(path), "annotations", _Caption):
         captions.setdefault(row.image_id, []).append(row.caption)

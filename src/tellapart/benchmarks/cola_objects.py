@@ -18,12 +18,7 @@ from tellapart.errors import DataError, quote
 
 
 def read_image_labels(path: Path, name: str) -> LabelSet:
-    """Read one of the three files; images are named by the last part of their addresses.
-
-    Raises:
-        DataError: the file is not in this form, or a row has not two marks, 0 or 1, for each label; file, row and
-            field are named.
-    """
+    """Read one of the three files; images are named by the last part of their addresses."""
     content = read_json(path)
     # README.md names the two parts, scripts/eval.py counts them.
     parts = [content.get("labels"), content.get("data")] if isinstance(content, dict) else content

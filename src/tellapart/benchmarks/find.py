@@ -137,17 +137,9 @@ def declared_benchmark(name: str) -> Benchmark | None:
 
 
 def find_again(name: str, own: Path | None, place: Locations) -> Benchmark:
-    """Return the benchmark that a record names.
+    """Return the benchmark that a record names, such as `folder:my_pairs`; `own` is the present path of a user's.
 
-    Args:
-        name: the record's, such as `folder:my_pairs`.
-        own: the present path of the user's folder or file; None if the benchmark is not one.
-        place: the present folders of the other files.
-
-    Raises:
-        UnknownNameError: no such name.
-        DataError: the file there cannot be read, or is code that the user has not named in this process: a record,
-            which a stranger may have written, never has code run.
+    A record, which a stranger may have written, never has code run: code must have been named in this process.
     """
     if own is None:
         return find_benchmark(name, place)
@@ -226,15 +218,7 @@ def _split_name(name: str) -> tuple[str, str]:
 
 
 def tell_apart(benchmarks: Sequence[Benchmark], fingerprint: Callable[[Benchmark], str]) -> list[Benchmark]:
-    """Add the start of its fingerprint to the name of each set that shares it with another: `folder:pairs#1f0c9a2e`.
-
-    Args:
-        benchmarks: as they were named.
-        fingerprint: of a benchmark's content; asked only if two share a name.
-
-    Raises:
-        DataError: a set was named twice, by two paths.
-    """
+    """Add the start of its fingerprint to the name of each set that shares it with another: `folder:pairs#1f0c9a2e`."""
     names = [benchmark.name for benchmark in benchmarks]
     distinct = [
         replace(benchmark, name=f"{benchmark.name}#{fingerprint(benchmark)[:8]}")
@@ -267,12 +251,7 @@ def load_pairs(name: str, place: Locations | None = None) -> PairSet:
 
 
 def load_pairs_or_folder(name: str, place: Locations | None = None) -> PairSet:
-    """Load minimal pairs as `load_pairs` does; a folder may be named without `folder:`.
-
-    Raises:
-        UnknownNameError: no benchmark of that name, and no folder.
-        DataError: as `load_pairs`.
-    """
+    """Load minimal pairs as `load_pairs` does; a folder may be named without `folder:`."""
     if not has("benchmark", name) and Path(name).expanduser().is_dir():
         name = f"{FOLDER}{name}"
     return load_pairs(name, place)

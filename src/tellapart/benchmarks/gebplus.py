@@ -36,9 +36,6 @@ def read_moments(path: Path) -> MomentSet:
     A boundary's id is its video's, a number and the annotator's letter. Boundaries that two annotators marked at the
     same time stay two queries. `caption` must be made of the three parts in the same row.
 
-    Raises:
-        DataError: the file, a video, a row or a field is malformed; all are named.
-
     Source: GEB+ (Wang et al. 2022), `datasets/annotations`, filtered version.
     """
     moments: dict[str, Moment] = {}

@@ -26,16 +26,6 @@ def as_benchmark(
 ) -> Benchmark:
     """Return a declaration or a pair set as a benchmark, which reports find again in this process.
 
-    Args:
-        thing: the `Benchmark`, or the `PairSet`.
-        place: the folders of the user's files.
-        name: its name in results; as in the object if not given, and `folder:NAME` of a pair set that was read from
-            one.
-        file: the file of Python that it is in, if the user named one.
-
-    Raises:
-        DataError: it is neither, or another one of the catalogue has its name.
-
     >>> from tellapart.data.folder import read_pair_set
     >>> as_benchmark(read_pair_set(Path("examples/eqsim_ablation/smoke_scenes"))).name
     'folder:smoke_scenes'

@@ -21,9 +21,6 @@ class Hub:
         revision: the commit; a branch would change under a result.
         files: the patterns of the files to fetch.
         gated: its conditions must be accepted on its page, and a token be there.
-
-    >>> Hub("facebook/winoground", "5a77092", ("data/test-*",), gated=True).page
-    'https://huggingface.co/datasets/facebook/winoground'
     """
 
     repo: str
@@ -46,24 +43,14 @@ class Hub:
         return folder if all(find_files(folder, pattern) for pattern in self.files) else None
 
     def expect(self) -> None:
-        """Check, without the network, that fetching can begin.
-
-        Raises:
-            DataError: it is gated and the token is missing.
-            MissingDependencyError: huggingface_hub is not installed.
-        """
+        """Check, without the network, that fetching can begin."""
         if self.cached_folder() is None:
             if self.gated and not _find_token():
                 raise DataError(self._explain_gate("and the token is missing"))
             require("huggingface_hub", extra="hub")
 
     def fetch(self) -> Path:
-        """Return the folder of its files, fetching those that the hub's cache lacks.
-
-        Raises:
-            MissingDependencyError: huggingface_hub is not installed.
-            DataError: it is gated and the token is missing, or the hub cannot be reached and the cache lacks it.
-        """
+        """Return the folder of its files, fetching those that the hub's cache lacks."""
         self.expect()
         if (folder := self.cached_folder()) is not None:
             return folder

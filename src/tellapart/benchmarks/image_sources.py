@@ -34,14 +34,8 @@ class FolderImages:
     """Images below a folder, in it or one folder deeper, also under another suffix than in the annotations.
 
     EqBen's "light" set holds `.jpg`, its annotations name `.png`; VALSE's images come from six datasets, each in a
-    separate folder.
-
-    Args:
-        root: the folder.
-        suffixes: tried, in this order, if the file is missing under its suffix.
-        also: a folder to look in after it.
-        deeper: look one folder deeper, too.
-        outside: references and links may leave the folders.
+    separate folder. `suffixes` are tried in order; `also` is a folder to look in afterwards; with `outside`, references
+    and links may leave the folders.
     """
 
     def __init__(
@@ -70,11 +64,7 @@ class FolderImages:
         return [first, *subfolders, *others]
 
     def find(self, reference: str) -> Path:
-        """Return the file.
-
-        Raises:
-            DataError: there is none, or the reference leaves the folder and may not.
-        """
+        """Return the file."""
         check_reference(reference, outside=True)
         reference = self.relate(reference)
         if not self._outside and leaves(reference):
@@ -143,11 +133,7 @@ class FolderImages:
         return path
 
     def __call__(self, reference: str) -> bytes:
-        """Return the file's bytes.
-
-        Raises:
-            DataError: as `find`.
-        """
+        """Return the file's bytes."""
         return read_whole(self.find(reference))
 
 
@@ -160,12 +146,7 @@ def own_images(folder: Path, place: Locations) -> FolderImages:
 
 
 class ZipImages:
-    """Images in a zip archive, read without unpacking it.
-
-    Args:
-        path: the archive.
-        prefix: the folder inside it that references are relative to.
-    """
+    """Images in a zip archive, read without unpacking it."""
 
     def __init__(self, path: Path, *, prefix: str = "") -> None:
         self._path = path
@@ -177,11 +158,7 @@ class ZipImages:
         return zipfile.ZipFile(self._path)
 
     def __call__(self, reference: str) -> bytes:
-        """Return the file's bytes.
-
-        Raises:
-            DataError: there is none, it is too large, or the archive is damaged.
-        """
+        """Return the file's bytes."""
         name = self._prefix + reference
         try:
             with self._lock:

@@ -27,9 +27,6 @@ class Locations:
         columns: for `table:FILE`, field -> its column, as pairs.
         outside: images may lie outside of these folders and of a set's folder, by absolute paths, `..` and links. A set
             that a stranger wrote could then name any picture of this machine.
-
-    Raises:
-        DataError: one of them is not a folder.
     """
 
     data: Path | None = None
@@ -54,12 +51,7 @@ class Locations:
         return _folder_of(self.images, benchmark)
 
     def pictures(self, benchmark: str, *usual: str) -> Path:
-        """Return the folder with a benchmark's images: that of `--images`, or a usual one next to the annotations.
-
-        Args:
-            benchmark: its name.
-            usual: names of folders that its images usually lie in; the first that is there is taken.
-        """
+        """Return the folder with a benchmark's images: that of `--images`, or a usual one next to the annotations."""
         named = self.named_images(benchmark)
         if named is not None:
             return named
@@ -79,9 +71,6 @@ def find_files(folder: Path, pattern: str) -> list[Path]:
     """Return the files of a pattern (`a.json`, `test-*.parquet`), in order of their names; `a|b` tries `a` first.
 
     They may lie in the folder itself, in its `data/` or in its `annotations/`.
-
-    Raises:
-        DataError: the pattern is none, has `**` twice, or is longer than a path may be.
     """
     for choice in re.split(r"\s*\|\s*", pattern):
         if len(choice) > _LONGEST or choice.count("**") > 1:  # minutes of work before a file is looked for

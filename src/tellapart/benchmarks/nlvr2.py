@@ -42,9 +42,6 @@ def read_nlvr2(path: Path) -> StatementSet:
 
     The list has no identifiers: its statements are numbered, and the set is taken from the images' names.
 
-    Raises:
-        DataError: the file, a row or a field is malformed; file, line or row, and field are named.
-
     >>> path = getfixture("tmp_path") / "test1.json"
     >>> _ = path.write_text('{"identifier": "test1-0-1-0", "sentence": "Two dogs.", "label": "True"}')
     >>> read_nlvr2(path).statements[0]

@@ -35,11 +35,7 @@ _FIELDS = re.compile(r"id|cluster|tag:\w+|(image|caption|text)(_?\d{1,3})?|negat
 
 
 def pair_table_benchmark(name: str, place: Locations | None = None) -> Benchmark:
-    """Return the pairs of a file as a benchmark; `place.columns` names the columns that have other names.
-
-    Raises:
-        DataError: the file is missing or malformed.
-    """
+    """Return the pairs of a file as a benchmark; `place.columns` names the columns that have other names."""
     path = Path(name.removeprefix(TABLE)).expanduser()
     if name == TABLE:
         raise DataError(f"{TABLE} names no file; write {TABLE}FILE, for example -b {TABLE}pairs.csv")
@@ -76,13 +72,6 @@ def read_pair_table(path: Path, place: Locations) -> PairSet:
 
     Columns are those of `fields_of`. Images are paths relative to the file, or to the folder of images;
     in parquet they may also be encoded images, as the hub stores them. A `card.json` in the file's folder is the card.
-
-    Args:
-        path: a `.csv`, `.tsv`, `.jsonl` or `.parquet` file; a text file may be packed (`.csv.gz`).
-        place: the folder of the images, and the names of columns.
-
-    Raises:
-        DataError: the file is missing or malformed, or has no such column; the message names file, row and column.
 
     >>> from PIL import Image
     >>> folder = getfixture("tmp_path")

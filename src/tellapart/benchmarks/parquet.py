@@ -41,12 +41,7 @@ def _name_damage(path: Path) -> Iterator[None]:
 
 
 def image_columns(path: Path) -> list[str]:
-    """Return the names of a file's columns of encoded images, `struct<bytes, path>` or binary.
-
-    Raises:
-        MissingDependencyError: pyarrow is not installed.
-        DataError: the file is damaged.
-    """
+    """Return the names of a file's columns of encoded images, `struct<bytes, path>` or binary."""
     arrow, parquet = require("pyarrow", extra="hub"), require("pyarrow.parquet", extra="hub")
     with _name_damage(path):
         schema = parquet.read_schema(path)
@@ -83,15 +78,6 @@ class ParquetTable:
     """The rows of one or more parquet files, in order; images stay the encoded bytes that were uploaded.
 
     An image's reference is its row and column, `17/image_0`.
-
-    Args:
-        files: in order.
-        images: the names of its columns of images: `struct<bytes, path>` or binary.
-        beside: reads the image of a path, where a cell has no bytes.
-
-    Raises:
-        MissingDependencyError: pyarrow is not installed.
-        DataError: a file is damaged, or lacks a column of images.
     """
 
     def __init__(
@@ -121,11 +107,7 @@ class ParquetTable:
         self._lock = threading.Lock()
 
     def rows(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield each row without its images, with its place for messages.
-
-        Raises:
-            DataError: a file is damaged.
-        """
+        """Yield each row without its images, with its place for messages."""
         for path, opened in self._opened:
             names = [name for name in opened.schema_arrow.names if name not in self._images]
             with _name_damage(path):
@@ -133,11 +115,7 @@ class ParquetTable:
             yield from ((f"{path}: row {number}", row) for number, row in enumerate(rows))
 
     def __call__(self, reference: str) -> bytes:
-        """Return the bytes of an image file.
-
-        Raises:
-            DataError: no such row or column, the file is damaged, or the cell holds no bytes.
-        """
+        """Return the bytes of an image file."""
         match = _REFERENCE.fullmatch(reference)
         row = int(match["row"]) if match else -1
         for start, end, path, opened, group in self._groups:

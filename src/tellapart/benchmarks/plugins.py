@@ -77,12 +77,7 @@ def load_plugin(name: str | Path) -> list[str]:
 
 
 def open_benchmark(name: str) -> str:
-    """Return the name under which a benchmark is found; `FILE.py:NAME` is loaded first, and found under its full path.
-
-    Raises:
-        PluginError: the file does not exist, its code fails, or it does not define the name.
-        DataError: its object is not a benchmark.
-    """
+    """Return the name to find a benchmark by; `FILE.py:NAME` is loaded first, and found by its full path."""
     asked = next(filter(name.startswith, ASKED), "")
     match = _IN_A_FILE.fullmatch(name.removeprefix(asked))
     if match is None:
@@ -95,12 +90,7 @@ def open_benchmark(name: str) -> str:
 
 
 def open_model(name: str) -> str:
-    """Return the name under which a model is found; `FILE.py:NAME` is loaded first, and found under its full path.
-
-    Raises:
-        PluginError: as `open_benchmark`.
-        ModelError: its object is neither a model, nor a class of one, nor a function.
-    """
+    """Return the name under which a model is found; `FILE.py:NAME` is loaded first, and found under its full path."""
     match = _IN_A_FILE.fullmatch(name)
     if match is None:
         return name

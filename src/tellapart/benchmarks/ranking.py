@@ -30,22 +30,14 @@ class _Query(AnnotationRow):
 
 
 def read_rankings(path: Path) -> RankingSet:
-    """Read rankings by people.
-
-    Raises:
-        DataError: the file, a line or a field is malformed.
-    """
+    """Read rankings by people."""
     rows = [check_row(_Query, row, f"{path}:{line}") for line, row in read_jsonl(path)]
     rankings = (Ranking(row.id, row.query, row.edited, tuple(row.candidates), tuple(row.people)) for row in rows)
     return RankingSet(path.stem, tuple(rankings))
 
 
 def ranking_benchmark(name: str, place: Locations | None = None) -> Benchmark:
-    """Return the benchmark `ranking:FILE`.
-
-    Raises:
-        DataError: no file is named, or it is malformed.
-    """
+    """Return the benchmark `ranking:FILE`."""
     if name == PREFIX:
         raise DataError("ranking: names no file; write ranking:FILE.jsonl")
     path = Path(name.removeprefix(PREFIX)).expanduser()

@@ -53,17 +53,7 @@ class _Instance(_Loose):
 
 
 def read_refcoco(refs: Path, instances: Path, *splits: str) -> BoxSet:
-    """Read the phrases of some splits; a phrase's id is its `sent_id`.
-
-    Args:
-        refs: `refs(unc).p`, a pickle of plain data, which is read without running it.
-        instances: `instances.json`, in COCO's format.
-        splits: `val`, `testA`, `testB` or `train`.
-
-    Raises:
-        DataError: a file, a row or a field is malformed, a box or an image is missing, or no phrase is of
-            these splits; file, row and field are named.
-    """
+    """Read the phrases of some splits; a phrase's id is its `sent_id`."""
     rows = read_plain_pickle(refs)
     if not isinstance(rows, list) or not rows:
         raise DataError(f"{refs}: expected a list of references")

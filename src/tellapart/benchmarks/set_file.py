@@ -48,11 +48,7 @@ class Row:
 
 
 def files_of(benchmark: str, patterns: list[str], place: Locations) -> list[Path]:
-    """Return the files of all patterns; of `a|b` the first that is there.
-
-    Raises:
-        DataError: a pattern finds none.
-    """
+    """Return the files of all patterns; of `a|b` the first that is there."""
     folder = place.folder(benchmark) or Path()
     found: list[Path] = []
     for pattern in patterns:
@@ -69,17 +65,6 @@ def read_rows(path: Path, before: int = 0, suffix: str | None = None, each: str 
     Rows get more fields if they have none of these names: `file` (the file's name without its suffix), `folder`
     (that of the folder it is in), `row` (their number, from 0), `key` (of an object of rows), and the places of a list
     or a table's columns, from `0`.
-
-    Args:
-        path: the file.
-        before: how many rows the files before it have.
-        suffix: `json`, `jsonl`, `csv` or `parquet`, if its suffix does not give it.
-        each: the field of a list of objects, each of which is a row with the fields around it, or of an object of
-            values, each of which is a row with its key as `each` and itself as `value`. `*` is every field of a row
-            that is an object of such lists: rows with its name as `each` and their number in it as `place`.
-
-    Raises:
-        DataError: the file cannot be read, or a row is neither an object nor a list.
     """
     for number, (place, key, fields) in enumerate(_read_file(path, suffix or plain_suffix(path).removeprefix("."))):
         row_fields: dict[str, Any] = {"file": path.stem, "row": number, "key": key, "folder": path.parent.name}
@@ -131,14 +116,7 @@ IMAGE_COLUMN = "@"
 
 
 def images_of_set(name: str, place: Locations, folders: Sequence[str], archive: str | None) -> Callable[[str], bytes]:
-    """Return the reader of a set's images; one of `file#x,y,width,height` is that part of the file's image.
-
-    Args:
-        name: the benchmark's.
-        place: the folders of the user's files.
-        folders: in which images usually lie.
-        archive: the zip archive that holds them, if one does and it is there.
-    """
+    """Return the reader of a set's images; one of `file#x,y,width,height` is that part of the file's image."""
     folder = place.folder(name) or Path()
     if archive and place.named_images(name) is None and (packed := find_files(folder, archive)):
         return crop_images(ZipImages(packed[0]))

@@ -179,11 +179,7 @@ class SetFile(_Table):
 
 
 def read_set_file(path: Path, variant: str = "") -> SetFile:
-    """Return the declaration of a file: the set, or the one of its `[[variants]]` that has this name.
-
-    Raises:
-        DataError: the file is not TOML, a key is unknown or missing, or the variant is unknown.
-    """
+    """Return the declaration of a file: the set, or the one of its `[[variants]]` that has this name."""
     content = read_toml(path)
     variants = content.pop("variants", [])
     place = str(path)

@@ -43,10 +43,6 @@ def read_answers(path: Path) -> dict[str, CaptionChoice]:
     An answer chooses the caption that it repeats word for word. If the file has a key `accuracy` among the items, it is
     the published result; the items must reproduce its four digits.
 
-    Raises:
-        DataError: the file, an item or a field is malformed, `correct` contradicts the answer, or the published
-            accuracy contradicts the items; the message names file, key and field.
-
     Source: SugarCrepe `gpt-4v-results`.
     """
     content = read_mapping(path)
@@ -61,15 +57,7 @@ def read_answers(path: Path) -> dict[str, CaptionChoice]:
 
 
 def read_both_orders(true_first: Path, true_second: Path) -> dict[str, tuple[int, int]]:
-    """Read the choices of the same items in both orders: item -> choice with its true caption first, and second.
-
-    Args:
-        true_first: the file of the subset in `positive-first/`.
-        true_second: its counterpart in `negative-first/`.
-
-    Raises:
-        DataError: as `read_answers`; also if the two files differ in their items, images or captions.
-    """
+    """Read the choices of the same items in both orders: item -> choice with its true caption first, and second."""
     first, second = read_answers(true_first), read_answers(true_second)
     if only_one := sorted(first.keys() ^ second.keys()):
         raise DataError(f"{true_first} and {true_second} differ: item {only_one[0]!r} is in one of them only")

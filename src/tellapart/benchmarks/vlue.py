@@ -106,20 +106,13 @@ def read_retrieval(path: Path) -> RetrievalSet:
 
     Each row is an image with its captions. Rows with the same image stay apart: they are separate gallery entries,
     as in the published numbers (VLUE: 5,450 rows, 5,413 images; `unavoidable_misses` measures the cost).
-
-    Raises:
-        DataError: the file, a row or a field is malformed; file, row and field are named.
     """
     rows = _check_captions(path)
     return RetrievalSet.of(path.stem, [row.image for row in rows], [row.caption for row in rows])
 
 
 def read_captions(path: Path) -> CaptionSet:
-    """Read `caption_vlue_test.json`; or `itr_vlue_test.json`, of which it is a copy with `image_id`, the row's number.
-
-    Raises:
-        DataError: as `read_retrieval`; also an `image_id` that repeats.
-    """
+    """Read `caption_vlue_test.json`, which is `itr_vlue_test.json` with `image_id`, the row's number; or that file."""
     rows = _check_captions(path)
     ids = _check_distinct(path, "image_id", [row.image_id or str(number) for number, row in enumerate(rows)])
     return CaptionSet(path.stem, ids, tuple(row.image for row in rows), tuple(tuple(row.caption) for row in rows))
@@ -129,9 +122,6 @@ def read_statements(path: Path) -> StatementSet:
     """Read `nlvr2_vlue_test.json`: a sentence, the left and the right image, and the label "True" or "False".
 
     The labels are strings, of which Python holds both to be true; here they become bools.
-
-    Raises:
-        DataError: as `read_retrieval`.
     """
     rows = enumerate(_check_rows(path, _Statement))
     statements = (Statement(str(k), row.sentence, row.images[0], row.images[1], row.label == "True") for k, row in rows)
@@ -139,11 +129,7 @@ def read_statements(path: Path) -> StatementSet:
 
 
 def read_questions(path: Path) -> QuestionSet:
-    """Read `vqa_vlue_test.json`, one gold answer a question; or X-VLM's form of VQA 2.0, with a list of answers.
-
-    Raises:
-        DataError: as `read_retrieval`; also a `question_id` that repeats.
-    """
+    """Read `vqa_vlue_test.json`, one gold answer a question; or X-VLM's form of VQA 2.0, with a list of answers."""
     rows = _check_rows(path, _Question)
     _check_distinct(path, "question_id", [row.question_id for row in rows])
     questions = (Question(row.question_id, row.question, row.image, tuple(row.answer)) for row in rows)
@@ -151,16 +137,7 @@ def read_questions(path: Path) -> QuestionSet:
 
 
 def read_vqa2(questions: Path, annotations: Path, split: str = "val2014") -> QuestionSet:
-    """Read VQA 2.0 as its site ships it: a file of questions, a file of ten people's answers to each.
-
-    Args:
-        questions: `v2_OpenEnded_mscoco_val2014_questions.json`.
-        annotations: `v2_mscoco_val2014_annotations.json`.
-        split: the COCO folder of the images, also part of their names.
-
-    Raises:
-        DataError: as `read_retrieval`; also questions without answers, answers without a question, or to another image.
-    """
+    """Read VQA 2.0 as its site ships it: a file of questions, a file of ten people's answers to each."""
     question_rows = rows_under(questions, read_mapping(questions), "questions", _Asked)
     answer_rows = rows_under(annotations, read_mapping(annotations), "annotations", _Answers)
     ids = _check_distinct(questions, "question_id", [row.question_id for row in question_rows])
@@ -184,9 +161,6 @@ def read_boxes(path: Path) -> BoxSet:
     """Read a grounding file: `ref_id`, `text`, `image`, `bbox` (x, y, width, height), `width`, `height`, maybe `dets`.
 
     VLUE does not ship this file; the form is that of its reading code and of X-VLM's RefCOCO+ files.
-
-    Raises:
-        DataError: as `read_retrieval`; also a box without an area.
     """
     boxes: list[Box] = []
     for number, row in enumerate(_check_rows(path, _Box)):
@@ -218,11 +192,7 @@ def _check_rows(path: Path, row: type[R]) -> list[R]:
 
 
 def rows_under(path: Path, content: Mapping[str, Any], key: str, row: type[R]) -> list[R]:
-    """Check the rows of the list that a file's object holds under a key; its other keys are its licence and date.
-
-    Raises:
-        DataError: the list is missing, or a row or field is malformed; file, key and row are named.
-    """
+    """Check the rows of the list that a file's object holds under a key; its other keys are its licence and date."""
     rows = content.get(key)
     if not isinstance(rows, list) or not rows:
         raise DataError(f"{path}: field {key!r}: expected a list of rows")

@@ -15,13 +15,7 @@ from tellapart.errors import DataError, quote
 
 
 class AnnotationRow(BaseModel):
-    """A row of an annotation file: a subclass lists its fields; none may be missing, unknown or of another type.
-
-    >>> class Caption(AnnotationRow):
-    ...     image: str
-    >>> check_row(Caption, {"image": "a.png"}, "captions.json: row 0").image
-    'a.png'
-    """
+    """A row of an annotation file: a subclass lists its fields; none may be missing, unknown or of another type."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -30,18 +24,7 @@ R = TypeVar("R", bound=AnnotationRow)
 
 
 def read_list(path: Path) -> list[Any]:
-    """Return the list that a JSON file holds; not empty.
-
-    Raises:
-        DataError: the file cannot be read, is not UTF-8 or not JSON (a key twice in one object, NaN and numbers
-            beyond floating point included), holds something else, or an empty list.
-
-    >>> from tempfile import NamedTemporaryFile
-    >>> with NamedTemporaryFile("w") as file:
-    ...     print('[{"caption": "a cat"}]', file=file, flush=True)
-    ...     read_list(Path(file.name))
-    [{'caption': 'a cat'}]
-    """
+    """Return the list that a JSON file holds; not empty."""
     content = read_json(path)
     if not isinstance(content, list) or not content:
         raise DataError(f"{path}: expected a list of rows, got {_content_kind(content)}", path=path)
@@ -49,14 +32,7 @@ def read_list(path: Path) -> list[Any]:
 
 
 def read_mapping(path: Path) -> dict[str, Any]:
-    """Return the object that a JSON file holds; not empty.
-
-    Raises:
-        DataError: as `read_list`.
-
-    >>> read_mapping(Path("examples/eqsim_ablation/smoke_scenes/card.json"))["licence"]
-    'Apache-2.0'
-    """
+    """Return the object that a JSON file holds; not empty."""
     content = read_json(path)
     if not isinstance(content, dict) or not content:
         raise DataError(f"{path}: expected an object of rows by key, got {_content_kind(content)}", path=path)
@@ -65,14 +41,6 @@ def read_mapping(path: Path) -> dict[str, Any]:
 
 def check_row(row: type[R], content: object, place: str) -> R:
     """Return a row of a file as its model.
-
-    Args:
-        row: the fields that are expected.
-        content: the parsed row.
-        place: file and row, for the message.
-
-    Raises:
-        DataError: it is not an object, or a field is missing, unknown or of the wrong type.
 
     >>> class Caption(AnnotationRow):
     ...     image: str
@@ -98,9 +66,6 @@ def karpathy_images(
 ) -> Iterator[tuple[str, str, list[dict[str, Any]]]]:
     """Yield the images of some of Karpathy's splits (`dataset_coco.json`): the place in the file, path and sentences.
 
-    Raises:
-        DataError: an image, of any split, has no list of sentences.
-
     >>> cat = {"filepath": "val2014", "filename": "7.jpg", "split": "test", "sentences": [{"raw": "a cat"}]}
     >>> [*karpathy_images(Path("a.json"), [cat], {"test"})]
     [('a.json: images[0]', 'val2014/7.jpg', [{'raw': 'a cat'}])]
@@ -115,28 +80,14 @@ def karpathy_images(
 
 
 def row_of(value: object, place: str) -> Mapping[str, Any]:
-    """Return a row that is an object.
-
-    Raises:
-        DataError: it is something else.
-
-    >>> row_of({"caption": "a cat"}, "a.json: row 0")
-    {'caption': 'a cat'}
-    """
+    """Return a row that is an object."""
     if not isinstance(value, Mapping):
         raise DataError(f"{place}: expected an object {{...}}, got {quote(value)}", path=place, got=value)
     return value
 
 
 def string(row: Mapping[str, Any], field: str, place: str) -> str:
-    """Return a row's field that is a string and not blank.
-
-    Raises:
-        DataError: it is missing or something else.
-
-    >>> string({"caption": "a cat"}, "caption", "a.json: row 0")
-    'a cat'
-    """
+    """Return a row's field that is a string and not blank."""
     value = row.get(field)
     if not isinstance(value, str) or not value.strip():
         problem = f"expected text, got {quote(value)}" if field in row else "is missing"
@@ -145,14 +96,7 @@ def string(row: Mapping[str, Any], field: str, place: str) -> str:
 
 
 def make_item(place: str, **fields: Any) -> Item:
-    """Return an item of these fields.
-
-    Raises:
-        DataError: a field is missing, unknown, empty or of the wrong type.
-
-    >>> make_item("a.json: row 0", id="0", images=("a.png",), texts=("a cat", "a dog")).shape
-    (1, 2)
-    """
+    """Return an item of these fields."""
     try:
         return Item(**fields)
     except ValidationError as error:
@@ -161,14 +105,7 @@ def make_item(place: str, **fields: Any) -> Item:
 
 
 def expect_count(place: object, count: int, *published: int, what: str = "items") -> None:
-    """Compare a number of rows with the published ones: nothing else shows that a file was cut between two rows.
-
-    Raises:
-        DataError: it is none of them.
-
-    >>> expect_count("winoground", 400, 400) is None
-    True
-    """
+    """Compare a number of rows with the published ones: nothing else shows that a file was cut between two rows."""
     if count not in published:
         expected = " or ".join(f"{number:,}" for number in published)
         raise DataError(

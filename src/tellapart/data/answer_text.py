@@ -44,9 +44,6 @@ class Thoughts:
     Attributes:
         stripped: answers that held one.
         cut: of these, the answers that end inside it, so that nothing is left.
-
-    >>> Thoughts(3, 0).notes()
-    ('3 answers with a thought, which is not read',)
     """
 
     stripped: int = 0

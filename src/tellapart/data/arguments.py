@@ -18,19 +18,7 @@ LimitGiven: TypeAlias = int | float | str | None
 
 
 def as_path(value: object, what: str, error: type[TellapartError] = RunError) -> Path:
-    """Return a text or a path as a path, with `~` expanded.
-
-    Args:
-        value: the argument.
-        what: the argument's name, for the message.
-        error: the type of the error.
-
-    Raises:
-        TellapartError: it is neither, or empty, or in the home folder of a user without one; of the kind `error`.
-
-    >>> as_path("runs/mine", "out").as_posix()
-    'runs/mine'
-    """
+    """Return a text or a path as a path, with `~` expanded."""
     if isinstance(value, str | os.PathLike) and str(value):
         path = Path(value)
         if path.parts[:1] == ("~",) and home_folder() is None:
@@ -40,22 +28,12 @@ def as_path(value: object, what: str, error: type[TellapartError] = RunError) ->
 
 
 def as_paths(value: PathGiven | Sequence[PathGiven], what: str) -> list[Path]:
-    """Return one path or several as a list of paths.
-
-    Raises:
-        RunError: there is none, or one is neither a text nor a path.
-
-    >>> [path.as_posix() for path in as_paths(["a", Path("b")], "runs")]
-    ['a', 'b']
-    """
+    """Return one path or several as a list of paths."""
     return [as_path(each, what) for each in as_tuple(value, what)]
 
 
 def as_tuple(value: object, what: str) -> tuple[Any, ...]:
     """Return one thing, or several in a list or tuple, as a tuple; paths in it as texts.
-
-    Raises:
-        RunError: there is none.
 
     >>> as_tuple("demo", "benchmarks"), as_tuple([Path("a"), "b"], "models")
     (('demo',), ('a', 'b'))
@@ -68,9 +46,6 @@ def as_tuple(value: object, what: str) -> tuple[Any, ...]:
 
 def as_names(value: object, what: str = "names") -> tuple[str, ...]:
     """Return names as a tuple; none of None or of an empty one.
-
-    Raises:
-        RunError: one is not a text, or holds half a character.
 
     >>> as_names(["a", "b"]), as_names(None)
     (('a', 'b'), ())
@@ -85,9 +60,6 @@ def as_names(value: object, what: str = "names") -> tuple[str, ...]:
 
 def as_limit(value: object) -> str | None:
     """Return a number or a share of items as the command line writes it.
-
-    Raises:
-        RunError: it is not a number.
 
     >>> as_limit(100), as_limit(0.1), as_limit(None)
     ('100', '0.1', None)

@@ -19,9 +19,6 @@ _GOLD = {
 def read_gold(value: str) -> str:
     """Return a file's gold answer as `yes`, `no`, `a`, `b`, `first` or `second`.
 
-    Raises:
-        ValueError: it is none of them, nor true, false, 1 or 0.
-
     >>> [read_gold(value) for value in ("Yes", "0", "(b)", "A")]
     ['yes', 'no', 'b', 'a']
     """
@@ -66,12 +63,6 @@ class BinaryQuestionSet:
 
     Attributes:
         reader: how its authors read an answer, if they do it otherwise (`tellapart.metrics.yes_no.READERS`).
-
-    Raises:
-        DataError: no question, an id that repeats, or an answer that is none of the six.
-
-    >>> BinaryQuestionSet("cups", (BinaryQuestion("0", ("a.png",), "Is it red?", "yes"),)).groups_by("images")
-    ()
     """
 
     name: str

@@ -17,9 +17,6 @@ class Choice:
 
     Attributes:
         cluster: the unit of resampling, if that is not the image.
-
-    >>> Choice("0", "a.png", "a red cup", "a blue cup").false
-    'a blue cup'
     """
 
     id: str
@@ -32,14 +29,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class ChoiceSet:
-    """Choices, each to be asked twice: the true caption first, and second.
-
-    Raises:
-        DataError: no choice, or an id that repeats.
-
-    >>> len(ChoiceSet("cups", (Choice("0", "a.png", "a red cup", "a blue cup"),)).choices)
-    1
-    """
+    """Choices, each to be asked twice: the true caption first, and second."""
 
     name: str
     choices: tuple[Choice, ...]
@@ -74,9 +64,6 @@ class Ranking:
         edited: the caption with one thing changed ("right" to "left"); empty if there is none.
         candidates: image references.
         people: place of each candidate, 1 for the closest; means over people and ties are allowed.
-
-    >>> Ranking("0", "the house on the right", "", ("a.png", "b.png"), (1.0, 2.0)).people
-    (1.0, 2.0)
     """
 
     id: str
@@ -88,14 +75,7 @@ class Ranking:
 
 @dataclass(frozen=True)
 class RankingSet:
-    """Rankings by people.
-
-    Raises:
-        DataError: no ranking, an id that repeats, fewer than two candidates, or not one finite place a candidate.
-
-    >>> RankingSet("houses", (Ranking("0", "a house", "", ("a.png", "b.png"), (2.0, 1.0)),)).rankings[0].people
-    (2.0, 1.0)
-    """
+    """Rankings by people."""
 
     name: str
     rankings: tuple[Ranking, ...]

@@ -10,11 +10,7 @@ from tellapart.errors import DataError
 
 @dataclass(frozen=True, slots=True)
 class ClassifiedImage:
-    """An image and the index of its class, from 0; images with the same `cluster`, if any, are resampled together.
-
-    >>> ClassifiedImage("0", "a.png", 1).label
-    1
-    """
+    """An image and the index of its class, from 0; images with the same `cluster`, if any, are resampled together."""
 
     id: str
     image: str
@@ -23,14 +19,7 @@ class ClassifiedImage:
 
 
 def check_templates(templates: tuple[str, ...], place: str) -> tuple[str, ...]:
-    """Return the templates, each of which must hold `{}` once, the place of the class's name.
-
-    Raises:
-        DataError: there is none, one does not hold `{}` once, or one is repeated.
-
-    >>> check_templates(("a photo of a {}.",), "templates.txt")
-    ('a photo of a {}.',)
-    """
+    """Return the templates, each of which must hold `{}` once, the place of the class's name."""
     if not templates:
         raise DataError(f"{place}: no template; give one a line, such as: a photo of a {{}}.")
     for number, template in enumerate(templates, start=1):
@@ -50,10 +39,6 @@ class ClassificationSet:
         classes: their names, as captions use them.
         templates: sentences with `{}` for the name; several are averaged.
         pictures: the images to classify; not every class needs one.
-
-    Raises:
-        DataError: fewer than two classes, two of one name, a template without its `{}`, no image, ids that repeat, or
-            a label that is no class.
 
     >>> pets = ClassificationSet("pets", ("cat", "dog"), ("a photo of a {}.",), (ClassifiedImage("0", "a.png", 1),))
     >>> pets.prompts

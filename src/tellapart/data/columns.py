@@ -60,17 +60,8 @@ def fields_of(find: Callable[[str], object], row: Mapping[str, Any]) -> tuple[di
     `tag:NAME` keep their meaning; every other column becomes provenance. An image without a suffix is searched under
     `images/` and in the file's folder, as COCO-Counterfactuals names them.
 
-    Args:
-        find: takes an image's reference, and raises `DataError` if the file is missing.
-        row: the values of one row by column.
-
     Returns:
         the fields, and for messages the column of each (`images[1]` -> `image_1`).
-
-    Raises:
-        DataError: no column of images or of texts; numbered columns that repeat, leave a number out or begin at another
-            one than the others; images and texts that fit no shape; or a column that is nearly one of these, such as
-            `Caption_0`, and would not be read.
 
     >>> row = {"file_name": "a.png", "caption": "two clocks", "foil": "three clocks", "split": "val"}
     >>> fields_of(print, row)[0]
@@ -98,14 +89,6 @@ def fields_of(find: Callable[[str], object], row: Mapping[str, Any]) -> tuple[di
 def describe_columns(row: Mapping[str, Any], shape: tuple[int, int], renamed: Mapping[str, str] | None = None) -> str:
     """Describe how a table is read, by its first row: images, texts, tags, and the columns that are only kept.
 
-    Args:
-        row: its cells by column.
-        shape: images and texts of an item.
-        renamed: field -> the column that the user named for it.
-
-    Raises:
-        DataError: as `fields_of`.
-
     >>> describe_columns({"image": "a.png", "caption": "x", "foil": "y", "tag:kind": "swap", "url": ""}, (1, 2))
     '1 image x 2 texts from image, caption, foil; tags: 1 column; only kept: url'
     """
@@ -123,15 +106,7 @@ def describe_columns(row: Mapping[str, Any], shape: tuple[int, int], renamed: Ma
 
 
 def expect_distinct_columns(schema: Any, path: Path, *, error: type[TellapartError] = DataError) -> None:
-    """Check that no column of an Arrow schema has the name of another one, nor a field within a column.
-
-    Raises:
-        TellapartError: `error`: one has.
-
-    >>> import pyarrow
-    >>> expect_distinct_columns(pyarrow.schema({"id": pyarrow.string()}), Path("a.parquet")) is None
-    True
-    """
+    """Check that no column of an Arrow schema has the name of another one, nor a field within a column."""
     groups = [list(schema)]
     while groups:
         group = groups.pop()
@@ -220,14 +195,7 @@ def _explain_lack(row: Iterable[str], noun: str) -> str:
 
 
 def refuse_near(row: Collection[str]) -> None:
-    """Refuse a column that is not read, and has nearly the name of one that is: labels would turn round.
-
-    Raises:
-        DataError: one has, as `Caption_0` has; the message has both names.
-
-    >>> refuse_near(["id", "caption_0", "caption_id", "option_0"]) is None
-    True
-    """
+    """Refuse a column that is not read, and has nearly the name of one that is: labels would turn round."""
     words = {*_WORDS, *(match[1] for column in row if (match := _NUMBERED.fullmatch(column)))}
     for column in row:
         of, _, copy = column.rpartition(".")

@@ -22,19 +22,12 @@ def plain_suffix(path: Path) -> str:
 
 
 def is_gzip(data: bytes) -> bool:
-    """Return whether bytes begin as a gzip file does.
-
-    >>> is_gzip(gzip.compress(b"a")), is_gzip(b"a")
-    (True, False)
-    """
+    """Return whether bytes begin as a gzip file does."""
     return data.startswith(b"\x1f\x8b")
 
 
 def unpack_gzip(data: bytes, path: Path, most: int, *, error: type[TellapartError] = DataError) -> bytes:
     """Return the content of a file's bytes: unpacked if its name ends in `.gz`; no more than `most` bytes are unpacked.
-
-    Raises:
-        TellapartError: `error`: the file is not complete gzip, or holds more.
 
     >>> unpack_gzip(gzip.compress(b"a cat"), Path("captions.txt.gz"), most=100)
     b'a cat'

@@ -48,19 +48,7 @@ _LIST_OF_TEXTS = re.compile(rf"\s*\[\s*(?:{_TEXT}\s*(?:,\s*{_TEXT}\s*)*,?\s*)?\]
 
 
 def check_template(template: str, *, lists: bool = False) -> str:
-    """Return a template if all of its braces are fields.
-
-    Args:
-        template: of one text.
-        lists: whether it may be a list, `{field|list}`, which stands for several.
-
-    Raises:
-        ValueError: it is empty; a brace that belongs to no field; a change that does not exist; a list in place of one
-            text, or among other text.
-
-    >>> check_template("{image|name}")
-    '{image|name}'
-    """
+    """Return a template if all of its braces are fields."""
     if not template:
         raise ValueError("a template is not empty")
     for field in _FIELD.finditer(template):
@@ -78,9 +66,6 @@ def check_template(template: str, *, lists: bool = False) -> str:
 def check_several(templates: str | list[str]) -> str | list[str]:
     """Return one template or several, any of which may be a list.
 
-    Raises:
-        ValueError: as `check_template`.
-
     >>> check_several(["{true}", "{false|list}"])
     ['{true}', '{false|list}']
     """
@@ -97,16 +82,6 @@ def fill(template: str, row: object, place: str, kinds: Kinds | None = None) -> 
     underscores `series`, the part before the last one, `end`, the part after it, and `start`, the part before the
     first; `after` is the part after the first colon); `{label|truth}` is JSON's true or false.
 
-    Args:
-        template: with `{fields}`.
-        row: an object or a list.
-        place: file and row, for the message.
-        kinds: the types in earlier rows; filled in.
-
-    Raises:
-        DataError: the row lacks a field, or its value is neither text nor an integer, or of another type than in
-            earlier rows.
-
     >>> fill("a photo of {objects.0}", {"objects": ["a cup", "a cat"]}, "a.json: row 0")
     'a photo of a cup'
     >>> fill("{0:06}.jpg|{1|name}", [42, "https://host/a/7.jpg"], "a.json: row 0")
@@ -120,9 +95,6 @@ def fill_all(templates: str | list[str], row: object, place: str, kinds: Kinds |
 
     Alone, `{keys}` is a list if the row has one, or writes one as a text. `{negatives|list}`, alone or among others, is
     a list that a table holds as a text, in Python's writing. It is read, never run.
-
-    Raises:
-        DataError: as `fill`.
 
     >>> fill_all("{keys}", {"keys": ["a cup", "a cat"]}, "a.json: row 0")
     ('a cup', 'a cat')
@@ -171,9 +143,6 @@ def _fill_one(template: str, row: object, place: str, kinds: Kinds | None) -> tu
 def read_list(value: object, path: str, place: str) -> list[str]:
     """Read a list of quoted texts, as Python writes it; nothing else reaches the parser, so nothing can nest or add up.
 
-    Raises:
-        DataError: it is something else, or empty.
-
     >>> read_list("['a cat', 'a dog']", "false", "rows.csv:2")
     ['a cat', 'a dog']
     """
@@ -191,9 +160,6 @@ def read_list(value: object, path: str, place: str) -> list[str]:
 def split_list(value: object) -> object:
     """Return the texts of a list that was saved as one text, as pandas saves it; any other value as it is.
 
-    Raises:
-        ValueError: it begins and ends as such a list, and is none.
-
     >>> split_list("['a cup', 'one cup']"), split_list("a cup")
     (['a cup', 'one cup'], 'a cup')
     """
@@ -201,14 +167,7 @@ def split_list(value: object) -> object:
 
 
 def one_text(text: str) -> str:
-    """Return a text that is not a list of texts, saved as one text.
-
-    Raises:
-        ValueError: it is such a list.
-
-    >>> one_text("a cup [red]")
-    'a cup [red]'
-    """
+    """Return a text that is not a list of texts, saved as one text."""
     if _WRITTEN.fullmatch(text):
         raise ValueError(f"expected one text, and this is a list of texts, {quote(text)}; give them one by one")
     return text

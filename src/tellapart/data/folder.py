@@ -103,10 +103,6 @@ def read_card(folder: Path) -> tuple[dict[str, Any], int]:
 
     Raises:
         DataError: `card.json` is malformed, or its `frames` is not a positive whole number.
-
-    >>> card, frames = read_card(Path("examples/eqsim_ablation/smoke_scenes"))
-    >>> card["licence"], frames
-    ('Apache-2.0', 8)
     """
     path = folder / "card.json"
     card = read_object(path) if path.exists() else {}
@@ -201,10 +197,6 @@ def make_item(find: Callable[[str], object], row: Mapping[str, Any], sources: Ma
 
     Raises:
         DataError: a field has a wrong value, or an image is missing.
-
-    >>> row = {"id": "7", "images": ["a.png"], "texts": ["two clocks", "three clocks"]}
-    >>> make_item(Path, row, {}).shape
-    (1, 2)
     """
     try:
         item = Item.model_validate(dict(row))

@@ -10,15 +10,6 @@ from tellapart.errors import RunError, TellapartError
 def expect_used(call: str, reason: str, error: type[TellapartError] = RunError, **given: tuple[object, object]) -> None:
     """Refuse options of a call that do nothing.
 
-    Args:
-        call: the function's, the model's or the picture's name.
-        reason: why they do nothing, after "has no effect".
-        error: what is raised.
-        given: each option's value and its default.
-
-    Raises:
-        RunError: one is not at its default.
-
     >>> try:
     ...     expect_used("mine", "without scorer=MODEL", hard=(3, 8), reading=(None, None))
     ... except RunError as error:
@@ -32,9 +23,6 @@ def expect_used(call: str, reason: str, error: type[TellapartError] = RunError, 
 
 def expect_kind(kind: str, uses: Mapping[str, Collection[str]], given: Mapping[str, tuple[object, object]]) -> None:
     """Refuse options that a kind does not use, by a table of option -> the kinds that use it; others all kinds use.
-
-    Raises:
-        RunError: one is not at its default.
 
     >>> try:
     ...     expect_kind("bars", {"item": ("matrix",)}, {"item": ("3", None), "sort": ("text_score", None)})

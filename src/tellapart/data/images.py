@@ -208,9 +208,6 @@ def find_inside(root: Path) -> Callable[[str], Path]:
 
     Args:
         root: the pair set's folder.
-
-    >>> find_inside(Path("docs"))("board.png") == resolve(Path("docs"), "board.png")
-    True
     """
     places: dict[str, str] = {}  # the real path of each folder of references, empty if it lies outside
 

@@ -15,9 +15,6 @@ class ImageLabel:
     Attributes:
         counted: positions, in the set, of the images that the label is judged on.
         true: for each of them, whether the label is true of it.
-
-    >>> ImageLabel("0", "square white plate", (0, 3), (True, False)).true
-    (True, False)
     """
 
     id: str
@@ -28,16 +25,7 @@ class ImageLabel:
 
 @dataclass(frozen=True)
 class LabelSet:
-    """Images, numbered from 0, and their labels.
-
-    Raises:
-        DataError: no label, an id that repeats, an image's number beyond the last, more or fewer marks than images, or
-            a label that is true of no image.
-
-    >>> plates = LabelSet("plates", ("a.png", "b.png"), (ImageLabel("0", "white plate", (0, 1), (True, False)),))
-    >>> plates.images_of(plates.labels[0])
-    ('a.png', 'b.png')
-    """
+    """Images, numbered from 0, and their labels."""
 
     name: str
     images: tuple[str, ...]

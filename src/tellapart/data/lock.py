@@ -14,9 +14,6 @@ def take_lock(path: Path) -> IO[bytes] | None:
 
     The file holds this process' id. On a file system that has no locks every process gets one.
 
-    Raises:
-        OSError: the file cannot be made.
-
     >>> path = getfixture("tmp_path") / "lock"
     >>> with take_lock(path):
     ...     print(take_lock(path))
@@ -38,26 +35,14 @@ def take_lock(path: Path) -> IO[bytes] | None:
 
 
 def drop_lock(path: Path, lock: IO[bytes]) -> None:
-    """Release a lock that this process holds, and delete its file.
-
-    >>> path = getfixture("tmp_path") / "lock"
-    >>> drop_lock(path, take_lock(path))
-    >>> path.exists()
-    False
-    """
+    """Release a lock that this process holds, and delete its file."""
     with suppress(OSError):  # Windows deletes no open file
         path.unlink()
     lock.close()
 
 
 def holder_of(path: Path) -> str:
-    """Return the id of the process that wrote itself into a lock file; `?` if that cannot be read.
-
-    >>> path = getfixture("tmp_path") / "lock"
-    >>> with take_lock(path):
-    ...     holder_of(path) == str(os.getpid())
-    True
-    """
+    """Return the id of the process that wrote itself into a lock file; `?` if that cannot be read."""
     try:
         return path.read_text(encoding="ascii").strip() or "?"
     except (OSError, ValueError):

@@ -44,13 +44,6 @@ class MomentSet:
     """Moments to find in videos; each is a query, and the moments of a video are resampled together.
 
     Several people marked the same videos, so two moments may have the same time, and one change several times (`gold`).
-
-    Raises:
-        DataError: no moment, or an id that repeats.
-
-    >>> one = Moment("v_0A", "v", 3.8, "a man", "waits", "sits", "Change of Action", 5.0)
-    >>> MomentSet("gebc", (one,)).duration("v")
-    5.0
     """
 
     name: str
@@ -82,11 +75,7 @@ class MomentSet:
         return tuple(tuple(sorted(times[m.video, m.subject, m.before, m.after])) for m in self.moments)
 
     def duration(self, video: str) -> float:
-        """Return the length of a video in seconds, as far as its moments show: the latest `next_time`.
-
-        Raises:
-            DataError: no moment is in that video.
-        """
+        """Return the length of a video in seconds, as far as its moments show: the latest `next_time`."""
         if video not in self.videos:
             raise DataError(f"{self.name} has no moment in a video {video!r}")
         return max(moment.next_time for moment in self.videos[video])

@@ -29,18 +29,7 @@ _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
 def read_arrays(path: Path, names: Collection[str]) -> dict[str, NDArray[Any]]:
-    """Return those of the named arrays that the file holds, and unpack no others.
-
-    Raises:
-        ScoreError: the file cannot be read, is not an npz file of plain arrays, holds two arrays of one name, or one
-            of them unpacks to more than 1 GiB.
-
-    >>> from tempfile import NamedTemporaryFile
-    >>> with NamedTemporaryFile(suffix=".npz") as file:
-    ...     np.savez(file.name, scores=[0.9, 0.1], notes=["x"])
-    ...     read_arrays(Path(file.name), ["scores"])
-    {'scores': array([0.9, 0.1])}
-    """
+    """Return those of the named arrays that the file holds, and unpack no others."""
     data = read_whole(path, error=ScoreError)
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive, warnings.catch_warnings():
@@ -55,12 +44,6 @@ def open_arrays(path: Path | BinaryIO) -> tuple[list[str], Callable[[str], NDArr
     """Return the names of an npz file's arrays, and a function that reads one of them; the file stays open.
 
     Both may raise anything: the caller names the file, and which of its arrays.
-
-    >>> path = getfixture("tmp_path") / "a.npz"
-    >>> np.savez(path, scores=[0.9, 0.1], notes=["x"])
-    >>> names, read = open_arrays(path)
-    >>> names, read("scores").tolist()
-    (['scores', 'notes'], [0.9, 0.1])
     """
     archive = zipfile.ZipFile(path)
     entries = _array_entries(archive)
@@ -88,9 +71,6 @@ def _read_array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> NDArray[Any
 
 def read_array(path: Path) -> NDArray[Any]:
     """Return the array of a `.npy` file.
-
-    Raises:
-        ScoreError: the file cannot be read, is not a plain array (a pickle, cut off), or holds more than 1 GiB.
 
     >>> path = getfixture("tmp_path") / "scores.npy"
     >>> np.save(path, [0.9, 0.1])

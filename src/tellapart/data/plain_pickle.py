@@ -45,22 +45,12 @@ def read_plain_pickle(path: Path) -> Any:
 
     The file's instructions are listed before the first of them is followed; a pickle that names a class or a function,
     the way in for foreign code, is refused at that name.
-
-    Raises:
-        DataError: the file cannot be read, is not a pickle, or holds something else than plain data.
-
-    >>> path = getfixture("tmp_path") / "refs.p"
-    >>> path.write_bytes(pickle.dumps([{"ref_id": 1}])) and read_plain_pickle(path)
-    [{'ref_id': 1}]
     """
     return parse_plain_pickle(read_whole(path), str(path))
 
 
 def parse_plain_pickle(data: bytes, source: str) -> Any:
     """Return the content of a pickle, as `read_plain_pickle`; `source` names the place in errors.
-
-    Raises:
-        DataError: it is not a pickle, or holds something else than plain data.
 
     >>> parse_plain_pickle(pickle.dumps({"boxes": [1, 2]}), "row 3")
     {'boxes': [1, 2]}

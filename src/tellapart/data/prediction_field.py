@@ -21,20 +21,13 @@ class PredictionField:
     Attributes:
         named: by the user; empty if the reader finds it; None if it does, and the gold answers are hidden from it.
         stated: the fields or arrays that were read; empty if the file's numbers have no names.
-
-    >>> PredictionField("answer").stated
-    ''
     """
 
     named: str | None = ""
     stated: str = ""
 
     def expect_used(self, path: Path) -> None:
-        """Refuse a name that the reader of a file did not take.
-
-        Raises:
-            ScoreError: the fields of such a file have fixed names.
-        """
+        """Refuse a name that the reader of a file did not take."""
         if self.named not in (None, "", self.stated):
             fixed = f", which is read from {self.stated}" if self.stated else ""
             raise ScoreError(
@@ -48,17 +41,7 @@ _WATCHED: ContextVar[PredictionField | None] = ContextVar("prediction_field", de
 
 @contextmanager
 def watch_field(named: str | None = "") -> Iterator[PredictionField]:
-    """Watch which field a reader takes.
-
-    Args:
-        named: the field to read, whatever its name; the reader finds it if empty. None if it does, and the records
-            have no gold answers, as on a board.
-
-    >>> with watch_field() as field:
-    ...     state_field("scores")
-    >>> field
-    PredictionField(named='', stated='scores')
-    """
+    """Watch which field a reader takes."""
     field = PredictionField(named)
     token = _WATCHED.set(field)
     try:
@@ -68,11 +51,7 @@ def watch_field(named: str | None = "") -> Iterator[PredictionField]:
 
 
 def named_field() -> str | None:
-    """Return the field that the user named, empty if none; None if nobody watches, or the gold answers are hidden.
-
-    >>> named_field() is None
-    True
-    """
+    """Return the field that the user named, empty if none; None if nobody watches, or the gold answers are hidden."""
     field = _WATCHED.get()
     return None if field is None else field.named
 

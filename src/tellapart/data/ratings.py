@@ -22,9 +22,6 @@ class RatedImage:
     Attributes:
         ratings: one a person; or a single label, 1 if it shows the text and 0 if not.
         cluster: the unit of resampling; the text if it is empty.
-
-    >>> RatedImage("0", "a.png", "a red cup", (4.0, 5.0)).rating
-    4.5
     """
 
     id: str
@@ -42,16 +39,7 @@ class RatedImage:
 
 @dataclass(frozen=True)
 class RatingSet:
-    """Images with their texts, and people's ratings of each.
-
-    Raises:
-        DataError: fewer than two images, an id that repeats, an image without a rating or with one that is not finite,
-            or ratings that are all the same.
-
-    >>> one, other = (RatedImage(str(k), f"{k}.png", "a red cup", (float(k),)) for k in (0, 1))
-    >>> RatingSet("cups", (one, other)).labels
-    True
-    """
+    """Images with their texts, and people's ratings of each."""
 
     name: str
     rated: tuple[RatedImage, ...]

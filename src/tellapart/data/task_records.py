@@ -21,9 +21,6 @@ T = TypeVar("T")
 def align(ids: Sequence[str], values: Mapping[str, T], noun: str = "predictions") -> list[T]:
     """Return the value of each id, in the order of the ids; nothing may be missing or left over.
 
-    Raises:
-        DataError: ids without a value, or values of unknown ids; the first ten are named.
-
     >>> align(["q1", "q2"], {"q2": "no", "q1": "yes"})
     ['yes', 'no']
     """
@@ -36,14 +33,7 @@ def align(ids: Sequence[str], values: Mapping[str, T], noun: str = "predictions"
 
 
 def check_ids(name: str, ids: Sequence[str]) -> None:
-    """Check that a set has rows, and that no id is repeated.
-
-    Raises:
-        DataError: no row, or an id that is repeated.
-
-    >>> check_ids("vqa", ["7", "8"]) is None
-    True
-    """
+    """Check that a set has rows, and that no id is repeated."""
     if not ids:
         raise DataError(f"{name} holds no rows")
     if len(set(ids)) < len(ids):
@@ -61,9 +51,6 @@ class RetrievalSet:
         images: a reference for each gallery image; equal ones are resampled together.
         captions: each gallery caption.
         pairs: the true pairs, image and caption, from 0.
-
-    Raises:
-        DataError: no pair, a pair that is out of range or repeated, or an image or caption without one.
 
     >>> gallery = RetrievalSet.of("two", ["a.png", "b.png"], [["a cat", "one cat"], ["a dog"]])
     >>> gallery.captions, gallery.pairs
@@ -90,11 +77,7 @@ class RetrievalSet:
 
     @classmethod
     def of(cls, name: str, images: Sequence[str], captions: Sequence[Sequence[str]]) -> RetrievalSet:
-        """Make a gallery from images and the captions of each.
-
-        Raises:
-            DataError: not one list of captions an image, or an image without a caption.
-        """
+        """Make a gallery from images and the captions of each."""
         if len(images) != len(captions):
             raise DataError(f"{name} has {len(images)} images and captions for {len(captions)}")
         flat = tuple(caption for texts in captions for caption in texts)
@@ -132,9 +115,6 @@ class Statement:
     Attributes:
         group: of the rows that consistency is over: one sentence about one set of images. All rows of the sentence are
             one group if it is empty.
-
-    >>> Statement("0", "Both show a dog.", left="a.png", right="b.png", label=True).label
-    True
     """
 
     id: str
@@ -147,15 +127,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class StatementSet:
-    """Statements to judge true or false.
-
-    Raises:
-        DataError: no statement, or an id that repeats.
-
-    >>> one = Statement("0", "Both show a dog.", "a.png", "b.png", True)
-    >>> StatementSet("nlvr2", (one,)).sentence_groups()
-    ((0,),)
-    """
+    """Statements to judge true or false."""
 
     name: str
     statements: tuple[Statement, ...]
@@ -167,10 +139,6 @@ class StatementSet:
         """Return the rows of each sentence of a set, in file order: the groups of NLVR2's consistency.
 
         Without sets they are the rows of each distinct sentence.
-
-        Args:
-            both_labels: only sentences that are true of one pair of images and false of another; a model that
-                ignores the images cannot be right on all of such a group.
         """
         groups = _group_rows([statement.group or statement.sentence for statement in self.statements])
         if not both_labels:
@@ -180,11 +148,7 @@ class StatementSet:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question about an image, with one gold answer or the answers of several people.
-
-    >>> Question("7", "What colour?", "a.png", ("brown",)).answers
-    ('brown',)
-    """
+    """A question about an image, with one gold answer or the answers of several people."""
 
     id: str
     question: str
@@ -194,14 +158,7 @@ class Question:
 
 @dataclass(frozen=True)
 class QuestionSet:
-    """Questions to answer in words.
-
-    Raises:
-        DataError: no question, an id that repeats, or a question without an answer.
-
-    >>> QuestionSet("vqa", (Question("7", "What colour?", "a.png", ("brown",)),)).gold
-    ('brown',)
-    """
+    """Questions to answer in words."""
 
     name: str
     questions: tuple[Question, ...]
@@ -213,11 +170,7 @@ class QuestionSet:
 
     @cached_property
     def gold(self) -> tuple[str, ...]:
-        """The one gold answer of each question.
-
-        Raises:
-            DataError: a question has several answers; measure `soft_accuracy` on them.
-        """
+        """The one gold answer of each question."""
         for question in self.questions:
             if len(question.answers) != 1:
                 raise DataError(
@@ -246,11 +199,7 @@ class QuestionSet:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A phrase and the box it refers to: x, y, width, height in pixels; and candidate boxes, if any.
-
-    >>> Box("1", "man in black", "a.jpg", (10.0, 20.0, 30.0, 40.0), (640, 480)).size
-    (640, 480)
-    """
+    """A phrase and the box it refers to: x, y, width, height in pixels; and candidate boxes, if any."""
 
     id: str
     text: str
@@ -262,14 +211,7 @@ class Box:
 
 @dataclass(frozen=True)
 class BoxSet:
-    """Phrases to find in images.
-
-    Raises:
-        DataError: no phrase, an id that repeats, or a gold box without an area.
-
-    >>> BoxSet("refcoco", (Box("1", "man", "a.jpg", (0.0, 0.0, 5.0, 9.0), (640, 480)),)).boxes[0].text
-    'man'
-    """
+    """Phrases to find in images."""
 
     name: str
     boxes: tuple[Box, ...]
@@ -283,14 +225,7 @@ class BoxSet:
 
 @dataclass(frozen=True)
 class CaptionSet:
-    """Images to caption, with their ids, and the captions that people wrote, one or more an image.
-
-    Raises:
-        DataError: no image, an id that repeats, lists of different lengths, or an image without a reference.
-
-    >>> CaptionSet("coco", ("0",), ("a.png",), (("a cat", "one cat"),)).references[0]
-    ('a cat', 'one cat')
-    """
+    """Images to caption, with their ids, and the captions that people wrote, one or more an image."""
 
     name: str
     ids: tuple[str, ...]

@@ -49,9 +49,6 @@ def decode_slot(data: bytes, reference: str, frames: int = DEFAULT_FRAMES) -> ND
     Returns:
         RGB, uint8: `(height, width, 3)` of an image, `(frames, height, width, 3)` of a video.
 
-    Raises:
-        DataError: as `decode` and `sample_frames`.
-
     >>> from pathlib import Path
     >>> path = "examples/eqsim_ablation/smoke_scenes/images/attribute-000_0.webp"
     >>> decode_slot(Path(path).read_bytes(), path).shape

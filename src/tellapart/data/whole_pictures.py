@@ -47,9 +47,6 @@ def without_end(data: bytes) -> bytes:
 
     Raises:
         ValueError: scans are missing.
-
-    >>> without_end(b"RIFF")
-    b'RIFF'
     """
     if not data.startswith(b"\xff\xd8\xff"):
         return data
@@ -66,9 +63,6 @@ def find_tail(data: bytes) -> int | None:
 
     A decoder that is given the bytes before this place and is content with them met an end marker there, and filled the
     rest with grey: `without_end` finds it. One that asks for the others, which hold the end marker alone, met none.
-
-    >>> find_tail(b"RIFF") is None
-    True
     """
     if not data.startswith(b"\xff\xd8\xff") or not data.endswith(b"\xff\xd9") or not _read_head(data)[1]:
         return None
@@ -129,10 +123,6 @@ def mark_rows(picture: Image.Image, data: bytes) -> bool:
     """Colour the last pixel of a PNG that was opened and not decoded yet; return whether this was done.
 
     Pillow leaves missing rows as they were.
-
-    >>> from PIL import Image
-    >>> mark_rows(Image.new("RGB", (2, 2)), b"RIFF")
-    False
     """
     from PIL import Image
 
@@ -156,10 +146,6 @@ def expect_rows(picture: Image.Image, data: bytes, marked: bool) -> None:
 
     Raises:
         ValueError: rows are missing.
-
-    >>> from PIL import Image
-    >>> expect_rows(Image.new("RGB", (2, 2)), b"RIFF", False) is None
-    True
     """
     if not marked:
         return

@@ -10,18 +10,6 @@ def use_write_ahead_log(connection: sqlite3.Connection, *, patience: float = 60.
     """Switch a database to its write-ahead log, in which readers go on while one process writes.
 
     SQLite refuses the switch at once while another process makes it, whatever the connection's timeout.
-
-    Args:
-        connection: to the database, outside a transaction.
-        patience: seconds to try again for.
-
-    Raises:
-        sqlite3.OperationalError: the database is locked for longer, or cannot be written.
-
-    >>> connection = sqlite3.connect(getfixture("tmp_path") / "a.sqlite")
-    >>> use_write_ahead_log(connection)
-    >>> connection.execute("PRAGMA journal_mode").fetchone()
-    ('wal',)
     """
     deadline = time.monotonic() + patience
     while True:

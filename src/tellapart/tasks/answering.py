@@ -23,23 +23,7 @@ def compute_batches(
     compute: Callable[[slice, list[list[Pixels]]], Iterable[T]],
     noun: str = "answers",
 ) -> list[T]:
-    """Compute something for each record of its images, a batch at a time.
-
-    Args:
-        images: references of the images of each record.
-        session: the images, and the size of batches.
-        compute: takes which records a batch has, and their images, to one value for each.
-        noun: of the values, for the progress.
-
-    Raises:
-        DataError: an image is not there or cannot be decoded.
-        ModelError: the model or its processor fails on a record; its number and images are named.
-
-    >>> from tellapart.models.store.embedding_store import EmbeddingStore
-    >>> session = Session(pictures=lambda reference: b"", store=EmbeddingStore(None), batch_size=2)
-    >>> compute_batches([(), (), ()], session, lambda part, pictures: [part.start] * len(pictures))
-    [0, 0, 2]
-    """
+    """Compute something for each record of its images, a batch at a time."""
     values: list[T] = []
     for start in range(0, len(images), session.batch):
         part = slice(start, start + session.batch)
@@ -63,21 +47,6 @@ def ask(
     """Return the answer to each prompt about its images, without the model's thought.
 
     No answer depends on its neighbours, so the size of a batch changes none.
-
-    Args:
-        model: answers in words.
-        images: references of the images of each prompt.
-        prompts: one for each answer.
-        session: the images, and the size of batches.
-        longest: tokens after which an answer is cut off.
-
-    Raises:
-        DataError: an image is not there or cannot be decoded.
-        ModelError: images or prompt do not fit the model.
-
-    >>> from tellapart.models.store.embedding_store import EmbeddingStore
-    >>> ask(None, [], [], Session(pictures=lambda reference: b"", store=EmbeddingStore(None)))
-    []
     """
 
     def answer(part: slice, pictures: list[list[Pixels]]) -> list[str]:
@@ -93,19 +62,7 @@ def read_answers(
     is_gold: Callable[[int, str], bool],
     read: Callable[[object], str] = text,
 ) -> list[str]:
-    """Read one text for each id, as `read_predictions` does; a file without any text was not filled in.
-
-    Raises:
-        ScoreError: as `read_predictions`, or every answer is empty.
-        DataError: as `read_predictions`.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "answers.csv"
-    ...     _ = path.write_text("id,prediction\\n7,two\\n8,\\n")
-    ...     read_answers(path, ["7", "8"], "question", lambda number, answer: answer == "two")
-    ['two', '']
-    """
+    """Read one text for each id, as `read_predictions` does; a file without any text was not filled in."""
     answers = read_predictions(path, ids, read, noun, is_gold)
     if not any(answer.strip() for answer in answers):
         raise ScoreError(

@@ -71,11 +71,6 @@ _FEWEST = 25
 def add_authors_numbers(benchmark: Benchmark, measured: Sequence[Units], kind: ScoreKind | None) -> Sequence[Units]:
     """Add the numbers of the benchmark's authors to measured pairs.
 
-    Args:
-        benchmark: declares which rule and which numbers.
-        measured: as the task measured it.
-        kind: of the scores.
-
     >>> from tellapart.benchmarks.find import find_benchmark
     >>> unit = Unit(id="0", cluster="0", scores=[[0.5, 0.5]])
     >>> right = PerItem(name="choice_score", strict=np.zeros(1), neutral=np.full(1, 0.5), chance=0.5, binary=True)

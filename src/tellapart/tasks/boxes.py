@@ -44,12 +44,7 @@ _MEAN_IOU = Metric(
 
 @runtime_checkable
 class BoxAnswerer(Answerer, Protocol):
-    """Names boxes in its answers, in numbers of a known meaning.
-
-    >>> from tellapart.models.reference import Constant
-    >>> isinstance(Constant(), BoxAnswerer)
-    False
-    """
+    """Names boxes in its answers, in numbers of a known meaning."""
 
     def read_box(self, answer: str, pixels: Pixels) -> Corners | None:
         """Read the box that an answer names: x1, y1, x2, y2 in pixels of the image; None if it names none."""

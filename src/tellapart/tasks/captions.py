@@ -62,9 +62,6 @@ def _write_captions(model: Answerer, records: CaptionSet, session: Session) -> l
 def measure_captions(records: CaptionSet, predictions: Sequence[str]) -> tuple[Units, ...]:
     """Measure captions; equal images are resampled together.
 
-    Raises:
-        MetricError: a single image, of which CIDEr is not defined.
-
     >>> records = CaptionSet("c", ("1", "2"), ("a.png", "b.png"), (("A dog.",), ("Two cats sit.",)))
     >>> (units,) = measure_captions(records, ["a dog", "Two cats sit"])
     >>> [(one.name, round(one.over(one.strict), 3)) for one in units.values]

@@ -63,9 +63,6 @@ class Chosen:
         left_out: ids that a published file answers and the benchmark no longer holds.
         words: the two answers as they were given, if they are known.
         prompt: name, version and text, if a model was asked here.
-
-    >>> Chosen((1,), (-1,)).left_out
-    ()
     """
 
     true_first: tuple[int, ...]
@@ -129,19 +126,7 @@ def _fill_template(records: ChoiceSet) -> Iterator[Mapping[str, Any]]:
 
 
 def read_choices(path: Path, records: ChoiceSet) -> Chosen:
-    """Read answers in both orders: a file of predictions, or a folder with `positive-first/` and `negative-first/`.
-
-    Raises:
-        ScoreError: answers are missing, unknown or repeated.
-        DataError: a file is malformed.
-
-    >>> from tellapart.data.choices import Choice
-    >>> path = getfixture("tmp_path") / "answers.csv"
-    >>> _ = path.write_text("id,prediction\\n0/1,1\\n0/2,1\\n")  # the first caption, whichever it is
-    >>> chosen = read_choices(path, ChoiceSet("cups", (Choice("0", "a.png", "a red cup", "a blue cup"),)))
-    >>> chosen.true_first, chosen.true_second
-    ((1,), (-1,))
-    """
+    """Read answers in both orders: a file of predictions, or a folder with `positive-first/` and `negative-first/`."""
     if path.is_dir():
         return _read_published(path, records)
     ids = [f"{choice.id}/{order}" for choice in records.choices for order in (1, 2)]

@@ -57,9 +57,6 @@ class Classified:
         placed: the place of each picture, in the set's order.
         scored: every class has a score; otherwise one class was named, and only the first place is known.
         unread: predictions that name no class, and count as wrong.
-
-    >>> Classified(rank_labels([[0.9, 0.1]], [0])).scored
-    True
     """
 
     placed: LabelRanks
@@ -124,20 +121,7 @@ def _true_first(records: ClassificationSet, prompts: Sequence[str]) -> tuple[Ite
 
 
 def read_classes(path: Path, records: ClassificationSet) -> Classified:
-    """Read scores of every class (`.npz`), or the name of one class for each picture (`.jsonl`, `.csv`, `.json`).
-
-    Raises:
-        ScoreError: another suffix; an array is missing or of another shape; ids or classes that are missing, unknown or
-            repeated (the first ten are named); numbers that are not finite.
-        DataError: a file is malformed.
-
-    >>> from tellapart.data.classification import ClassifiedImage
-    >>> pets = ClassificationSet("pets", ("cat", "dog"), ("a photo of a {}.",), (ClassifiedImage("0", "a.png", 1),))
-    >>> path = getfixture("tmp_path") / "names.csv"
-    >>> _ = path.write_text("id,prediction\\n0,dog\\n")
-    >>> read_classes(path, pets).placed.first.tolist()
-    [1]
-    """
+    """Read scores of every class (`.npz`), or the name of one class for each picture (`.jsonl`, `.csv`, `.json`)."""
     labels = [picture.label for picture in records.pictures]
     ids = [picture.id for picture in records.pictures]
     if path.suffix != ".npz":
@@ -162,10 +146,6 @@ def _read_names(path: Path, records: ClassificationSet, ids: list[str], labels: 
 
 def named_classes(named: Sequence[int], labels: Sequence[int]) -> Classified:
     """Return the places of the true classes if one class is named for each picture, and nothing is known of the others.
-
-    Args:
-        named: the number of the named class, from 0; -1 if the answer names no class.
-        labels: the number of the true class.
 
     >>> named_classes([0, 1, -1], [0, 0, 0]).placed.ranks.recall(1)
     array([1., 0., 0.])

@@ -8,12 +8,7 @@ from typing import Any
 
 
 def image_of(rows: Sequence[Any]) -> list[str]:
-    """Return the image of each record: the cluster of tasks whose records share nothing else.
-
-    >>> from types import SimpleNamespace
-    >>> image_of([SimpleNamespace(image="a.png")])
-    ['a.png']
-    """
+    """Return the image of each record: the cluster of tasks whose records share nothing else."""
     return [row.image for row in rows]
 
 

@@ -48,19 +48,7 @@ def _fill_template(records: LabelSet) -> Iterator[Mapping[str, Any]]:
 
 
 def read_label_scores(path: Path, records: LabelSet) -> list[NDArray[np.float32]]:
-    """Read scores of images with labels, and keep those that count.
-
-    Raises:
-        ScoreError: no `.npz` file, an array is missing or of another shape; ids that are missing, unknown or repeated;
-            a score that counts is not finite.
-
-    >>> from tellapart.data.labels import ImageLabel
-    >>> plates = LabelSet("plates", ("a.png", "b.png"), (ImageLabel("7", "white plate", (0, 1), (True, False)),))
-    >>> path = getfixture("tmp_path") / "scores.npz"
-    >>> np.savez(path, image_ids=["1", "0"], label_ids=["7"], scores=[[0.25], [0.5]])
-    >>> read_label_scores(path, plates)[0].tolist()
-    [0.5, 0.25]
-    """
+    """Read scores of images with labels, and keep those that count."""
     if path.suffix != ".npz":
         raise ScoreError(f"{path}: scores of labels are read from .npz files; got {path.suffix!r}")
     ids = {

@@ -87,9 +87,6 @@ class FrameScores:
         times: of the frames, in seconds: `(frame,)`.
         before: similarity to the caption of the state before: `(frame,)`.
         after: similarity to the caption of the state after: `(frame,)`.
-
-    >>> FrameScores(np.arange(2.0), np.array([1.0, 0.0]), np.array([0.0, 1.0])).moment
-    0.5
     """
 
     times: NDArray[np.float64]
@@ -107,20 +104,7 @@ class FrameScores:
 
 
 def read_frame_scores(path: Path, records: MomentSet) -> list[FrameScores]:
-    """Read the similarities of every moment's frames, in the order of the moments.
-
-    Raises:
-        ScoreError: another suffix; ids are missing, unknown or repeated; of some moments there are not as many numbers
-            as frames, times that do not rise, or something else than numbers. The first ten ids are named.
-        DataError: a line is not a JSON object, or holds NaN or infinity.
-
-    >>> from tellapart.data.moments import Moment
-    >>> one = Moment("v_0A", "v", 0.3, "a man", "stands", "sits", "Change", 0.6)
-    >>> path = getfixture("tmp_path") / "scores.jsonl"
-    >>> _ = path.write_text('{"id": "v_0A", "before": [0.9, 0.8, 0.2], "after": [0.1, 0.3, 0.7]}')
-    >>> read_frame_scores(path, MomentSet("m", (one,)))[0].times.tolist()
-    [0.0, 0.2, 0.4]
-    """
+    """Read the similarities of every moment's frames, in the order of the moments."""
     if plain_suffix(path) != ".jsonl":
         raise ScoreError(f"{path}: similarities of frames are read from .jsonl files; got {path.suffix!r}")
     length = {moment.id: len(frame_times(records.duration(moment.video), _RATE)) for moment in records.moments}

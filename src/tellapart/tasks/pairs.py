@@ -43,9 +43,6 @@ class ListedPairs:
         outline: their ids, shape, clusters and tags.
         items: with captions and images, if the files are here.
         rows, read_as: as a pair set has them.
-
-    >>> len(ListedPairs(Outline(("a",), (2, 2), ("a",), ({},))))
-    1
     """
 
     outline: Outline
@@ -61,10 +58,6 @@ def measure_pairs(
     records: PairSet | ListedPairs, predictions: Scored, metrics: Sequence[Metric] = ()
 ) -> tuple[Units, ...]:
     """Measure scores by these metrics, or by every one that is defined for their shape and kind.
-
-    Raises:
-        MetricError: no metric is defined for this shape and kind.
-        ScoreError: an item has no scores.
 
     >>> from tellapart.data.scores import Scores
     >>> listed = ListedPairs(Outline(("a",), (1, 2), ("a",), ({},)))

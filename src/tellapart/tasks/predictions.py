@@ -43,9 +43,6 @@ _MOST = sys.float_info.max
 def label(value: object) -> bool:
     """Return a label: true or false, 1 or 0, yes or no, in any case, marks around it aside.
 
-    Raises:
-        ValueError: it is neither.
-
     >>> label("True."), label(0), label("1.0")
     (True, False, True)
     """
@@ -57,9 +54,6 @@ def label(value: object) -> bool:
 
 def text(value: object) -> str:
     """Return a text as it is; a number is its digits. An empty text is an answer, too.
-
-    Raises:
-        ValueError: it is not a text.
 
     >>> text("two"), text(2)
     ('two', '2')
@@ -95,9 +89,6 @@ def _plain_name(name: str) -> str:
 def box(value: object) -> tuple[float, float, float, float]:
     """Return a box: x, y, width, height in pixels; in a csv file as a JSON list.
 
-    Raises:
-        ValueError: not four finite numbers.
-
     >>> box([1, 2, 3, 4]), box("[1, 2, 3, 4]")
     ((1.0, 2.0, 3.0, 4.0), (1.0, 2.0, 3.0, 4.0))
     """
@@ -130,19 +121,9 @@ def read_predictions(
 ) -> list[T]:
     """Read one prediction for each id, in the order of the ids, whatever their order in the file.
 
-    Args:
-        path: a `.jsonl`, `.csv` or `.json` file.
-        ids: of all records.
-        read: takes one value, a text without its thought, to a prediction, or raises `ValueError`.
-        noun: of one record: "statement". Rows of a run's samples that are of another unit are passed over.
-        is_gold: takes the number of an id and its prediction to whether that is the gold answer, as a file of gold
-            answers has it. It is asked within `watch_field` alone, and not on a board, whose gold answers are hidden.
-
-    Raises:
-        ScoreError: the suffix is another one; the rows hold several fields that may be predictions, or one that is the
-            gold answer in every row; a row has no id, no prediction or one that cannot be read; ids are missing,
-            unknown or repeated (the first ten are named).
-        DataError: the file is malformed.
+    `read` takes a value, a text without its thought, to a prediction, or raises `ValueError`. Rows of a run's samples
+    that are of another unit than `noun` are passed over. `is_gold` takes the number of an id and its prediction to
+    whether that is the gold answer. It is asked within `watch_field` alone, and not on a board, whose gold is hidden.
 
     >>> path = getfixture("tmp_path") / "labels.csv"
     >>> _ = path.write_text("id,prediction\\nb,no\\na,yes\\n")
@@ -178,9 +159,6 @@ def read_predictions(
 def align_file(path: Path, ids: Sequence[str], values: Mapping[str, T], noun: str = "predictions") -> list[T]:
     """Return the value of each id that a file gives, in the order of the ids.
 
-    Raises:
-        ScoreError: ids without a value, or values of unknown ids; file and ids are named, the first ten.
-
     >>> align_file(Path("answers.csv"), ["q1", "q2"], {"q2": "no", "q1": "yes"})
     ['yes', 'no']
     """
@@ -194,16 +172,6 @@ def read_matrix(
     path: Path, ids: Mapping[str, Sequence[str]], needed: Sequence[str] = (), optional: Sequence[str] = ()
 ) -> tuple[dict[str, NDArray[Any]], list[list[int]]]:
     """Read the arrays of a `.npz` file, and for each array of ids the file's position of each expected id.
-
-    Args:
-        path: the file.
-        ids: name of an array of ids (strings) -> those that it must hold, in any order.
-        needed: names of other arrays that must be there.
-        optional: names of arrays that may be there.
-
-    Raises:
-        ScoreError: the file is not an npz file, an array is missing, or ids are missing, unknown, repeated or not
-            strings.
 
     >>> import numpy as np
     >>> path = getfixture("tmp_path") / "scores.npz"
@@ -251,9 +219,6 @@ def _rows_of_list(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 def read_id(row: Mapping[str, Any], place: str, names: Sequence[str] = _IDS) -> str:
     """Return the id of a row, which stands under one of some names; a whole number is one, as `100` and as `100.0`.
-
-    Raises:
-        ScoreError: there is none, or it is something else.
 
     >>> read_id({"question_id": 100.0}, "a.jsonl:1")
     '100'

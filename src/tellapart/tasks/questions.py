@@ -81,9 +81,6 @@ def measure_one_answer(records: QuestionSet, predictions: Sequence[str]) -> tupl
 
     Questions are resampled with their image, pairs with all pairs that share an image with them, also by way of others.
 
-    Raises:
-        DataError: a question has several answers; those are `vqa2`'s.
-
     >>> asked = [Question("0", "One cup?", "a.png", ("yes",)), Question("1", "One cup?", "b.png", ("no",))]
     >>> measured = measure_one_answer(QuestionSet("v", tuple(asked)), ["yes", "Yes"])
     >>> {one.name: one.strict.tolist() for units in measured for one in units.values}
@@ -118,9 +115,6 @@ def measure_one_answer(records: QuestionSet, predictions: Sequence[str]) -> tupl
 
 def measure_people(records: QuestionSet, predictions: Sequence[str]) -> tuple[Units, ...]:
     """Measure answers against several people's.
-
-    Raises:
-        MetricError: a question has one answer only; those are `vqa`'s.
 
     >>> records = QuestionSet("v", (Question("0", "How many?", "a.png", ("2",) * 3 + ("3",) * 7),))
     >>> [(one.name, one.strict.tolist()) for one in measure_people(records, ["two"])[0].values]

@@ -52,11 +52,7 @@ _KEPT = Metric(
 
 @dataclass(frozen=True, slots=True)
 class CandidateScores:
-    """A model's scores of one query's candidates, for the caption and for its edit (empty if there is none).
-
-    >>> CandidateScores((0.9, 0.1), ()).edited
-    ()
-    """
+    """A model's scores of one query's candidates, for the caption and for its edit (empty if there is none)."""
 
     scores: tuple[float, ...]
     edited: tuple[float, ...]
@@ -69,18 +65,7 @@ def _fill_template(records: RankingSet) -> Iterator[Mapping[str, Any]]:
 
 
 def read_candidate_scores(path: Path, records: RankingSet) -> list[CandidateScores]:
-    """Read a score for each candidate of each query, in the order of the set.
-
-    Raises:
-        ScoreError: another suffix; a row without scores, with not one finite number a candidate, or without those of
-            the edit; ids that are missing, unknown or repeated.
-        DataError: the file is malformed.
-
-    >>> path = getfixture("tmp_path") / "scores.jsonl"
-    >>> _ = path.write_text('{"id": "0", "scores": [0.2, 0.9]}')
-    >>> read_candidate_scores(path, RankingSet("h", (Ranking("0", "a", "", ("x", "y"), (1.0, 2.0)),)))[0].scores
-    (0.2, 0.9)
-    """
+    """Read a score for each candidate of each query, in the order of the set."""
     if plain_suffix(path) != ".jsonl":
         raise ScoreError(f"{path}: scores of candidates are read from .jsonl files; got {path.suffix!r}")
     of = {ranking.id: ranking for ranking in records.rankings}

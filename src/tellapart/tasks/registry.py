@@ -84,14 +84,7 @@ HIDEABLE: Mapping[str, Hiding] = Late(
 
 
 def find_task(name: str, benchmark: str) -> Task:
-    """Return the task that a benchmark declares.
-
-    Raises:
-        DataError: unknown task.
-
-    >>> find_task("nlvr2", "mine").title
-    'a sentence about two images: true or false'
-    """
+    """Return the task that a benchmark declares."""
     if name not in TASKS:
         raise DataError(f"benchmark {benchmark!r} declares the task {name!r}; tasks are {', '.join(TASKS)}")
     return TASKS[name]
@@ -103,9 +96,6 @@ def headline(defined: Container[str]) -> tuple[str, ...]:
     For example, 2x2 items have text, image and group score; a caption and its foil have VALSE's three metrics if the
     scores are probabilities, else `choice_score`. Two names of one function (`text_score` is BiVLC's `i2t`) are never
     both chosen, so a comparison of two runs can correct for the number of headline metrics.
-
-    Args:
-        defined: the names of the metrics that the benchmark's results have.
 
     Source: Winoground Table 3; VALSE Table 2; SugarCrepe Table 3.
 

@@ -74,15 +74,7 @@ class GalleryScores:
     captions: NDArray[Any] | None = None
 
     def rank(self, pairs: Sequence[tuple[int, int]], captions: Sequence[int] | None = None) -> Retrieval:
-        """Rank the gallery both ways.
-
-        Args:
-            pairs: the true pairs, image and caption.
-            captions: the captions that are its entries, which pairs count; all of them if not given.
-
-        Raises:
-            ScoreError: numbers are not finite, or an embedding is zero.
-        """
+        """Rank the gallery both ways."""
         if self.captions is None:
             return scores_both_ways(self.images if captions is None else self.images[:, captions], np.array(pairs))
         rows = self.captions if captions is None else self.captions[list(captions)]
@@ -90,33 +82,12 @@ class GalleryScores:
 
 
 def read_gallery_scores(path: Path, records: RetrievalSet) -> Retrieval:
-    """Read scores or embeddings of the full gallery, and rank it both ways.
-
-    Raises:
-        ScoreError: as `rank_file`.
-
-    >>> path = getfixture("tmp_path") / "scores.npz"
-    >>> np.savez(path, image_ids=["0", "1"], caption_ids=["0", "1"], scores=[[0.9, 0.1], [0.2, 0.8]])
-    >>> two = RetrievalSet.of("two", ["a.png", "b.png"], [["a cat"], ["a dog"]])
-    >>> read_gallery_scores(path, two).image_to_text.recall(1).tolist()
-    [1.0, 1.0]
-    """
+    """Read scores or embeddings of the full gallery, and rank it both ways."""
     return rank_file(path, records, lambda scores: scores.rank(records.pairs))
 
 
 def rank_file(path: Path, records: RetrievalSet, rank: Callable[[GalleryScores], R]) -> R:
-    """Read scores or embeddings of the full gallery, and return the result of `rank`.
-
-    Raises:
-        ScoreError: the file is not an npz file, lacks an array or has one of another shape; ids are missing, unknown or
-            repeated (the first ten are named); numbers are not finite.
-
-    >>> path = getfixture("tmp_path") / "scores.npz"
-    >>> np.savez(path, image_ids=["0", "1"], caption_ids=["1", "0"], scores=[[0.1, 0.9], [0.8, 0.2]])
-    >>> two = RetrievalSet.of("two", ["a.png", "b.png"], [["a cat"], ["a dog"]])
-    >>> rank_file(path, two, lambda scores: scores.images.tolist())
-    [[0.9, 0.1], [0.2, 0.8]]
-    """
+    """Read scores or embeddings of the full gallery, and return the result of `rank`."""
     if path.suffix != ".npz":
         raise ScoreError(f"{path}: scores of a gallery are read from .npz files; got {path.suffix!r}")
     ids = {
@@ -148,16 +119,6 @@ def score_gallery(model: DualEncoder, records: RetrievalSet, session: Session) -
 
     A model that declares `ranks_by_cosine` is ranked by the exact cosine of its vectors, in seconds and without the
     matrix of scores; any other by its `similarity`, block by block.
-
-    >>> from tellapart.benchmarks.find import load_pairs
-    >>> from tellapart.models.find import find_model
-    >>> from tellapart.models.store.embedding_store import EmbeddingStore
-    >>> demo = load_pairs("demo")
-    >>> records = RetrievalSet.of("two", demo.items[0].images, [[text] for text in demo.items[0].texts])
-    >>> session = Session(pictures=demo.read_bytes, store=EmbeddingStore(None))
-    >>> scores = score_gallery(find_model("demo-encoder"), records, session)
-    >>> scores.rank(records.pairs).mean_recall()
-    1.0
     """
     images, captions = encode(model, records.name, records.images, records.captions, session)
     if getattr(model, "ranks_by_cosine", False) and images.shape[1] == captions.shape[1]:

@@ -49,9 +49,6 @@ class Unit:
         output: the model's output for it, as JSON holds it; None if that is not one thing.
         gold: the right answer, in words; empty for pairs.
         true: of pairs: the places of the true entries in the file, if these are not the first.
-
-    >>> Unit(id="0", cluster="0").tags
-    {}
     """
 
     id: str
@@ -92,9 +89,6 @@ class Session:
         frames: of each video in an image's place.
         hashes: image reference -> hash of its pixels; shared by all models of a run, so that no image is decoded twice.
         scores: that `score_items` got of the model, for the notes of the record.
-
-    >>> Session(pictures=lambda reference: b"", store=EmbeddingStore(None)).batch
-    32
     """
 
     pictures: Callable[[str], bytes]
@@ -124,13 +118,7 @@ Runner = Callable[[Any, Records, Session], Predictions]
 
 
 def by_field(name: str) -> dict[str, Any]:
-    """Return `size` and `select` of a task whose records are the field `name` of a frozen dataclass.
-
-    >>> from tellapart.data.task_records import Statement, StatementSet
-    >>> two = StatementSet("n", tuple(Statement(k, "Both show a dog.", "a.png", "b.png", True) for k in "01"))
-    >>> by_field("statements")["size"](two)
-    2
-    """
+    """Return `size` and `select` of a task whose records are the field `name` of a frozen dataclass."""
 
     def select(records: Any, rows: Sequence[int]) -> Any:
         everything = getattr(records, name)
@@ -223,13 +211,7 @@ class Task(Generic[Records, Predictions]):
     hiding: Hiding | None = None
 
     def runner(self, model: Model) -> Runner[Records, Predictions] | None:
-        """Return the function that runs this model on the task's records; None if the model is of no kind that can.
-
-        >>> from tellapart.models.reference import Constant
-        >>> from tellapart.tasks.registry import TASKS
-        >>> TASKS["nlvr2"].runner(Constant()) is None
-        True
-        """
+        """Return the function that runs this model on the task's records; None if the model is of no kind that can."""
         return next((run for kind, run in self.runners if isinstance(model, kind)), None)
 
     def metrics_for(self, shape: Shape | None, true: int = 1) -> tuple[Metric, ...]:
@@ -266,14 +248,7 @@ class Task(Generic[Records, Predictions]):
         return list(dict.fromkeys(references))
 
     def shows_videos(self, records: Records) -> bool:
-        """Return whether the first record has a video in an image's place.
-
-        >>> from tellapart.data.binary_questions import BinaryQuestion, BinaryQuestionSet
-        >>> from tellapart.tasks.registry import TASKS
-        >>> asked = BinaryQuestion("0", ("fall.mp4",), "Does it fall? Answer Yes or No.", "yes")
-        >>> TASKS["yes-no"].shows_videos(BinaryQuestionSet("falls", (asked,)))
-        True
-        """
+        """Return whether the first record has a video in an image's place."""
         references = self.images(records) if self.images is not None else ()
         return any(map(is_video, islice(references, 1)))
 

@@ -27,18 +27,6 @@ def score_items(
     """Return a model's scores of items of one shape, `(item, image, text)`; those in the store are not computed.
 
     `name` is the set's, for messages; `hashes` (image reference -> hash of its pixels) may be shared by several calls.
-
-    Raises:
-        DataError: an image is missing or cannot be decoded.
-        ModelError: the model's output does not follow its protocol.
-
-    >>> from tellapart.benchmarks.find import load_pairs
-    >>> from tellapart.models.reference import Constant
-    >>> from tellapart.models.store.embedding_store import EmbeddingStore
-    >>> demo = load_pairs("demo")
-    >>> session = Session(pictures=demo.read_bytes, store=EmbeddingStore(None))
-    >>> score_items(Constant(), "demo", demo.items[:1], session).tolist()
-    [[[0.5, 0.5], [0.5, 0.5]]]
     """
     pairs = PairSet(name, tuple(items), Path(), read=session.pictures)
     done = score(model, pairs, store=session.store, batch_size=session.batch, hashes=hashes, progress=session.progress)
@@ -49,22 +37,7 @@ def score_items(
 def encode(
     model: DualEncoder, name: str, images: Sequence[str], texts: Sequence[str], session: Session
 ) -> tuple[Vectors, Vectors]:
-    """Return the vectors of images and of texts, float32 `(image, ...)` and `(text, ...)`; each distinct one made once.
-
-    Raises:
-        DataError: an image is missing or cannot be decoded.
-        ModelError: the model's output does not follow its protocol.
-        StoreError: the store cannot be read or written.
-
-    >>> from tellapart.benchmarks.find import load_pairs
-    >>> from tellapart.models.find import find_model
-    >>> from tellapart.models.store.embedding_store import EmbeddingStore
-    >>> demo = load_pairs("demo")
-    >>> session = Session(pictures=demo.read_bytes, store=EmbeddingStore(None))
-    >>> images, texts = encode(find_model("demo-encoder"), "demo", demo.items[0].images, ["a red cup"], session)
-    >>> len(images), len(texts)
-    (2, 1)
-    """
+    """Return the vectors of images and of texts, float32 `(image, ...)` and `(text, ...)`; each distinct one made once."""
     covering = tuple(
         Item(id=str(number), images=(image or images[0],), texts=(text or texts[0],))
         for number, (image, text) in enumerate(zip_longest(images, texts))
@@ -84,12 +57,7 @@ def encode(
 
 
 def similarity_table(model: DualEncoder, images: Vectors, texts: Vectors) -> NDArray[np.float32]:
-    """Return the model's similarity of every image with every text, block by block: float32 `(image, text)`.
-
-    >>> from tellapart.models.find import find_model
-    >>> similarity_table(find_model("demo-encoder"), np.eye(2, dtype=np.float32), np.eye(2, dtype=np.float32)).shape
-    (2, 2)
-    """
+    """Return the model's similarity of every image with every text, block by block: float32 `(image, text)`."""
     matrix = np.empty((len(images), len(texts)), np.float32)
     for top in range(0, len(images), _IMAGES):
         for start in range(0, len(texts), _TEXTS):
