@@ -11,9 +11,8 @@ from unittest.mock import patch
 from attacks import Attack
 
 import tellapart as ta
-from tellapart.data.classification import ClassificationSet, ClassifiedImage
 from tellapart.data.prediction_field import watch_field
-from tellapart.data.task_records import Statement, StatementSet
+from tellapart.data.task_records import ClassificationSet, ClassifiedImage, Statement, StatementSet
 from tellapart.errors import require
 from tellapart.evaluation.distributed import Rank
 from tellapart.tasks.registry import TASKS

@@ -12,20 +12,27 @@ import numpy as np
 from doors import Door, door_of
 from reshape import FIELDS, ROWS
 
-from tellapart.data.binary_questions import BinaryQuestion, BinaryQuestionSet
-from tellapart.data.choices import Choice, ChoiceSet, Ranking, RankingSet
-from tellapart.data.classification import ClassificationSet, ClassifiedImage
 from tellapart.data.item import Item
-from tellapart.data.labels import ImageLabel, LabelSet
-from tellapart.data.moments import Moment, MomentSet
 from tellapart.data.pairset import PairSet
 from tellapart.data.prediction_field import watch_field
 from tellapart.data.task_records import (
+    BinaryQuestion,
+    BinaryQuestionSet,
     Box,
     BoxSet,
     CaptionSet,
+    Choice,
+    ChoiceSet,
+    ClassificationSet,
+    ClassifiedImage,
+    ImageLabel,
+    LabelSet,
+    Moment,
+    MomentSet,
     Question,
     QuestionSet,
+    Ranking,
+    RankingSet,
     RetrievalSet,
     Statement,
     StatementSet,

@@ -32,14 +32,20 @@ from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations, find_files
 from tellapart.catalog import BENCHMARKS
-from tellapart.data.binary_questions import BinaryQuestionSet
-from tellapart.data.choices import ChoiceSet
-from tellapart.data.classification import ClassificationSet
-from tellapart.data.moments import MomentSet
 from tellapart.data.pairset import PairSet
-from tellapart.data.ratings import RatingSet
 from tellapart.data.scores import Scores
-from tellapart.data.task_records import BoxSet, CaptionSet, QuestionSet, RetrievalSet, StatementSet
+from tellapart.data.task_records import (
+    BinaryQuestionSet,
+    BoxSet,
+    CaptionSet,
+    ChoiceSet,
+    ClassificationSet,
+    MomentSet,
+    QuestionSet,
+    RatingSet,
+    RetrievalSet,
+    StatementSet,
+)
 from tellapart.metrics.classification import rank_labels
 from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.ptb import tokenize

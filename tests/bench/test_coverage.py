@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tellapart.data.ratings import RatedImage, RatingSet
 from tellapart.data.scores import Scores
+from tellapart.data.task_records import RatedImage, RatingSet
 from tellapart.evaluation.tabulate_units import tabulate_units
 from tellapart.models.scoring.score import Scored
 from tellapart.stats.intervals import interval_for

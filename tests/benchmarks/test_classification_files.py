@@ -21,8 +21,8 @@ from tellapart.benchmarks.classification import read_demo_objects
 from tellapart.benchmarks.demo import DEMO
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
-from tellapart.data.classification import ClassificationSet
 from tellapart.data.images import decode
+from tellapart.data.task_records import ClassificationSet
 from tellapart.errors import DataError
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from facts import check_facts, raises
 from tellapart.benchmarks.gebplus import read_moments
-from tellapart.data.moments import MomentSet
+from tellapart.data.task_records import MomentSet
 from tellapart.errors import DataError
 from tellapart.metrics.moments import (
     TOLERANCES,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from facts import raises
-from tellapart.data.classification import ClassificationSet, ClassifiedImage, check_templates
+from tellapart.data.task_records import ClassificationSet, ClassifiedImage, check_templates
 from tellapart.errors import DataError
 
 CATS = (ClassifiedImage("0", "0.png", 0), ClassifiedImage("1", "1.png", 1))

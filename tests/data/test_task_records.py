@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from facts import raises
-from tellapart.data.moments import Moment, MomentSet
 from tellapart.data.task_records import (
     Box,
     BoxSet,
     CaptionSet,
+    Moment,
+    MomentSet,
     Question,
     QuestionSet,
     RetrievalSet,

@@ -16,9 +16,9 @@ from PIL import Image
 
 from facts import raises
 from tellapart.benchmarks.find import find_benchmark
-from tellapart.data.choices import Choice, ChoiceSet
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
+from tellapart.data.task_records import Choice, ChoiceSet
 from tellapart.errors import DataError, ScoreError
 from tellapart.models.generative.prompts import SUGARCREPE_CHOICE, Prompt
 from tellapart.models.store.embedding_store import EmbeddingStore

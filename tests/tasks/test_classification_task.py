@@ -15,8 +15,8 @@ from PIL import Image
 from facts import check_facts, raises
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
-from tellapart.data.classification import ClassificationSet, ClassifiedImage
 from tellapart.data.images import decode
+from tellapart.data.task_records import ClassificationSet, ClassifiedImage
 from tellapart.errors import ModelError, ScoreError
 from tellapart.metrics.classification import rank_labels
 from tellapart.metrics.tabulate import tabulate

@@ -17,7 +17,7 @@ from facts import raises
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.gebplus import read_moments
 from tellapart.benchmarks.locations import Locations
-from tellapart.data.moments import Moment, MomentSet
+from tellapart.data.task_records import Moment, MomentSet
 from tellapart.errors import DataError, ScoreError
 from tellapart.evaluation.evaluate import evaluate, prepare
 from tellapart.metrics.moments import PREDICTION_COUNTS, TOLERANCES, frame_times, random_accuracy

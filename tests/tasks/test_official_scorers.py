@@ -14,11 +14,10 @@ import pytest
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.set_tables import read_set_file
 from tellapart.benchmarks.shipped_sets import SETS
-from tellapart.data.binary_questions import BinaryQuestion, BinaryQuestionSet
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.scores import Scores
-from tellapart.data.task_records import Statement, StatementSet
+from tellapart.data.task_records import BinaryQuestion, BinaryQuestionSet, Statement, StatementSet
 from tellapart.evaluation.tabulate_units import tabulate_units
 from tellapart.models.scoring.score import Scored
 from tellapart.tasks.authors import add_authors_numbers

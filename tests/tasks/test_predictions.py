@@ -15,10 +15,21 @@ from tellapart.api.evaluate import score
 from tellapart.api.items import items
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.board.submissions.reading import read_sent
-from tellapart.data.binary_questions import BinaryQuestion, BinaryQuestionSet
-from tellapart.data.choices import Choice, ChoiceSet
-from tellapart.data.classification import ClassificationSet, ClassifiedImage
-from tellapart.data.task_records import Box, BoxSet, CaptionSet, Question, QuestionSet, Statement, StatementSet
+from tellapart.data.task_records import (
+    BinaryQuestion,
+    BinaryQuestionSet,
+    Box,
+    BoxSet,
+    CaptionSet,
+    Choice,
+    ChoiceSet,
+    ClassificationSet,
+    ClassifiedImage,
+    Question,
+    QuestionSet,
+    Statement,
+    StatementSet,
+)
 from tellapart.errors import RunError, ScoreError
 from tellapart.evaluation.verified import read_result
 

@@ -17,8 +17,7 @@ from facts import raises
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.vlue import read_questions
-from tellapart.data.linked_images import linked_images
-from tellapart.data.task_records import Question, QuestionSet
+from tellapart.data.task_records import Question, QuestionSet, linked_images
 from tellapart.errors import DataError, ScoreError
 from tellapart.evaluation.evaluate import evaluate, prepare
 from tellapart.metrics.vqa import soft_accuracy

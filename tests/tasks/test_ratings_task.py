@@ -13,8 +13,8 @@ import pytest
 from facts import check_facts, raises
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
-from tellapart.data.ratings import RatedImage, RatingSet
 from tellapart.data.scores import Scores
+from tellapart.data.task_records import RatedImage, RatingSet
 from tellapart.errors import DataError
 from tellapart.evaluation.tabulate_units import tabulate_units
 from tellapart.models.scoring.score import Scored

@@ -14,12 +14,23 @@ from PIL import Image
 
 from facts import raises
 from tellapart.data.answer_text import count_thoughts
-from tellapart.data.binary_questions import BinaryQuestion, BinaryQuestionSet
-from tellapart.data.choices import Choice, ChoiceSet
-from tellapart.data.classification import ClassificationSet, ClassifiedImage
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
-from tellapart.data.task_records import Box, BoxSet, CaptionSet, Question, QuestionSet, Statement, StatementSet
+from tellapart.data.task_records import (
+    BinaryQuestion,
+    BinaryQuestionSet,
+    Box,
+    BoxSet,
+    CaptionSet,
+    Choice,
+    ChoiceSet,
+    ClassificationSet,
+    ClassifiedImage,
+    Question,
+    QuestionSet,
+    Statement,
+    StatementSet,
+)
 from tellapart.errors import ScoreError
 from tellapart.evaluation.verified import read_result
 from tellapart.models.generative.answers_grammar import parse_box

@@ -14,9 +14,9 @@ import pytest
 from PIL import Image
 
 from facts import raises
-from tellapart.data.binary_questions import BinaryQuestion, BinaryQuestionSet, read_gold
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
+from tellapart.data.task_records import BinaryQuestion, BinaryQuestionSet, read_gold
 from tellapart.errors import DataError
 from tellapart.evaluation.measure import remeasure
 from tellapart.evaluation.tabulate_units import tabulate_units

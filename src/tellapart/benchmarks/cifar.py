@@ -22,8 +22,8 @@ from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.class_folders import own_names, own_templates, read_class_folders
 from tellapart.benchmarks.image_sources import FolderImages
 from tellapart.benchmarks.locations import Locations, first_file
-from tellapart.data.classification import ClassificationSet, ClassifiedImage
 from tellapart.data.strict_json import read_whole
+from tellapart.data.task_records import ClassificationSet, ClassifiedImage
 from tellapart.errors import DataError
 
 _SIDE = 32

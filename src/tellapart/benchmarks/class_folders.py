@@ -13,10 +13,10 @@ from pathlib import Path
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.image_sources import FolderImages
 from tellapart.benchmarks.locations import Locations
-from tellapart.data.classification import ClassificationSet, ClassifiedImage, check_templates
 from tellapart.data.images import IMAGE_SUFFIXES
 from tellapart.data.scores import join_names
 from tellapart.data.strict_json import decode_text, read_whole
+from tellapart.data.task_records import ClassificationSet, ClassifiedImage, check_templates
 from tellapart.errors import DataError, quote
 
 PREFIX = "classes:"

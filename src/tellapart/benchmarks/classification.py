@@ -14,8 +14,8 @@ from tellapart.benchmarks.class_folders import own_names, own_templates, read_cl
 from tellapart.benchmarks.demo import DEMO
 from tellapart.benchmarks.image_sources import FolderImages
 from tellapart.benchmarks.locations import Locations, first_file
-from tellapart.data.classification import ClassificationSet, ClassifiedImage
 from tellapart.data.strict_json import decode_text, read_whole
+from tellapart.data.task_records import ClassificationSet, ClassifiedImage
 from tellapart.errors import DataError, quote
 from tellapart.models.openclip.library import import_open_clip
 

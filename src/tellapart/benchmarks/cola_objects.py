@@ -12,8 +12,8 @@ from typing import Any
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.locations import one_file
-from tellapart.data.labels import ImageLabel, LabelSet
 from tellapart.data.rows import read_json
+from tellapart.data.task_records import ImageLabel, LabelSet
 from tellapart.errors import DataError, quote
 
 

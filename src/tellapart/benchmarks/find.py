@@ -20,14 +20,12 @@ from tellapart.benchmarks.set_file import set_benchmark
 from tellapart.benchmarks.set_tables import read_set_file
 from tellapart.catalog import has
 from tellapart.catalog import load as load_from_catalog
-from tellapart.data.choices import ChoiceSet
 from tellapart.data.compressed import plain_suffix
 from tellapart.data.folder import LISTINGS, read_pair_set
 from tellapart.data.images import IMAGE_SUFFIXES
 from tellapart.data.pairset import PairSet
-from tellapart.data.ratings import RatingSet
 from tellapart.data.rows import read_jsonl
-from tellapart.data.task_records import RetrievalSet, StatementSet
+from tellapart.data.task_records import ChoiceSet
 from tellapart.errors import DataError, TellapartError, UnknownNameError, quote
 
 
@@ -294,15 +292,8 @@ def _set_file(name: str, place: Locations | None) -> Benchmark:
     if declared.items is not None and (declared.shape is not None or declared.task != "pairs"):
         return benchmark
     records = benchmark.records()
-    if isinstance(records, RetrievalSet):
-        return replace(benchmark, items=len(records.images))
-    if isinstance(records, StatementSet):
-        return replace(benchmark, items=len(records.statements))
-    if isinstance(records, RatingSet):
-        return replace(benchmark, items=len(records.rated))
-    if not isinstance(records, PairSet):
-        return replace(benchmark, items=len(records.questions))
-    return replace(benchmark, items=len(records), shape=records.shape, true=records.true)
+    benchmark = replace(benchmark, items=len(records))
+    return replace(benchmark, shape=records.shape, true=records.true) if isinstance(records, PairSet) else benchmark
 
 
 def _open_texts(name: str, place: Locations | None) -> Benchmark:

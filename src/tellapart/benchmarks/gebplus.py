@@ -10,7 +10,7 @@ from pydantic import Field
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.locations import one_file
 from tellapart.data.annotations import AnnotationRow, check_row, read_mapping
-from tellapart.data.moments import Moment, MomentSet
+from tellapart.data.task_records import Moment, MomentSet
 from tellapart.errors import DataError, quote
 
 Filled = Annotated[str, Field(min_length=1, pattern=r"\S")]  # a blank is not a text

@@ -14,8 +14,8 @@ from pydantic import Field
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.data.annotations import AnnotationRow, check_row
-from tellapart.data.choices import Ranking, RankingSet
 from tellapart.data.rows import read_jsonl
+from tellapart.data.task_records import Ranking, RankingSet
 from tellapart.errors import DataError
 
 PREFIX = "ranking:"

@@ -24,15 +24,22 @@ from tellapart.benchmarks.set_tables import (
 )
 from tellapart.data.annotations import expect_count, make_item, read_mapping
 from tellapart.data.annotations import read_list as read_json_list
-from tellapart.data.binary_questions import BinaryQuestion, BinaryQuestionSet, read_gold
 from tellapart.data.compressed import plain_suffix
 from tellapart.data.fields import Kinds, fill, fill_all, read_list
 from tellapart.data.item import Item
-from tellapart.data.linked_images import linked_images
 from tellapart.data.pairset import PairSet
-from tellapart.data.ratings import RatedImage, RatingSet
 from tellapart.data.rows import read_csv, read_json, read_jsonl
-from tellapart.data.task_records import RetrievalSet, Statement, StatementSet
+from tellapart.data.task_records import (
+    BinaryQuestion,
+    BinaryQuestionSet,
+    RatedImage,
+    RatingSet,
+    RetrievalSet,
+    Statement,
+    StatementSet,
+    linked_images,
+    read_gold,
+)
 from tellapart.errors import DataError, quote
 
 #: The field with a row's number among the rows of all files, by which a parquet table finds its images.

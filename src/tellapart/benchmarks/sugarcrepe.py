@@ -23,9 +23,9 @@ from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.image_sources import FolderImages
 from tellapart.benchmarks.locations import Locations, find_files
 from tellapart.data.annotations import expect_count, make_item, read_mapping, row_of, string
-from tellapart.data.choices import ChoiceSet
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
+from tellapart.data.task_records import ChoiceSet
 from tellapart.errors import quote
 
 #: File -> its numbers of items: now and, if it differs, in older copies.

@@ -1,19 +1,24 @@
-"""Records of tasks beyond minimal pairs: retrieval, statements, questions, boxes, captions.
+"""Records of tasks beyond minimal pairs: galleries, statements, questions, boxes, rankings, moments...
 
 Images are references, relative to the folder they are read from; none is opened here.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.data.pairset import PairSet
 from tellapart.data.scores import join_names
 from tellapart.data.strict_json import first_repeated
-from tellapart.errors import DataError
+from tellapart.errors import DataError, quote
 
 T = TypeVar("T")
 
@@ -38,6 +43,77 @@ def check_ids(name: str, ids: Sequence[str]) -> None:
         raise DataError(f"{name} holds no rows")
     if len(set(ids)) < len(ids):
         raise DataError(f"{name}: id {first_repeated(ids)!r} is repeated")
+
+
+def linked_images(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Return a name for the group of each image: images that a pair joins, also by way of others, are of one group.
+
+    A group bears the name of its first image in alphabetical order.
+
+    >>> linked_images([("b", "c"), ("d", "e"), ("a", "c")])
+    {'b': 'a', 'c': 'a', 'd': 'd', 'e': 'd', 'a': 'a'}
+    """
+    parent: dict[str, str] = {}
+
+    def root(image: str) -> str:
+        while parent.setdefault(image, image) != image:
+            parent[image] = parent[parent[image]]
+            image = parent[image]
+        return image
+
+    for one, other in pairs:
+        first, second = sorted((root(one), root(other)))
+        parent[second] = first
+    return {image: root(image) for image in parent}
+
+
+def _group_rows(keys: Sequence[str]) -> tuple[tuple[int, ...], ...]:
+    """Return the rows of each distinct key, in order of first appearance."""
+    rows: dict[str, list[int]] = defaultdict(list)
+    for row, key in enumerate(keys):
+        rows[key].append(row)
+    return tuple(map(tuple, rows.values()))
+
+
+@dataclass(frozen=True)
+class RecordSet:
+    """A named set of records with distinct ids, in the field that `ROWS` names.
+
+    Raises:
+        DataError: no record, or an id that repeats.
+    """
+
+    ROWS: ClassVar[str]
+    #: Fields of a record that fingerprints leave out where they are empty, since not all records had them.
+    OPTIONAL: ClassVar[tuple[str, ...]] = ()
+
+    name: str
+
+    def __post_init__(self) -> None:
+        check_ids(self.name, [row.id for row in self.rows])
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def rows(self) -> tuple[Any, ...]:
+        """The records."""
+        rows: tuple[Any, ...] = getattr(self, self.ROWS)
+        return rows
+
+    def select(self, places: Sequence[int]) -> Self:
+        """Return the set of some records, by position."""
+        fields: dict[str, Any] = {self.ROWS: tuple(self.rows[place] for place in places)}
+        return replace(self, **fields)
+
+    def content(self) -> dict[str, Any]:
+        """Return the set as JSON holds it, for fingerprints."""
+        content = asdict(self)
+        for row in content[self.ROWS]:
+            for key in self.OPTIONAL:
+                if not row[key]:
+                    del row[key]
+        return content
 
 
 @dataclass(frozen=True)
@@ -99,6 +175,21 @@ class RetrievalSet:
         first = tuple(rows[0] for rows in groups)
         return RetrievalSet(self.name, self.images, tuple(self.captions[row] for row in first), tuple(pairs)), first
 
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def select(self, places: Sequence[int]) -> RetrievalSet:
+        """Keep some images and the captions that belong to them: a smaller gallery, and so an easier one."""
+        place_of = {place: k for k, place in enumerate(places)}
+        pairs = [(place_of[image], caption) for image, caption in self.pairs if image in place_of]
+        captions = {caption: k for k, caption in enumerate(sorted({caption for _, caption in pairs}))}
+        return RetrievalSet(
+            self.name,
+            tuple(self.images[place] for place in places),
+            tuple(self.captions[caption] for caption in captions),
+            tuple((image, captions[caption]) for image, caption in pairs),
+        )
+
     @cached_property
     def caption_clusters(self) -> tuple[str, ...]:
         """The image that each caption belongs to (the first, if several), with which its query is resampled."""
@@ -126,14 +217,13 @@ class Statement:
 
 
 @dataclass(frozen=True)
-class StatementSet:
+class StatementSet(RecordSet):
     """Statements to judge true or false."""
 
-    name: str
-    statements: tuple[Statement, ...]
+    ROWS = "statements"
+    OPTIONAL = ("group",)
 
-    def __post_init__(self) -> None:
-        check_ids(self.name, [statement.id for statement in self.statements])
+    statements: tuple[Statement, ...]
 
     def sentence_groups(self, *, both_labels: bool = False) -> tuple[tuple[int, ...], ...]:
         """Return the rows of each sentence of a set, in file order: the groups of NLVR2's consistency.
@@ -157,14 +247,15 @@ class Question:
 
 
 @dataclass(frozen=True)
-class QuestionSet:
+class QuestionSet(RecordSet):
     """Questions to answer in words."""
 
-    name: str
+    ROWS = "questions"
+
     questions: tuple[Question, ...]
 
     def __post_init__(self) -> None:
-        check_ids(self.name, [question.id for question in self.questions])
+        super().__post_init__()
         if bare := [question.id for question in self.questions if not question.answers]:
             raise DataError(f"{self.name}: {len(bare)} questions have no answer: {join_names(bare)}")
 
@@ -210,14 +301,15 @@ class Box:
 
 
 @dataclass(frozen=True)
-class BoxSet:
+class BoxSet(RecordSet):
     """Phrases to find in images."""
 
-    name: str
+    ROWS = "boxes"
+
     boxes: tuple[Box, ...]
 
     def __post_init__(self) -> None:
-        check_ids(self.name, [box.id for box in self.boxes])
+        super().__post_init__()
         for box in self.boxes:
             if min(box.box[2:]) <= 0:
                 raise DataError(f"{self.name}: box {box.id} has no area: {box.box} is x, y, width, height")
@@ -242,10 +334,433 @@ class CaptionSet:
         if bare := [id_ for id_, texts in zip(self.ids, self.references, strict=True) if not texts]:
             raise DataError(f"{self.name}: {len(bare)} images have no reference caption: {join_names(bare)}")
 
+    def __len__(self) -> int:
+        return len(self.ids)
 
-def _group_rows(keys: Sequence[str]) -> tuple[tuple[int, ...], ...]:
-    """Return the rows of each distinct key, in order of first appearance."""
-    rows: dict[str, list[int]] = defaultdict(list)
-    for row, key in enumerate(keys):
-        rows[key].append(row)
-    return tuple(map(tuple, rows.values()))
+    def select(self, places: Sequence[int]) -> CaptionSet:
+        """Return the set of some images, by position."""
+        columns = (tuple(column[place] for place in places) for column in (self.ids, self.images, self.references))
+        return CaptionSet(self.name, *columns)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """An image and two captions, of which one is true.
+
+    Attributes:
+        cluster: the unit of resampling, if that is not the image.
+    """
+
+    id: str
+    image: str
+    true: str
+    false: str
+    tags: Mapping[str, str] = field(default_factory=dict)
+    cluster: str = ""
+
+
+@dataclass(frozen=True)
+class ChoiceSet(RecordSet):
+    """Choices, each to be asked twice: the true caption first, and second."""
+
+    ROWS = "choices"
+    OPTIONAL = ("cluster",)
+
+    choices: tuple[Choice, ...]
+
+    @classmethod
+    def of_pairs(cls, pairs: PairSet) -> ChoiceSet:
+        """Return the choices of 1x2 pairs; a cluster that is the item's id alone is none, so the image stands for it.
+
+        >>> from pathlib import Path
+        >>> from tellapart.data.item import Item
+        >>> cup = Item(id="0", images=("a.png",), texts=("a blue cup", "a red cup"), true=(1,))
+        >>> ChoiceSet.of_pairs(PairSet("cups", (cup,), Path())).choices[0].true
+        'a red cup'
+        """
+        choices = []
+        for item in pairs.items:
+            (image,), (true, false) = item.images, item.truth_first().texts
+            cluster = "" if item.cluster in (item.id, image) else item.cluster
+            choices.append(Choice(item.id, image, true, false, item.tags, cluster))
+        return cls(pairs.name, tuple(choices))
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """A query, its candidates in people's order, and the query's minimal edit if there is one.
+
+    Attributes:
+        query: the caption.
+        edited: the caption with one thing changed ("right" to "left"); empty if there is none.
+        candidates: image references.
+        people: place of each candidate, 1 for the closest; means over people and ties are allowed.
+    """
+
+    id: str
+    query: str
+    edited: str
+    candidates: tuple[str, ...]
+    people: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class RankingSet(RecordSet):
+    """Rankings by people."""
+
+    ROWS = "rankings"
+
+    rankings: tuple[Ranking, ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for ranking in self.rankings:
+            candidates, places = len(ranking.candidates), len(ranking.people)
+            if candidates != places or candidates < 2 or not all(map(math.isfinite, ranking.people)):
+                raise DataError(
+                    f"{self.name}: ranking {ranking.id} has {candidates} candidates and {places} places; a ranking has "
+                    "two or more, and a place for each"
+                )
+
+
+_GOLD = {
+    **dict.fromkeys(("yes", "true", "1"), "yes"),
+    **dict.fromkeys(("no", "false", "0"), "no"),
+    **{word: word for word in ("first", "second")},
+    **{word: letter for letter in "ab" for word in (letter, f"({letter})")},
+}
+
+
+def read_gold(value: str) -> str:
+    """Return a file's gold answer as `yes`, `no`, `a`, `b`, `first` or `second`.
+
+    >>> [read_gold(value) for value in ("Yes", "0", "(b)", "A")]
+    ['yes', 'no', 'b', 'a']
+    """
+    gold = _GOLD.get(value.strip().lower())
+    if gold is None:
+        raise ValueError(f"expected yes or no, true or false, 1 or 0, A or B, first or second; got {quote(value)}")
+    return gold
+
+
+@dataclass(frozen=True, slots=True)
+class BinaryQuestion:
+    """A question about an image or two, and which of two answers is right.
+
+    Attributes:
+        question: as it is asked, with the words that ask for the form of the answer.
+        answer: `yes` or `no`, `a` or `b`, `first` or `second`.
+        question_id: questions of one group with one id are one question in different words; by the words, if empty.
+        group: records of one group are a minimal pair or a quadruple, which is right if all of them are.
+        cluster: the unit of resampling; if it is empty, the group, or the first image.
+
+    >>> BinaryQuestion("0", ("a.png",), "Is the cup red? Please answer Yes or No.", "yes").cluster
+    'a.png'
+    """
+
+    id: str
+    images: tuple[str, ...]
+    question: str
+    answer: str
+    group: str = ""
+    cluster: str = ""
+    question_id: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.cluster:
+            object.__setattr__(self, "cluster", self.group or self.images[0])
+
+
+@dataclass(frozen=True)
+class BinaryQuestionSet(RecordSet):
+    """Questions with two possible answers.
+
+    Attributes:
+        reader: how its authors read an answer, if they do it otherwise (`tellapart.metrics.yes_no.READERS`).
+    """
+
+    ROWS = "questions"
+    OPTIONAL = ("question_id",)
+
+    questions: tuple[BinaryQuestion, ...]
+    reader: str = ""
+
+    def content(self) -> dict[str, Any]:
+        """Return the set as JSON holds it, without its reader: answers are read by it, and it is no question's."""
+        return {key: value for key, value in super().content().items() if key != "reader"}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for one in self.questions:
+            if one.answer not in _GOLD.values():
+                raise DataError(f"{self.name}: question {one.id}: no such answer: {one.answer!r}")
+
+    def groups_by(self, what: str) -> tuple[tuple[int, ...], ...]:
+        """Return the rows of each group, or of the same `images` or the same `question` of a group.
+
+        A question is known by its id, if it has one, else by its words.
+        Questions of one image and questions of two are looked at apart. If each of them stands alone, such groups do
+            not exist: a pair that asks one question of each image has no two questions of one image. Where some have
+        several rows, those of one row count, too, as HallusionBench counts them.
+        """
+        rows: dict[tuple[str, object, int], list[int]] = {}
+        for row, question in enumerate(self.questions):
+            if question.group:
+                per_group = what == "group"
+                asked = (question.question_id or question.question) if what == "question" else question.images
+                key = (question.group, "", 0) if per_group else (question.group, asked, len(question.images))
+                rows.setdefault(key, []).append(row)
+        several = {images for (_, _, images), members in rows.items() if len(members) > 1}
+        return tuple(tuple(members) for (_, _, images), members in rows.items() if images in several)
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A moment in a video at which something changes, with the state before and after it; times in seconds.
+
+    >>> Moment("v_0A", "v", 3.8, "a man", "waits", "raises a hand", "Change of Action", 5.0).after_caption
+    'a man raises a hand'
+    """
+
+    id: str
+    video: str
+    time: float
+    subject: str
+    before: str
+    after: str
+    label: str
+    next_time: float
+
+    @property
+    def before_caption(self) -> str:
+        """The caption of the frames before the moment: subject and state, as in EqBen's Fig. 16."""
+        return f"{self.subject} {self.before}"
+
+    @property
+    def after_caption(self) -> str:
+        """The caption of the frames after the moment."""
+        return f"{self.subject} {self.after}"
+
+
+@dataclass(frozen=True)
+class MomentSet(RecordSet):
+    """Moments to find in videos; each is a query, and the moments of a video are resampled together.
+
+    Several people marked the same videos, so two moments may have the same time, and one change several times (`gold`).
+
+    Attributes:
+        whole: the set that these are some moments of: their videos' lengths, and their other times, come from it.
+    """
+
+    ROWS = "moments"
+
+    moments: tuple[Moment, ...]
+    whole: MomentSet | None = None
+
+    def select(self, places: Sequence[int]) -> MomentSet:
+        """Return the set of some moments, by position."""
+        return MomentSet(self.name, tuple(self.moments[place] for place in places), self)
+
+    def content(self) -> dict[str, Any]:
+        """Return the set as JSON holds it."""
+        content = {"name": self.name, "moments": [asdict(moment) for moment in self.moments]}
+        return content if self.whole is None else content | {"whole": self.whole.content()}
+
+    @property
+    def _all_moments(self) -> MomentSet:
+        return self if self.whole is None else self.whole._all_moments
+
+    @cached_property
+    def videos(self) -> Mapping[str, tuple[Moment, ...]]:
+        """The moments of each video, in order of time; those at the same time in order of id."""
+        videos: dict[str, list[Moment]] = defaultdict(list)
+        for moment in sorted(self.moments, key=lambda moment: (moment.time, moment.id)):
+            videos[moment.video].append(moment)
+        return {video: tuple(videos[video]) for video in sorted(videos)}
+
+    @cached_property
+    def gold(self) -> tuple[tuple[float, ...], ...]:
+        """All times that are right for each query: those of the same change in the same video, rising.
+
+        >>> times = (3.8, 3.8, 7.0)
+        >>> rows = [Moment(f"v_{k}", "v", t, "a man", "waits", "sits", "Change", 9.0) for k, t in enumerate(times)]
+        >>> MomentSet("gebc", tuple(rows)).gold[0]
+        (3.8, 7.0)
+        """
+        times: dict[tuple[str, str, str, str], set[float]] = defaultdict(set)
+        for m in self._all_moments.moments:
+            times[m.video, m.subject, m.before, m.after].add(m.time)
+        return tuple(tuple(sorted(times[m.video, m.subject, m.before, m.after])) for m in self.moments)
+
+    def duration(self, video: str) -> float:
+        """Return the length of a video in seconds, as far as its moments show: the latest `next_time`."""
+        if video not in self._all_moments.videos:
+            raise DataError(f"{self.name} has no moment in a video {video!r}")
+        return max(moment.next_time for moment in self._all_moments.videos[video])
+
+
+@dataclass(frozen=True, slots=True)
+class ClassifiedImage:
+    """An image and the index of its class, from 0; images with the same `cluster`, if any, are resampled together."""
+
+    id: str
+    image: str
+    label: int
+    cluster: str = ""
+
+
+def check_templates(templates: tuple[str, ...], place: str) -> tuple[str, ...]:
+    """Return the templates, each of which must hold `{}` once, the place of the class's name."""
+    if not templates:
+        raise DataError(f"{place}: no template; give one a line, such as: a photo of a {{}}.")
+    for number, template in enumerate(templates, start=1):
+        if template.count("{}") != 1:
+            raise DataError(f"{place}: template {number} must hold {{}} once, for the class's name; got {template!r}")
+    if len(set(templates)) < len(templates):
+        raise DataError(f"{place}: a template is repeated, and would count twice")
+    return templates
+
+
+@dataclass(frozen=True)
+class ClassificationSet(RecordSet):
+    """Images of known classes.
+
+    Attributes:
+        classes: their names, as captions use them.
+        templates: sentences with `{}` for the name; several are averaged.
+        pictures: the images to classify; not every class needs one.
+
+    >>> pets = ClassificationSet("pets", ("cat", "dog"), ("a photo of a {}.",), (ClassifiedImage("0", "a.png", 1),))
+    >>> pets.prompts
+    (('a photo of a cat.', 'a photo of a dog.'),)
+    """
+
+    ROWS = "pictures"
+
+    classes: tuple[str, ...]
+    templates: tuple[str, ...]
+    pictures: tuple[ClassifiedImage, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.classes) < 2:
+            raise DataError(f"{self.name} has {len(self.classes)} classes; it needs two or more")
+        if not all(name.strip() for name in self.classes):
+            raise DataError(f"{self.name}: class {[bool(c.strip()) for c in self.classes].index(False)} has no name")
+        if len(set(self.classes)) < len(self.classes):
+            twice = next(name for index, name in enumerate(self.classes) if name in self.classes[:index])
+            raise DataError(
+                f"{self.name}: two classes are called {twice!r}, so no model can distinguish them; name them in "
+                "classes.txt"
+            )
+        check_templates(self.templates, self.name)
+        super().__post_init__()
+        for picture in self.pictures:
+            if not 0 <= picture.label < len(self.classes):
+                raise DataError(
+                    f"{self.name}: picture {picture.id!r} is of class {picture.label}; there are {len(self.classes)}, "
+                    "from 0"
+                )
+
+    @property
+    def prompts(self) -> tuple[tuple[str, ...], ...]:
+        """The caption of every class in every template: `[template][class]`."""
+        return tuple(tuple(template.replace("{}", name) for name in self.classes) for template in self.templates)
+
+
+@dataclass(frozen=True, slots=True)
+class RatedImage:
+    """An image, the text that it is to show, and people's ratings of how well it does; higher is better.
+
+    Attributes:
+        ratings: one a person; or a single label, 1 if it shows the text and 0 if not.
+        cluster: the unit of resampling; the text if it is empty.
+    """
+
+    id: str
+    image: str
+    text: str
+    ratings: tuple[float, ...]
+    cluster: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def rating(self) -> float:
+        """The mean of the ratings."""
+        return math.fsum(self.ratings) / len(self.ratings)
+
+
+@dataclass(frozen=True)
+class RatingSet(RecordSet):
+    """Images with their texts, and people's ratings of each."""
+
+    ROWS = "rated"
+
+    rated: tuple[RatedImage, ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if bad := [
+            rating.id for rating in self.rated if not rating.ratings or not all(map(math.isfinite, rating.ratings))
+        ]:
+            raise DataError(
+                f"{self.name}: {len(bad)} images have no rating, or one that is not finite: {join_names(bad)}"
+            )
+        if len(np.unique(self.people)) < 2:
+            raise DataError(
+                f"{self.name}: all {len(self.rated)} images are rated {self.people[0]:g}; agreement with people needs "
+                "two that are rated differently"
+            )
+
+    @cached_property
+    def people(self) -> NDArray[np.float64]:
+        """The mean rating of each image, float64 `(image,)`."""
+        return np.array([rating.rating for rating in self.rated])
+
+    @property
+    def labels(self) -> bool:
+        """Whether the ratings are labels: 0 and 1, one an image."""
+        return all(len(rating.ratings) == 1 for rating in self.rated) and bool(np.isin(self.people, (0, 1)).all())
+
+
+@dataclass(frozen=True, slots=True)
+class ImageLabel:
+    """A label of some images of a set.
+
+    Attributes:
+        counted: positions, in the set, of the images that the label is judged on.
+        true: for each of them, whether the label is true of it.
+    """
+
+    id: str
+    text: str
+    counted: tuple[int, ...]
+    true: tuple[bool, ...]
+
+
+@dataclass(frozen=True)
+class LabelSet(RecordSet):
+    """Images, numbered from 0, and their labels."""
+
+    ROWS = "labels"
+
+    images: tuple[str, ...]
+    labels: tuple[ImageLabel, ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for label in self.labels:
+            if len(label.counted) != len(label.true) or not any(label.true):
+                raise DataError(
+                    f"{self.name}: label {label.id} has {len(label.counted)} images, {len(label.true)} marks, "
+                    f"{sum(label.true)} of them true; give one mark for each image, at least one of them true"
+                )
+            if not all(0 <= place < len(self.images) for place in label.counted):
+                raise DataError(
+                    f"{self.name}: label {label.id} names an image beyond the set's {len(self.images)}; "
+                    "count images from 0"
+                )
+
+    def images_of(self, label: ImageLabel) -> tuple[str, ...]:
+        """Return the references of the images that a label is judged on."""
+        return tuple(self.images[place] for place in label.counted)

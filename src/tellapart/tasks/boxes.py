@@ -23,7 +23,7 @@ from tellapart.tasks.answering import ask, compute_batches
 from tellapart.tasks.hiding import Hiding
 from tellapart.tasks.predictions import box, read_predictions
 from tellapart.tasks.registry import HEADLINES
-from tellapart.tasks.task import Session, Task, Unit, Units, by_field
+from tellapart.tasks.task import Session, Task, Unit, Units
 
 _ACCURACY = Metric(
     name="box_accuracy",
@@ -184,7 +184,6 @@ GROUNDING = Task(
     noun="phrase",
     metrics=(_ACCURACY, _PLAIN, _MEAN_IOU),
     headlines=HEADLINES["grounding"],
-    **by_field("boxes"),
     template=_fill_template,
     read=_read_boxes,
     measure=measure_boxes,
@@ -195,7 +194,6 @@ GROUNDING = Task(
     accepts=("predictions",),
     hiding=Hiding(
         records=BoxSet,
-        rows="boxes",
         images=("image",),
         bare=lambda row: replace(row, box=(0.0, 0.0, 1.0, 1.0), candidates=()),
         metrics=("box_accuracy", "box_accuracy_plain", "mean_iou"),

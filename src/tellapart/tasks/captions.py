@@ -10,7 +10,6 @@ Predictions may be COCO's results format: `[{"image_id": 42, "caption": "a dog"}
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,12 +45,6 @@ def _fill_template(records: CaptionSet) -> Iterator[Mapping[str, Any]]:
 
 def _read_captions(path: Path, records: CaptionSet) -> list[str]:
     return read_answers(path, records.ids, "image", lambda number, caption: caption in records.references[number])
-
-
-def _select_images(records: CaptionSet, rows: Sequence[int]) -> CaptionSet:
-    columns = ("ids", "images", "references")
-    fields: dict[str, Any] = {name: tuple(getattr(records, name)[row] for row in rows) for name in columns}
-    return replace(records, **fields)
 
 
 def _write_captions(model: Answerer, records: CaptionSet, session: Session) -> list[str]:
@@ -108,8 +101,6 @@ CAPTIONS = Task(
     noun="image",
     metrics=(*_BLEU, _ROUGE_L, _CIDER),
     headlines=HEADLINES["captions"],
-    size=lambda records: len(records.ids),
-    select=_select_images,
     template=_fill_template,
     read=_read_captions,
     measure=measure_captions,

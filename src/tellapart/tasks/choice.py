@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,9 @@ import numpy as np
 
 from tellapart.benchmarks.sugarcrepe_answers import read_both_orders
 from tellapart.data.answer_text import plain_answer
-from tellapart.data.choices import Choice, ChoiceSet
 from tellapart.data.prediction_field import state_field
 from tellapart.data.scores import join_names
+from tellapart.data.task_records import Choice, ChoiceSet
 from tellapart.errors import DataError
 from tellapart.metrics.metric import Metric
 from tellapart.metrics.order_bias import order_bias
@@ -31,7 +31,7 @@ from tellapart.tasks.answering import ask, describe_unread
 from tellapart.tasks.hiding import Hiding
 from tellapart.tasks.predictions import align_file, number_names, read_predictions, text
 from tellapart.tasks.registry import HEADLINES
-from tellapart.tasks.task import Session, Task, Unit, Units, by_field
+from tellapart.tasks.task import Session, Task, Unit, Units
 
 _SOURCE = "SugarCrepe `gpt-4v-results`; EqBen Table 7"
 _METRICS = tuple(
@@ -109,12 +109,6 @@ def _place_of(letter: str) -> int:
     return 2 if letter in "2bB" else 1
 
 
-def _list_content(records: ChoiceSet) -> dict[str, Any]:
-    """Return the records as JSON holds them, and as it held them before choices had clusters."""
-    rows = [{key: value for key, value in asdict(row).items() if key != "cluster" or value} for row in records.choices]
-    return {"name": records.name, "choices": rows}
-
-
 def _name_clusters(rows: Sequence[Choice]) -> list[str]:
     return [row.cluster or row.image for row in rows]
 
@@ -178,7 +172,7 @@ def _read_published(folder: Path, records: ChoiceSet) -> Chosen:
 def measure_choices(records: ChoiceSet, chosen: Chosen) -> tuple[Units, ...]:
     """Measure choices in both orders; items on one image are one cluster.
 
-    >>> from tellapart.data.choices import Choice
+    >>> from tellapart.data.task_records import Choice
     >>> cups = ChoiceSet("cups", (Choice("0", "a.png", "a red cup", "a blue cup"),))
     >>> [(one.name, float(one.strict[0])) for one in measure_choices(cups, Chosen((1,), (-1,)))[0].values][:3]
     [('both_orders', 0.0), ('mean_of_orders', 0.5), ('order_bias', 1.0)]
@@ -257,8 +251,6 @@ CHOICE = Task(
     noun="question",
     metrics=_METRICS,
     headlines=HEADLINES["choice"],
-    **by_field("choices"),
-    content=_list_content,
     template=_fill_template,
     read=read_choices,
     measure=measure_choices,
@@ -270,7 +262,6 @@ CHOICE = Task(
     accepts=("predictions",),
     hiding=Hiding(
         records=ChoiceSet,
-        rows="choices",
         images=("image",),
         sources=("cluster",),
         bare=_bare_choice,

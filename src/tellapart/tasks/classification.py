@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.data.classification import ClassificationSet
 from tellapart.data.item import Item
 from tellapart.data.scores import join_names
+from tellapart.data.task_records import ClassificationSet
 from tellapart.errors import ScoreError
 from tellapart.metrics.classification import LabelRanks, class_recall_table, rank_labels
 from tellapart.metrics.cosines import cosines
@@ -34,7 +34,7 @@ from tellapart.stats.combined import MeanOfGroups
 from tellapart.tasks.answering import describe_unread
 from tellapart.tasks.predictions import number_names, read_matrix, read_predictions, text
 from tellapart.tasks.registry import HEADLINES
-from tellapart.tasks.task import Session, Task, Unit, Units, by_field
+from tellapart.tasks.task import Session, Task, Unit, Units
 from tellapart.tasks.vectors import encode, score_items, similarity_table
 
 _SOURCE = "CLIP (Radford et al. 2021), section 3.1"
@@ -161,7 +161,7 @@ def measure_classes(records: ClassificationSet, classified: Classified) -> tuple
 
     Pictures are tagged with their class, so the results by `class` are its recalls.
 
-    >>> from tellapart.data.classification import ClassifiedImage
+    >>> from tellapart.data.task_records import ClassifiedImage
     >>> from tellapart.metrics.classification import rank_labels
     >>> pictures = tuple(ClassifiedImage(str(k), f"{k}.png", 0) for k in range(2))
     >>> pets = ClassificationSet("pets", ("cat", "dog"), ("{}",), pictures)
@@ -244,7 +244,6 @@ CLASSIFICATION = Task(
     noun="image",
     metrics=(_TOP1, _TOP5, _RECALL),
     headlines=HEADLINES["classification"],
-    **by_field("pictures"),
     template=_fill_template,
     suffixes=(".npz", ".jsonl", ".csv", ".json"),
     read=read_classes,

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tellapart.data.task_records import RecordSet
+
 
 def image_of(rows: Sequence[Any]) -> list[str]:
     """Return the image of each record: the cluster of tasks whose records share nothing else."""
@@ -23,8 +25,7 @@ class Hiding:
     Everything that is published or decided (order, split, names) is made of bare records, which hold no label.
 
     Attributes:
-        records: the set's type; a frozen dataclass.
-        rows: its field that holds the records, of which each has an `id`.
+        records: the set's type, a `RecordSet`.
         images: the fields of a record that are references of images: of one each, or a tuple of several.
         sources: the fields that name the source of a record, such as its cluster; they get secret names.
         bare: takes a record to its visible part: its gold fields are blank.
@@ -41,8 +42,7 @@ class Hiding:
     ('accuracy', 'consistency')
     """
 
-    records: type[Any]
-    rows: str
+    records: type[RecordSet]
     images: tuple[str, ...]
     sources: tuple[str, ...] = ()
     bare: Callable[[Any], Any]
@@ -52,3 +52,8 @@ class Hiding:
     nothing: Callable[[int], Any]
     restore: Callable[[Any, Sequence[Any], Sequence[Any]], Any] = lambda predictions, _bare, _rows: predictions
     size: Callable[[Any], tuple[int, int]] | None = None
+
+    @property
+    def rows(self) -> str:
+        """The set's field that holds the records."""
+        return self.records.ROWS

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.data.item import Item
-from tellapart.data.labels import LabelSet
 from tellapart.data.scores import join_names
+from tellapart.data.task_records import LabelSet
 from tellapart.errors import ScoreError
 from tellapart.metrics.average_precision import average_precision
 from tellapart.metrics.metric import Metric
@@ -26,7 +26,7 @@ from tellapart.metrics.per_item import PerItem
 from tellapart.models.protocols import DualEncoder, Generator, Model, PairScorer, TextScorer
 from tellapart.tasks.predictions import read_matrix
 from tellapart.tasks.registry import HEADLINES
-from tellapart.tasks.task import Session, Task, Unit, Units, by_field
+from tellapart.tasks.task import Session, Task, Unit, Units
 from tellapart.tasks.vectors import score_items
 
 _PRECISION = Metric(
@@ -90,7 +90,7 @@ def measure_labels(records: LabelSet, scores: LabelScores) -> tuple[Units, ...]:
 
     Chance is the mean over labels of the value expected of an order at random.
 
-    >>> from tellapart.data.labels import ImageLabel
+    >>> from tellapart.data.task_records import ImageLabel
     >>> plates = LabelSet("plates", ("a.png", "b.png"), (ImageLabel("0", "white plate", (0, 1), (True, False)),))
     >>> [units] = measure_labels(plates, [np.array([0.5, 0.5], np.float32)])
     >>> value = units.values[0]
@@ -126,7 +126,6 @@ LABELS = Task(
     noun="label",
     metrics=(_PRECISION,),
     headlines=HEADLINES["labels"],
-    **by_field("labels"),
     template=_fill_template,
     suffixes=(".npz",),
     read=read_label_scores,

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +20,10 @@ from numpy.typing import NDArray
 
 from tellapart.data.compressed import plain_suffix
 from tellapart.data.item import Item
-from tellapart.data.moments import Moment, MomentSet
 from tellapart.data.prediction_field import state_field
 from tellapart.data.rows import read_jsonl
 from tellapart.data.scores import join_names
+from tellapart.data.task_records import Moment, MomentSet
 from tellapart.errors import DataError, ScoreError
 from tellapart.metrics.metric import Metric
 from tellapart.metrics.moments import (
@@ -196,34 +195,6 @@ def _yield_items(moments: Sequence[Moment], frames: Mapping[str, Sequence[str]])
             yield Item(id=f"{moment.id}/{number}", images=(frame,), texts=texts)
 
 
-@dataclass(frozen=True)
-class ChosenMoments(MomentSet):
-    """Some moments of a set: the length of their videos, and their other times, come from the full set.
-
-    >>> from tellapart.data.moments import Moment
-    >>> rows = tuple(Moment(f"v_{k}", "v", k, "a man", "stands", "sits", "Change", k + 1.0) for k in range(2))
-    >>> chosen = ChosenMoments("one", rows[:1], MomentSet("two", rows))
-    >>> chosen.duration("v"), chosen.gold
-    (2.0, ((0, 1),))
-    """
-
-    whole: MomentSet
-
-    @cached_property
-    def gold(self) -> tuple[tuple[float, ...], ...]:
-        """As the full set has them."""
-        of = {moment.id: gold for moment, gold in zip(self.whole.moments, self.whole.gold, strict=True)}
-        return tuple(of[moment.id] for moment in self.moments)
-
-    def duration(self, video: str) -> float:
-        """Return a video's duration as the full set has it."""
-        return self.whole.duration(video)
-
-
-def _select_moments(records: MomentSet, rows: Sequence[int]) -> MomentSet:
-    return ChosenMoments(records.name, tuple(records.moments[row] for row in rows), records)
-
-
 def _fill_template(records: MomentSet) -> Iterator[Mapping[str, Any]]:
     for moment in records.moments:
         duration = records.duration(moment.video)
@@ -246,7 +217,7 @@ def measure_moments(records: MomentSet, predictions: Sequence[FrameScores]) -> t
     evenly from the video. Every metric comes twice: if a video shows the same change, in the same words, at several
     times, any of them is true, or (`_unmerged`) only the query's moment.
 
-    >>> from tellapart.data.moments import Moment
+    >>> from tellapart.data.task_records import Moment
     >>> one = Moment("v_0A", "v", 0.3, "a man", "stands", "sits", "Change", 0.6)
     >>> scores = FrameScores(np.arange(3) / 5, np.array([1.0, 1.0, 0.0]), np.array([0.0, 0.0, 1.0]))
     >>> [(each.name, each.strict.tolist()) for each in measure_moments(MomentSet("m", (one,)), [scores])[0].values][:2]
@@ -322,8 +293,6 @@ MOMENTS = Task(
     noun="moment",
     metrics=(*_ACCURACY, *_F1),
     headlines=HEADLINES["moments"],
-    size=lambda records: len(records.moments),
-    select=_select_moments,
     template=_fill_template,
     suffixes=(".jsonl",),
     read=read_frame_scores,

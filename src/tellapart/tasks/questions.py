@@ -8,8 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tellapart.data.linked_images import linked_images
-from tellapart.data.task_records import Question, QuestionSet
+from tellapart.data.task_records import Question, QuestionSet, linked_images
 from tellapart.metrics.answers import exact_match, group_accuracy
 from tellapart.metrics.metric import Metric
 from tellapart.metrics.per_item import PerItem
@@ -19,7 +18,7 @@ from tellapart.models.protocols import AnswerChooser, Pixels
 from tellapart.tasks.answering import ask, compute_batches, read_answers
 from tellapart.tasks.hiding import Hiding, image_of
 from tellapart.tasks.registry import HEADLINES
-from tellapart.tasks.task import Session, Task, Unit, Units, by_field
+from tellapart.tasks.task import Session, Task, Unit, Units
 
 _EXACT = Metric(
     name="exact_match",
@@ -160,7 +159,6 @@ def _linked_images(rows: Sequence[Question]) -> list[str]:
 def _declare_hiding(metrics: tuple[str, ...], clusters: Callable[[Sequence[Question]], list[str]]) -> Hiding:
     return Hiding(
         records=QuestionSet,
-        rows="questions",
         images=("image",),
         bare=lambda row: replace(row, answers=("",)),
         clusters=clusters,
@@ -184,7 +182,6 @@ def _declare_task(
         noun="question",
         metrics=metrics,
         headlines=HEADLINES[name],
-        **by_field("questions"),
         template=_fill_template,
         read=_read_file,
         measure=measure,

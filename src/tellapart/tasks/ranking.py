@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.data.choices import Ranking, RankingSet
 from tellapart.data.compressed import plain_suffix
 from tellapart.data.item import Item
 from tellapart.data.prediction_field import state_field
 from tellapart.data.rows import read_jsonl
+from tellapart.data.task_records import Ranking, RankingSet
 from tellapart.errors import ScoreError, quote
 from tellapart.metrics.metric import Metric
 from tellapart.metrics.per_item import PerItem
@@ -26,7 +26,7 @@ from tellapart.metrics.ranking_agreement import agreement_with_people, movement
 from tellapart.models.protocols import DualEncoder, Generator, Model, PairScorer, TextScorer
 from tellapart.tasks.predictions import align_file, finite_numbers, read_id
 from tellapart.tasks.registry import HEADLINES
-from tellapart.tasks.task import Session, Task, Unit, Units, by_field
+from tellapart.tasks.task import Session, Task, Unit, Units
 from tellapart.tasks.vectors import score_items
 
 _SOURCE = "EqBen Fig. 1 (a) and Fig. 7"
@@ -193,7 +193,6 @@ RANKING = Task(
     noun="ranking",
     metrics=(_KENDALL, _SPEARMAN, _MOVED, _KEPT),
     headlines=HEADLINES["ranking"],
-    **by_field("rankings"),
     template=_fill_template,
     suffixes=(".jsonl",),
     read=read_candidate_scores,

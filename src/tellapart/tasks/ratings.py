@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
-from tellapart.data.ratings import RatingSet
 from tellapart.data.scores import ScoreKind
+from tellapart.data.task_records import RatingSet
 from tellapart.metrics.metric import Metric
 from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.ratings import kendall_tau_b, pairwise_accuracy, pearson_r, roc_auc, spearman_rho
@@ -25,7 +25,7 @@ from tellapart.models.memory.external import created_ties, read_raw_scores, roun
 from tellapart.models.protocols import DualEncoder, Generator, Model, PairScorer, TextScorer
 from tellapart.models.scoring.score import Scored, score
 from tellapart.tasks.registry import HEADLINES
-from tellapart.tasks.task import Session, Task, Unit, Units, by_field
+from tellapart.tasks.task import Session, Task, Unit, Units
 
 _PAIRWISE = Metric(
     name="pairwise_accuracy",
@@ -102,7 +102,7 @@ def measure_ratings(records: RatingSet, predictions: Scored) -> tuple[Units, ...
 
     A part of the images, such as those of one generator, is measured among itself: its ties are calibrated again.
 
-    >>> from tellapart.data.ratings import RatedImage
+    >>> from tellapart.data.task_records import RatedImage
     >>> from tellapart.data.scores import Scores
     >>> rated = RatingSet("cups", tuple(RatedImage(str(k), f"{k}.png", "a cup", (float(k),)) for k in (1, 2, 5)))
     >>> (units,) = measure_ratings(rated, Scored(Scores("125", [[[0.1]], [[0.3]], [[0.2]]], "similarity")))
@@ -192,7 +192,6 @@ RATINGS = Task(
     noun="image",
     metrics=(_PAIRWISE, *_CORRELATIONS, _AUC),
     headlines=HEADLINES["ratings"],
-    **by_field("rated"),
     template=_fill_template,
     templates={".jsonl": _label_rows},
     suffixes=(".npz", ".csv", ".jsonl", ".npy"),

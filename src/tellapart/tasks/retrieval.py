@@ -229,19 +229,6 @@ def _write_notes(records: RetrievalSet, _ranked: Retrieval) -> tuple[str, ...]:
     )
 
 
-def _select_images(records: RetrievalSet, rows: Sequence[int]) -> RetrievalSet:
-    """Keep some images and the captions that belong to them: a smaller gallery, and so an easier one."""
-    row_of = {row: k for k, row in enumerate(rows)}
-    pairs = [(row_of[image], caption) for image, caption in records.pairs if image in row_of]
-    captions = {caption: k for k, caption in enumerate(sorted({caption for _, caption in pairs}))}
-    return RetrievalSet(
-        records.name,
-        tuple(records.images[row] for row in rows),
-        tuple(records.captions[caption] for caption in captions),
-        tuple((image, captions[caption]) for image, caption in pairs),
-    )
-
-
 RETRIEVAL = Task(
     name="retrieval",
     title="find the captions of an image, and the image of a caption, in a whole gallery",
@@ -249,8 +236,6 @@ RETRIEVAL = Task(
     noun="gallery row",
     metrics=(*_METRICS, _MEAN),
     headlines=HEADLINES["retrieval"],
-    size=lambda records: len(records.images),
-    select=_select_images,
     template=_fill_template,
     suffixes=(".npz",),
     read=read_gallery_scores,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from tellapart.tasks.answering import ask, compute_batches, describe_unread
 from tellapart.tasks.hiding import Hiding
 from tellapart.tasks.predictions import label, read_predictions
 from tellapart.tasks.registry import HEADLINES
-from tellapart.tasks.task import Session, Task, Unit, Units, by_field
+from tellapart.tasks.task import Session, Task, Unit, Units
 
 _ACCURACY = Metric(
     name="accuracy",
@@ -49,15 +49,6 @@ _IDENTIFIERS = re.compile(r"unknown ids: \w+-\d+-\d+-\d+")
 def _fill_template(records: StatementSet) -> Iterator[Mapping[str, Any]]:
     for row in records.statements:
         yield {"id": row.id, "prediction": None, "sentence": row.sentence, "left": row.left, "right": row.right}
-
-
-def _list_content(records: StatementSet) -> Any:
-    """Return the content of a fingerprint; a statement without a set is the same as before sets existed."""
-    content = asdict(records)
-    for row in content["statements"]:
-        if not row["group"]:
-            del row["group"]
-    return content
 
 
 def _read_labels(path: Path, records: StatementSet) -> list[bool]:
@@ -153,15 +144,13 @@ def _list_sentences(rows: Sequence[Statement]) -> list[str]:
     return [row.sentence for row in rows]
 
 
-NLVR2 = Task(
+NLVR2: Task[StatementSet, Any] = Task(
     name="nlvr2",
     title="a sentence about two images: true or false",
     output="label",
     noun="statement",
     metrics=(_ACCURACY, _CONSISTENCY, _BALANCED),
     headlines=HEADLINES["nlvr2"],
-    **by_field("statements"),
-    content=_list_content,
     template=_fill_template,
     read=_read_labels,
     measure=measure_statements,
@@ -171,7 +160,6 @@ NLVR2 = Task(
     accepts=("predictions",),
     hiding=Hiding(
         records=StatementSet,
-        rows="statements",
         images=("left", "right"),
         bare=lambda row: replace(row, label=False, group=""),
         clusters=_list_sentences,

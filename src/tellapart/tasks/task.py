@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from typing import Any, Generic, Literal
 
@@ -18,6 +18,7 @@ from typing_extensions import TypeVar
 from tellapart.benchmarks.benchmark import Benchmark, Records
 from tellapart.data.progress import Progress
 from tellapart.data.scores import ScoreKind, Scores
+from tellapart.data.task_records import RecordSet
 from tellapart.data.video import DEFAULT_FRAMES, decode_slot, is_video
 from tellapart.metrics.metric import Metric, Shape
 from tellapart.metrics.per_item import PerItem
@@ -117,16 +118,6 @@ Runner = Callable[[Any, Records, Session], Predictions]
 """Runs a model on records: (model, records, session) -> predictions."""
 
 
-def by_field(name: str) -> dict[str, Any]:
-    """Return `size` and `select` of a task whose records are the field `name` of a frozen dataclass."""
-
-    def select(records: Any, rows: Sequence[int]) -> Any:
-        everything = getattr(records, name)
-        return replace(records, **{name: tuple(everything[row] for row in rows)})
-
-    return {"size": lambda records: len(getattr(records, name)), "select": select}
-
-
 def _images_in(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     """Yield the images that rows of a template name."""
     for row in rows:
@@ -183,9 +174,11 @@ class Task(Generic[Records, Predictions]):
     noun: str
     metrics: tuple[Metric, ...]
     headlines: tuple[tuple[str, ...], ...]
-    size: Callable[[Records], int]
-    select: Callable[[Records, Sequence[int]], Records]
-    content: Callable[[Records], Any] = asdict  # type: ignore[assignment]
+    size: Callable[[Records], int] = len  # type: ignore[assignment]
+    select: Callable[[Records, Sequence[int]], Records] = lambda records, places: records.select(places)  # type: ignore[attr-defined]
+    content: Callable[[Records], Any] = lambda records: (
+        records.content() if isinstance(records, RecordSet) else asdict(records)  # type: ignore[call-overload]
+    )
     fingerprint: Callable[[Records, Session], str] | None = None
     template: Callable[[Records], Iterator[Mapping[str, Any]]]
     templates: Mapping[str, Callable[[Records], Iterator[Mapping[str, Any]]]] = field(default_factory=dict)

@@ -37,7 +37,7 @@ def score_items(
 def encode(
     model: DualEncoder, name: str, images: Sequence[str], texts: Sequence[str], session: Session
 ) -> tuple[Vectors, Vectors]:
-    """Return the vectors of images and of texts, float32 `(image, ...)` and `(text, ...)`; each distinct one made once."""
+    """Return the vectors of images and of texts, float32 `(image, ...)` and `(text, ...)`; each is made once."""
     covering = tuple(
         Item(id=str(number), images=(image or images[0],), texts=(text or texts[0],))
         for number, (image, text) in enumerate(zip_longest(images, texts))

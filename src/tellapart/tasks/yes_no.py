@@ -19,15 +19,14 @@ wrong, and counted.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.data.binary_questions import BinaryQuestion, BinaryQuestionSet
-from tellapart.data.linked_images import linked_images
+from tellapart.data.task_records import BinaryQuestion, BinaryQuestionSet, linked_images
 from tellapart.metrics.answers import group_accuracy
 from tellapart.metrics.metric import Metric
 from tellapart.metrics.per_item import PerItem
@@ -46,7 +45,7 @@ from tellapart.tasks.answering import ask, describe_unread, read_answers
 from tellapart.tasks.hiding import Hiding
 from tellapart.tasks.predictions import text
 from tellapart.tasks.registry import HEADLINES
-from tellapart.tasks.task import Session, Task, Unit, Units, by_field
+from tellapart.tasks.task import Session, Task, Unit, Units
 
 _SOURCE = "NaturalBench (Li et al. 2024), section 3; MMVP (Tong et al. 2024)"
 _ACC, _STRICT, _UNREADABLE, _Q, _I, _G, _G_STRICT, _OFFICIAL, _G_OFFICIAL = (
@@ -105,7 +104,7 @@ def _read_said(value: object) -> str:
 def measure_yes_no(records: BinaryQuestionSet, answers: Sequence[str]) -> tuple[Units, ...]:
     """Measure answers, questions, images and groups; a group without several images or questions has no such units.
 
-    >>> from tellapart.data.binary_questions import BinaryQuestion
+    >>> from tellapart.data.task_records import BinaryQuestion
     >>> golds = (("a", "Is it red?", "yes"), ("b", "Is it red?", "no"))
     >>> asked = [BinaryQuestion(f"0/{image}", (image,), text, gold, "0") for image, text, gold in golds]
     >>> measured = measure_yes_no(BinaryQuestionSet("cups", tuple(asked)), ["Yes, it is.", "no"])
@@ -223,15 +222,6 @@ def _bare_question(row: BinaryQuestion) -> BinaryQuestion:
     return replace(row, answer=OPTIONS[row.answer][0], tags={})
 
 
-def _list_content(records: BinaryQuestionSet) -> dict[str, Any]:
-    """Return the records as JSON holds them, and as it held them before there were ids of questions."""
-    rows = [
-        {key: value for key, value in asdict(question).items() if key != "question_id" or value}
-        for question in records.questions
-    ]
-    return {"name": records.name, "questions": rows}
-
-
 def _join_clusters(rows: Sequence[BinaryQuestion]) -> list[str]:
     """Join the clusters of questions that a group asks together."""
     joined = linked_images([(row.cluster, f"group {row.group}") for row in rows if row.group])
@@ -245,8 +235,6 @@ YES_NO = Task(
     noun="question",
     metrics=(_ACC, _STRICT, _UNREADABLE, _Q, _I, _G, _G_STRICT, _OFFICIAL, _G_OFFICIAL, *_POPE.values()),
     headlines=HEADLINES["yes-no"],
-    **by_field("questions"),
-    content=_list_content,
     template=_fill_template,
     read=_read_file,
     measure=measure_yes_no,
@@ -256,7 +244,6 @@ YES_NO = Task(
     accepts=("predictions",),
     hiding=Hiding(
         records=BinaryQuestionSet,
-        rows="questions",
         images=("images",),
         sources=("group", "cluster"),
         bare=_bare_question,

@@ -29,8 +29,8 @@ INSTALLED = '''"""Benchmarks of forced choice and of questions with two answers 
 import json
 from tellapart.benchmarks.locations import one_file
 from tellapart.benchmarks.benchmark import Benchmark
-from tellapart.data.binary_questions import BinaryQuestion, BinaryQuestionSet
-from tellapart.data.choices import Choice, ChoiceSet
+from tellapart.data.task_records import BinaryQuestion, BinaryQuestionSet
+from tellapart.data.task_records import Choice, ChoiceSet
 
 TINY = Benchmark(
     name="tiny-choice", title="Tiny", items=48, task="choice", source="us", licence="CC0", citation="none",

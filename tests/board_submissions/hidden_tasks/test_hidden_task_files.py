@@ -19,7 +19,7 @@ from tellapart.board.submissions.hidden import HiddenBenchmark
 from tellapart.board.submissions.hidden_items import HiddenRecords, hide_records, new_id
 from tellapart.board.submissions.prepared import prepare, read_truth, suffix_for
 from tellapart.board.submissions.reading import read_published
-from tellapart.data.choices import Choice, ChoiceSet
+from tellapart.data.task_records import Choice, ChoiceSet
 from tellapart.errors import DataError
 from tellapart.tasks.registry import HIDEABLE, TASKS
 

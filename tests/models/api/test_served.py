@@ -19,8 +19,8 @@ from PIL import Image
 
 from facts import raises
 from tellapart.data.answer_text import count_thoughts
-from tellapart.data.choices import Choice, ChoiceSet
 from tellapart.data.pairset import PairSet
+from tellapart.data.task_records import Choice, ChoiceSet
 from tellapart.errors import ModelError, StoreError
 from tellapart.models.api import connection
 from tellapart.models.api.answers import Answers

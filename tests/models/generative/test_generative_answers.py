@@ -11,9 +11,9 @@ import pytest
 from PIL import Image
 
 from facts import raises
-from tellapart.data.choices import Choice, ChoiceSet
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
+from tellapart.data.task_records import Choice, ChoiceSet
 from tellapart.errors import ModelError
 from tellapart.models.generative.choice import Chooser, pad_to_square, side_by_side
 from tellapart.models.generative.prompts import EQBEN_CHOICE

@@ -14,7 +14,7 @@ from tellapart.benchmarks.gebplus import read_moments
 from tellapart.builders.builder import Start
 from tellapart.builders.video.footage import FootageOptions, Still
 from tellapart.builders.video.frame_pairs import FramePair, VideoPairs
-from tellapart.data.moments import Moment
+from tellapart.data.task_records import Moment
 
 #: The paper names five words, "e.g."; these are the five with their other spellings.
 DIRECTIONS = ("up", "down", "upward", "upwards", "downward", "downwards", "toward", "towards")

@@ -38,11 +38,11 @@ from tellapart.data.compressed import plain_suffix
 from tellapart.data.fields import one_text
 from tellapart.data.folder import LISTINGS, read_pair_set
 from tellapart.data.images import decode
-from tellapart.data.linked_images import linked_images
 from tellapart.data.many_objects import collector_paused
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_csv, read_jsonl
 from tellapart.data.strict_json import decode_text, expect_distinct, read_whole
+from tellapart.data.task_records import linked_images
 from tellapart.errors import DataError, TellapartWarning, nearest, quote
 from tellapart.records.run_folder import write_text_file
 from tellapart.training.data.shards import find_member, read_image, shard_rows
