@@ -56,11 +56,7 @@ def ask(
 
 
 def read_answers(
-    path: Path,
-    ids: Sequence[str],
-    noun: str,
-    is_gold: Callable[[int, str], bool],
-    read: Callable[[object], str] = text,
+    path: Path, ids: Sequence[str], noun: str, is_gold: Callable[[int, str], bool], read: Callable[[object], str] = text
 ) -> list[str]:
     """Read one text for each id, as `read_predictions` does; a file without any text was not filled in."""
     answers = read_predictions(path, ids, read, noun, is_gold)

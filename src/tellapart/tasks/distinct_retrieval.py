@@ -17,14 +17,7 @@ from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.retrieval import Retrieval
 from tellapart.models.protocols import DualEncoder
 from tellapart.tasks.registry import HEADLINES
-from tellapart.tasks.retrieval import (
-    DEPTHS,
-    RETRIEVAL,
-    GalleryScores,
-    measure_retrieval,
-    rank_file,
-    score_gallery,
-)
+from tellapart.tasks.retrieval import DEPTHS, RETRIEVAL, GalleryScores, measure_retrieval, rank_file, score_gallery
 from tellapart.tasks.task import Session, Task, Units
 
 _SIDES = (

@@ -25,10 +25,7 @@ from tellapart.tasks.registry import HEADLINES
 from tellapart.tasks.task import Session, Task, Unit, Units
 
 _ACCURACY = Metric(
-    name="accuracy",
-    title="the statement is judged as labelled",
-    source="NLVR2; VLUE section 3.1",
-    chance_level=0.5,
+    name="accuracy", title="the statement is judged as labelled", source="NLVR2; VLUE section 3.1", chance_level=0.5
 )
 _CONSISTENCY = Metric(
     name="consistency",
