@@ -55,9 +55,9 @@ from tellapart.models.reference import Blind
 from tellapart.models.scoring.score import Scored
 from tellapart.tasks.choice import Chosen
 from tellapart.tasks.classification import Classified, named_classes
-from tellapart.tasks.distinct_retrieval import RankedTwice
 from tellapart.tasks.moments import FrameScores
 from tellapart.tasks.registry import TASKS
+from tellapart.tasks.retrieval import RankedTwice
 
 BASELINES = Path(__file__).with_name("baselines.json")
 

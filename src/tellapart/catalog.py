@@ -144,9 +144,9 @@ BENCHMARKS = _list_targets(
     vl-checklist.toml pope.toml hallusionbench.toml tifa.toml genai-bench.toml seetrue.toml
     sugarcrepe:sugarcrepe-choice
     retrieval:coco-counterfactuals-retrieval,coco-counterfactuals-test,coco-retrieval,flickr30k-retrieval
-    vlue_tasks:vlue-retrieval,vlue-nlvr2 nlvr2:nlvr2,nlvr2-dev vlue_tasks:vlue-vqa,vqa2,vlue-grounding
-    refcoco:refcoco+-test,refcoco+-testa,refcoco+-testb,refcoco+-val vlue_tasks:vlue-captions coco_captions
-    gebplus:gebc-val,gebc-test classification:demo-objects cifar:cifar10,cifar100
+    vlue:vlue-retrieval,vlue-nlvr2,nlvr2,nlvr2-dev,vlue-vqa,vqa2,vlue-grounding
+    vlue:refcoco+-test,refcoco+-testa,refcoco+-testb,refcoco+-val,vlue-captions,coco-captions
+    gebplus:gebc-val,gebc-test classification:demo-objects class_folders:cifar10,cifar100
     classification:caltech101,food101,imagenet
     """,
 )
@@ -211,8 +211,8 @@ METRICS: Mapping[str, str] = MappingProxyType(
 TASKS = _list_targets(
     "tellapart.tasks",
     """
-    pairs distinct_retrieval retrieval choice pairing ranking statements:nlvr2 questions:vqa,vqa2 yes_no
-    true_texts ordered_texts boxes:grounding captions moments classification labels ratings
+    pairs retrieval:distinct-retrieval,retrieval choice pairing ranking statements:nlvr2 questions:vqa,vqa2 yes_no
+    true_texts pairs:ordered-texts boxes:grounding captions moments classification labels ratings
     """,
 )
 

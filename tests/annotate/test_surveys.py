@@ -25,7 +25,7 @@ from tellapart.annotate.survey import Deal, deal
 from tellapart.annotate.surveys import SURVEYS, altered_words, find_survey
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
-from tellapart.data.spreadsheet import spreadsheet_cell
+from tellapart.data.rows import spreadsheet_cell
 from tellapart.errors import DataError, UnknownNameError
 
 AWKWARD = "<b>\"5 & 6\" 'cats'</b> ]]> $image_0 & = \u2028 ✓"

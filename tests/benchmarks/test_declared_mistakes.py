@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from tellapart.benchmarks import set_file
 from tellapart.benchmarks.locations import Locations
-from tellapart.benchmarks.set_tables import SetFile, read_set_file
+from tellapart.benchmarks.set_file import SetFile, read_set_file
 from tellapart.benchmarks.shipped_sets import SETS
 from tellapart.catalog import BENCHMARKS
 from tellapart.errors import DataError

@@ -20,8 +20,7 @@ from facts import raises
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
-from tellapart.benchmarks.set_file import set_benchmark
-from tellapart.benchmarks.set_tables import read_set_file
+from tellapart.benchmarks.set_file import read_set_file, set_benchmark
 from tellapart.benchmarks.shipped_sets import SETS
 from tellapart.benchmarks.sugarcrepe import same_words
 from tellapart.catalog import BENCHMARKS
@@ -36,7 +35,7 @@ from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.result import ModelRecord, Result, RunRecord
 from tellapart.records.run_folder import write_result
 from tellapart.report.paper_tables.layouts import lay_out
-from tellapart.tasks.ordered_texts import ORDERED_TEXTS
+from tellapart.tasks.pairs import ORDERED_TEXTS
 from tellapart.tasks.yes_no import measure_yes_no
 
 Published = Callable[[str], Path]

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tellapart.benchmarks.refcoco import read_refcoco
+from tellapart.benchmarks.vlue import read_refcoco
 from tellapart.data.plain_pickle import read_plain_pickle
 from tellapart.errors import DataError
 

@@ -13,7 +13,7 @@ import pytest
 from facts import raises
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
-from tellapart.benchmarks.nlvr2 import read_nlvr2
+from tellapart.benchmarks.vlue import read_nlvr2
 from tellapart.data.task_records import StatementSet
 from tellapart.errors import DataError, ScoreError
 from tellapart.tasks.registry import TASKS

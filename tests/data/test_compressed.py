@@ -10,9 +10,8 @@ import pytest
 
 from facts import raises
 from tellapart.builders.caption_files import read_caption_pairs, read_captions
-from tellapart.data.compressed import unpack_gzip
 from tellapart.data.rows import read_csv, read_jsonl
-from tellapart.data.strict_json import load_json
+from tellapart.data.strict_json import load_json, unpack_gzip
 from tellapart.errors import DataError, TellapartError
 from tellapart.models.memory.external import read_scores
 from tellapart.tasks.predictions import label, read_predictions

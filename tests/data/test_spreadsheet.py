@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tellapart.data.spreadsheet import spreadsheet_cell
+from tellapart.data.rows import spreadsheet_cell
 
 FORMULA = tuple("=+-@＝＋－＠")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tellapart.data.write_ahead import use_write_ahead_log
+from tellapart.data.lock import use_write_ahead_log
 
 
 def switch(path: Path) -> str:

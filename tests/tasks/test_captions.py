@@ -14,10 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from facts import check_facts, raises
-from tellapart.benchmarks.coco_captions import read_coco_captions, read_karpathy_captions
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
-from tellapart.benchmarks.vlue import read_captions
+from tellapart.benchmarks.vlue import read_captions, read_coco_captions, read_karpathy_captions
 from tellapart.data.task_records import CaptionSet
 from tellapart.errors import DataError, MetricError, ScoreError
 from tellapart.metrics.captions import caption_scores

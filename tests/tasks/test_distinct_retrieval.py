@@ -15,9 +15,15 @@ from hypothesis import strategies as st
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.data.task_records import RetrievalSet
-from tellapart.tasks.distinct_retrieval import DISTINCT_RETRIEVAL, RankedTwice, measure_distinct
 from tellapart.tasks.registry import headline
-from tellapart.tasks.retrieval import RETRIEVAL, GalleryScores, measure_retrieval
+from tellapart.tasks.retrieval import (
+    DISTINCT_RETRIEVAL,
+    RETRIEVAL,
+    GalleryScores,
+    RankedTwice,
+    measure_distinct,
+    measure_retrieval,
+)
 
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "coco_counterfactuals"
 CAPTIONS = ("a cat", "a dog", "a cat", "a cup", "a dog", "a cat", "a bowl", "a hat")

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tellapart.benchmarks.find import find_benchmark
-from tellapart.benchmarks.set_tables import read_set_file
+from tellapart.benchmarks.set_file import read_set_file
 from tellapart.benchmarks.shipped_sets import SETS
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet

@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from tellapart.annotate.survey import AnnotatorTask, Ask, Study, Survey, SurveyAnswer, letters
-from tellapart.data.compressed import plain_suffix
 from tellapart.data.rows import read_json
 from tellapart.data.scores import join_names
-from tellapart.data.strict_json import decode_text, read_whole
+from tellapart.data.strict_json import decode_text, plain_suffix, read_whole
 from tellapart.errors import DataError, quote
 from tellapart.tasks.predictions import box
 

@@ -15,8 +15,7 @@ from pathlib import Path
 from tellapart.annotate.presentation import TaskPart, choice_names, field_labels, task_parts, tasks_of
 from tellapart.annotate.replies import Reply, field_names
 from tellapart.annotate.survey import Study, Survey
-from tellapart.data.rows import read_csv
-from tellapart.data.spreadsheet import spreadsheet_cell
+from tellapart.data.rows import read_csv, spreadsheet_cell
 from tellapart.errors import DataError, TellapartWarning
 
 

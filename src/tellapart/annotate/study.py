@@ -22,10 +22,9 @@ from tellapart.annotate.sheets import read_sheet
 from tellapart.annotate.survey import Deal, Study, Survey, SurveyAnswer, deal
 from tellapart.annotate.surveys import find_survey
 from tellapart.benchmarks.arguments import PairsGiven, load_pairs
-from tellapart.data.arguments import PathGiven, as_path, as_paths
-from tellapart.data.compressed import plain_suffix
-from tellapart.data.idle_options import expect_used
+from tellapart.data.arguments import PathGiven, as_path, as_paths, expect_used
 from tellapart.data.rows import read_json
+from tellapart.data.strict_json import plain_suffix
 from tellapart.errors import DataError
 
 

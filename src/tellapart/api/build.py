@@ -13,9 +13,8 @@ from tellapart.builders.pipeline import BuildResult, describe_kept
 from tellapart.builders.pipeline import build as run_recipe
 from tellapart.builders.ray_executor import RayExecutor
 from tellapart.builders.recipe_file import read_recipe_file
-from tellapart.data.arguments import PathGiven, as_path
+from tellapart.data.arguments import PathGiven, as_path, expect_used
 from tellapart.data.folder import read_pair_set
-from tellapart.data.idle_options import expect_used
 from tellapart.data.pairset import PairSet
 from tellapart.errors import RunError
 from tellapart.report.progress import ProgressGiven, reporting

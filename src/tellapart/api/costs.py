@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from tellapart.api.evaluate import ModelNamed
 from tellapart.benchmarks.arguments import load_pairs, locations, refuse_idle
 from tellapart.benchmarks.plugins import exit_is_error, open_benchmark, open_model
-from tellapart.data.arguments import PathGiven, as_path, as_tuple
-from tellapart.data.idle_options import expect_used
+from tellapart.data.arguments import PathGiven, as_path, as_tuple, expect_used
 from tellapart.evaluation.check import Gate, check_model, check_references
 from tellapart.evaluation.evaluate import chosen
 from tellapart.evaluation.timing import TimingSettings, time_models

@@ -7,8 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tellapart.benchmarks.arguments import locations, refuse_columns, refuse_idle
-from tellapart.data.arguments import PathGiven, as_path, as_paths
-from tellapart.data.idle_options import expect_used
+from tellapart.data.arguments import PathGiven, as_path, as_paths, expect_used
 from tellapart.data.scores import join_names
 from tellapart.errors import RunError, quote
 from tellapart.evaluation.curve import Curves, measure_curves, read_chance

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from tellapart.benchmarks.arguments import locations
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
-from tellapart.data.arguments import PathGiven, as_names, as_path, as_paths
-from tellapart.data.idle_options import expect_used
+from tellapart.data.arguments import PathGiven, as_names, as_path, as_paths, expect_used
 from tellapart.data.scores import ScoreKind, join_names
 from tellapart.errors import RunError, TellapartError, plain, quote
 from tellapart.evaluation.item_analysis import ItemAnalysis, analyse_items

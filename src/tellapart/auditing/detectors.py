@@ -22,8 +22,7 @@ from pydantic import BaseModel, ConfigDict
 
 from tellapart.benchmarks.arguments import PairsGiven, load_sets, locations
 from tellapart.benchmarks.plugins import exit_is_error, open_model
-from tellapart.data.arguments import PathGiven, as_path
-from tellapart.data.idle_options import expect_used
+from tellapart.data.arguments import PathGiven, as_path, expect_used
 from tellapart.data.images import file_format
 from tellapart.data.pairset import PairSet, describe
 from tellapart.data.progress import Progress

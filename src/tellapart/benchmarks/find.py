@@ -16,15 +16,14 @@ from tellapart.benchmarks.image_sources import own_images
 from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.pair_table import TABLE, open_pair_images, pair_table_benchmark
 from tellapart.benchmarks.ranking import ranking_benchmark
-from tellapart.benchmarks.set_file import set_benchmark
-from tellapart.benchmarks.set_tables import read_set_file
+from tellapart.benchmarks.set_file import read_set_file, set_benchmark
 from tellapart.catalog import has
 from tellapart.catalog import load as load_from_catalog
-from tellapart.data.compressed import plain_suffix
 from tellapart.data.folder import LISTINGS, read_pair_set
 from tellapart.data.images import IMAGE_SUFFIXES
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_jsonl
+from tellapart.data.strict_json import plain_suffix
 from tellapart.data.task_records import ChoiceSet
 from tellapart.errors import DataError, TellapartError, UnknownNameError, quote
 

@@ -14,12 +14,12 @@ from tellapart.benchmarks.image_sources import FolderImages, own_images
 from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.parquet import ParquetTable, image_columns
 from tellapart.data.columns import describe_columns, fields_of
-from tellapart.data.compressed import plain_suffix
 from tellapart.data.folder import make_item, read_card
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.prediction_field import PREDICTION
 from tellapart.data.rows import read_csv, read_jsonl
+from tellapart.data.strict_json import plain_suffix
 from tellapart.errors import DataError, TellapartWarning, nearest, quote
 
 TABLE = "table:"

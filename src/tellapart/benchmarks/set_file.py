@@ -1,34 +1,33 @@
-"""Benchmarks declared in a TOML file: their rows, read and filled into the templates of `set_tables`."""
+"""Benchmarks declared in a TOML file: the files of their rows, and the templates that turn rows into records.
+
+A set of a known shape needs no code: its file names the files of the rows (JSON, JSONL, CSV, TSV or parquet), and each
+`[[item]]`, `[[question]]`, `[[statement]]` or `[[rating]]` is the template of one row, or of several that belong
+together. The sets that ship are such files, in `benchmarks/sets/`; a user's is named by its path, `-b my_set.toml`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from tellapart.benchmarks.benchmark import Benchmark
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from tellapart.benchmarks.benchmark import Benchmark, Media
 from tellapart.benchmarks.hub import Hub
 from tellapart.benchmarks.image_sources import FolderImages, ZipImages, crop_images
 from tellapart.benchmarks.locations import Locations, find_files
 from tellapart.benchmarks.parquet import ParquetTable, image_columns
-from tellapart.benchmarks.set_tables import (
-    LINKED,
-    GalleryTable,
-    ItemTable,
-    QuestionTable,
-    RatingTable,
-    SetFile,
-    StatementTable,
-)
 from tellapart.data.annotations import expect_count, make_item, read_mapping
 from tellapart.data.annotations import read_list as read_json_list
-from tellapart.data.compressed import plain_suffix
-from tellapart.data.fields import Kinds, fill, fill_all, read_list
+from tellapart.data.fields import Kinds, check_several, check_template, fill, fill_all, read_list
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
-from tellapart.data.rows import read_csv, read_json, read_jsonl
+from tellapart.data.rows import read_csv, read_json, read_jsonl, read_toml
+from tellapart.data.strict_json import plain_suffix
 from tellapart.data.task_records import (
     BinaryQuestion,
     BinaryQuestionSet,
@@ -40,7 +39,258 @@ from tellapart.data.task_records import (
     linked_images,
     read_gold,
 )
+from tellapart.data.validation import validate_table
 from tellapart.errors import DataError, quote
+from tellapart.metrics.ties import TieRule
+
+#: The value of `cluster` instead of a template.
+LINKED = "linked images"
+
+Template = Annotated[str, AfterValidator(check_template)]
+Templates = Annotated[str | list[str], AfterValidator(check_several)]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _RowTable(_Table):
+    """Templates of the fields that records of every kind may have."""
+
+    id: Template
+    where: dict[Template, str | list[str]] = Field(default_factory=dict)
+    cluster: Template | None = None
+    tags: dict[str, Template] = Field(default_factory=dict)
+
+
+class ItemTable(_RowTable):
+    """One item of a row: templates of its fields; `under` is the folder that its images are named in.
+
+    `true` is the place of the true text or image, or a template of that place or of the true text.
+    """
+
+    images: Templates
+    texts: Templates
+    under: str = ""
+    true: Template | list[int] | int | None = None
+
+    def make(self, row: _Filler) -> Item:
+        """Return the item of a row."""
+        texts = row.all(self.texts)
+        return make_item(
+            row.place,
+            id=row.text(self.id),
+            images=row.images(self.images, self.under),
+            texts=texts,
+            true=self._true_places(texts, row),
+            cluster="" if self.cluster == LINKED else row.text(self.cluster),
+            tags=row.tags(self.tags),
+        )
+
+    def _true_places(self, texts: Sequence[str], row: _Filler) -> tuple[int, ...]:
+        if not isinstance(self.true, str):
+            return () if self.true is None else (self.true,) if isinstance(self.true, int) else tuple(self.true)
+        value = row.text(self.true)
+        if value.isdigit():
+            return (int(value),)
+        if value not in texts:
+            expected = "the place of the true entry, from 0, or one of the texts"
+            raise DataError(f"{row.place}: field {self.true!r}: expected {expected}; got {quote(value)}")
+        return (texts.index(value),)
+
+
+class QuestionTable(_RowTable):
+    """One question of a row: templates of its fields; an answer that is the first or second option becomes a or b."""
+
+    images: Templates
+    question: Template
+    question_id: Template | None = None
+    answer: Template
+    options: Templates | None = None
+    group: Template | None = None
+
+    def make(self, row: _Filler) -> BinaryQuestion:
+        """Return the question of a row."""
+        answer, place = row.text(self.answer), f"{row.place}: field {self.answer!r}"
+        if self.options is not None:
+            options = row.all(self.options)
+            if len(options) != 2 or options.count(answer) != 1:
+                expected = f"expected one of two different options, {quote(list(options))}"
+                raise DataError(f"{place}: {expected}; got {quote(answer)}")
+            answer = "ab"[options.index(answer)]
+        try:
+            answer = read_gold(answer)
+        except ValueError as error:
+            raise DataError(f"{place}: {error}") from error
+        return BinaryQuestion(
+            id=row.text(self.id),
+            images=row.images(self.images),
+            question=row.text(self.question),
+            answer=answer,
+            group=row.text(self.group),
+            cluster=row.text(self.cluster),
+            question_id=row.text(self.question_id),
+            tags=row.tags(self.tags),
+        )
+
+
+class StatementTable(_Table):
+    """One statement about two images of a row: templates of its fields; the label is true or false."""
+
+    id: Template
+    images: list[Template] = Field(min_length=2, max_length=2)
+    sentence: Template
+    label: Template
+    group: Template | None = None
+    where: dict[Template, str | list[str]] = Field(default_factory=dict)
+
+    def make(self, row: _Filler) -> Statement:
+        """Return the statement of a row."""
+        label = row.text(self.label)
+        try:
+            is_true = {"yes": True, "no": False}[read_gold(label)]
+        except (ValueError, KeyError) as error:
+            message = f"{row.place}: field {self.label!r}: expected true or false; got {quote(label)}"
+            raise DataError(message) from error
+        left, right = row.images(self.images)
+        return Statement(row.text(self.id), row.text(self.sentence), left, right, is_true, row.text(self.group))
+
+
+class RatingTable(_RowTable):
+    """One rated image of a row: templates of its fields; `ratings` are numbers, one a person, or a label, 0 or 1."""
+
+    image: Template
+    text: Template
+    ratings: Templates
+
+    def make(self, row: _Filler) -> RatedImage:
+        """Return the rated image of a row."""
+        texts = row.all(self.ratings)
+        try:
+            ratings = tuple(map(float, texts))
+        except ValueError as error:
+            place = f"{row.place}: field {self.ratings!r}"
+            raise DataError(f"{place}: expected numbers; got {quote(list(texts))}") from error
+        (image,), cluster = row.images([self.image]), row.text(self.cluster)
+        return RatedImage(row.text(self.id), image, row.text(self.text), ratings, cluster, row.tags(self.tags))
+
+
+class GalleryTable(_Table):
+    """One image of a gallery, of a row, and its captions: templates of its fields."""
+
+    image: Template
+    captions: Templates
+
+
+class HubTable(_Table):
+    """A dataset on the hub, at a revision."""
+
+    repo: str
+    revision: str = Field(min_length=7)
+    files: list[str]
+    gated: bool = False
+
+
+class SetFile(_Table):
+    """A declared set; `item`, `question`, `statement`, `rating` or `gallery` are the templates of rows.
+
+    Attributes:
+        files: of the rows, as `Benchmark.files`; all files of each pattern are read.
+        format: of the rows, if a file's suffix does not give it.
+        each: the field that holds a list of objects; each of them, with the fields around it, is a row. Of an object
+            of values that are none, each is a row, with its key as `each` and itself as `value`.
+            `*` is every field, each of which holds such a list: its name is `each`, a row's number in it `place`.
+        rows: so many rows in a row fill the tables below together, and are then `{0.field}`, `{1.field}`...
+        joined: a folder beside that of each file, with a file of the same name and as many rows: `{joined.field}`.
+        lists: fields whose text is a list as Python writes it, and is read as one.
+        lines: fields whose text is read as the list of its lines.
+        counts: file (without its suffix) or `all` -> how many rows it must hold.
+        ordered: the texts of an item stand from the most to the least true of its image.
+        media, languages: as in `Benchmark`.
+        images: the images that are needed, in words.
+        folders: names of the folders in which images usually lie, next to the annotations.
+        archive: the zip archive that holds them instead.
+        ties, tie_rule, authors: as in `Benchmark`.
+        mined_by: as `Benchmark.mined_by`.
+        corrected: id of a question -> its right answer, if the published one is known to be wrong.
+        reader: how its authors read answers to questions, if they do it otherwise: a name of `READERS`.
+        renamed: value of an item's tag -> its name here; parts that the authors take as one get one name.
+        where: only rows with these values, or one of several, are read; in a table below, only those make its item.
+    """
+
+    name: str
+    title: str
+    source: str
+    licence: str = "not stated"
+    citation: str = "not stated"
+    files: list[str] = Field(min_length=1)
+    format: Literal["json", "jsonl", "csv", "parquet"] | None = None
+    each: str | None = None
+    rows: int = Field(1, ge=1)
+    joined: str | None = None
+    lists: list[str] = Field(default_factory=list)
+    lines: list[str] = Field(default_factory=list)
+    counts: dict[str, int] = Field(default_factory=dict)
+    items: int | None = None
+    digest: str = ""
+    shape: tuple[int, int] | None = None
+    true: int = 1
+    ordered: bool = False
+    official: tuple[str, ...] = ()
+    media: Media = "images"
+    languages: tuple[str, ...] = ()
+    images: str = "its own"
+    folders: list[str] = ["images"]
+    archive: str | None = None
+    clusters: str = "the item"
+    ties: str = "not stated"
+    tie_rule: TieRule = "wrong"
+    authors: str = ""
+    hub: HubTable | None = None
+    mined_by: tuple[str, ...] = ()
+    corrected: dict[str, str] = Field(default_factory=dict)
+    reader: Literal["", "mvp", "tempcompass"] = ""
+    renamed: dict[str, str] = Field(default_factory=dict)
+    where: dict[Template, str | list[str]] = Field(default_factory=dict)
+    item: list[ItemTable] = Field(default_factory=list)
+    question: list[QuestionTable] = Field(default_factory=list)
+    statement: list[StatementTable] = Field(default_factory=list)
+    rating: list[RatingTable] = Field(default_factory=list)
+    gallery: GalleryTable | None = None
+
+    @property
+    def task(self) -> str:
+        """The name of the task that its records are of."""
+        if self.statement:
+            return "nlvr2"
+        if self.rating:
+            return "ratings"
+        of_items = "ordered-texts" if self.ordered else "pairs"
+        return "retrieval" if self.gallery else "yes-no" if self.question else of_items
+
+
+def read_set_file(path: Path, variant: str = "") -> SetFile:
+    """Return the declaration of a file: the set, or the one of its `[[variants]]` that has this name."""
+    content = read_toml(path)
+    variants = content.pop("variants", [])
+    place = str(path)
+    if variants:
+        variant_table = next(
+            (table for table in variants if isinstance(table, dict) and table.get("name") == variant), None
+        )
+        if variant_table is None:
+            variant_names = ", ".join(str(table.get("name")) for table in variants if isinstance(table, dict))
+            raise DataError(f"{path} declares {variant_names}; {quote(variant)} is none of them")
+        content, place = content | variant_table, f"{path}: {variant}"
+    declared = validate_table(SetFile, content, place)
+    kinds = (declared.item, declared.question, declared.statement, declared.rating, declared.gallery)
+    if sum(map(bool, kinds)) != 1:
+        raise DataError(
+            f"{place}: declare [[item]], [[question]], [[statement]] or [[rating]] tables or a [gallery], one kind of "
+            "them"
+        )
+    return declared
+
 
 #: The field with a row's number among the rows of all files, by which a parquet table finds its images.
 TABLE_ROW = "@row"
@@ -130,31 +380,24 @@ def images_of_set(name: str, place: Locations, folders: Sequence[str], archive: 
     return crop_images(FolderImages(place.pictures(name, *folders), outside=place.outside))
 
 
+#: What a declaration and a benchmark call by one name.
+_FACTS = (
+    *("name", "title", "shape", "true", "official", "task", "source", "licence", "citation", "media", "languages"),
+    *("images", "ties", "tie_rule", "authors", "mined_by"),
+)
+
+
 def set_benchmark(declared: SetFile) -> Benchmark:
     """Return the benchmark of a declaration."""
     hub = declared.hub
+    facts = {name: getattr(declared, name) for name in _FACTS}
     return Benchmark(
-        name=declared.name,
-        title=declared.title,
+        **facts,
         items=declared.items or 0,
         rows=declared.digest,
-        shape=declared.shape,
-        true=declared.true,
-        official=declared.official,
-        task=declared.task,
-        source=declared.source,
-        licence=declared.licence,
-        citation=declared.citation,
         files=tuple(declared.files),
-        media=declared.media,
-        languages=declared.languages,
-        images=declared.images,
         cluster=declared.clusters,
-        ties=declared.ties,
-        tie_rule=declared.tie_rule,
-        authors=declared.authors,
         usual=tuple(declared.folders),
-        mined_by=declared.mined_by,
         hub=None if hub is None else Hub(hub.repo, hub.revision, tuple(hub.files), hub.gated),
         load=partial(_load_records, declared),
         pictures=None if declared.item else partial(_make_reader, declared),
@@ -162,29 +405,18 @@ def set_benchmark(declared: SetFile) -> Benchmark:
 
 
 def _make_reader(declared: SetFile, place: Locations) -> Callable[[str], bytes]:
-    image_fields = [[table.image] for table in declared.rating] + (
-        [[declared.gallery.image]] if declared.gallery else []
-    )
-    image_fields += [_as_list(table.images) for table in declared.item] + [
-        _as_list(table.images) for table in declared.question
-    ]
-    image_fields += [table.images for table in declared.statement]
-    columns = [
-        template.removeprefix(IMAGE_COLUMN)
-        for templates in image_fields
-        for template in templates
-        if template.startswith(IMAGE_COLUMN)
-    ]
+    tables = [*_list_tables(declared), *([declared.gallery] if declared.gallery else [])]
+    templates = [_as_list(table.images if hasattr(table, "images") else table.image) for table in tables]
+    columns = {
+        template.removeprefix(IMAGE_COLUMN) for template in chain(*templates) if template.startswith(IMAGE_COLUMN)
+    }
     if columns:
-        tables = [path for path in files_of(declared.name, declared.files, place) if path.suffix == ".parquet"]
-        return ParquetTable(tables, images=sorted({*columns}))
+        files = [path for path in files_of(declared.name, declared.files, place) if path.suffix == ".parquet"]
+        return ParquetTable(files, images=sorted(columns))
     return images_of_set(declared.name, place, declared.folders, declared.archive)
 
 
-_Rows = ItemTable | QuestionTable | StatementTable | RatingTable
-
-
-def _list_tables(declared: SetFile) -> Sequence[_Rows]:
+def _list_tables(declared: SetFile) -> list[Any]:
     return [*declared.item, *declared.question, *declared.statement, *declared.rating]
 
 
@@ -204,7 +436,7 @@ def _load_records(
         for table in _list_tables(declared):
             if not _is_chosen(table.where, row, place_of_row):
                 continue
-            record = _fill_table(table, row, place_of_row, kinds, declared.renamed)
+            record = table.make(_Filler(row, place_of_row, kinds, declared.renamed))
             if record.id in lines:
                 raise DataError(f"{place_of_row}: id {quote(record.id)} is repeated, after {lines[record.id]}")
             lines[record.id] = place_of_row
@@ -215,8 +447,9 @@ def _load_records(
     if declared.items is not None:
         expect_count(root, len(records), declared.items)
     if declared.question:
-        asked = tuple(_correct_answer(one, declared.corrected) for one in records)
-        return BinaryQuestionSet(declared.name, asked, declared.reader)
+        corrected = declared.corrected
+        asked = (replace(asked, answer=corrected.get(asked.id, asked.answer)) for asked in records)
+        return BinaryQuestionSet(declared.name, tuple(asked), declared.reader)
     if declared.statement:
         return StatementSet(declared.name, tuple(records))
     if declared.rating:
@@ -227,18 +460,19 @@ def _load_records(
     if declared.shape is not None and (pairs.shape, pairs.true) != (declared.shape, declared.true):
         raise DataError(
             f"{lines[records[0].id]}: the set is declared {declared.shape} with {declared.true} true; its first item "
-            "is "
-            f"{pairs.shape} with {pairs.true}"
+            f"is {pairs.shape} with {pairs.true}"
         )
     return pairs
 
 
 def _load_gallery(declared: SetFile, table: GalleryTable, place: Locations) -> RetrievalSet:
     kinds: Kinds = {}
-    images, captions = [], []
+    images: list[str] = []
+    captions = []
     for place_of_row, row in _group_rows(declared, place):
-        images.append(_fill_reference(fill(table.image, row, place_of_row, kinds), row))
-        captions.append(fill_all(table.captions, row, place_of_row, kinds))
+        filler = _Filler(row, place_of_row, kinds, {})
+        images += filler.images([table.image])
+        captions.append(filler.all(table.captions))
     if declared.items is not None:
         expect_count(place.folder(declared.name) or Path(), len(images), declared.items, what="images")
     return RetrievalSet.of(declared.name, images, captions)
@@ -298,127 +532,40 @@ def _is_chosen(wanted: Mapping[str, str | list[str]], row: object, place: str) -
     return all(fill(template, row, place) in _as_list(values) for template, values in wanted.items())
 
 
-def _fill_table(
-    table: _Rows, row: Any, place: str, kinds: Kinds, renamed: Mapping[str, str]
-) -> Item | BinaryQuestion | Statement | RatedImage:
-    if isinstance(table, ItemTable):
-        return _fill_item(table, row, place, kinds, renamed)
-    if isinstance(table, QuestionTable):
-        return _make_question(table, row, place, kinds)
-    if isinstance(table, RatingTable):
-        return _rate_image(table, row, place, kinds, renamed)
-    return _make_statement(table, row, place, kinds)
+@dataclass(frozen=True, slots=True)
+class _Filler:
+    """A row, or several that belong together, that fills templates.
 
+    Attributes:
+        row: its fields, or its list of values.
+        place: for messages.
+        kinds: the types of fields in earlier rows.
+        renamed: value of a tag -> its name here.
+    """
 
-def _fill_item(table: ItemTable, row: Any, place: str, kinds: Kinds, renamed: Mapping[str, str]) -> Item:
-    cluster = "" if table.cluster in (None, LINKED) else fill(str(table.cluster), row, place, kinds)
-    tags = {tag: fill(template, row, place, kinds) for tag, template in table.tags.items()}
-    texts = fill_all(table.texts, row, place, kinds)
-    return make_item(
-        place,
-        id=fill(table.id, row, place, kinds),
-        images=tuple(_fill_reference(image, row, table.under) for image in fill_all(table.images, row, place, kinds)),
-        texts=texts,
-        true=_true_places(table.true, texts, row, place, kinds),
-        cluster=cluster,
-        tags={tag: renamed.get(value, value) for tag, value in tags.items()},
-    )
+    row: Any
+    place: str
+    kinds: Kinds
+    renamed: Mapping[str, str]
 
+    def text(self, template: str | None) -> str:
+        return fill(template, self.row, self.place, self.kinds) if template else ""
 
-def _fill_reference(image: str, row: Mapping[str, Any], under: str = "") -> str:
-    """Return an image's reference; `@image` is the row's cell of that column."""
-    if image.startswith(IMAGE_COLUMN):
-        return f"{row[TABLE_ROW]}/{image.removeprefix(IMAGE_COLUMN)}"
-    return f"{under}/{image}" if under else image
+    def all(self, templates: str | list[str]) -> tuple[str, ...]:
+        return fill_all(templates, self.row, self.place, self.kinds)
 
-
-def _true_places(
-    true: str | list[int] | int | None, texts: Sequence[str], row: object, place: str, kinds: Kinds
-) -> tuple[int, ...]:
-    if true is None:
-        return ()
-    if isinstance(true, int):
-        return (true,)
-    if isinstance(true, list):
-        return tuple(true)
-    value = fill(true, row, place, kinds)
-    if value.isdigit():
-        return (int(value),)
-    if value not in texts:
-        expected = "the place of the true entry, from 0, or one of the texts"
-        raise DataError(f"{place}: field {true!r}: expected {expected}; got {quote(value)}")
-    return (texts.index(value),)
-
-
-def _answer_letter(answer: str, options: Sequence[str], place: str) -> str:
-    """Return a, if the answer is the first of two different options, or b."""
-    if len(options) != 2 or options.count(answer) != 1:
-        raise DataError(f"{place}: expected one of two different options, {quote(list(options))}; got {quote(answer)}")
-    return "ab"[options.index(answer)]
-
-
-def _make_question(table: QuestionTable, row: Any, place: str, kinds: Kinds) -> BinaryQuestion:
-    answer_text = fill(table.answer, row, place, kinds)
-    if table.options is not None:
-        answer_text = _answer_letter(
-            answer_text, fill_all(table.options, row, place, kinds), f"{place}: field {table.answer!r}"
+    def images(self, templates: str | list[str], under: str = "") -> tuple[str, ...]:
+        """Return references of images; `@image` is the row's cell of that column."""
+        return tuple(
+            f"{self.row[TABLE_ROW]}/{image.removeprefix(IMAGE_COLUMN)}"
+            if image.startswith(IMAGE_COLUMN)
+            else (f"{under}/{image}" if under else image)
+            for image in self.all(templates)
         )
-    try:
-        answer = read_gold(answer_text)
-    except ValueError as error:
-        raise DataError(f"{place}: field {table.answer!r}: {error}") from error
-    return BinaryQuestion(
-        id=fill(table.id, row, place, kinds),
-        images=tuple(_fill_reference(image, row) for image in fill_all(table.images, row, place, kinds)),
-        question=fill(table.question, row, place, kinds),
-        answer=answer,
-        group=fill(table.group, row, place, kinds) if table.group else "",
-        cluster=fill(table.cluster, row, place, kinds) if table.cluster else "",
-        question_id=fill(table.question_id, row, place, kinds) if table.question_id else "",
-        tags={tag: fill(template, row, place, kinds) for tag, template in table.tags.items()},
-    )
 
-
-def _make_statement(table: StatementTable, row: Any, place: str, kinds: Kinds) -> Statement:
-    label_text = fill(table.label, row, place, kinds)
-    try:
-        answer = read_gold(label_text)
-    except ValueError:
-        answer = ""
-    if answer not in ("yes", "no"):
-        raise DataError(f"{place}: field {table.label!r}: expected true or false; got {quote(label_text)}")
-    left, right = (_fill_reference(image, row) for image in fill_all(table.images, row, place, kinds))
-    return Statement(
-        id=fill(table.id, row, place, kinds),
-        sentence=fill(table.sentence, row, place, kinds),
-        left=left,
-        right=right,
-        label=answer == "yes",
-        group=fill(table.group, row, place, kinds) if table.group else "",
-    )
-
-
-def _rate_image(table: RatingTable, row: Any, place: str, kinds: Kinds, renamed: Mapping[str, str]) -> RatedImage:
-    rating_texts = fill_all(table.ratings, row, place, kinds)
-    try:
-        ratings = tuple(map(float, rating_texts))
-    except ValueError as error:
-        raise DataError(
-            f"{place}: field {table.ratings!r}: expected numbers; got {quote(list(rating_texts))}"
-        ) from error
-    tags = {tag: fill(template, row, place, kinds) for tag, template in table.tags.items()}
-    return RatedImage(
-        id=fill(table.id, row, place, kinds),
-        image=_fill_reference(fill(table.image, row, place, kinds), row),
-        text=fill(table.text, row, place, kinds),
-        ratings=ratings,
-        cluster=fill(table.cluster, row, place, kinds) if table.cluster else "",
-        tags={tag: renamed.get(value, value) for tag, value in tags.items()},
-    )
-
-
-def _correct_answer(question: BinaryQuestion, corrected: Mapping[str, str]) -> BinaryQuestion:
-    return replace(question, answer=corrected.get(question.id, question.answer))
+    def tags(self, templates: Mapping[str, str]) -> dict[str, str]:
+        tags = {tag: self.text(template) for tag, template in templates.items()}
+        return {tag: self.renamed.get(value, value) for tag, value in tags.items()}
 
 
 def _link_items(items: Sequence[Item]) -> list[Item]:

@@ -6,8 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from tellapart.benchmarks.benchmark import Benchmark
-from tellapart.benchmarks.set_file import set_benchmark
-from tellapart.benchmarks.set_tables import read_set_file
+from tellapart.benchmarks.set_file import read_set_file, set_benchmark
 
 SETS = Path(__file__).parent / "sets"
 

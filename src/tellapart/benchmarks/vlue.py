@@ -1,20 +1,26 @@
-"""VLUE's annotation files: retrieval, captions, NLVR2, questions, boxes; and the two files of VQA 2.0.
+"""VLUE: retrieval, captions, NLVR2, questions and boxes, out of domain, and in domain, on the sets of the fine-tuning.
 
-One function a file, each to the records of its task. VLUE's out-of-domain sets use images of MaRVL; its in-domain
-ones are COCO, NLVR2, VQA 2.0 and RefCOCO+. Ids are strings; a row without an id is known by its number, from 0.
+VLUE's out-of-domain sets use images of MaRVL; its in-domain ones are COCO, NLVR2, VQA 2.0 and RefCOCO+. One function
+reads a file to the records of its task. Ids are strings; a row without an id is known by its number, from 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 
-from tellapart.data.annotations import AnnotationRow, check_row, karpathy_images, read_list, read_mapping
-from tellapart.data.fields import split_list
-from tellapart.data.rows import read_json
+from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.benchmarks.locations import Locations, find_files, first_file, one_file
+from tellapart.data.annotations import AnnotationRow, check_row, expect_count, karpathy_images, read_list, read_mapping
+from tellapart.data.fields import one_text, split_list
+from tellapart.data.plain_pickle import read_plain_pickle
+from tellapart.data.rows import read_json, read_jsonl
 from tellapart.data.task_records import (
     Box,
     BoxSet,
@@ -211,3 +217,380 @@ def _check_distinct(path: Path, field: str, values: list[str]) -> tuple[str, ...
             raise DataError(f"{path}: row {number}: field {field!r}: {value} is in row {first_row[value]} already")
         first_row[value] = number
     return tuple(first_row)
+
+
+_VLUE: dict[str, Any] = {
+    "source": "https://github.com/MichaelZhouwang/VLUE",
+    "licence": "not stated; images as MaRVL has them",
+    "citation": "Zhou et al., VLUE: A Multi-Task Benchmark for Evaluating Vision-Language Models, ICML 2022",
+    "images": "MaRVL's",
+    "domain": "out-of-domain",
+}
+
+VLUE_RETRIEVAL = Benchmark(
+    name="vlue-retrieval",
+    title="VLUE retrieval, out of domain: images of MaRVL and their captions, both ways",
+    items=5_450,
+    rows="4a241adea883bcb1",
+    task="retrieval",
+    **_VLUE,
+    files=("itr_vlue_test.json",),
+    cluster="the image",
+    rival="coco-retrieval",
+    load=one_file("vlue-retrieval", "itr_vlue_test.json", read_retrieval),
+)
+
+VLUE_NLVR2 = Benchmark(
+    name="vlue-nlvr2",
+    title="VLUE NLVR2, out of domain: is a sentence true of two images?",
+    items=5_662,
+    rows="247bd5ab2d7560e5",
+    task="nlvr2",
+    **(_VLUE | {"licence": "CC BY 4.0 (annotations); images as MaRVL has them"}),
+    files=("nlvr2_vlue_test.json",),
+    cluster="the sentence",
+    rival="nlvr2",
+    load=one_file("vlue-nlvr2", "nlvr2_vlue_test.json", read_statements),
+)
+
+VLUE_VQA = Benchmark(
+    name="vlue-vqa",
+    title="VLUE VQA, out of domain: questions on images of MaRVL, one gold answer each, 3,966 of them on two images",
+    items=11_942,
+    rows="712ee86d597671ef",
+    task="vqa",
+    **_VLUE,
+    files=("vqa_vlue_test.json",),
+    cluster="the image; of a pair of questions, all images that such pairs link",
+    rival="vqa2",
+    load=one_file("vlue-vqa", "vqa_vlue_test.json", read_questions),
+)
+
+VLUE_GROUNDING = Benchmark(
+    name="vlue-grounding",
+    title="VLUE visual grounding, out of domain: the box of a phrase; announced, but the file is not in VLUE's "
+    "repository",
+    items=1_313,
+    task="grounding",
+    **(_VLUE | {"source": "the authors of https://github.com/MichaelZhouwang/VLUE (it is not in their repository)"}),
+    files=("refcoco+_vlue_test.json|refcoco+_bbox100_vlue_test.json",),
+    cluster="the image",
+    rival="refcoco+-test",
+    load=one_file("vlue-grounding", "refcoco+_vlue_test.json|refcoco+_bbox100_vlue_test.json", read_boxes),
+)
+
+VLUE_CAPTIONS = Benchmark(
+    name="vlue-captions",
+    title="VLUE captions, out of domain: images of MaRVL against the captions of its retrieval task",
+    items=5_450,
+    task="captions",
+    **_VLUE,
+    files=("caption_vlue_test.json|itr_vlue_test.json",),
+    cluster="the image",
+    rival="coco-captions",
+    load=one_file("vlue-captions", "caption_vlue_test.json|itr_vlue_test.json", read_captions),
+)
+
+# VQA 2.0's validation questions are read as its site ships them, or in the form of ALBEF and X-VLM (`vqa_val.json`).
+_QUESTIONS = "v2_OpenEnded_mscoco_val2014_questions.json"
+_ANSWERS = "v2_mscoco_val2014_annotations.json"
+_JOINED = "vqa_val.json"
+
+
+def _load_vqa2(place: Locations) -> QuestionSet:
+    folder = place.folder("vqa2") or Path()
+    questions, answers = find_files(folder, _QUESTIONS), find_files(folder, _ANSWERS)
+    if questions and answers:
+        return read_vqa2(questions[0], answers[0])
+    return read_questions(first_file(place, "vqa2", _JOINED))
+
+
+VQA2 = Benchmark(
+    name="vqa2",
+    title="VQA 2.0 validation: questions on COCO images, with the answers of ten people",
+    items=214_354,
+    task="vqa2",
+    source="https://visualqa.org/download.html",
+    licence="CC BY 4.0 (annotations); images of COCO val2014",
+    citation="Goyal et al., Making the V in VQA Matter: Elevating the Role of Image Understanding, CVPR 2017",
+    files=(f"{_QUESTIONS}|{_JOINED}", f"{_ANSWERS}|{_JOINED}"),
+    images="COCO val2014",
+    cluster="the image",
+    domain="in-domain",
+    rival="vlue-vqa",
+    load=_load_vqa2,
+)
+
+
+# COCO captions of Karpathy's test split, from one of X-VLM's two files: a list of images, or COCO's format.
+#
+# An image's id is its COCO number, at the end of its file name; result files in COCO's format use the same id.
+
+_LISTED = "coco_karpathy_test.json"
+_GOLD = "coco_karpathy_test_gt.json"
+_NUMBER = re.compile(r"(?:^|[/_])0*(\d+)\.jpg$", re.ASCII)
+
+
+class _Caption(AnnotationRow):
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
+
+    image_id: Annotated[int, Field(ge=0)]
+    caption: Annotated[str, Field(min_length=1), AfterValidator(one_text)]
+
+
+def read_karpathy_captions(path: Path) -> CaptionSet:
+    """Read `coco_karpathy_test.json`: rows of an `image` that ends in its COCO number, and a list, `caption`."""
+    captions = read_captions(path)
+    ids = []
+    for row, image in enumerate(captions.images):
+        number = _NUMBER.search(image)
+        if number is None:
+            raise DataError(f"{path}: row {row}: field 'image': {image!r} does not end in the image's COCO number")
+        ids.append(number[1])
+    return replace(captions, ids=tuple(ids))
+
+
+def read_coco_captions(path: Path, split: str = "val2014") -> CaptionSet:
+    """Read captions in COCO's format: `{"annotations": [{"image_id": 42, "caption": "a man"}, ...], ...}`."""
+    captions: dict[int, list[str]] = {}
+    for row in rows_under(path, read_mapping(path), "annotations", _Caption):
+        captions.setdefault(row.image_id, []).append(row.caption)
+    return CaptionSet(
+        path.stem,
+        tuple(map(str, captions)),
+        tuple(f"{split}/COCO_{split}_{image:012d}.jpg" for image in captions),
+        tuple(map(tuple, captions.values())),
+    )
+
+
+def _load_captions(place: Locations) -> CaptionSet:
+    path = first_file(place, "coco-captions", f"{_GOLD}|{_LISTED}")
+    return read_coco_captions(path) if path.name == _GOLD else read_karpathy_captions(path)
+
+
+COCO_CAPTIONS = Benchmark(
+    name="coco-captions",
+    title="COCO captions, Karpathy's 5,000 test images against five people's captions of each",
+    items=5_000,
+    task="captions",
+    source="https://github.com/zengyan-97/X-VLM",
+    licence="CC BY 4.0 (annotations); images of COCO val2014",
+    citation="Chen et al., Microsoft COCO Captions: Data Collection and Evaluation Server, 2015",
+    files=(f"{_GOLD}|{_LISTED}",),
+    images="COCO val2014",
+    cluster="the image",
+    domain="in-domain",
+    rival="vlue-captions",
+    load=_load_captions,
+)
+
+
+# NLVR2's published files: JSON lines with identifiers; or the lists that ALBEF and X-VLM make of them.
+#
+# An identifier is `SPLIT-SET-PAIR-SENTENCE` (`test1-0-1-0`): of a set of up to four pairs of images, which pair, and
+# which of the at most two sentences about the set. Consistency is over the rows of one sentence of one set, so a
+# sentence that was written about two sets counts twice: 1,995 groups on test-P, and 1,987 distinct sentences.
+# Source: https://github.com/lil-lab/nlvr, `nlvr2/README.md` and `nlvr2/eval/metrics.py`.
+
+#: The images are named after the identifier without its sentence: `test1-0-1-img0.png` is the left one.
+_IMAGE = re.compile(r"(?:.*/)?([^-/]+-\d+)-\d+-img[01]\.\w+")
+
+
+class _Example(AnnotationRow):
+    """The measured fields of a line; it also holds images' addresses, the writer, the votes and the search's words."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    identifier: Annotated[str, Field(pattern=r"^[^-/]+-\d+-\d+-\d+$")]
+    sentence: Annotated[str, Field(pattern=r"\S")]
+    label: Literal["True", "False"]
+
+
+def read_nlvr2(path: Path) -> StatementSet:
+    """Read `test1.json` or `dev.json` as the authors publish them; or ALBEF's and X-VLM's list of the same rows.
+
+    The list has no identifiers: its statements are numbered, and the set is taken from the images' names.
+
+    >>> path = getfixture("tmp_path") / "test1.json"
+    >>> _ = path.write_text('{"identifier": "test1-0-1-0", "sentence": "Two dogs.", "label": "True"}')
+    >>> read_nlvr2(path).statements[0]
+    Statement(id='test1-0-1-0', sentence='Two dogs.', left='test1/test1-0-1-img0.png', \
+right='test1/test1-0-1-img1.png', label=True, group='test1-0--0')
+    """
+    if not _is_lines(path):
+        listed = read_statements(path)
+        return replace(listed, statements=tuple(map(_in_its_set, listed.statements)))
+    rows = ((f"{path}:{number}", row) for number, row in read_jsonl(path))
+    return StatementSet(path.stem, tuple(_make_statement(check_row(_Example, row, place)) for place, row in rows))
+
+
+def _is_lines(path: Path) -> bool:
+    """Return whether a file begins with an object, and so holds one a line; a list is the other form."""
+    try:
+        with path.open(encoding="utf-8-sig", errors="replace") as file:
+            return file.read(1 << 16).lstrip().startswith("{")
+    except OSError:  # the reader of lists reports why
+        return False
+
+
+def _make_statement(row: _Example) -> Statement:
+    split, set_, pair, sentence = row.identifier.split("-")
+    # The folder is the one that the images are handed out in.
+    left, right = (f"{split}/{split}-{set_}-{pair}-img{side}.png" for side in (0, 1))
+    # The group as `metrics.py` writes it.
+    return Statement(
+        row.identifier, row.sentence, left, right, row.label == "True", group=f"{split}-{set_}--{sentence}"
+    )
+
+
+def _in_its_set(row: Statement) -> Statement:
+    """Put a statement into the group of its set's sentence, if the images' names contain the set."""
+    sets = {match[1] for image in (row.left, row.right) if (match := _IMAGE.fullmatch(image))}
+    return replace(row, group=f"{sets.pop()}: {row.sentence}") if len(sets) == 1 else row
+
+
+def _make_reader(items: int) -> Callable[[Path], StatementSet]:
+    """Return the reader of a split; a file of lines that was cut between two of them shows in nothing else."""
+
+    def read(path: Path) -> StatementSet:
+        records = read_nlvr2(path)
+        if _is_lines(path):
+            expect_count(path, len(records.statements), items, what="statements")
+        return records
+
+    return read
+
+
+def _declare_split(name: str, split: str, items: int, file: str, images: str, rival: str = "") -> Benchmark:
+    """Declare a split; `split` is its name in words."""
+    return Benchmark(
+        name=name,
+        title=f"NLVR2 {split}: is a sentence true of two images?",
+        items=items,
+        task="nlvr2",
+        files=(file,),
+        images=images,
+        rival=rival,
+        source="https://github.com/lil-lab/nlvr/tree/master/nlvr2/data",
+        licence="CC BY 4.0 (annotations)",
+        citation="Suhr et al., A Corpus for Reasoning about Natural Language Grounded in Photographs, ACL 2019",
+        cluster="the sentence",
+        domain="in-domain",
+        load=one_file(name, file, _make_reader(items)),
+    )
+
+
+NLVR2 = _declare_split(
+    "nlvr2",
+    "test-P",
+    6_967,
+    "test1.json|nlvr_test.json|nlvr2_test.json",
+    "NLVR2's test images, test1/test1-0-0-img0.png",
+    rival="vlue-nlvr2",
+)
+
+NLVR2_DEV = _declare_split(
+    "nlvr2-dev",
+    "dev",
+    6_982,
+    "dev.json|nlvr_dev.json|nlvr2_dev.json",
+    "NLVR2's development images, dev/dev-0-0-img0.png",
+)
+
+
+# RefCOCO+ as its authors ship it: phrases with their splits in `refs(unc).p`, boxes and sizes in `instances.json`.
+#
+# X-VLM's `refcoco+_val.json` and `refcoco+_test.json` hold the same phrases without boxes, and measure with these two
+# files as well; its test file is both test splits together, which is VLUE's in-domain set.
+
+_REFS, _INSTANCES = "refs(unc).p", "instances.json"
+Side = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class _Loose(AnnotationRow):
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
+
+
+class _Sentence(_Loose):
+    sent: Annotated[str, Field(min_length=1)]
+    sent_id: int
+
+
+class _Ref(_Loose):
+    ann_id: int
+    split: str
+    sentences: Annotated[list[_Sentence], Field(min_length=1)]
+
+
+class _Image(_Loose):
+    id: int
+    file_name: Annotated[str, Field(min_length=1)]
+    width: Annotated[int, Field(gt=0)]
+    height: Annotated[int, Field(gt=0)]
+
+
+class _Instance(_Loose):
+    id: int
+    image_id: int
+    bbox: Annotated[list[Side], Field(min_length=4, max_length=4)]
+
+
+def read_refcoco(refs: Path, instances: Path, *splits: str) -> BoxSet:
+    """Read the phrases of some splits; a phrase's id is its `sent_id`."""
+    rows = read_plain_pickle(refs)
+    if not isinstance(rows, list) or not rows:
+        raise DataError(f"{refs}: expected a list of references")
+    content = read_mapping(instances)
+    images = {row.id: row for row in rows_under(instances, content, "images", _Image)}
+    boxes = {row.id: row for row in rows_under(instances, content, "annotations", _Instance)}
+    boxes_of_phrases: list[Box] = []
+    for number, row in enumerate(rows):
+        place = f"{refs}: row {number}"
+        ref = check_row(_Ref, row, place)
+        if ref.split not in splits:
+            continue
+        box = boxes.get(ref.ann_id)
+        image = None if box is None else images.get(box.image_id)
+        if box is None or image is None:
+            raise DataError(f"{place}: field 'ann_id': {instances} has no box {ref.ann_id}, or not its image")
+        x, y, width, height = map(float, box.bbox)
+        size = (image.width, image.height)
+        boxes_of_phrases += [
+            Box(str(sentence.sent_id), sentence.sent, image.file_name, (x, y, width, height), size)
+            for sentence in ref.sentences
+        ]
+    try:
+        return BoxSet("refcoco+", tuple(boxes_of_phrases))
+    except DataError as error:
+        raise DataError(f"{refs}: {error}") from error
+
+
+def _load_boxes(place: Locations, *, name: str, splits: tuple[str, ...]) -> BoxSet:
+    return read_refcoco(first_file(place, name, _REFS), first_file(place, name, _INSTANCES), *splits)
+
+
+def _declare_benchmark(name: str, what: str, items: int, *splits: str, rival: str = "") -> Benchmark:
+    return Benchmark(
+        name=name,
+        title=f"RefCOCO+ {what}: the box of a phrase that names no place",
+        items=items,
+        task="grounding",
+        source="https://github.com/lichengunc/refer",
+        licence="Apache-2.0 (its repository); images of COCO train2014",
+        citation="Yu et al., Modeling Context in Referring Expressions, ECCV 2016",
+        files=(_REFS, _INSTANCES),
+        images="COCO train2014",
+        cluster="the image",
+        usual=("train2014", "images"),
+        domain="in-domain",
+        rival=rival,
+        load=partial(_load_boxes, name=name, splits=splits),
+    )
+
+
+REFCOCO_TEST = _declare_benchmark(
+    "refcoco+-test", "test A and test B together", 10_615, "testA", "testB", rival="vlue-grounding"
+)
+REFCOCO_TESTA = _declare_benchmark("refcoco+-testa", "test A, people", 5_726, "testA")
+REFCOCO_TESTB = _declare_benchmark("refcoco+-testb", "test B, other things", 4_889, "testB")
+REFCOCO_VAL = _declare_benchmark("refcoco+-val", "validation", 10_758, "val")

@@ -7,7 +7,7 @@ import io
 from collections.abc import Sequence
 
 from tellapart.board.views.view import Table
-from tellapart.data.spreadsheet import spreadsheet_cell
+from tellapart.data.rows import spreadsheet_cell
 from tellapart.report.paper_tables.latex_text import fit_width, latex_packages, latex_text
 
 #: Texts with more letters are wrapped.

@@ -18,7 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import Session, create_engine
 
 from tellapart.board.tables import SCHEMA, BoardTable, Schema, State
-from tellapart.data.write_ahead import use_write_ahead_log
+from tellapart.data.lock import use_write_ahead_log
 from tellapart.errors import StoreError, first_line
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from tellapart.builders.builder import Failed, Made, Outcome, Rejected
-from tellapart.data.changes import describe_changes
 from tellapart.data.item import Item
 from tellapart.data.strict_json import parse_json
+from tellapart.data.validation import describe_changes
 from tellapart.errors import DataError, RunError, first_line, plain
 
 _log = logging.getLogger(__name__)

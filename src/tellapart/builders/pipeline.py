@@ -24,11 +24,11 @@ from tellapart.builders.item_filters import ItemFilter
 from tellapart.builders.journal import Journal, count_decided, journal_of
 from tellapart.builders.recipe_file import RecipeFile, open_builder, open_filters, open_selections, read_recipe_file
 from tellapart.builders.selections import Selection
-from tellapart.data.changes import describe_changes
 from tellapart.data.folder import write_pair_set
 from tellapart.data.item import Item
 from tellapart.data.progress import Progress
 from tellapart.data.rows import read_object
+from tellapart.data.validation import describe_changes
 from tellapart.errors import DataError, MissingDependencyError, RunError, plain, quote
 
 # The work of one worker process: make and filter one candidate.

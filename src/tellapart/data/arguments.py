@@ -3,12 +3,62 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from tellapart.data.paths import home_folder
-from tellapart.errors import RunError, TellapartError, quote
+from tellapart.errors import RunError, TellapartError, nearest, quote
+
+
+def expect_used(call: str, reason: str, error: type[TellapartError] = RunError, **given: tuple[object, object]) -> None:
+    """Refuse options of a call that do nothing.
+
+    >>> try:
+    ...     expect_used("mine", "without scorer=MODEL", hard=(3, 8), reading=(None, None))
+    ... except RunError as error:
+    ...     print(error)
+    mine: hard=3 has no effect without scorer=MODEL; leave it out
+    """
+    for name, (value, default) in given.items():
+        if value != default:
+            raise error(f"{call}: {name}={value} has no effect {reason}; leave it out")
+
+
+def expect_kind(kind: str, uses: Mapping[str, Collection[str]], given: Mapping[str, tuple[object, object]]) -> None:
+    """Refuse options that a kind does not use, by a table of option -> the kinds that use it; others all kinds use.
+
+    >>> try:
+    ...     expect_kind("bars", {"item": ("matrix",)}, {"item": ("3", None), "sort": ("text_score", None)})
+    ... except RunError as error:
+    ...     print(error)
+    bars: item=3 has no effect on bars, but on matrix; leave it out
+    """
+    for name, values in given.items():
+        if name in uses and kind not in uses[name]:
+            expect_used(kind, f"on {kind}, but on {', '.join(uses[name])}", RunError, **{name: values})
+
+
+def home_folder() -> Path | None:
+    """Return the user's home folder; None without one: `HOME` is empty or the root, or not set for an unknown user.
+
+    So it is in many containers.
+    """
+    home = Path(os.path.expanduser("~"))  # noqa: PTH111  (pathlib's raises an error)
+    return home if home.is_absolute() and home != home.parent else None
+
+
+def suggest_beside(path: Path) -> str:
+    """Return "; did you mean ...?" with the file of a missing path's folder that has nearly its name, or nothing.
+
+    >>> suggest_beside(Path("pyproject.tml"))
+    "; did you mean 'pyproject.toml'?"
+    """
+    try:  # of a folder that may hold millions
+        return nearest(path.name, [entry.name for entry in islice(path.parent.iterdir(), 1_000)])
+    except OSError:  # no folder, or one that may not be read
+        return ""
+
 
 #: A text or a path; a `Run` is one, too.
 PathGiven: TypeAlias = str | os.PathLike[str]

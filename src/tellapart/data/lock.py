@@ -3,10 +3,28 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
+
+
+def use_write_ahead_log(connection: sqlite3.Connection, *, patience: float = 60.0) -> None:
+    """Switch a database to its write-ahead log, in which readers go on while one process writes.
+
+    SQLite refuses the switch at once while another process makes it, whatever the connection's timeout.
+    """
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
 
 
 def take_lock(path: Path) -> IO[bytes] | None:

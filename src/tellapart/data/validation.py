@@ -2,16 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from tellapart.data.scores import join_names
 from tellapart.errors import DataError, first_line, nearest, quote, shorten
 
 __all__ = ["Problem", "find_problems", "first_problem", "validate_table"]
+
+
+#: Characters of a value that a message shows.
+_SHOWN = 24
+
+
+def describe_changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Return the keys that differ, a table's after its name and a dot, with both values; empty if none do.
+
+    >>> describe_changes({"optimiser": {"epochs": 4}, "seed": 0}, {"optimiser": {"epochs": 8}, "seed": 0})
+    'optimiser.epochs 4 -> 8'
+    >>> describe_changes({"limit": None}, {"limit": 8, "name": "b"})
+    'limit unset -> 8, name unset -> "b"'
+    """
+    before, after = dict(_flatten(then)), dict(_flatten(now))
+    keys = [key for key in before | after if before.get(key) != after.get(key)]
+    return join_names([f"{key} {_show(before.get(key))} -> {_show(after.get(key))}" for key in keys])
+
+
+def _flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in table.items():
+        if isinstance(value, Mapping) and value:
+            yield from _flatten(value, f"{prefix}{key}.")
+        else:
+            yield prefix + str(key), value
+
+
+def _show(value: object) -> str:
+    text = "unset" if value is None else json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
 
 Model = TypeVar("Model", bound=BaseModel)
 

@@ -11,8 +11,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tellapart.benchmarks.benchmark import Benchmark
-from tellapart.data.changes import describe_changes
 from tellapart.data.lock import drop_lock, holder_of, take_lock
+from tellapart.data.validation import describe_changes
 from tellapart.errors import RunError
 from tellapart.evaluation.evaluate import Evaluation, Prepared
 from tellapart.evaluation.verified import read_result

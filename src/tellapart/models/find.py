@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tellapart.catalog import REFERENCES, has, names
 from tellapart.catalog import load as load_from_catalog
-from tellapart.data.paths import suggest_beside
+from tellapart.data.arguments import suggest_beside
 from tellapart.errors import ModelError, UnknownNameError, quote
 from tellapart.models.onnx.folder import FILES as ONNX_FILES
 from tellapart.models.openclip.fitting import explain_weights, find_form

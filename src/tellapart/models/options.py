@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from tellapart.data.idle_options import expect_used
+from tellapart.data.arguments import expect_used
 from tellapart.errors import ModelError
 
 __all__ = ["AUTO", "DEVICES", "DTYPES", "MEANT_FOR", "TEXTS", "ModelOptions", "WatchedOptions"]

@@ -20,10 +20,9 @@ from tellapart.models.generative.answers_grammar import Corners
 from tellapart.models.generative.readings import Answerer
 from tellapart.models.protocols import BoxFinder, Pixels, Sides
 from tellapart.tasks.answering import ask, compute_batches
-from tellapart.tasks.hiding import Hiding
 from tellapart.tasks.predictions import box, read_predictions
 from tellapart.tasks.registry import HEADLINES
-from tellapart.tasks.task import Session, Task, Unit, Units
+from tellapart.tasks.task import Hiding, Session, Task, Unit, Units
 
 _ACCURACY = Metric(
     name="box_accuracy",

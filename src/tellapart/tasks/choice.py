@@ -28,10 +28,9 @@ from tellapart.metrics.order_bias import order_bias
 from tellapart.metrics.per_item import PerItem
 from tellapart.models.generative.readings import Answerer
 from tellapart.tasks.answering import ask, describe_unread
-from tellapart.tasks.hiding import Hiding
 from tellapart.tasks.predictions import align_file, number_names, read_predictions, text
 from tellapart.tasks.registry import HEADLINES
-from tellapart.tasks.task import Session, Task, Unit, Units
+from tellapart.tasks.task import Hiding, Session, Task, Unit, Units
 
 _SOURCE = "SugarCrepe `gpt-4v-results`; EqBen Table 7"
 _METRICS = tuple(

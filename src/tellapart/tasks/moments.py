@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.data.compressed import plain_suffix
 from tellapart.data.item import Item
 from tellapart.data.prediction_field import state_field
 from tellapart.data.rows import read_jsonl
 from tellapart.data.scores import join_names
+from tellapart.data.strict_json import plain_suffix
 from tellapart.data.task_records import Moment, MomentSet
 from tellapart.errors import DataError, ScoreError
 from tellapart.metrics.metric import Metric

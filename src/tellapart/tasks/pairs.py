@@ -6,20 +6,22 @@ A model scores every image of an item with every text of it; scores may also com
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.data.item import Item
 from tellapart.data.pairset import Outline, PairSet, describe
 from tellapart.data.scores import ScoreKind, Scores
 from tellapart.errors import MetricError
-from tellapart.metrics.metric import Metric
+from tellapart.metrics.metric import Metric, Shape, read_scores
 from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.registry import METRICS, defined_for
 from tellapart.metrics.ties import tied_comparisons
@@ -248,4 +250,55 @@ PAIRS = Task(
     todo="fill in `score`",
     images=lambda pairs: (image for item in pairs.items for image in item.images),
     accepts=("scores", "answers"),
+)
+
+
+# Texts in an order: does an image agree with each of its texts more than with the next one?
+#
+# Of a set whose items have one image and texts from the most to the least true of it, as Half-Truths: all of it, a part
+# of it, and that part with a false detail. All texts must be in their places.
+
+_SHAPES = ("1xm",)
+
+
+def ordering_score(scores: ArrayLike) -> NDArray[np.float64]:
+    """Return 1 if every text outscores the next one: float64 (item,). A tie is never right; chance is 1/m!.
+
+    Args:
+        scores: `(item, 1, text)`, the most true text first.
+
+    Raises:
+        MetricError: the items are not 1xm.
+        ScoreError: no item, or a score that is not finite.
+
+    Source: Half-Truths (Kargi et al. 2026), correct ordering rate of its scripts/evaluate_half_truth.py.
+
+    >>> ordering_score([[[0.9, 0.5, 0.1]], [[0.9, 0.1, 0.5]], [[0.9, 0.5, 0.5]]])
+    array([1., 0., 0.])
+    """
+    flat = read_scores(scores, "ordering_score", _SHAPES)[:, 0, :]
+    return np.asarray((flat[:, :-1] > flat[:, 1:]).all(axis=1), dtype=np.float64)
+
+
+def _one_of_all_orders(shape: Shape) -> float:
+    return 1 / math.factorial(shape[1])
+
+
+_ORDERING = Metric(
+    name="ordering_score",
+    title="every text outscores the next one, which is less true",
+    source="Half-Truths (Kargi et al. 2026), correct ordering rate",
+    shapes=_SHAPES,
+    strict=ordering_score,
+    chance_level=_one_of_all_orders,
+)
+
+ORDERED_TEXTS = replace(
+    PAIRS,
+    name="ordered-texts",
+    title="an image with texts from the most to the least true of it",
+    metrics=(_ORDERING,),
+    headlines=HEADLINES["ordered-texts"],
+    measure=partial(measure_pairs, metrics=(_ORDERING,)),
+    accepts=(),
 )

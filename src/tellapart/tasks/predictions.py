@@ -21,12 +21,11 @@ from typing import Any, TypeVar
 from numpy.typing import NDArray
 
 from tellapart.data.answer_text import read_label, strip_thought
-from tellapart.data.compressed import plain_suffix
 from tellapart.data.npz import read_arrays
 from tellapart.data.prediction_field import PREDICTION, named_field, state_field
 from tellapart.data.rows import read_csv, read_json, read_jsonl
 from tellapart.data.scores import join_names
-from tellapart.data.strict_json import parse_json
+from tellapart.data.strict_json import parse_json, plain_suffix
 from tellapart.data.task_records import align
 from tellapart.errors import DataError, ScoreError, quote
 

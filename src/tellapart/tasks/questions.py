@@ -16,9 +16,8 @@ from tellapart.metrics.vqa import clean_punctuation, clean_words, soft_accuracy
 from tellapart.models.generative.readings import Answerer
 from tellapart.models.protocols import AnswerChooser, Pixels
 from tellapart.tasks.answering import ask, compute_batches, read_answers
-from tellapart.tasks.hiding import Hiding, image_of
 from tellapart.tasks.registry import HEADLINES
-from tellapart.tasks.task import Session, Task, Unit, Units
+from tellapart.tasks.task import Hiding, Session, Task, Unit, Units, image_of
 
 _EXACT = Metric(
     name="exact_match",

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.data.compressed import plain_suffix
 from tellapart.data.item import Item
 from tellapart.data.prediction_field import state_field
 from tellapart.data.rows import read_jsonl
+from tellapart.data.strict_json import plain_suffix
 from tellapart.data.task_records import Ranking, RankingSet
 from tellapart.errors import ScoreError, quote
 from tellapart.metrics.metric import Metric

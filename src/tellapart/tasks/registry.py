@@ -13,8 +13,7 @@ from tellapart.metrics.registry import METRICS as SCORE_METRICS
 
 if TYPE_CHECKING:
     from tellapart.metrics.metric import Metric
-    from tellapart.tasks.hiding import Hiding
-    from tellapart.tasks.task import Task
+    from tellapart.tasks.task import Hiding, Task
 
 HEADLINES: Mapping[str, tuple[tuple[str, ...], ...]] = MappingProxyType(
     {

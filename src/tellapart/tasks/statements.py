@@ -19,10 +19,9 @@ from tellapart.models.generative.answers_grammar import parse_verdict
 from tellapart.models.generative.readings import Answerer
 from tellapart.models.protocols import Pixels, TwoImageClassifier
 from tellapart.tasks.answering import ask, compute_batches, describe_unread
-from tellapart.tasks.hiding import Hiding
 from tellapart.tasks.predictions import label, read_predictions
 from tellapart.tasks.registry import HEADLINES
-from tellapart.tasks.task import Session, Task, Unit, Units
+from tellapart.tasks.task import Hiding, Session, Task, Unit, Units
 
 _ACCURACY = Metric(
     name="accuracy", title="the statement is judged as labelled", source="NLVR2; VLUE section 3.1", chance_level=0.5

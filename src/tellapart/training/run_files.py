@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from tellapart.data.atomic import sync_folder
-from tellapart.data.changes import describe_changes
 from tellapart.data.rows import read_object
 from tellapart.data.strict_json import parse_json
+from tellapart.data.validation import describe_changes
 from tellapart.errors import DataError, RunError, first_line
 from tellapart.records.run_folder import write_text_file
 from tellapart.training.checkpoint import latest_checkpoint

@@ -14,7 +14,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from tellapart.data.write_ahead import use_write_ahead_log
+from tellapart.data.lock import use_write_ahead_log
 from tellapart.errors import StoreError
 
 _SCHEMA = 3

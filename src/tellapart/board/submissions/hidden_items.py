@@ -25,9 +25,8 @@ from pydantic import TypeAdapter
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.errors import quote
-from tellapart.tasks.hiding import Hiding
 from tellapart.tasks.registry import HIDEABLE, TASKS
-from tellapart.tasks.task import Task
+from tellapart.tasks.task import Hiding, Task
 
 
 def keyed_hash(key: bytes, *parts: str) -> bytes:

@@ -17,9 +17,9 @@ from pydantic import Field, JsonValue
 from tellapart.builders.builder import Start
 from tellapart.builders.video.footage import FootageOptions, Still
 from tellapart.builders.video.frame_pairs import FramePair, VideoPairs, differing_words
-from tellapart.data.compressed import plain_suffix
 from tellapart.data.images import check_reference
 from tellapart.data.rows import read_csv, read_jsonl
+from tellapart.data.strict_json import plain_suffix
 from tellapart.errors import DataError, nearest, quote
 
 _COLUMNS = ("video", "caption", "time", "start", "end", "id", "group")

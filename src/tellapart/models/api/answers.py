@@ -8,7 +8,7 @@ from threading import Lock
 
 from pydantic import ValidationError
 
-from tellapart.data.write_ahead import use_write_ahead_log
+from tellapart.data.lock import use_write_ahead_log
 from tellapart.errors import StoreError
 from tellapart.models.api.completion import Completion
 from tellapart.models.store.rows import checksum

@@ -31,12 +31,11 @@ from numpy.typing import NDArray
 
 from tellapart.data.atomic import atomic_file
 from tellapart.data.columns import expect_distinct_columns
-from tellapart.data.compressed import plain_suffix
 from tellapart.data.npz import read_array, read_arrays
 from tellapart.data.prediction_field import state_field
 from tellapart.data.rows import read_csv
 from tellapart.data.scores import ScoreKind, Scores, join_names
-from tellapart.data.strict_json import decode_text, parse_json, read_whole
+from tellapart.data.strict_json import decode_text, parse_json, plain_suffix, read_whole
 from tellapart.errors import DataError, ScoreError, first_line, quote, require
 
 _COLUMNS = ["id", "image", "text", "score"]

@@ -8,8 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any, Literal, TypeAlias
 
-from tellapart.data.arguments import PathGiven, as_names, as_path
-from tellapart.data.idle_options import expect_used
+from tellapart.data.arguments import PathGiven, as_names, as_path, expect_used
 from tellapart.data.lock import take_lock
 from tellapart.errors import StoreError, quote
 from tellapart.models.store.damaged import ENDINGS

@@ -23,7 +23,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.data.write_ahead import use_write_ahead_log
+from tellapart.data.lock import use_write_ahead_log
 from tellapart.errors import StoreError, plain
 from tellapart.models.store.damaged import file_id, foreign_file, is_damage, open_or_replace, set_aside
 from tellapart.models.store.libraries import split_filed

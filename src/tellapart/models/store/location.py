@@ -8,8 +8,7 @@ import tempfile
 import warnings
 from pathlib import Path
 
-from tellapart.data.arguments import as_path
-from tellapart.data.paths import home_folder
+from tellapart.data.arguments import as_path, home_folder
 from tellapart.errors import StoreError, TellapartWarning
 
 

@@ -21,10 +21,9 @@ from typing import Any
 from tellapart.benchmarks.find import declared_benchmark
 from tellapart.benchmarks.sugarcrepe import SUBSETS
 from tellapart.data.arguments import PathGiven, as_path, as_paths
-from tellapart.data.compressed import plain_suffix
 from tellapart.data.rows import read_csv, read_object
 from tellapart.data.scores import join_names
-from tellapart.data.strict_json import load_json, read_whole
+from tellapart.data.strict_json import load_json, plain_suffix, read_whole
 from tellapart.errors import DataError, RunError, nearest, quote
 from tellapart.metrics.registry import METRICS
 from tellapart.records.result import IMPORTED, BenchmarkResult, Metrics, ModelRecord, Result, RunRecord, Value

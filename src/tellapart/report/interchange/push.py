@@ -12,7 +12,7 @@ from typing import Any
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.plugins import open_benchmark
-from tellapart.data.idle_options import expect_used
+from tellapart.data.arguments import expect_used
 from tellapart.errors import RunError, first_line, first_sentence, require
 from tellapart.evaluation.verified import read_result
 from tellapart.metrics.registry import METRICS

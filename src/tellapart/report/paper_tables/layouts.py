@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tellapart.data.arguments import PathGiven, as_names, as_path
-from tellapart.data.idle_options import expect_used
+from tellapart.data.arguments import PathGiven, as_names, as_path, expect_used
 from tellapart.errors import RunError, UnknownNameError, nearest, quote
 
 if TYPE_CHECKING:

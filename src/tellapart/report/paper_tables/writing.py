@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from itertools import groupby
 
-from tellapart.data.spreadsheet import spreadsheet_cell
+from tellapart.data.rows import spreadsheet_cell
 from tellapart.errors import plain
 from tellapart.report.paper_tables.latex_text import fit_width, latex_packages, latex_text
 from tellapart.report.paper_tables.paper_table import PaperTable, TableCell, TableColumn, TableRow

@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tellapart.data.compressed import plain_suffix
-from tellapart.data.strict_json import decode_text, expect_distinct, read_whole
+from tellapart.data.strict_json import decode_text, expect_distinct, plain_suffix, read_whole
 from tellapart.errors import DataError, RunError
 from tellapart.records.timing_record import Timing, read_timings
 

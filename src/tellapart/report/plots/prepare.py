@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tellapart.data.arguments import PathGiven, as_names, as_path
-from tellapart.data.idle_options import expect_kind
+from tellapart.data.arguments import PathGiven, as_names, as_path, expect_kind
 from tellapart.errors import RunError, UnknownNameError, nearest, plain, quote
 from tellapart.report.plots.style import (
     COLUMN,

@@ -34,14 +34,13 @@ from PIL import Image
 from tellapart.benchmarks.image_sources import FolderImages, own_images
 from tellapart.benchmarks.locations import Locations
 from tellapart.builders.caption_files import read_json_captions
-from tellapart.data.compressed import plain_suffix
 from tellapart.data.fields import one_text
 from tellapart.data.folder import LISTINGS, read_pair_set
 from tellapart.data.images import decode
 from tellapart.data.many_objects import collector_paused
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_csv, read_jsonl
-from tellapart.data.strict_json import decode_text, expect_distinct, read_whole
+from tellapart.data.strict_json import decode_text, expect_distinct, plain_suffix, read_whole
 from tellapart.data.task_records import linked_images
 from tellapart.errors import DataError, TellapartWarning, nearest, quote
 from tellapart.records.run_folder import write_text_file

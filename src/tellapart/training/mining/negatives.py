@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 from tellapart.benchmarks.plugins import exit_is_error, open_model
 from tellapart.builders.negatives.wording import words
 from tellapart.data.annotations import make_item
-from tellapart.data.arguments import PathGiven, as_path
-from tellapart.data.idle_options import expect_used
+from tellapart.data.arguments import PathGiven, as_path, expect_used
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.errors import DataError, quote
