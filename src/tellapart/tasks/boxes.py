@@ -21,7 +21,6 @@ from tellapart.models.generative.readings import Answerer
 from tellapart.models.protocols import BoxFinder, Pixels, Sides
 from tellapart.tasks.answering import ask, compute_batches
 from tellapart.tasks.predictions import box, read_predictions
-from tellapart.tasks.registry import HEADLINES
 from tellapart.tasks.task import Hiding, Session, Task, Unit, Units
 
 _ACCURACY = Metric(
@@ -182,7 +181,6 @@ GROUNDING = Task(
     output="box",
     noun="phrase",
     metrics=(_ACCURACY, _PLAIN, _MEAN_IOU),
-    headlines=HEADLINES["grounding"],
     template=_fill_template,
     read=_read_boxes,
     measure=measure_boxes,

@@ -23,7 +23,6 @@ from tellapart.metrics.per_item import PerItem
 from tellapart.models.generative.readings import Answerer
 from tellapart.stats.interval import Reduce
 from tellapart.tasks.answering import ask, read_answers
-from tellapart.tasks.registry import HEADLINES
 from tellapart.tasks.task import Session, Task, Unit, Units
 
 _SCORERS = "pycocoevalcap; VLUE section 3.1"
@@ -100,7 +99,6 @@ CAPTIONS = Task(
     output="text",
     noun="image",
     metrics=(*_BLEU, _ROUGE_L, _CIDER),
-    headlines=HEADLINES["captions"],
     template=_fill_template,
     read=_read_captions,
     measure=measure_captions,

@@ -29,7 +29,6 @@ from tellapart.metrics.per_item import PerItem
 from tellapart.models.generative.readings import Answerer
 from tellapart.tasks.answering import ask, describe_unread
 from tellapart.tasks.predictions import align_file, number_names, read_predictions, text
-from tellapart.tasks.registry import HEADLINES
 from tellapart.tasks.task import Hiding, Session, Task, Unit, Units
 
 _SOURCE = "SugarCrepe `gpt-4v-results`; EqBen Table 7"
@@ -249,7 +248,6 @@ CHOICE = Task(
     output="text",
     noun="question",
     metrics=_METRICS,
-    headlines=HEADLINES["choice"],
     template=_fill_template,
     read=read_choices,
     measure=measure_choices,

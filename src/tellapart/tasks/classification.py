@@ -28,13 +28,12 @@ from tellapart.metrics.cosines import cosines
 from tellapart.metrics.metric import Metric
 from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.retrieval import Ranks
-from tellapart.models.protocols import DualEncoder, Generator, KeyReader, Model, PairScorer, TextScorer, Vectors
+from tellapart.models.protocols import DualEncoder, KeyReader, Model, Vectors
 from tellapart.models.vectors import normalise
 from tellapart.stats.combined import MeanOfGroups
 from tellapart.tasks.answering import describe_unread
-from tellapart.tasks.predictions import number_names, read_matrix, read_predictions, text
-from tellapart.tasks.registry import HEADLINES
-from tellapart.tasks.task import Session, Task, Unit, Units
+from tellapart.tasks.predictions import number_names, read_predictions, read_table, text
+from tellapart.tasks.task import Session, Task, Unit, Units, scored_by
 from tellapart.tasks.vectors import encode, score_items, similarity_table
 
 _SOURCE = "CLIP (Radford et al. 2021), section 3.1"
@@ -125,23 +124,16 @@ def read_classes(path: Path, records: ClassificationSet) -> Classified:
     labels = [picture.label for picture in records.pictures]
     ids = [picture.id for picture in records.pictures]
     if path.suffix != ".npz":
-        return _read_names(path, records, ids, labels)
-    arrays, (rows, columns) = read_matrix(path, {"image_ids": ids, "classes": records.classes}, ("scores",))
-    scores = arrays["scores"]
-    if scores.shape != (len(rows), len(columns)):
-        raise ScoreError(f"{path}: `scores` must be {len(rows)} by {len(columns)}; got shape {scores.shape}")
+        number_of = number_names(records.classes)
+        answers = read_predictions(path, ids, text, "image", lambda row, answer: number_of(answer) == labels[row])
+        named = [*map(number_of, answers)]
+        unread = tuple(answer for answer, number in zip(answers, named, strict=True) if number < 0)
+        return replace(named_classes(named, labels), unread=unread)
+    scores = read_table(path, {"image_ids": ids, "classes": records.classes})
     try:
-        return Classified(rank_labels(scores[np.ix_(rows, columns)], labels))
+        return Classified(rank_labels(scores, labels))
     except ScoreError as error:
         raise ScoreError(f"{path}: {error}") from error
-
-
-def _read_names(path: Path, records: ClassificationSet, ids: list[str], labels: list[int]) -> Classified:
-    number_of = number_names(records.classes)
-    answers = read_predictions(path, ids, text, "image", lambda row, answer: number_of(answer) == labels[row])
-    named = [*map(number_of, answers)]
-    unread = tuple(answer for answer, number in zip(answers, named, strict=True) if number < 0)
-    return replace(named_classes(named, labels), unread=unread)
 
 
 def named_classes(named: Sequence[int], labels: Sequence[int]) -> Classified:
@@ -243,16 +235,12 @@ CLASSIFICATION = Task(
     output="scores",
     noun="image",
     metrics=(_TOP1, _TOP5, _RECALL),
-    headlines=HEADLINES["classification"],
     template=_fill_template,
     suffixes=(".npz", ".jsonl", ".csv", ".json"),
     read=read_classes,
     measure=measure_classes,
     notes=_write_notes,
-    runners=(
-        (DualEncoder, _classify_vectors),
-        *((kind, _classify_pairs) for kind in (PairScorer, Generator, TextScorer, KeyReader)),
-    ),
+    runners=((DualEncoder, _classify_vectors), *scored_by(_classify_pairs), (KeyReader, _classify_pairs)),
     models="a model that scores images with texts",
     todo="name a class, as the rows of unit `class` do, in `prediction` of the others; or score every image with "
     "every class, and write .npz arrays "

@@ -23,10 +23,9 @@ from tellapart.errors import ScoreError
 from tellapart.metrics.average_precision import average_precision
 from tellapart.metrics.metric import Metric
 from tellapart.metrics.per_item import PerItem
-from tellapart.models.protocols import DualEncoder, Generator, Model, PairScorer, TextScorer
-from tellapart.tasks.predictions import read_matrix
-from tellapart.tasks.registry import HEADLINES
-from tellapart.tasks.task import Session, Task, Unit, Units
+from tellapart.models.protocols import Model
+from tellapart.tasks.predictions import read_table
+from tellapart.tasks.task import Session, Task, Unit, Units, scored_by
 from tellapart.tasks.vectors import score_items
 
 _PRECISION = Metric(
@@ -49,26 +48,14 @@ def _fill_template(records: LabelSet) -> Iterator[Mapping[str, Any]]:
 
 def read_label_scores(path: Path, records: LabelSet) -> list[NDArray[np.float32]]:
     """Read scores of images with labels, and keep those that count."""
-    if path.suffix != ".npz":
-        raise ScoreError(f"{path}: scores of labels are read from .npz files; got {path.suffix!r}")
     ids = {
         "image_ids": [str(place) for place in range(len(records.images))],
         "label_ids": [label.id for label in records.labels],
     }
-    arrays, (rows, columns) = read_matrix(path, ids, ("scores",))
-    scores = arrays["scores"]
-    if scores.shape != (len(rows), len(columns)) or scores.dtype.kind not in "fiu":
-        raise ScoreError(
-            f"{path}: `scores` must be numbers, {len(rows)} by {len(columns)}; got {scores.dtype} {scores.shape}"
-        )
     with np.errstate(over="ignore"):
-        table = scores[np.ix_(rows, columns)].astype(np.float32)
+        table = read_table(path, ids).astype(np.float32)
     kept = [table[list(label.counted), column] for column, label in enumerate(records.labels)]
-    if bad := [
-        label.id
-        for label, label_scores in zip(records.labels, kept, strict=True)
-        if not np.isfinite(label_scores).all()
-    ]:
+    if bad := [label.id for label, row in zip(records.labels, kept, strict=True) if not np.isfinite(row).all()]:
         raise ScoreError(f"{path}: scores must be finite; NaN or infinite for {len(bad)} labels: {join_names(bad)}")
     return kept
 
@@ -125,12 +112,11 @@ LABELS = Task(
     output="scores",
     noun="label",
     metrics=(_PRECISION,),
-    headlines=HEADLINES["labels"],
     template=_fill_template,
     suffixes=(".npz",),
     read=read_label_scores,
     measure=measure_labels,
-    runners=tuple((kind, _score_labels) for kind in (DualEncoder, PairScorer, Generator, TextScorer)),
+    runners=scored_by(_score_labels),
     models="a model that scores images with texts",
     todo="score the images of unit `image` with the labels of unit `label`, and write .npz arrays image_ids, "
     "label_ids and scores",

@@ -36,10 +36,9 @@ from tellapart.metrics.moments import (
     random_accuracy,
 )
 from tellapart.metrics.per_item import PerItem, mean
-from tellapart.models.protocols import DualEncoder, Generator, Model, PairScorer, TextScorer
+from tellapart.models.protocols import Model
 from tellapart.tasks.predictions import align_file, finite_numbers, read_id
-from tellapart.tasks.registry import HEADLINES
-from tellapart.tasks.task import Session, Task, Unit, Units
+from tellapart.tasks.task import Session, Task, Unit, Units, scored_by
 from tellapart.tasks.vectors import score_items
 
 #: Two of these still add up within float32.
@@ -109,16 +108,18 @@ def read_frame_scores(path: Path, records: MomentSet) -> list[FrameScores]:
     length = {moment.id: len(frame_times(records.duration(moment.video), _RATE)) for moment in records.moments}
     state_field("before", "after")
     by_moment: dict[str, FrameScores] = {}
+    nothing = FrameScores(*np.zeros((3, 0)))  # of an id that is unknown, or faulty: both are named below
     twice: list[str] = []
     wrong: dict[str, list[str]] = {}
     for line, row in read_jsonl(path):
         id_ = read_id(row, f"{path}:{line}", ("id", "boundary_id"))
         if id_ in by_moment:
             twice.append(id_)
-        problem, scores = _frame_scores(row, length.get(id_))
-        if problem:
-            wrong.setdefault(problem, []).append(id_)
-        by_moment[id_] = scores
+        by_moment[id_] = nothing
+        try:
+            by_moment[id_] = _frame_scores(row, length[id_]) if id_ in length else nothing
+        except ValueError as error:
+            wrong.setdefault(str(error), []).append(id_)
     if twice:
         raise ScoreError(f"{path}: {len(twice)} moments are repeated: {join_names(twice)}; give one line for each")
     for problem, ids in wrong.items():
@@ -126,29 +127,20 @@ def read_frame_scores(path: Path, records: MomentSet) -> list[FrameScores]:
     return align_file(path, [moment.id for moment in records.moments], by_moment, "similarities of frames")
 
 
-def _frame_scores(row: Mapping[str, Any], frames: int | None) -> tuple[str, FrameScores]:
-    """Return the problem of a line, in words, and its scores."""
-    nothing = FrameScores(np.zeros(0), np.zeros(0), np.zeros(0))
-    columns = {}
+def _frame_scores(row: Mapping[str, Any], frames: int) -> FrameScores:
+    """Return the scores of a line; a ValueError is its problem, in words."""
+    columns = {"times": np.arange(frames) / _RATE}
     for key in ("before", "after", *(["times"] if row.get("times") is not None else [])):
         if (numbers := finite_numbers(row.get(key), most=_MOST)) is None:
-            return f"something else than a list of finite numbers under {key!r}", nothing
+            raise ValueError(f"something else than a list of finite numbers under {key!r}")
         columns[key] = np.array(numbers)
-    before, after = columns["before"], columns["after"]
-    if "times" in columns:
-        times = columns["times"]
-        if len(times) < 2 or not (np.diff(times) > 0).all():
-            return "`times` that are not two or more rising seconds", nothing
-    elif frames is None:
-        return "", nothing  # an unknown id, which `align_file` names
-    else:
-        times = np.arange(frames) / _RATE
-    if not len(before) == len(after) == len(times):
-        lack = (
-            "`times` has" if "times" in columns else "there are frames (5 a second up to `duration`; or give `times`)"
-        )
-        return f"not as many numbers under 'before' and 'after' as {lack}", nothing
-    return "", FrameScores(times, before, after)
+    given = row.get("times") is not None
+    if given and (len(columns["times"]) < 2 or not (np.diff(columns["times"]) > 0).all()):
+        raise ValueError("`times` that are not two or more rising seconds")
+    if len({*map(len, columns.values())}) > 1:
+        lack = "`times` has" if given else "there are frames (5 a second up to `duration`; or give `times`)"
+        raise ValueError(f"not as many numbers under 'before' and 'after' as {lack}")
+    return FrameScores(**columns)
 
 
 def _score_frames(model: Model, records: MomentSet, session: Session) -> list[FrameScores]:
@@ -292,13 +284,12 @@ MOMENTS = Task(
     output="scores",
     noun="moment",
     metrics=(*_ACCURACY, *_F1),
-    headlines=HEADLINES["moments"],
     template=_fill_template,
     suffixes=(".jsonl",),
     read=read_frame_scores,
     measure=measure_moments,
     notes=_write_notes,
-    runners=tuple((kind, _score_frames) for kind in (DualEncoder, PairScorer, Generator, TextScorer)),
+    runners=scored_by(_score_frames),
     models="a model that scores images with texts",
     todo="fill in `before` and `after` with the similarity of each frame, at 5 a second, to either caption",
 )

@@ -16,7 +16,6 @@ from tellapart.metrics.per_item import PerItem
 from tellapart.models.generative.answers_grammar import parse_pairing
 from tellapart.models.generative.choice import BothOrders, Chooser, ask_both_orders
 from tellapart.tasks.answering import describe_unread, read_answers
-from tellapart.tasks.registry import HEADLINES
 from tellapart.tasks.task import Session, Task, Unit, Units
 
 _SOURCE = "EqBen section 5.5 and Table 7"
@@ -94,7 +93,6 @@ PAIRING = Task(
     output="text",
     noun="question",
     metrics=_METRICS,
-    headlines=HEADLINES["pairing"],
     content=lambda records: [(item.id, item.images, item.texts) for item in records.items],
     template=_fill_template,
     read=_read_answers,

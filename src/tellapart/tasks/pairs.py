@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,20 +21,19 @@ from tellapart.data.item import Item
 from tellapart.data.pairset import Outline, PairSet, describe
 from tellapart.data.scores import ScoreKind, Scores
 from tellapart.errors import MetricError
-from tellapart.metrics.metric import Metric, Shape, read_scores
+from tellapart.metrics.metric import Metric, read_scores
 from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.registry import METRICS, defined_for
 from tellapart.metrics.ties import tied_comparisons
-from tellapart.models.memory.external import created_ties, read_raw_scores, round_scores
 from tellapart.models.protocols import MatrixScorer, Model
 from tellapart.models.scoring.deferred import Deferred
-from tellapart.models.scoring.score import Scored, score
+from tellapart.models.scoring.score import Scored
 from tellapart.models.store.content_hash import image_hashes
 from tellapart.models.store.shard import own_part
 from tellapart.records.result import IDS_ONLY
 from tellapart.stats.combined import SmallestMean
-from tellapart.tasks.registry import HEADLINES
-from tellapart.tasks.task import SCORERS, Session, Task, Unit, Units
+from tellapart.tasks.task import OF_SCORES, SCORERS, Session, Task, Unit, Units
+from tellapart.tasks.vectors import read_scored, score_pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,34 +168,20 @@ def _list_known(benchmark: Benchmark) -> ListedPairs:
 
 
 def _read_scores(path: Path, records: ListedPairs, kind: ScoreKind | None = None) -> Scored:
-    outline = records.outline
-    raw = read_raw_scores(path, ids=outline.ids, shape=outline.shape, rows=records.rows)
-    scores = round_scores(raw, path, ids=outline.ids, kind=kind)
-    return Scored(scores, rounded_ties=created_ties(raw.values))
+    return read_scored(path, records.outline.ids, records.outline.shape, kind, records.rows)
 
 
 def _run_model(model: Model, records: PairSet, session: Session) -> Scored:
-    return score(
-        model,
-        records,
-        store=session.store,
-        batch_size=session.batch_size,
-        hashes=session.hashes,
-        progress=session.progress,
-    )
+    return score_pairs(model, records, session, session.hashes)
 
 
 def _check_model(model: Model, benchmark: Benchmark) -> None:
+    alone = "; an item needs a false text (negative_caption) or a second image, to be told from the true one"
     if benchmark.shape is not None and not defined_for(benchmark.shape, model.kind, benchmark.true):
         raise MetricError(
             f"{model.name} on {benchmark.name}: no metric is defined for {describe(benchmark.shape)} "
-            f"and scores that are a {model.kind}{_explain_shape(benchmark.shape)}"
+            f"and scores that are a {model.kind}{alone if benchmark.shape == (1, 1) else ''}"
         )
-
-
-def _explain_shape(shape: tuple[int, int]) -> str:
-    alone = "; an item needs a false text (negative_caption) or a second image, to be told from the true one"
-    return alone if shape == (1, 1) else ""
 
 
 def _yield_entries(pairs: PairSet) -> Iterator[tuple[Item, int, int]]:
@@ -226,25 +211,20 @@ def _labelled_rows(pairs: PairSet) -> Iterator[Mapping[str, Any]]:
 PAIRS = Task(
     name="pairs",
     title="minimal pairs: each image with each text of its item",
-    output="scores",
+    **OF_SCORES,
     noun="pair",
     metrics=tuple(METRICS.values()),
-    headlines=HEADLINES["pairs"],
     content=_list_content,
     fingerprint=_compute_fingerprint,
     template=_yield_rows,
     templates={".jsonl": _labelled_rows},
-    suffixes=(".npz", ".csv", ".jsonl", ".npy"),
     listed=_list_known,
     read=_read_scores,
-    kinds=get_args(ScoreKind),
-    kind_of=lambda predictions: predictions.scores.kind,
     measure=measure_pairs,
     facts=_list_facts,
     runners=tuple((kind, _run_model) for kind in (*SCORERS, MatrixScorer, Deferred)),
     check=_check_model,
     part=own_part,
-    models="a model that scores images with texts",
     refusal="it gives no scores; a model that answers in words is asked which caption belongs to which image by -b "
     "pairing:{name} (2x2 items), and which of two captions fits by -b choice:{name} (1x2 items)",
     todo="fill in `score`",
@@ -253,10 +233,8 @@ PAIRS = Task(
 )
 
 
-# Texts in an order: does an image agree with each of its texts more than with the next one?
-#
-# Of a set whose items have one image and texts from the most to the least true of it, as Half-Truths: all of it, a part
-# of it, and that part with a false detail. All texts must be in their places.
+# Texts in an order: does an image agree with each of its texts more than with the next one? Of a set whose items have
+# one image and texts from the most to the least true of it, as Half-Truths: all of it, a part, a part with a mistake.
 
 _SHAPES = ("1xm",)
 
@@ -280,17 +258,13 @@ def ordering_score(scores: ArrayLike) -> NDArray[np.float64]:
     return np.asarray((flat[:, :-1] > flat[:, 1:]).all(axis=1), dtype=np.float64)
 
 
-def _one_of_all_orders(shape: Shape) -> float:
-    return 1 / math.factorial(shape[1])
-
-
 _ORDERING = Metric(
     name="ordering_score",
     title="every text outscores the next one, which is less true",
     source="Half-Truths (Kargi et al. 2026), correct ordering rate",
     shapes=_SHAPES,
     strict=ordering_score,
-    chance_level=_one_of_all_orders,
+    chance_level=lambda shape: 1 / math.factorial(shape[1]),
 )
 
 ORDERED_TEXTS = replace(
@@ -298,7 +272,7 @@ ORDERED_TEXTS = replace(
     name="ordered-texts",
     title="an image with texts from the most to the least true of it",
     metrics=(_ORDERING,),
-    headlines=HEADLINES["ordered-texts"],
+    headlines=(),
     measure=partial(measure_pairs, metrics=(_ORDERING,)),
     accepts=(),
 )

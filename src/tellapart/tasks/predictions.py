@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.data.answer_text import read_label, strip_thought
@@ -179,12 +180,24 @@ def read_matrix(
     >>> arrays["scores"][rows].tolist()
     [[0.9], [0.1]]
     """
+    if path.suffix != ".npz":
+        raise ScoreError(f"{path}: scores of this task are read from .npz files; got {path.suffix!r}")
     needed = (*ids, *needed)
     arrays = read_arrays(path, (*needed, *optional))
     state_field(*(name for name in arrays if name not in ids))
     if absent := [name for name in needed if name not in arrays]:
         raise ScoreError(f"{path} has no array {' and '.join(absent)}; `tellapart export` lists the ids")
     return arrays, [_find_positions(path, name, arrays[name], row_id) for name, row_id in ids.items()]
+
+
+def read_table(path: Path, ids: Mapping[str, Sequence[str]]) -> NDArray[Any]:
+    """Read the scores of a `.npz` file in the order of two arrays of ids: `(row, column)`."""
+    arrays, (rows, columns) = read_matrix(path, ids, ("scores",))
+    scores = arrays["scores"]
+    if scores.shape != (len(rows), len(columns)) or scores.dtype.kind not in "fiu":
+        size = f"{len(rows)} by {len(columns)}"
+        raise ScoreError(f"{path}: `scores` must be numbers, {size}; got {scores.dtype} {scores.shape}")
+    return scores[np.ix_(rows, columns)]
 
 
 def _find_positions(path: Path, name: str, stored: NDArray[Any], ids: Sequence[str]) -> list[int]:

@@ -16,7 +16,6 @@ from tellapart.metrics.vqa import clean_punctuation, clean_words, soft_accuracy
 from tellapart.models.generative.readings import Answerer
 from tellapart.models.protocols import AnswerChooser, Pixels
 from tellapart.tasks.answering import ask, compute_batches, read_answers
-from tellapart.tasks.registry import HEADLINES
 from tellapart.tasks.task import Hiding, Session, Task, Unit, Units, image_of
 
 _EXACT = Metric(
@@ -180,7 +179,6 @@ def _declare_task(
         output="text",
         noun="question",
         metrics=metrics,
-        headlines=HEADLINES[name],
         template=_fill_template,
         read=_read_file,
         measure=measure,

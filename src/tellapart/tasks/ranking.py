@@ -23,10 +23,9 @@ from tellapart.errors import ScoreError, quote
 from tellapart.metrics.metric import Metric
 from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.ranking_agreement import agreement_with_people, movement
-from tellapart.models.protocols import DualEncoder, Generator, Model, PairScorer, TextScorer
+from tellapart.models.protocols import Model
 from tellapart.tasks.predictions import align_file, finite_numbers, read_id
-from tellapart.tasks.registry import HEADLINES
-from tellapart.tasks.task import Session, Task, Unit, Units
+from tellapart.tasks.task import Session, Task, Unit, Units, scored_by
 from tellapart.tasks.vectors import score_items
 
 _SOURCE = "EqBen Fig. 1 (a) and Fig. 7"
@@ -192,13 +191,12 @@ RANKING = Task(
     output="scores",
     noun="ranking",
     metrics=(_KENDALL, _SPEARMAN, _MOVED, _KEPT),
-    headlines=HEADLINES["ranking"],
     template=_fill_template,
     suffixes=(".jsonl",),
     read=read_candidate_scores,
     measure=measure_rankings,
     notes=_write_notes,
-    runners=tuple((kind, _score_candidates) for kind in (DualEncoder, PairScorer, Generator, TextScorer)),
+    runners=scored_by(_score_candidates),
     models="a model that scores images with texts",
     todo="fill in `scores` and `edited`, one number a candidate",
 )

@@ -6,10 +6,10 @@ shows the text and 0 if not: SeeTRUE. The tag `generator` names the model that a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +21,10 @@ from tellapart.data.task_records import RatingSet
 from tellapart.metrics.metric import Metric
 from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.ratings import kendall_tau_b, pairwise_accuracy, pearson_r, roc_auc, spearman_rho
-from tellapart.models.memory.external import created_ties, read_raw_scores, round_scores
-from tellapart.models.protocols import DualEncoder, Generator, Model, PairScorer, TextScorer
-from tellapart.models.scoring.score import Scored, score
-from tellapart.tasks.registry import HEADLINES
-from tellapart.tasks.task import Session, Task, Unit, Units
+from tellapart.models.protocols import Model
+from tellapart.models.scoring.score import Scored
+from tellapart.tasks.task import OF_SCORES, Session, Task, Unit, Units, scored_by
+from tellapart.tasks.vectors import read_scored, score_pairs
 
 _PAIRWISE = Metric(
     name="pairwise_accuracy",
@@ -34,7 +33,7 @@ _PAIRWISE = Metric(
     binary=False,
     together=True,
 )
-_TAU, _RHO, _R = _CORRELATIONS = tuple(
+_CORRELATIONS = tuple(
     Metric(name=name, title=title, source=source, chance_level=0.0, bounds=(-1.0, 1.0), binary=False, together=True)
     for name, title, source in (
         ("kendall_tau_b", "Kendall's tau-b of scores and ratings", "Kendall (1945); GenAI-Bench (Li et al. 2024)"),
@@ -50,7 +49,7 @@ _AUC = Metric(
     binary=False,
     together=True,
 )
-_FUNCTIONS = {_TAU.name: kendall_tau_b, _RHO.name: spearman_rho, _R.name: pearson_r}
+_FUNCTIONS = {"kendall_tau_b": kendall_tau_b, "spearman_rho": spearman_rho, "pearson_r": pearson_r}
 
 #: The tag of the model that an image comes from.
 _GENERATOR = "generator"
@@ -58,14 +57,8 @@ _GENERATOR = "generator"
 
 def _fill_template(records: RatingSet) -> Iterator[Mapping[str, Any]]:
     for rating in records.rated:
-        yield {
-            "id": rating.id,
-            "image": 0,
-            "text": 0,
-            "score": None,
-            "image_path": rating.image,
-            "caption": rating.text,
-        }
+        pair = {"image_path": rating.image, "caption": rating.text}
+        yield {"id": rating.id, "image": 0, "text": 0, "score": None, **pair}
 
 
 def _label_rows(records: RatingSet) -> Iterator[Mapping[str, Any]]:
@@ -74,23 +67,14 @@ def _label_rows(records: RatingSet) -> Iterator[Mapping[str, Any]]:
 
 
 def _read_scores(path: Path, records: RatingSet, kind: ScoreKind | None = None) -> Scored:
-    ids = tuple(rating.id for rating in records.rated)
-    raw = read_raw_scores(path, ids=ids, shape=(1, 1))
-    return Scored(round_scores(raw, path, ids=ids, kind=kind), rounded_ties=created_ties(raw.values))
+    return read_scored(path, [rating.id for rating in records.rated], (1, 1), kind)
 
 
 def _score_images(model: Model, records: RatingSet, session: Session) -> Scored:
     """Score every image with its text."""
     items = tuple(Item(id=rating.id, images=(rating.image,), texts=(rating.text,)) for rating in records.rated)
     pairs = PairSet(records.name, items, Path(), read=session.pictures)
-    return score(
-        model,
-        pairs,
-        store=session.store,
-        batch_size=session.batch_size,
-        hashes=session.hashes,
-        progress=session.progress,
-    )
+    return score_pairs(model, pairs, session, session.hashes)
 
 
 def _align_scores(records: RatingSet, predictions: Scored) -> NDArray[np.float32]:
@@ -131,38 +115,23 @@ def _measure_among(name: str, scores: NDArray[np.float32], people: NDArray[np.fl
     """Measure one metric of some images; None if people rate them all the same."""
     if len(np.unique(people)) < 2:
         return None
-    return replace(
-        _MEASURES[name](name, scores, people), among=lambda mask: _measure_among(name, scores[mask], people[mask])
-    )
-
-
-def _measure_pairs(name: str, scores: NDArray[np.float32], people: NDArray[np.float64]) -> PerItem:
-    result = pairwise_accuracy(scores, people)
-    # Scores without information may tie all pairs, or none.
-    return PerItem(name=name, strict=result.values, chance=max(result.tied, (1 - result.tied) / 2))
-
-
-def _correlate(name: str, scores: NDArray[np.float32], people: NDArray[np.float64]) -> PerItem:
-    return PerItem(name=name, strict=_FUNCTIONS[name](scores, people), chance=0.0)
-
-
-def _separate(name: str, scores: NDArray[np.float32], people: NDArray[np.float64]) -> PerItem:
-    result = roc_auc(scores, people)
-    return PerItem(
-        name=name,
-        strict=result.strict,
-        neutral=result.neutral,
-        official=result.neutral,
-        chance=0.5,
-        touched=result.touched,
-    )
-
-
-_MEASURES: Mapping[str, Callable[[str, NDArray[np.float32], NDArray[np.float64]], PerItem]] = {
-    _PAIRWISE.name: _measure_pairs,
-    **dict.fromkeys(_FUNCTIONS, _correlate),
-    _AUC.name: _separate,
-}
+    if name == _PAIRWISE.name:
+        pairs = pairwise_accuracy(scores, people)
+        # Scores without information may tie all pairs, or none.
+        value = PerItem(name=name, strict=pairs.values, chance=max(pairs.tied, (1 - pairs.tied) / 2))
+    elif name == _AUC.name:
+        curve = roc_auc(scores, people)
+        value = PerItem(
+            name=name,
+            strict=curve.strict,
+            neutral=curve.neutral,
+            official=curve.neutral,
+            chance=0.5,
+            touched=curve.touched,
+        )
+    else:
+        value = PerItem(name=name, strict=_FUNCTIONS[name](scores, people), chance=0.0)
+    return replace(value, among=lambda mask: _measure_among(name, scores[mask], people[mask]))
 
 
 def _write_notes(records: RatingSet, predictions: Scored) -> tuple[str, ...]:
@@ -174,13 +143,8 @@ def _write_notes(records: RatingSet, predictions: Scored) -> tuple[str, ...]:
     generators = np.array([rating.tags.get(_GENERATOR, "") for rating in records.rated])
     if "" not in generators and 1 < len(np.unique(generators)) <= 20:
         for side, values in (("people", records.people), ("the model", scores)):
-            means = sorted(
-                (
-                    (float(values[generators == generator].mean()), str(generator))
-                    for generator in np.unique(generators)
-                ),
-                reverse=True,
-            )
+            by_mean = ((float(values[generators == name].mean()), str(name)) for name in np.unique(generators))
+            means = sorted(by_mean, reverse=True)
             notes.append(f"generators by {side}: " + ", ".join(f"{generator} {mean:.4g}" for mean, generator in means))
     return tuple(notes)
 
@@ -188,20 +152,15 @@ def _write_notes(records: RatingSet, predictions: Scored) -> tuple[str, ...]:
 RATINGS = Task(
     name="ratings",
     title="how well an image shows its text, as people rate it",
-    output="scores",
+    **OF_SCORES,
     noun="image",
     metrics=(_PAIRWISE, *_CORRELATIONS, _AUC),
-    headlines=HEADLINES["ratings"],
     template=_fill_template,
     templates={".jsonl": _label_rows},
-    suffixes=(".npz", ".csv", ".jsonl", ".npy"),
     read=_read_scores,
-    kinds=get_args(ScoreKind),
-    kind_of=lambda predictions: predictions.scores.kind,
     measure=measure_ratings,
     notes=_write_notes,
-    runners=tuple((kind, _score_images) for kind in (DualEncoder, PairScorer, Generator, TextScorer)),
-    models="a model that scores images with texts",
+    runners=scored_by(_score_images),
     todo="fill in `score`: how well the image shows the text",
     images=lambda records: (rating.image for rating in records.rated),
 )

@@ -28,7 +28,6 @@ from tellapart.metrics.retrieval import (
 )
 from tellapart.models.protocols import DualEncoder
 from tellapart.tasks.predictions import read_matrix
-from tellapart.tasks.registry import HEADLINES
 from tellapart.tasks.task import Session, Task, Unit, Units
 from tellapart.tasks.vectors import encode, similarity_table
 
@@ -88,8 +87,6 @@ def read_gallery_scores(path: Path, records: RetrievalSet) -> Retrieval:
 
 def rank_file(path: Path, records: RetrievalSet, rank: Callable[[GalleryScores], R]) -> R:
     """Read scores or embeddings of the full gallery, and return the result of `rank`."""
-    if path.suffix != ".npz":
-        raise ScoreError(f"{path}: scores of a gallery are read from .npz files; got {path.suffix!r}")
     ids = {
         "image_ids": [str(row) for row in range(len(records.images))],
         "caption_ids": [str(row) for row in range(len(records.captions))],
@@ -235,7 +232,6 @@ RETRIEVAL = Task(
     output="scores",
     noun="gallery row",
     metrics=(*_METRICS, _MEAN),
-    headlines=HEADLINES["retrieval"],
     template=_fill_template,
     suffixes=(".npz",),
     read=read_gallery_scores,
@@ -346,7 +342,7 @@ DISTINCT_RETRIEVAL: Task[RetrievalSet, RankedTwice] = replace(
     name="distinct-retrieval",
     title="find the captions of an image, and the images of a caption; equal captions are one entry",
     metrics=(*_DISTINCT_METRICS, *RETRIEVAL.metrics),
-    headlines=HEADLINES["distinct-retrieval"],
+    headlines=(),
     read=_read_file,
     measure=measure_distinct,
     notes=_note_repeats,

@@ -20,7 +20,6 @@ from tellapart.models.generative.readings import Answerer
 from tellapart.models.protocols import Pixels, TwoImageClassifier
 from tellapart.tasks.answering import ask, compute_batches, describe_unread
 from tellapart.tasks.predictions import label, read_predictions
-from tellapart.tasks.registry import HEADLINES
 from tellapart.tasks.task import Hiding, Session, Task, Unit, Units
 
 _ACCURACY = Metric(
@@ -146,7 +145,6 @@ NLVR2: Task[StatementSet, Any] = Task(
     output="label",
     noun="statement",
     metrics=(_ACCURACY, _CONSISTENCY, _BALANCED),
-    headlines=HEADLINES["nlvr2"],
     template=_fill_template,
     read=_read_labels,
     measure=measure_statements,

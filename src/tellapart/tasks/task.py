@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import islice
-from typing import Any, Generic, Literal
+from typing import Any, Generic, Literal, get_args
 
 from typing_extensions import TypeVar
 
@@ -24,6 +24,7 @@ from tellapart.metrics.metric import Metric, Shape
 from tellapart.metrics.per_item import PerItem
 from tellapart.models.protocols import DualEncoder, Generator, KeyReader, Model, PairScorer, Pixels, TextScorer
 from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.tasks.registry import HEADLINES
 
 
 def image_of(rows: Sequence[Any]) -> list[str]:
@@ -81,6 +82,15 @@ Predictions = TypeVar("Predictions", default=Any)
 
 #: Kinds of model that give scores of images and texts, which the store keeps.
 SCORERS = (KeyReader, TextScorer, DualEncoder, PairScorer, Generator)
+
+#: Fields of a task whose predictions are scores of images and texts.
+OF_SCORES: dict[str, Any] = {
+    "output": "scores",
+    "suffixes": (".npz", ".csv", ".jsonl", ".npy"),
+    "kinds": get_args(ScoreKind),
+    "kind_of": lambda predictions: predictions.scores.kind,
+    "models": "a model that scores images with texts",
+}
 
 Output = Literal["scores", "label", "text", "box"]
 """The kinds of output: `scores` of images and texts, a `label` (true or false), a `text`, a `box` in pixels."""
@@ -168,6 +178,11 @@ Runner = Callable[[Any, Records, Session], Predictions]
 """Runs a model on records: (model, records, session) -> predictions."""
 
 
+def scored_by(run: Runner) -> tuple[tuple[type, Runner], ...]:
+    """Return the runners of a task of any model that scores images with texts, and knows no key."""
+    return tuple((kind, run) for kind in (DualEncoder, PairScorer, Generator, TextScorer))
+
+
 def _images_in(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     """Yield the images that rows of a template name."""
     for row in rows:
@@ -185,7 +200,7 @@ class Task(Generic[Records, Predictions]):
     Attributes:
         name: as benchmarks declare it.
         noun: one record: "pair", "statement", "question".
-        headlines: the metrics of a first look: the first row of which all are defined.
+        headlines: the metrics of a first look: the first row of which all are defined; those of `HEADLINES` if empty.
         size: how many records there are, as `--limit` counts them.
         content: takes records to the content of the digest and the default fingerprint: anything that JSON holds.
         fingerprint: takes records and the session to their fingerprint; that of `content` if None.
@@ -223,7 +238,7 @@ class Task(Generic[Records, Predictions]):
     output: Output
     noun: str
     metrics: tuple[Metric, ...]
-    headlines: tuple[tuple[str, ...], ...]
+    headlines: tuple[tuple[str, ...], ...] = ()
     size: Callable[[Records], int] = len  # type: ignore[assignment]
     select: Callable[[Records, Sequence[int]], Records] = lambda records, places: records.select(places)  # type: ignore[attr-defined]
     content: Callable[[Records], Any] = lambda records: (
@@ -252,6 +267,9 @@ class Task(Generic[Records, Predictions]):
     images: Callable[[Records], Iterable[str]] | None = None
     accepts: tuple[str, ...] = ()
     hiding: Hiding | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "headlines", self.headlines or HEADLINES.get(self.name, ()))
 
     def runner(self, model: Model) -> Runner[Records, Predictions] | None:
         """Return the function that runs this model on the task's records; None if the model is of no kind that can."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,13 +20,12 @@ from tellapart.data.pairset import PairSet
 from tellapart.data.scores import ScoreKind, Scores
 from tellapart.metrics.metric import Metric, read_scores
 from tellapart.metrics.per_item import PerItem
-from tellapart.models.memory.external import created_ties, read_raw_scores, round_scores
 from tellapart.models.protocols import DualEncoder
 from tellapart.models.scoring.deferred import Deferred
 from tellapart.models.scoring.embeddings import embeddings
 from tellapart.models.scoring.score import Scored
-from tellapart.tasks.registry import HEADLINES
-from tellapart.tasks.task import Session, Task, Unit, Units
+from tellapart.tasks.task import OF_SCORES, Session, Task, Unit, Units
+from tellapart.tasks.vectors import read_scored
 
 #: The texts of each score: the two true ones, then each of them with the false one.
 _PAIRS = ((0, 1), (0, 2), (1, 2))
@@ -69,25 +68,23 @@ def tot_one_sided(scores: ArrayLike) -> NDArray[np.float64]:
     return np.asarray(s[:, 0] > s[:, 1], dtype=np.float64)
 
 
-_SOURCES = {
-    tot: "SugarCrepe++ (Dumpala et al. 2024), its VLMs/test_*.py; READ-CLIP (NeurIPS 2025)",
-    tot_one_sided: "SugarCrepe++ (Dumpala et al. 2024), README",
-}
-_TITLES = {
-    tot: "two true texts are closer to each other than either to the false one",
-    tot_one_sided: "the first true text is closer to the second than to the false one",
-}
-_CHANCES = {tot: 1 / 3, tot_one_sided: 1 / 2}
-_OF_SCORES = tuple(
+_OF_SCORES = (
     Metric(
-        name=strict.__name__,
-        title=_TITLES[strict],
-        source=_SOURCES[strict],
+        name="tot",
+        title="two true texts are closer to each other than either to the false one",
+        source="SugarCrepe++ (Dumpala et al. 2024), its VLMs/test_*.py; READ-CLIP (NeurIPS 2025)",
         shapes=("1x3",),
-        strict=strict,
-        chance_level=_CHANCES[strict],
-    )
-    for strict in (tot, tot_one_sided)
+        strict=tot,
+        chance_level=1 / 3,
+    ),
+    Metric(
+        name="tot_one_sided",
+        title="the first true text is closer to the second than to the false one",
+        source="SugarCrepe++ (Dumpala et al. 2024), README",
+        shapes=("1x3",),
+        strict=tot_one_sided,
+        chance_level=1 / 2,
+    ),
 )
 #: As the task declares them: it has no shape.
 _METRICS = tuple(replace(score, shapes=(), strict=None) for score in _OF_SCORES)
@@ -97,20 +94,12 @@ def _fill_template(records: PairSet) -> Iterator[Mapping[str, Any]]:
     for item in records.items:
         texts = item.truth_first().texts
         for number, (first, other) in enumerate(_PAIRS):
-            yield {
-                "id": item.id,
-                "image": 0,
-                "text": number,
-                "score": None,
-                "first": texts[first],
-                "second": texts[other],
-            }
+            pair = {"first": texts[first], "second": texts[other]}
+            yield {"id": item.id, "image": 0, "text": number, "score": None, **pair}
 
 
 def _read_scores(path: Path, records: PairSet, kind: ScoreKind | None = None) -> Scored:
-    ids = tuple(item.id for item in records.items)
-    raw = read_raw_scores(path, ids=ids, shape=(1, 3))
-    return Scored(round_scores(raw, path, ids=ids, kind=kind), rounded_ties=created_ties(raw.values))
+    return read_scored(path, [item.id for item in records.items], (1, 3), kind)
 
 
 def _run_model(model: DualEncoder | Deferred, records: PairSet, session: Session) -> Scored:
@@ -150,19 +139,14 @@ def _measure_items(records: PairSet, predictions: Scored) -> tuple[Units, ...]:
 TRUE_TEXTS = Task(
     name="true-texts",
     title="texts alone: two that are true of an image, and a false one",
-    output="scores",
+    **(OF_SCORES | {"models": "a dual encoder"}),
     noun="item",
     metrics=_METRICS,
-    headlines=HEADLINES["true-texts"],
     content=lambda records: sorted((item.id, *item.texts, *map(str, item.true)) for item in records.items),
     template=_fill_template,
-    suffixes=(".npz", ".csv", ".jsonl", ".npy"),
     read=_read_scores,
-    kinds=get_args(ScoreKind),
-    kind_of=lambda predictions: predictions.scores.kind,
     measure=_measure_items,
     runners=((DualEncoder, _run_model), (Deferred, _run_model)),
-    models="a dual encoder",
     todo="fill in `score`: the similarity of the two texts",
     images=lambda _records: (),
 )

@@ -11,14 +11,32 @@ from numpy.typing import NDArray
 
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
+from tellapart.data.scores import ScoreKind
+from tellapart.metrics.metric import Shape
+from tellapart.models.memory.external import created_ties, read_raw_scores, round_scores
 from tellapart.models.protocols import DualEncoder, Model, Vectors
 from tellapart.models.scoring.compute import stack_vectors
-from tellapart.models.scoring.score import score
+from tellapart.models.scoring.score import Scored, score
 from tellapart.models.store.content_hash import image_hashes, text_hash
 from tellapart.tasks.task import Session
 
 #: Images and texts whose similarity is computed at once.
 _IMAGES, _TEXTS = 64, 1024
+
+
+def score_pairs(model: Model, pairs: PairSet, session: Session, hashes: dict[str, str] | None = None) -> Scored:
+    """Score every pair of a set, by way of the store; `hashes` are of the pixels of references that are known."""
+    return score(
+        model, pairs, store=session.store, batch_size=session.batch_size, hashes=hashes, progress=session.progress
+    )
+
+
+def read_scored(
+    path: Path, ids: Sequence[str], shape: Shape, kind: ScoreKind | None, rows: NDArray[np.int64] | None = None
+) -> Scored:
+    """Read a file of scores of every pair, as `read_raw_scores` does."""
+    raw = read_raw_scores(path, ids=tuple(ids), shape=shape, rows=rows)
+    return Scored(round_scores(raw, path, ids=tuple(ids), kind=kind), rounded_ties=created_ties(raw.values))
 
 
 def score_items(
@@ -28,8 +46,7 @@ def score_items(
 
     `name` is the set's, for messages; `hashes` (image reference -> hash of its pixels) may be shared by several calls.
     """
-    pairs = PairSet(name, tuple(items), Path(), read=session.pictures)
-    done = score(model, pairs, store=session.store, batch_size=session.batch, hashes=hashes, progress=session.progress)
+    done = score_pairs(model, PairSet(name, tuple(items), Path(), read=session.pictures), session, hashes)
     session.scores.append(done.scores)
     return done.scores.values
 

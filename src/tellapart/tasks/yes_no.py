@@ -43,7 +43,6 @@ from tellapart.metrics.yes_no import (
 from tellapart.models.generative.readings import Answerer
 from tellapart.tasks.answering import ask, describe_unread, read_answers
 from tellapart.tasks.predictions import text
-from tellapart.tasks.registry import HEADLINES
 from tellapart.tasks.task import Hiding, Session, Task, Unit, Units
 
 _SOURCE = "NaturalBench (Li et al. 2024), section 3; MMVP (Tong et al. 2024)"
@@ -233,7 +232,6 @@ YES_NO = Task(
     output="text",
     noun="question",
     metrics=(_ACC, _STRICT, _UNREADABLE, _Q, _I, _G, _G_STRICT, _OFFICIAL, _G_OFFICIAL, *_POPE.values()),
-    headlines=HEADLINES["yes-no"],
     template=_fill_template,
     read=_read_file,
     measure=measure_yes_no,
