@@ -68,6 +68,12 @@ def read_answers(
     return answers
 
 
+def count_empty(answers: Sequence[str], noun: str) -> tuple[str, ...]:
+    """Return the note that counts empty answers; none without one."""
+    empty = sum(not answer.strip() for answer in answers)
+    return (f"{empty:,} of {len(answers):,} {noun} are empty",) if empty else ()
+
+
 def describe_unread(unread: Sequence[str], total: int, why: str, expected: str) -> tuple[str, ...]:
     """Return the note that counts answers that cannot be read, and shows one of them; none if all can be.
 

@@ -23,7 +23,7 @@ from tellapart.metrics.metric import ANY_KIND, Metric
 from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.registry import METRICS
 from tellapart.metrics.ties import TieRule, break_ties, tie_neutral_by_enumeration
-from tellapart.tasks.task import Unit, Units
+from tellapart.tasks.task import Unit, Units, value_of
 
 MACRO, RANK, DECISIONS, ACCEPTED, REJECTED, STRICT = AUTHORS_METRICS = (
     Metric(
@@ -97,7 +97,13 @@ def count_ties(measured: Units, rule: TieRule) -> Units:
     """
     values = np.array([unit.scores for unit in measured.units], dtype=np.float32)
     if any(unit.true for unit in measured.units) and rule != "right":
-        values = _truth_first(break_ties(_as_published(values, measured.units), rule), measured.units)
+        n, size = len(values), values[0].size
+        # The place in the file of each entry, the true ones first: a tie is broken in the order of the file.
+        places = np.array([[*u.true, *(k for k in range(size) if k not in u.true)] for u in measured.units])
+        published = np.empty((n, size), np.float32)
+        np.put_along_axis(published, places, values.reshape(n, -1), axis=1)
+        broken = break_ties(published.reshape(values.shape), rule).reshape(n, -1)
+        values = np.take_along_axis(broken, places, axis=1).reshape(values.shape)
     else:
         values = break_ties(values, rule, len(measured.units[0].true) or 1)
     return replace(measured, values=tuple(_with_official(value, values) for value in measured.values))
@@ -111,32 +117,6 @@ def _with_official(one: PerItem, broken: NDArray[np.float32]) -> PerItem:
     return replace(one, official=metric.per_item(broken))
 
 
-def _file_places(units: Sequence[Unit], size: int) -> NDArray[np.int64]:
-    """Return the place in the file of each entry, the true ones first, int `(item, entry)`."""
-    return np.array([[*unit.true, *(k for k in range(size) if k not in unit.true)] for unit in units])
-
-
-def _as_published(values: NDArray[np.float32], units: Sequence[Unit]) -> NDArray[np.float32]:
-    """Return scores of items with one image or one text in the order of the file."""
-    n, images, texts = values.shape
-    published = np.empty((n, images * texts), np.float32)
-    np.put_along_axis(published, _file_places(units, images * texts), values.reshape(n, -1), axis=1)
-    return published.reshape(values.shape)
-
-
-def _truth_first(values: NDArray[np.float32], units: Sequence[Unit]) -> NDArray[np.float32]:
-    n, images, texts = values.shape
-    first = np.take_along_axis(values.reshape(n, -1), _file_places(units, images * texts), axis=1)
-    return first.reshape(values.shape)
-
-
-def _average_relations(units: Sequence[Unit], _kind: ScoreKind | None) -> tuple[Units, ...]:
-    """Average over the relations that ARO's notebook keeps: not those that its authors call symmetric."""
-    return _average_groups(
-        [unit for unit in units if unit.tags.get("relation") not in _symmetric_relations()], "relation"
-    )
-
-
 def _average_attributes(units: Sequence[Unit], _kind: ScoreKind | None) -> tuple[Units, ...]:
     """Average over the pairs of attributes that have 25 items or more."""
     counted = Counter(unit.tags.get("attributes") for unit in units)
@@ -148,8 +128,12 @@ def _average_groups(units: Sequence[Unit], tag: str) -> tuple[Units, ...]:
     if not tagged:
         return ()
     scores = np.array([one.scores for one in tagged], dtype=np.float32)
-    value = _make_value(
-        MACRO, choice_score(scores), METRICS["choice_score"].tie_neutral(scores), [one.tags[tag] for one in tagged]
+    value = value_of(
+        MACRO,
+        choice_score(scores),
+        neutral=METRICS["choice_score"].tie_neutral(scores),
+        binary=True,
+        groups=[one.tags[tag] for one in tagged],
     )
     return (Units(f"item with {tag} that are averaged", tagged, (value,)),)
 
@@ -187,13 +171,8 @@ def _rank_captions(units: Sequence[Unit], _kind: ScoreKind | None) -> tuple[Unit
         [[one.scores[0] for one in pair] for pair in pairs.values()], dtype=np.float32
     )  # (image, pair, caption)
     scores = np.swapaxes(both, 1, 2).reshape(len(pairs), 1, 4)
-    value = PerItem(
-        name=RANK.name,
-        strict=rank_accuracy(scores),
-        neutral=tie_neutral_by_enumeration(rank_accuracy, scores),
-        bounds=(0.0, 1.0),
-        chance=RANK.chance(),
-    )
+    neutral = tie_neutral_by_enumeration(rank_accuracy, scores)
+    value = value_of(RANK, rank_accuracy(scores), neutral=neutral, bounds=(0.0, 1.0))
     ranked = tuple(
         Unit(
             id=id_,
@@ -233,11 +212,21 @@ def _decide_images(units: Sequence[Unit], kind: ScoreKind | None) -> tuple[Units
     right = np.where(shows, scores > 0.5, scores < 0.5).astype(np.float64)
     neutral = np.where(scores == 0.5, 0.5, right)
     sides = ["accepted" if flag else "rejected" for flag in shows.tolist()]
-    measured = [Units("sentence with an image", first_units, (_make_value(DECISIONS, right, neutral, sides),))]
+    measured = [
+        Units(
+            "sentence with an image",
+            first_units,
+            (value_of(DECISIONS, right, neutral=neutral, binary=True, groups=sides),),
+        )
+    ]
     for metric, mask in ((ACCEPTED, shows), (REJECTED, np.logical_not(shows))):
         subset = tuple(first_units[row] for row in np.flatnonzero(mask))
         measured.append(
-            Units(metric.name.replace("_", " "), subset, (_make_value(metric, right[mask], neutral[mask]),))
+            Units(
+                metric.name.replace("_", " "),
+                subset,
+                (value_of(metric, right[mask], neutral=neutral[mask], binary=True),),
+            )
         )
     return tuple(measured)
 
@@ -250,18 +239,15 @@ def _judge_texts(units: Sequence[Unit], kind: ScoreKind | None) -> tuple[Units, 
     sides = [(scores[:, 0], scores[:, 0] > 0.5), (scores[:, 1], scores[:, 1] < 0.5)]
     right = np.prod([side for _, side in sides], axis=0, dtype=np.float64)
     neutral = np.prod([np.where(values == 0.5, 0.5, side) for values, side in sides], axis=0)
-    return (Units("item judged at 1/2", tuple(units), (_make_value(STRICT, right, neutral),)),)
-
-
-def _make_value(
-    metric: Metric, strict: NDArray[np.float64], neutral: NDArray[np.float64], groups: Sequence[str] | None = None
-) -> PerItem:
-    return PerItem(name=metric.name, strict=strict, neutral=neutral, chance=metric.chance(), binary=True, groups=groups)
+    return (Units("item judged at 1/2", tuple(units), (value_of(STRICT, right, neutral=neutral, binary=True),)),)
 
 
 AUTHORS: Mapping[str, Callable[[Sequence[Unit], ScoreKind | None], tuple[Units, ...]]] = MappingProxyType(
     {
-        "aro-relation": _average_relations,
+        # Not the relations that its authors call symmetric.
+        "aro-relation": lambda units, _kind: _average_groups(
+            [unit for unit in units if unit.tags.get("relation") not in _symmetric_relations()], "relation"
+        ),
         "aro-attribution": _average_attributes,
         "bla": _rank_captions,
         "svo-probes": _decide_images,

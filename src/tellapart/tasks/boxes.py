@@ -7,21 +7,19 @@ through `tellapart.metrics.boxes.from_centres`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from tellapart.data.task_records import BoxSet
 from tellapart.metrics.boxes import box_accuracy, intersection_over_union
 from tellapart.metrics.metric import Metric
-from tellapart.metrics.per_item import PerItem
 from tellapart.models.generative.answers_grammar import Corners
 from tellapart.models.generative.readings import Answerer
 from tellapart.models.protocols import BoxFinder, Pixels, Sides
 from tellapart.tasks.answering import ask, compute_batches
-from tellapart.tasks.predictions import box, read_predictions
-from tellapart.tasks.task import Hiding, Session, Task, Unit, Units
+from tellapart.tasks.predictions import box, read_for
+from tellapart.tasks.task import Hiding, Session, Task, Unit, Units, to_fill, value_of
 
 _ACCURACY = Metric(
     name="box_accuracy",
@@ -47,19 +45,6 @@ class BoxAnswerer(Answerer, Protocol):
     def read_box(self, answer: str, pixels: Pixels) -> Corners | None:
         """Read the box that an answer names: x1, y1, x2, y2 in pixels of the image; None if it names none."""
         ...
-
-
-def _fill_template(records: BoxSet) -> Iterator[Mapping[str, Any]]:
-    for row in records.boxes:
-        size = dict(zip(("width", "height"), row.size, strict=True))
-        yield {"id": row.id, "prediction": None, "phrase": row.text, "image": row.image, **size}
-
-
-def _read_boxes(path: Path, records: BoxSet) -> list[Sides]:
-    rows = records.boxes
-    return read_predictions(
-        path, [row.id for row in rows], box, "phrase", lambda number, sides: sides == rows[number].box
-    )
 
 
 def _find_by_head(model: BoxFinder, records: BoxSet, session: Session) -> list[Sides]:
@@ -107,9 +92,9 @@ def measure_boxes(records: BoxSet, predictions: Sequence[Sides]) -> tuple[Units,
         for row, predicted in zip(records.boxes, predictions, strict=True)
     )
     values = (
-        PerItem(name=_ACCURACY.name, strict=box_accuracy(predictions, gold), binary=True),
-        PerItem(name=_PLAIN.name, strict=box_accuracy(predictions, gold, rule="plain"), binary=True),
-        PerItem(name=_MEAN_IOU.name, strict=intersection_over_union(predictions, gold), bounds=(0.0, 1.0)),
+        value_of(_ACCURACY, box_accuracy(predictions, gold), binary=True),
+        value_of(_PLAIN, box_accuracy(predictions, gold, rule="plain"), binary=True),
+        value_of(_MEAN_IOU, intersection_over_union(predictions, gold), bounds=(0.0, 1.0)),
     )
     return (Units("phrase", units, values),)
 
@@ -181,8 +166,8 @@ GROUNDING = Task(
     output="box",
     noun="phrase",
     metrics=(_ACCURACY, _PLAIN, _MEAN_IOU),
-    template=_fill_template,
-    read=_read_boxes,
+    template=to_fill(lambda row: {"phrase": row.text, "image": row.image, "width": row.size[0], "height": row.size[1]}),
+    read=lambda path, records: read_for(path, records.boxes, box, "phrase", lambda row, sides: sides == row.box),
     measure=measure_boxes,
     notes=_write_notes,
     runners=((BoxFinder, _find_by_head), (BoxAnswerer, _find_boxes)),

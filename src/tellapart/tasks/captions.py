@@ -9,9 +9,7 @@ Predictions may be COCO's results format: `[{"image_id": 42, "caption": "a dog"}
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +17,10 @@ from numpy.typing import NDArray
 from tellapart.data.task_records import CaptionSet
 from tellapart.metrics.captions import bleu, caption_scores
 from tellapart.metrics.metric import Metric
-from tellapart.metrics.per_item import PerItem
 from tellapart.models.generative.readings import Answerer
 from tellapart.stats.interval import Reduce
-from tellapart.tasks.answering import ask, read_answers
-from tellapart.tasks.task import Session, Task, Unit, Units
+from tellapart.tasks.answering import ask, count_empty, read_answers
+from tellapart.tasks.task import Session, Task, Unit, Units, value_of
 
 _SCORERS = "pycocoevalcap; VLUE section 3.1"
 _BLEU = tuple(
@@ -34,16 +31,6 @@ _ROUGE_L = Metric(name="rouge_l", title="longest common subsequence with a refer
 _CIDER = Metric(
     name="cider", title="CIDEr-D, 0 to 10: n-grams weighed by the measured images' references", source=_SCORERS
 )
-
-
-def _fill_template(records: CaptionSet) -> Iterator[Mapping[str, Any]]:
-    # No key `caption`: a template that is not filled in must not be read as one that is.
-    for id_, image in zip(records.ids, records.images, strict=True):
-        yield {"id": id_, "prediction": None, "image": image}
-
-
-def _read_captions(path: Path, records: CaptionSet) -> list[str]:
-    return read_answers(path, records.ids, "image", lambda number, caption: caption in records.references[number])
 
 
 def _write_captions(model: Answerer, records: CaptionSet, session: Session) -> list[str]:
@@ -66,14 +53,11 @@ def measure_captions(records: CaptionSet, predictions: Sequence[str]) -> tuple[U
         for id_, image, caption, own in zip(records.ids, records.images, predictions, records.references, strict=True)
     )
     values = [
-        PerItem(name=metric.name, strict=scores.bleu_statistics, reduce=_bleu_of(n, len(units)), bounds=(0.0, 1.0))
+        value_of(metric, scores.bleu_statistics, reduce=_bleu_of(n, len(units)), bounds=(0.0, 1.0))
         for n, metric in enumerate(_BLEU)
     ]
-    values += [
-        PerItem(name=_ROUGE_L.name, strict=scores.rouge_l, bounds=(0.0, 1.0)),
-        PerItem(name=_CIDER.name, strict=scores.cider, bounds=(0.0, 10.0)),
-    ]
-    return (Units("image", units, tuple(values)),)
+    rouge = value_of(_ROUGE_L, scores.rouge_l, bounds=(0.0, 1.0))
+    return (Units("image", units, (*values, rouge, value_of(_CIDER, scores.cider, bounds=(0.0, 10.0)))),)
 
 
 def _bleu_of(order: int, items: int) -> Reduce:
@@ -85,10 +69,9 @@ def _bleu_of(order: int, items: int) -> Reduce:
 
 
 def _write_notes(_records: CaptionSet, predictions: Sequence[str]) -> tuple[str, ...]:
-    empty = sum(not caption.strip() for caption in predictions)
     same = len(predictions) - len(set(predictions))
     return (
-        *((f"{empty:,} of {len(predictions):,} captions are empty",) if empty else ()),
+        *count_empty(predictions, "captions"),
         *((f"{same:,} of {len(predictions):,} captions repeat another image's word for word",) if same else ()),
     )
 
@@ -99,8 +82,13 @@ CAPTIONS = Task(
     output="text",
     noun="image",
     metrics=(*_BLEU, _ROUGE_L, _CIDER),
-    template=_fill_template,
-    read=_read_captions,
+    # No key `caption`: a template that is not filled in must not be read as one that is.
+    template=lambda records: (
+        {"id": id_, "prediction": None, "image": image} for id_, image in zip(records.ids, records.images, strict=True)
+    ),
+    read=lambda path, records: read_answers(
+        path, records.ids, "image", lambda number, caption: caption in records.references[number]
+    ),
     measure=measure_captions,
     notes=_write_notes,
     runners=((Answerer, _write_captions),),

@@ -25,11 +25,10 @@ from tellapart.data.task_records import Choice, ChoiceSet
 from tellapart.errors import DataError
 from tellapart.metrics.metric import Metric
 from tellapart.metrics.order_bias import order_bias
-from tellapart.metrics.per_item import PerItem
 from tellapart.models.generative.readings import Answerer
 from tellapart.tasks.answering import ask, describe_unread
 from tellapart.tasks.predictions import align_file, number_names, read_predictions, text
-from tellapart.tasks.task import Hiding, Session, Task, Unit, Units
+from tellapart.tasks.task import Hiding, Session, Task, Unit, Units, value_of
 
 _SOURCE = "SugarCrepe `gpt-4v-results`; EqBen Table 7"
 _METRICS = tuple(
@@ -187,26 +186,24 @@ def measure_choices(records: ChoiceSet, chosen: Chosen) -> tuple[Units, ...]:
             tags=choice.tags,
             images=(choice.image,),
             texts=(choice.true, choice.false),
-            output=[_name_choice(*answer) for answer in zip(both, words, strict=True)],
+            output=[
+                {1: "true", -1: "false"}.get(place, f"neither: {said}" if said else "neither")
+                for place, said in zip(both, words, strict=True)
+            ],
             gold=choice.true,
         )
         for choice, cluster, both, words in rows
     )
     per_item = tuple(
-        PerItem(
-            name=metric.name,
-            strict=strict,
-            chance=metric.chance(),
+        value_of(
+            metric,
+            strict,
             binary=metric.name in _RIGHT_OR_WRONG,
             bounds=(-1.0 if metric.name == "order_bias" else 0.0, 1.0),
         )
         for metric, strict in zip(_METRICS, values, strict=True)
     )
     return (Units("item", units, per_item),)
-
-
-def _name_choice(chosen: int, words: str) -> str:
-    return {1: "true", -1: "false"}.get(chosen, f"neither: {words}" if words else "neither")
 
 
 def _write_notes(_records: ChoiceSet, chosen: Chosen) -> tuple[str, ...]:

@@ -101,9 +101,8 @@ def _classify_pairs(model: Model, records: ClassificationSet, session: Session) 
     labels = np.array([picture.label for picture in records.pictures])
     rows = np.arange(len(labels))
     total = np.zeros((len(labels), len(records.classes)))
-    hashes: dict[str, str] = {}  # a picture is read for the first template, and known by its pixels for the others
     for prompts in records.prompts:
-        values = score_items(model, records.name, _true_first(records, prompts), session, hashes)[:, 0].copy()
+        values = score_items(model, records.name, _true_first(records, prompts), session)[:, 0].copy()
         values[rows, labels], values[:, 0] = values[:, 0].copy(), values[rows, labels].copy()
         total += values
     return Classified(rank_labels(total / len(records.templates), labels))

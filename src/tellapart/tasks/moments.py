@@ -149,7 +149,7 @@ def _score_frames(model: Model, records: MomentSet, session: Session) -> list[Fr
     for moment in records.moments:
         of_video.setdefault(moment.video, []).append(moment)
     frames = {video: _name_frames(records, video, session) for video in of_video}
-    quiet, done = replace(session, progress=None), 0  # progress is counted in moments
+    quiet, done = replace(session, progress=None, hashes={}), 0  # progress is counted in moments
     by_moment: dict[str, FrameScores] = {}
     videos = list(of_video)
     for start in range(0, len(videos), _VIDEOS):

@@ -12,11 +12,10 @@ from typing import Any
 
 from tellapart.data.pairset import PairSet
 from tellapart.metrics.metric import Metric
-from tellapart.metrics.per_item import PerItem
 from tellapart.models.generative.answers_grammar import parse_pairing
 from tellapart.models.generative.choice import BothOrders, Chooser, ask_both_orders
 from tellapart.tasks.answering import describe_unread, read_answers
-from tellapart.tasks.task import Session, Task, Unit, Units
+from tellapart.tasks.task import Task, Unit, Units, value_of
 
 _SOURCE = "EqBen section 5.5 and Table 7"
 _METRICS = tuple(
@@ -49,10 +48,6 @@ def _read_answers(path: Path, records: PairSet) -> BothOrders:
     return BothOrders(tuple(item.id for item in records.items), tuple(answers[0::2]), tuple(answers[1::2]))
 
 
-def _ask_model(model: Chooser, records: PairSet, session: Session) -> BothOrders:
-    return ask_both_orders(model, records, batch_size=session.batch, progress=session.progress)
-
-
 def _measure_answers(records: PairSet, answers: BothOrders) -> tuple[Units, ...]:
     values = answers.measure()
     values["pairing_bias"] = values.pop("order_bias")
@@ -69,13 +64,7 @@ def _measure_answers(records: PairSet, answers: BothOrders) -> tuple[Units, ...]
         for item, first, second in zip(records.items, answers.in_order, answers.swapped, strict=True)
     )
     per_item = tuple(
-        PerItem(
-            name=metric.name,
-            strict=values[metric.name],
-            chance=metric.chance(),
-            binary=metric.name in _RIGHT_OR_WRONG,
-            bounds=(-1.0, 1.0),
-        )
+        value_of(metric, values[metric.name], binary=metric.name in _RIGHT_OR_WRONG, bounds=(-1.0, 1.0))
         for metric in _METRICS
     )
     return (Units("item", units, per_item),)
@@ -84,7 +73,8 @@ def _measure_answers(records: PairSet, answers: BothOrders) -> tuple[Units, ...]
 def _write_notes(records: PairSet, answers: BothOrders) -> tuple[str, ...]:
     words = [*answers.in_order, *answers.swapped]
     unread = [answer for answer in words if parse_pairing(answer) is None]
-    return describe_unread(unread, 2 * len(records), "cannot be read, and count as wrong", "1;2 or 2;1")
+    notes = describe_unread(unread, 2 * len(records), "cannot be read, and count as wrong", "1;2 or 2;1")
+    return notes + answers.bias.notes("pairing_bias", *_LEANS)
 
 
 PAIRING = Task(
@@ -97,8 +87,15 @@ PAIRING = Task(
     template=_fill_template,
     read=_read_answers,
     measure=_measure_answers,
-    notes=lambda records, answers: _write_notes(records, answers) + answers.bias.notes("pairing_bias", *_LEANS),
-    runners=((Chooser, _ask_model),),
+    notes=_write_notes,
+    runners=(
+        (
+            Chooser,
+            lambda model, records, session: ask_both_orders(
+                model, records, batch_size=session.batch, progress=session.progress
+            ),
+        ),
+    ),
     models="a chat model, read by choice (reading=choice)",
     todo="answer in `prediction`, such as 1;2",
     images=lambda records: (image for item in records.items for image in item.images),

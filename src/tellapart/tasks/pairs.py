@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.data.item import Item
 from tellapart.data.pairset import Outline, PairSet, describe
-from tellapart.data.scores import ScoreKind, Scores
+from tellapart.data.scores import Scores
 from tellapart.errors import MetricError
 from tellapart.metrics.metric import Metric, read_scores
 from tellapart.metrics.per_item import PerItem
@@ -155,24 +154,11 @@ def _compute_fingerprint(records: PairSet | ListedPairs, session: Session) -> st
     return records.fingerprint(hashes.__getitem__)
 
 
-def _list_content(records: PairSet | ListedPairs) -> list[tuple[str, ...]]:
-    """Return ids and texts, which are the same in every order of the file and wherever the images lie."""
-    return sorted((item.id, *item.texts, *map(str, item.true)) for item in records.items or ())
-
-
 def _list_known(benchmark: Benchmark) -> ListedPairs:
     pairs = benchmark.records_here()
     if pairs is None:
         return ListedPairs(benchmark.outline())
     return ListedPairs(pairs.outline, pairs.items, pairs.rows, pairs.read_as)
-
-
-def _read_scores(path: Path, records: ListedPairs, kind: ScoreKind | None = None) -> Scored:
-    return read_scored(path, records.outline.ids, records.outline.shape, kind, records.rows)
-
-
-def _run_model(model: Model, records: PairSet, session: Session) -> Scored:
-    return score_pairs(model, records, session, session.hashes)
 
 
 def _check_model(model: Model, benchmark: Benchmark) -> None:
@@ -214,15 +200,18 @@ PAIRS = Task(
     **OF_SCORES,
     noun="pair",
     metrics=tuple(METRICS.values()),
-    content=_list_content,
+    # Ids and texts, which are the same in every order of the file and wherever the images lie.
+    content=lambda records: sorted((item.id, *item.texts, *map(str, item.true)) for item in records.items or ()),
     fingerprint=_compute_fingerprint,
     template=_yield_rows,
     templates={".jsonl": _labelled_rows},
     listed=_list_known,
-    read=_read_scores,
+    read=lambda path, records, kind=None: read_scored(
+        path, records.outline.ids, records.outline.shape, kind, records.rows
+    ),
     measure=measure_pairs,
     facts=_list_facts,
-    runners=tuple((kind, _run_model) for kind in (*SCORERS, MatrixScorer, Deferred)),
+    runners=tuple((kind, score_pairs) for kind in (*SCORERS, MatrixScorer, Deferred)),
     check=_check_model,
     part=own_part,
     refusal="it gives no scores; a model that answers in words is asked which caption belongs to which image by -b "

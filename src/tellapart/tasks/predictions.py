@@ -156,6 +156,17 @@ def read_predictions(
     return predictions
 
 
+def read_for(
+    path: Path,
+    rows: Sequence[Any],
+    read: Callable[[Any], T],
+    noun: str,
+    is_gold: Callable[[Any, T], bool] = lambda _row, _value: False,
+) -> list[T]:
+    """Read one prediction for each record, as `read_predictions` does; `is_gold` takes the record itself."""
+    return read_predictions(path, [row.id for row in rows], read, noun, lambda k, value: is_gold(rows[k], value))
+
+
 def align_file(path: Path, ids: Sequence[str], values: Mapping[str, T], noun: str = "predictions") -> list[T]:
     """Return the value of each id that a file gives, in the order of the ids.
 

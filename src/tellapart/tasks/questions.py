@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from tellapart.data.task_records import Question, QuestionSet, linked_images
 from tellapart.metrics.answers import exact_match, group_accuracy
 from tellapart.metrics.metric import Metric
-from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.vqa import clean_punctuation, clean_words, soft_accuracy
 from tellapart.models.generative.readings import Answerer
 from tellapart.models.protocols import AnswerChooser, Pixels
-from tellapart.tasks.answering import ask, compute_batches, read_answers
-from tellapart.tasks.task import Hiding, Session, Task, Unit, Units, image_of
+from tellapart.tasks.answering import ask, compute_batches, count_empty, read_answers
+from tellapart.tasks.task import Hiding, Session, Task, Unit, Units, image_of, to_fill, value_of
 
 _EXACT = Metric(
     name="exact_match",
@@ -44,11 +42,6 @@ _SOFT_XVLM = Metric(
     title="the same as ALBEF, X-VLM and VLUE compute it: the answer is always normalised",
     source="X-VLM `vqaTools/vqaEval.py`",
 )
-
-
-def _fill_template(records: QuestionSet) -> Iterator[Mapping[str, Any]]:
-    for row in records.questions:
-        yield {"id": row.id, "prediction": None, "question": row.question, "image": row.image}
 
 
 def _read_file(path: Path, records: QuestionSet) -> list[str]:
@@ -87,8 +80,8 @@ def measure_one_answer(records: QuestionSet, predictions: Sequence[str]) -> tupl
     right = exact_match(predictions, gold)
     cleaned = exact_match([_clean_answer(answer) for answer in predictions], [_clean_answer(answer) for answer in gold])
     per_question = (
-        PerItem(name=_EXACT.name, strict=right, binary=True),
-        PerItem(name=_CLEANED.name, strict=cleaned, binary=True),
+        value_of(_EXACT, right, binary=True),
+        value_of(_CLEANED, cleaned, binary=True),
     )
     questions = Units("question", _make_units(rows, predictions, gold), per_question)
     pairs = records.complementary_pairs()
@@ -106,7 +99,7 @@ def measure_one_answer(records: QuestionSet, predictions: Sequence[str]) -> tupl
         )
         for a, b in pairs
     )
-    both = PerItem(name=_PAIRS.name, strict=group_accuracy(right, pairs), chance=_PAIRS.chance(), binary=True)
+    both = value_of(_PAIRS, group_accuracy(right, pairs), binary=True)
     return questions, Units("pair of questions", units, (both,))
 
 
@@ -119,8 +112,8 @@ def measure_people(records: QuestionSet, predictions: Sequence[str]) -> tuple[Un
     """
     people = [row.answers for row in records.questions]
     units = _make_units(records.questions, predictions, [", ".join(dict.fromkeys(answers)) for answers in people])
-    soft = PerItem(name=_SOFT.name, strict=soft_accuracy(predictions, people), bounds=(0.0, 1.0))
-    xvlm = PerItem(name=_SOFT_XVLM.name, strict=soft_accuracy(predictions, people, "xvlm"), bounds=(0.0, 1.0))
+    soft = value_of(_SOFT, soft_accuracy(predictions, people), bounds=(0.0, 1.0))
+    xvlm = value_of(_SOFT_XVLM, soft_accuracy(predictions, people, "xvlm"), bounds=(0.0, 1.0))
     return (Units("question", units, (soft, xvlm)),)
 
 
@@ -133,11 +126,6 @@ def _make_units(rows: Sequence[Question], predictions: Sequence[str], gold: Sequ
 
 def _clean_answer(answer: str) -> str:
     return clean_words(clean_punctuation(answer))
-
-
-def _write_notes(_records: QuestionSet, predictions: Sequence[str]) -> tuple[str, ...]:
-    empty = sum(not answer.strip() for answer in predictions)
-    return (f"{empty:,} of {len(predictions):,} answers are empty",) if empty else ()
 
 
 def _linked_images(rows: Sequence[Question]) -> list[str]:
@@ -154,39 +142,36 @@ def _linked_images(rows: Sequence[Question]) -> list[str]:
     return [linked.get(row.image, row.image) for row in rows]
 
 
-def _declare_hiding(metrics: tuple[str, ...], clusters: Callable[[Sequence[Question]], list[str]]) -> Hiding:
-    return Hiding(
-        records=QuestionSet,
-        images=("image",),
-        bare=lambda row: replace(row, answers=("",)),
-        clusters=clusters,
-        metrics=metrics,
-        send="`prediction` is the answer, in a word or a few.",
-        nothing=lambda size: [""] * size,
-    )
-
-
 def _declare_task(
     name: str,
     title: str,
     metrics: tuple[Metric, ...],
     measure: Callable[[QuestionSet, list[str]], tuple[Units, ...]],
-    hiding: Hiding,
+    clusters: Callable[[Sequence[Question]], list[str]],
 ) -> Task[QuestionSet, list[str]]:
+    """Declare a task of questions; a board publishes the metrics of single ones."""
     return Task(
         name=name,
         title=title,
         output="text",
         noun="question",
         metrics=metrics,
-        template=_fill_template,
+        template=to_fill(lambda row: {"question": row.question, "image": row.image}),
         read=_read_file,
         measure=measure,
-        notes=_write_notes,
+        notes=lambda _records, answers: count_empty(answers, "answers"),
         runners=((AnswerChooser, _choose_answers), (Answerer, _answer_questions)),
         models="a model that answers in words, or chooses from a list of answers",
         accepts=("predictions",),
-        hiding=hiding,
+        hiding=Hiding(
+            records=QuestionSet,
+            images=("image",),
+            bare=lambda row: replace(row, answers=("",)),
+            clusters=clusters,
+            metrics=tuple(metric.name for metric in metrics[:2]),
+            send="`prediction` is the answer, in a word or a few.",
+            nothing=lambda size: [""] * size,
+        ),
     )
 
 
@@ -195,12 +180,8 @@ VQA = _declare_task(
     "a question about an image, with one gold answer",
     (_EXACT, _CLEANED, _PAIRS),
     measure_one_answer,
-    _declare_hiding(("exact_match", "exact_match_cleaned"), _linked_images),
+    _linked_images,
 )
 VQA2 = _declare_task(
-    "vqa2",
-    "a question about an image, with the answers of ten people",
-    (_SOFT, _SOFT_XVLM),
-    measure_people,
-    _declare_hiding(("soft_accuracy", "soft_accuracy_xvlm"), image_of),
+    "vqa2", "a question about an image, with the answers of ten people", (_SOFT, _SOFT_XVLM), measure_people, image_of
 )

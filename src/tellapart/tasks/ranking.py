@@ -21,11 +21,10 @@ from tellapart.data.strict_json import plain_suffix
 from tellapart.data.task_records import Ranking, RankingSet
 from tellapart.errors import ScoreError, quote
 from tellapart.metrics.metric import Metric
-from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.ranking_agreement import agreement_with_people, movement
 from tellapart.models.protocols import Model
 from tellapart.tasks.predictions import align_file, finite_numbers, read_id
-from tellapart.tasks.task import Session, Task, Unit, Units, scored_by
+from tellapart.tasks.task import Session, Task, Unit, Units, scored_by, value_of
 from tellapart.tasks.vectors import score_items
 
 _SOURCE = "EqBen Fig. 1 (a) and Fig. 7"
@@ -129,22 +128,10 @@ def measure_rankings(records: RankingSet, scores: Sequence[CandidateScores]) -> 
     ]
     queries = Units(
         "query",
-        tuple(
-            _make_unit(ranking, list(scored.scores)) for ranking, scored in zip(records.rankings, scores, strict=True)
-        ),
+        tuple(_make_unit(row, list(scored.scores)) for row, scored in zip(records.rankings, scores, strict=True)),
         (
-            PerItem(
-                name=_KENDALL.name,
-                strict=np.array([agreement.kendall or 0.0 for agreement in agreed]),
-                chance=0.0,
-                bounds=(-1.0, 1.0),
-            ),
-            PerItem(
-                name=_SPEARMAN.name,
-                strict=np.array([agreement.spearman or 0.0 for agreement in agreed]),
-                chance=0.0,
-                bounds=(-1.0, 1.0),
-            ),
+            value_of(_KENDALL, np.array([agreement.kendall or 0.0 for agreement in agreed]), bounds=(-1.0, 1.0)),
+            value_of(_SPEARMAN, np.array([agreement.spearman or 0.0 for agreement in agreed]), bounds=(-1.0, 1.0)),
         ),
     )
     edits = [(ranking, scored) for ranking, scored in zip(records.rankings, scores, strict=True) if ranking.edited]
@@ -158,8 +145,8 @@ def measure_rankings(records: RankingSet, scores: Sequence[CandidateScores]) -> 
             "edited query",
             tuple(_make_unit(ranking, list(one.edited)) for ranking, one in edits),
             (
-                PerItem(name=_MOVED.name, strict=np.array([one.share_of_largest for one in moved]), bounds=(0.0, 1.0)),
-                PerItem(name=_KEPT.name, strict=agreements, bounds=(-1.0, 1.0)),
+                value_of(_MOVED, np.array([one.share_of_largest for one in moved]), bounds=(0.0, 1.0)),
+                value_of(_KEPT, agreements, bounds=(-1.0, 1.0)),
             ),
         ),
     )

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
-from tellapart.data.scores import ScoreKind
 from tellapart.data.task_records import RatingSet
 from tellapart.metrics.metric import Metric
 from tellapart.metrics.per_item import PerItem
@@ -66,15 +65,11 @@ def _label_rows(records: RatingSet) -> Iterator[Mapping[str, Any]]:
         yield {"label": f"{rating.id}_c0_i0", "score": None, "image": rating.image, "caption": rating.text}
 
 
-def _read_scores(path: Path, records: RatingSet, kind: ScoreKind | None = None) -> Scored:
-    return read_scored(path, [rating.id for rating in records.rated], (1, 1), kind)
-
-
 def _score_images(model: Model, records: RatingSet, session: Session) -> Scored:
     """Score every image with its text."""
     items = tuple(Item(id=rating.id, images=(rating.image,), texts=(rating.text,)) for rating in records.rated)
     pairs = PairSet(records.name, items, Path(), read=session.pictures)
-    return score_pairs(model, pairs, session, session.hashes)
+    return score_pairs(model, pairs, session)
 
 
 def _align_scores(records: RatingSet, predictions: Scored) -> NDArray[np.float32]:
@@ -157,7 +152,7 @@ RATINGS = Task(
     metrics=(_PAIRWISE, *_CORRELATIONS, _AUC),
     template=_fill_template,
     templates={".jsonl": _label_rows},
-    read=_read_scores,
+    read=lambda path, records, kind=None: read_scored(path, [rating.id for rating in records.rated], (1, 1), kind),
     measure=measure_ratings,
     notes=_write_notes,
     runners=scored_by(_score_images),

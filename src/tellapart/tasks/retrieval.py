@@ -123,10 +123,6 @@ def score_gallery(model: DualEncoder, records: RetrievalSet, session: Session) -
     return GalleryScores(similarity_table(model, images, captions))
 
 
-def _rank_gallery(model: DualEncoder, records: RetrievalSet, session: Session) -> Retrieval:
-    return score_gallery(model, records, session).rank(records.pairs)
-
-
 def measure_retrieval(records: RetrievalSet, ranked: Retrieval) -> tuple[Units, ...]:
     """Measure ranks: a unit for each image query, and one for each caption query, both clustered by image.
 
@@ -237,7 +233,7 @@ RETRIEVAL = Task(
     read=read_gallery_scores,
     measure=measure_retrieval,
     notes=_write_notes,
-    runners=((DualEncoder, _rank_gallery),),
+    runners=((DualEncoder, lambda *run: score_gallery(*run).rank(run[1].pairs)),),
     models="a dual encoder",
     todo="score every image with every caption, and write .npz arrays image_ids, caption_ids and scores (or images "
     "and captions)",
@@ -316,14 +312,6 @@ def _distinct_recalls(units: Units) -> tuple[PerItem, ...]:
     )
 
 
-def _read_file(path: Path, records: RetrievalSet) -> RankedTwice:
-    return rank_file(path, records, lambda scores: RankedTwice.of(records, scores))
-
-
-def _rank_twice(model: DualEncoder, records: RetrievalSet, session: Session) -> RankedTwice:
-    return RankedTwice.of(records, score_gallery(model, records, session))
-
-
 def _note_repeats(records: RetrievalSet, ranked: RankedTwice) -> tuple[str, ...]:
     repeats = len(records.captions) - len(set(records.captions))
     if not repeats:
@@ -343,8 +331,8 @@ DISTINCT_RETRIEVAL: Task[RetrievalSet, RankedTwice] = replace(
     title="find the captions of an image, and the images of a caption; equal captions are one entry",
     metrics=(*_DISTINCT_METRICS, *RETRIEVAL.metrics),
     headlines=(),
-    read=_read_file,
+    read=lambda path, records: rank_file(path, records, lambda scores: RankedTwice.of(records, scores)),
     measure=measure_distinct,
     notes=_note_repeats,
-    runners=((DualEncoder, _rank_twice),),
+    runners=((DualEncoder, lambda *run: RankedTwice.of(run[1], score_gallery(*run))),),
 )

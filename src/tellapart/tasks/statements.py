@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tellapart.data.task_records import Statement, StatementSet
+from tellapart.data.task_records import StatementSet
 from tellapart.errors import ScoreError
 from tellapart.metrics.answers import group_accuracy, label_accuracy
 from tellapart.metrics.metric import Metric
-from tellapart.metrics.per_item import PerItem
 from tellapart.models.generative.answers_grammar import parse_verdict
 from tellapart.models.generative.readings import Answerer
 from tellapart.models.protocols import Pixels, TwoImageClassifier
 from tellapart.tasks.answering import ask, compute_batches, describe_unread
-from tellapart.tasks.predictions import label, read_predictions
-from tellapart.tasks.task import Hiding, Session, Task, Unit, Units
+from tellapart.tasks.predictions import label, read_for
+from tellapart.tasks.task import Hiding, Session, Task, Unit, Units, to_fill, value_of
 
 _ACCURACY = Metric(
     name="accuracy", title="the statement is judged as labelled", source="NLVR2; VLUE section 3.1", chance_level=0.5
@@ -41,17 +40,10 @@ _BALANCED = Metric(
 _IDENTIFIERS = re.compile(r"unknown ids: \w+-\d+-\d+-\d+")
 
 
-def _fill_template(records: StatementSet) -> Iterator[Mapping[str, Any]]:
-    for row in records.statements:
-        yield {"id": row.id, "prediction": None, "sentence": row.sentence, "left": row.left, "right": row.right}
-
-
 def _read_labels(path: Path, records: StatementSet) -> list[bool]:
     rows = records.statements
     try:
-        return read_predictions(
-            path, [row.id for row in rows], label, "statement", lambda number, value: value == rows[number].label
-        )
+        return read_for(path, rows, label, "statement", lambda row, value: value == row.label)
     except ScoreError as error:
         if _IDENTIFIERS.search(str(error)) is None or "-" in rows[0].id:
             raise
@@ -90,7 +82,7 @@ def measure_statements(records: StatementSet, predictions: Sequence[bool | str |
             )
             for row, predicted in zip(rows, predictions, strict=True)
         ),
-        (PerItem(name=_ACCURACY.name, strict=right, chance=_ACCURACY.chance(), binary=True),),
+        (value_of(_ACCURACY, right, binary=True),),
     )
     measured = [statements]
     for noun, metric, groups in (
@@ -104,9 +96,7 @@ def measure_statements(records: StatementSet, predictions: Sequence[bool | str |
             )
             guessed = float(np.mean([0.5 ** len(group) for group in groups]))
             right_on_all = group_accuracy(right, groups)
-            measured.append(
-                Units(noun, units, (PerItem(name=metric.name, strict=right_on_all, chance=guessed, binary=True),))
-            )
+            measured.append(Units(noun, units, (value_of(metric, right_on_all, chance=guessed, binary=True),)))
     return tuple(measured)
 
 
@@ -135,17 +125,13 @@ def _write_notes(_records: StatementSet, predictions: Sequence[bool | str | None
     return describe_unread(unread, len(predictions), "are neither true nor false, and count as wrong", "true or false")
 
 
-def _list_sentences(rows: Sequence[Statement]) -> list[str]:
-    return [row.sentence for row in rows]
-
-
 NLVR2: Task[StatementSet, Any] = Task(
     name="nlvr2",
     title="a sentence about two images: true or false",
     output="label",
     noun="statement",
     metrics=(_ACCURACY, _CONSISTENCY, _BALANCED),
-    template=_fill_template,
+    template=to_fill(lambda row: {"sentence": row.sentence, "left": row.left, "right": row.right}),
     read=_read_labels,
     measure=measure_statements,
     notes=_write_notes,
@@ -156,7 +142,7 @@ NLVR2: Task[StatementSet, Any] = Task(
         records=StatementSet,
         images=("left", "right"),
         bare=lambda row: replace(row, label=False, group=""),
-        clusters=_list_sentences,
+        clusters=lambda rows: [row.sentence for row in rows],
         metrics=("accuracy", "consistency"),
         send="`prediction` is true or false: whether the sentence is true of the left and the right image.",
         nothing=lambda size: [None] * size,

@@ -13,6 +13,8 @@ from dataclasses import asdict, dataclass, field
 from itertools import islice
 from typing import Any, Generic, Literal, get_args
 
+import numpy as np
+from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
 from tellapart.benchmarks.benchmark import Benchmark, Records
@@ -183,10 +185,14 @@ def scored_by(run: Runner) -> tuple[tuple[type, Runner], ...]:
     return tuple((kind, run) for kind in (DualEncoder, PairScorer, Generator, TextScorer))
 
 
-def _images_in(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the images that rows of a template name."""
-    for row in rows:
-        yield from (image for image in (row.get("images") or [row.get("image")]) if image)
+def to_fill(fields: Callable[[Any], Mapping[str, Any]]) -> Callable[[Any], Iterator[Mapping[str, Any]]]:
+    """Return the template of a set of records: of each its id, the place of the prediction, and these fields."""
+    return lambda records: ({"id": row.id, "prediction": None, **fields(row)} for row in records.rows)
+
+
+def value_of(metric: Metric, strict: NDArray[np.float64], **facts: Any) -> PerItem:
+    """Return the value of a metric for every unit, by its name and, if no other is given, its chance."""
+    return PerItem(name=metric.name, strict=strict, **{"chance": metric.chance(), **facts})
 
 
 def _do_nothing(*_: Any) -> Any:
@@ -305,7 +311,8 @@ class Task(Generic[Records, Predictions]):
             rows = getattr(records, self.hiding.rows)
             references = (getattr(row, name) for row in rows for name in self.hiding.images)
         else:
-            references = _images_in(self.template(records))
+            rows = self.template(records)
+            references = (image for row in rows for image in (row.get("images") or [row.get("image")]) if image)
         return list(dict.fromkeys(references))
 
     def shows_videos(self, records: Records) -> bool:

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tellapart.data.pairset import PairSet
-from tellapart.data.scores import ScoreKind, Scores
+from tellapart.data.scores import Scores
 from tellapart.metrics.metric import Metric, read_scores
 from tellapart.metrics.per_item import PerItem
 from tellapart.models.protocols import DualEncoder
@@ -98,10 +97,6 @@ def _fill_template(records: PairSet) -> Iterator[Mapping[str, Any]]:
             yield {"id": item.id, "image": 0, "text": number, "score": None, **pair}
 
 
-def _read_scores(path: Path, records: PairSet, kind: ScoreKind | None = None) -> Scored:
-    return read_scored(path, [item.id for item in records.items], (1, 3), kind)
-
-
 def _run_model(model: DualEncoder | Deferred, records: PairSet, session: Session) -> Scored:
     first = PairSet(records.name, tuple(item.truth_first() for item in records.items), records.root, read=records.read)
     vectors = embeddings(model, first, store=session.store, images=False, progress=session.progress).texts
@@ -144,7 +139,7 @@ TRUE_TEXTS = Task(
     metrics=_METRICS,
     content=lambda records: sorted((item.id, *item.texts, *map(str, item.true)) for item in records.items),
     template=_fill_template,
-    read=_read_scores,
+    read=lambda path, records, kind=None: read_scored(path, [item.id for item in records.items], (1, 3), kind),
     measure=_measure_items,
     runners=((DualEncoder, _run_model), (Deferred, _run_model)),
     todo="fill in `score`: the similarity of the two texts",

@@ -24,10 +24,15 @@ from tellapart.tasks.task import Session
 _IMAGES, _TEXTS = 64, 1024
 
 
-def score_pairs(model: Model, pairs: PairSet, session: Session, hashes: dict[str, str] | None = None) -> Scored:
-    """Score every pair of a set, by way of the store; `hashes` are of the pixels of references that are known."""
+def score_pairs(model: Model, pairs: PairSet, session: Session) -> Scored:
+    """Score every pair of a set, by way of the store."""
     return score(
-        model, pairs, store=session.store, batch_size=session.batch_size, hashes=hashes, progress=session.progress
+        model,
+        pairs,
+        store=session.store,
+        batch_size=session.batch_size,
+        hashes=session.hashes,
+        progress=session.progress,
     )
 
 
@@ -39,14 +44,9 @@ def read_scored(
     return Scored(round_scores(raw, path, ids=tuple(ids), kind=kind), rounded_ties=created_ties(raw.values))
 
 
-def score_items(
-    model: Model, name: str, items: Sequence[Item], session: Session, hashes: dict[str, str] | None = None
-) -> NDArray[np.float32]:
-    """Return a model's scores of items of one shape, `(item, image, text)`; those in the store are not computed.
-
-    `name` is the set's, for messages; `hashes` (image reference -> hash of its pixels) may be shared by several calls.
-    """
-    done = score_pairs(model, PairSet(name, tuple(items), Path(), read=session.pictures), session, hashes)
+def score_items(model: Model, name: str, items: Sequence[Item], session: Session) -> NDArray[np.float32]:
+    """Return a model's scores of items of one shape, `(item, image, text)`; `name` is the set's, for messages."""
+    done = score_pairs(model, PairSet(name, tuple(items), Path(), read=session.pictures), session)
     session.scores.append(done.scores)
     return done.scores.values
 

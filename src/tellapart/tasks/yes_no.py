@@ -18,10 +18,9 @@ wrong, and counted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +42,7 @@ from tellapart.metrics.yes_no import (
 from tellapart.models.generative.readings import Answerer
 from tellapart.tasks.answering import ask, describe_unread, read_answers
 from tellapart.tasks.predictions import text
-from tellapart.tasks.task import Hiding, Session, Task, Unit, Units
+from tellapart.tasks.task import Hiding, Task, Unit, Units, to_fill, value_of
 
 _SOURCE = "NaturalBench (Li et al. 2024), section 3; MMVP (Tong et al. 2024)"
 _ACC, _STRICT, _UNREADABLE, _Q, _I, _G, _G_STRICT, _OFFICIAL, _G_OFFICIAL = (
@@ -79,24 +78,16 @@ _POPE = {
 _GROUPED = (("question of a group", "question", _Q), ("image of a group", "images", _I))
 
 
-def _fill_template(records: BinaryQuestionSet) -> Iterator[Mapping[str, Any]]:
-    for row in records.questions:
-        images = dict(zip(("image", "second_image"), row.images, strict=False))
-        yield {"id": row.id, "prediction": None, **images, "question": row.question}
-
-
 def _read_file(path: Path, records: BinaryQuestionSet) -> list[str]:
     rows = records.questions
 
     def is_gold(number: int, answer: str) -> bool:
         return read_strictly(answer, OPTIONS[rows[number].answer]) == rows[number].answer
 
-    return read_answers(path, [row.id for row in rows], "question", is_gold, _read_said)
+    def read_said(value: object) -> str:  # a label of JSON (true, 1.0) is its letters
+        return str(value) if isinstance(value, bool | float) else text(value)
 
-
-def _read_said(value: object) -> str:
-    """Return an answer in words; a label of JSON (true, 1.0) is its letters."""
-    return str(value) if isinstance(value, bool | float) else text(value)
+    return read_answers(path, [row.id for row in rows], "question", is_gold, read_said)
 
 
 def measure_yes_no(records: BinaryQuestionSet, answers: Sequence[str]) -> tuple[Units, ...]:
@@ -135,7 +126,7 @@ def measure_yes_no(records: BinaryQuestionSet, answers: Sequence[str]) -> tuple[
         officially = _is_equal([READERS[records.reader](answer) for answer in answers], gold)
         values.append((_OFFICIAL, officially))
         grouped[_G_OFFICIAL.name] = officially
-    measured = [Units("answer", units, tuple(_make_value(one, strict, one.chance()) for one, strict in values))]
+    measured = [Units("answer", units, tuple(value_of(metric, strict, binary=True) for metric, strict in values))]
     if _has_pope(records):
         measured.append(Units("answer", units, (*_as_pope(answers, gold), *_as_pope(answers, gold, "_official"))))
     for noun, field, metric in _GROUPED:
@@ -154,12 +145,11 @@ def _as_pope(answers: Sequence[str], gold: Sequence[str], official: str = "") ->
     read = [(read_as_pope if official else read_no)(answer) for answer in answers]
     table = yes_table(read, gold)
     shares = {
-        name: PerItem(name=_POPE[f"{name}{official}"].name, strict=table, binary=True, reduce=share)
+        name: value_of(_POPE[f"{name}{official}"], table, binary=True, reduce=share)
         for name, share in YES_SHARES.items()
     }
-    accuracy = _POPE[f"accuracy{official}"]
-    right = _make_value(accuracy, _is_equal(read, gold), accuracy.chance())
-    yes = _make_value(_POPE[f"yes_rate{official}"], table[:, 1], None)
+    right = value_of(_POPE[f"accuracy{official}"], _is_equal(read, gold), binary=True)
+    yes = value_of(_POPE[f"yes_rate{official}"], table[:, 1], binary=True)
     return shares["f1"], right, shares["precision"], shares["recall"], yes
 
 
@@ -192,18 +182,8 @@ def _make_units(
     )
 
 
-def _make_value(metric: Metric, strict: NDArray[np.float64], chance: float | None) -> PerItem:
-    return PerItem(name=metric.name, strict=strict, chance=chance, binary=True)
-
-
 def _is_equal(read: Sequence[str | None], gold: Sequence[str]) -> NDArray[np.float64]:
     return np.array([answer == right for answer, right in zip(read, gold, strict=True)], np.float64)
-
-
-def _answer_questions(model: Answerer, records: BinaryQuestionSet, session: Session) -> list[str]:
-    """Ask every question as it is written: its words already ask for yes or no."""
-    rows = records.questions
-    return ask(model, [row.images for row in rows], [row.question for row in rows], session)
 
 
 def _write_notes(records: BinaryQuestionSet, answers: Sequence[str]) -> tuple[str, ...]:
@@ -213,11 +193,6 @@ def _write_notes(records: BinaryQuestionSet, answers: Sequence[str]) -> tuple[st
     by_pope = f" in `a_acc`; in `pope_*` {yes:,} of them count as yes, by POPE's rule" if _has_pope(records) else ""
     expected = ", ".join(dict.fromkeys(option for row in records.questions for option in OPTIONS[row.answer]))
     return describe_unread(unread, len(answers), f"name neither option, and count as wrong{by_pope}", expected)
-
-
-def _bare_question(row: BinaryQuestion) -> BinaryQuestion:
-    """Return a question as it may be seen: its answer is the first of the two, whichever is right."""
-    return replace(row, answer=OPTIONS[row.answer][0], tags={})
 
 
 def _join_clusters(rows: Sequence[BinaryQuestion]) -> list[str]:
@@ -232,18 +207,29 @@ YES_NO = Task(
     output="text",
     noun="question",
     metrics=(_ACC, _STRICT, _UNREADABLE, _Q, _I, _G, _G_STRICT, _OFFICIAL, _G_OFFICIAL, *_POPE.values()),
-    template=_fill_template,
+    template=to_fill(
+        lambda row: {**dict(zip(("image", "second_image"), row.images, strict=False)), "question": row.question}
+    ),
     read=_read_file,
     measure=measure_yes_no,
     notes=_write_notes,
-    runners=((Answerer, _answer_questions),),
+    # Every question is asked as it is written: its words already ask for yes or no.
+    runners=(
+        (
+            Answerer,
+            lambda model, records, session: ask(
+                model, [row.images for row in records.questions], [row.question for row in records.questions], session
+            ),
+        ),
+    ),
     models="a model that answers in words",
     accepts=("predictions",),
     hiding=Hiding(
         records=BinaryQuestionSet,
         images=("images",),
         sources=("group", "cluster"),
-        bare=_bare_question,
+        # The answer is the first of the two, whichever is right.
+        bare=lambda row: replace(row, answer=OPTIONS[row.answer][0], tags={}),
         clusters=_join_clusters,
         metrics=tuple(metric.name for metric in (_ACC, _STRICT, _Q, _I, _G, _G_STRICT)),
         send="`prediction` is the answer: one of the two that the question leaves open.",
