@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.class_folders import class_folder_benchmark
-from tellapart.benchmarks.given import CODE
+from tellapart.benchmarks.given import CODE, pairs_benchmark
 from tellapart.benchmarks.image_sources import own_images
 from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.pair_table import TABLE, open_pair_images, pair_table_benchmark
@@ -48,17 +48,14 @@ def _hint_for_folder(path: Path, name: str) -> str:
     tables = sorted(file for suffix in (".toml", ".csv", ".tsv", ".parquet") for file in path.glob(f"*{suffix}"))
     if tables:
         return f"{name} is a folder, and no benchmark; to measure a set's file in it, write {tables[0]}"
-    if sum(_has_image(folder) for folder in path.glob("*/")) > 1:
+    inner = [folder for folder in path.glob("*/") if folder.is_dir()]
+    if sum(any(file.suffix.lower() in IMAGE_SUFFIXES for file in folder.iterdir()) for folder in inner) > 1:
         return f"{name} holds folders of images, as of classes; write classes:{name}"
     return (
         f"{name} is a folder, and no benchmark; write folder:PATH of a folder with {' or '.join(LISTINGS)}, "
         "classes:PATH of one with a folder of images for each class, or a listed benchmark (`tellapart ls benchmarks`) "
         f"and where its files are: data={name}"
     )
-
-
-def _has_image(folder: Path) -> bool:
-    return folder.is_dir() and any(entry.suffix.lower() in IMAGE_SUFFIXES for entry in folder.iterdir())
 
 
 def _typed_file(path: Path, name: str) -> str:
@@ -265,19 +262,7 @@ def _open_folder(name: str, place: Locations | None) -> Benchmark:
     items = images.relate_images(pairs.items)
     if place.images is not None or place.outside or items != pairs.items:  # its file alone does not find them
         pairs = replace(pairs, items=items, read=images)
-    return Benchmark(
-        name=name,
-        own=path.resolve(),
-        title=str(pairs.card.get("title") or path.resolve().name),
-        items=len(pairs),
-        shape=pairs.shape,
-        true=pairs.true,
-        source=str(path),
-        licence=str(pairs.card.get("licence") or "not stated"),
-        citation=str(pairs.card.get("citation") or "not stated"),
-        load=lambda _place: pairs,
-        place=place,
-    )
+    return pairs_benchmark(pairs, name=name, own=path.resolve(), source=str(path), place=place)
 
 
 def _set_file(name: str, place: Locations | None) -> Benchmark:

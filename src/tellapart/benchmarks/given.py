@@ -45,11 +45,28 @@ def as_benchmark(
         benchmark = replace(benchmark, name=name or benchmark.name, own=file)
     if place is not None and place != Locations():  # else it keeps the present one
         benchmark = replace(benchmark, place=place)
-    if benchmark.name in BENCHMARKS:
-        _expect_the_catalogues(benchmark)
-    else:
+    if benchmark.name not in BENCHMARKS:
         add("benchmark", benchmark.name, benchmark)
+    elif benchmark.load is not load("benchmark", benchmark.name).load:
+        raise DataError(f"{benchmark.name!r} is a benchmark of the catalogue; give yours another name")
     return benchmark
+
+
+def pairs_benchmark(pairs: PairSet, *, name: str, source: str, own: Path | None, place: Locations) -> Benchmark:
+    """Return a pair set in memory as a benchmark; its card has the title, the licence and the citation."""
+    return Benchmark(
+        name=name,
+        own=own,
+        title=str(pairs.card.get("title") or pairs.name.removeprefix("folder:")),
+        items=len(pairs),
+        shape=pairs.shape,
+        true=pairs.true,
+        source=source,
+        licence=str(pairs.card.get("licence") or "not stated"),
+        citation=str(pairs.card.get("citation") or "not stated"),
+        load=lambda _place: pairs,
+        place=place,
+    )
 
 
 def _of_pairs(pairs: PairSet) -> Benchmark:
@@ -57,31 +74,15 @@ def _of_pairs(pairs: PairSet) -> Benchmark:
         declared: Benchmark = load("benchmark", pairs.name)
         return replace(declared, load=lambda _place: pairs, files=(), hub=None, known=None)
     folder = f"folder:{pairs.root.resolve().name}"
-    is_folder = pairs.read is None and folder in {pairs.name, f"folder:{pairs.name}"} and _is_set(pairs.root)
-    return Benchmark(
-        name=folder if is_folder else pairs.name,
-        own=pairs.root.resolve() if is_folder else _find_table(pairs),
-        title=str(pairs.card.get("title") or pairs.name),
-        items=len(pairs),
-        shape=pairs.shape,
-        true=pairs.true,
-        source=str(pairs.root) if is_folder else "an object of Python",
-        licence=str(pairs.card.get("licence") or "not stated"),
-        citation=str(pairs.card.get("citation") or "not stated"),
-        load=lambda _place: pairs,
-    )
+    is_set = any((pairs.root / listing).is_file() for listing in LISTINGS)
+    if is_set and pairs.read is None and folder in {pairs.name, f"folder:{pairs.name}"}:
+        home = pairs.root.resolve()
+        return pairs_benchmark(pairs, name=folder, own=home, source=str(pairs.root), place=Locations())
+    source = "an object of Python"
+    return pairs_benchmark(pairs, name=pairs.name, own=_find_table(pairs), source=source, place=Locations())
 
 
 def _find_table(pairs: PairSet) -> Path | None:
     """Return the table that pairs were read from, where reports find their images; None if they come from none."""
     path = pairs.root.resolve() / pairs.name.removeprefix(TABLE)
     return path if pairs.name.startswith(TABLE) and path.is_file() else None
-
-
-def _is_set(folder: Path) -> bool:
-    return any((folder / listing).is_file() for listing in LISTINGS)
-
-
-def _expect_the_catalogues(made: Benchmark) -> None:
-    if made.load is not load("benchmark", made.name).load:
-        raise DataError(f"{made.name!r} is a benchmark of the catalogue; give yours another name")

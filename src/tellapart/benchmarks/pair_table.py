@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -62,7 +62,11 @@ def open_pair_images(path: Path, place: Locations) -> Benchmark:
         licence="not stated",
         citation="not stated",
         load=lambda at: read_pair_table(path, at),
-        pictures=lambda at: _image_reader(path, at),
+        pictures=lambda at: (
+            table
+            if (table := _open_rows(path, images := own_images(path.parent, at))[0]) and image_columns(path)
+            else images
+        ),
         place=place,
     )
 
@@ -89,7 +93,10 @@ def read_pair_table(path: Path, place: Locations) -> PairSet:
     for number, (where, cells) in enumerate(rows, start=1):
         row = {**{name: f"{number - 1}/{name}" for name in encoded}, **cells}
         try:
-            _refuse_base64(cells)
+            if pictures := [name for name, cell in cells.items() if isinstance(cell, str) and _BASE64.match(cell)]:
+                way = "save pictures as files, or as a column of bytes in parquet (base64.b64decode)"
+                message = f"field {pictures[0]!r} is a picture as base64, which is not read; {way}"
+                raise DataError(message, field=pictures[0])
             row = _rename_columns(row, place.columns)
             item = _read_item(row, number, images, bool(encoded))
         except DataError as error:
@@ -127,16 +134,6 @@ def _open_rows(path: Path, images: FolderImages) -> tuple[ParquetTable | None, I
     return None, ((f"{path}:{line}", row) for line, row in rows)
 
 
-def _refuse_base64(cells: Mapping[str, Any]) -> None:
-    for field, cell in cells.items():
-        if isinstance(cell, str) and _BASE64.match(cell):
-            raise DataError(
-                f"field {field!r} is a picture as base64, which is not read; save pictures as files, or as a column of "
-                "bytes in parquet (base64.b64decode)",
-                field=field,
-            )
-
-
 def _warn_of_blanks(path: Path, items: Iterable[Item]) -> None:
     """Warn of captions that a program wrote for a cell without one."""
     blanks = [(item.id, text) for item in items for text in item.texts if text.strip().lower() in _BLANKS]
@@ -148,12 +145,6 @@ def _warn_of_blanks(path: Path, items: Iterable[Item]) -> None:
             TellapartWarning,
             stacklevel=3,
         )
-
-
-def _image_reader(path: Path, place: Locations) -> Callable[[str], bytes]:
-    images = own_images(path.parent, place)
-    table, _ = _open_rows(path, images)
-    return table if table is not None and image_columns(path) else images
 
 
 def _rename_columns(row: Mapping[str, Any], columns: tuple[tuple[str, str], ...]) -> dict[str, Any]:

@@ -89,17 +89,14 @@ def _load_split(place: Locations) -> RetrievalSet:
     images, captions = [], []
     for line, row in read_csv(path):
         where = f"{path}:{line}"
-        images.append(_image_name(string(row, "image_path", where), where))
+        image = PurePosixPath(string(row, "image_path", where))
+        # The released name of an image that the split names by its side's folder.
+        side = next((number for folder, number in _SIDES.items() if folder in image.parts), None)
+        if side is None:
+            raise DataError(f"{where}: field 'image_path': '{image}' lies in none of {', '.join(_SIDES)}")
+        images.append(f"{image.stem}_img_{side}.jpg")
         captions.append([string(row, "caption", where)])
     return RetrievalSet.of("coco-counterfactuals-test", images, captions)
-
-
-def _image_name(path: str, place: str) -> str:
-    """Return the released name of an image that the split names by its side's folder."""
-    side = next((number for folder, number in _SIDES.items() if folder in PurePosixPath(path).parts), None)
-    if side is None:
-        raise DataError(f"{place}: field 'image_path': {path!r} lies in none of {', '.join(_SIDES)}")
-    return f"{PurePosixPath(path).stem}_img_{side}.jpg"
 
 
 COCO_RETRIEVAL = Benchmark(

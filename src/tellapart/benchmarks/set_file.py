@@ -455,7 +455,8 @@ def _load_records(
     if declared.rating:
         return RatingSet(declared.name, tuple(records))
     if any(table.cluster == LINKED for table in declared.item):
-        records = _link_items(records)
+        links = linked_images([(item.images[0], image) for item in records for image in item.images])
+        records = [item.model_copy(update={"cluster": links[item.images[0]]}) for item in records]
     pairs = PairSet(declared.name, tuple(records), root, lines=lines, read=_make_reader(declared, place))
     if declared.shape is not None and (pairs.shape, pairs.true) != (declared.shape, declared.true):
         raise DataError(
@@ -499,7 +500,9 @@ def _group_rows(declared: SetFile, place: Locations) -> Iterator[tuple[str, Any]
             if declared.rows == 1:
                 yield block[0].where, block[0].fields
             else:
-                yield block[0].where, _number_rows(block)
+                numbered = {str(k): row.fields for k, row in enumerate(block)}
+                shared = {key: block[0].fields[key] for key in ("file", "folder", "row", TABLE_ROW)}
+                yield block[0].where, numbered | shared
 
 
 def _join_rows(rows: Sequence[Row], path: Path, folder: str, suffix: str | None) -> list[Row]:
@@ -520,12 +523,6 @@ def _unpack_lists(row: Row, lists: Sequence[str], lines: Sequence[str]) -> Row:
         name: text.splitlines() if name in lines else read_list(text, name, row.where) for name, text in texts.items()
     }
     return replace(row, fields={**row.fields, **read}) if read else row
-
-
-def _number_rows(rows: Sequence[Row]) -> Mapping[str, Any]:
-    """Return rows by their places, with the file and the number of the first."""
-    numbered = {str(k): row.fields for k, row in enumerate(rows)}
-    return numbered | {key: rows[0].fields[key] for key in ("file", "folder", "row", TABLE_ROW)}
 
 
 def _is_chosen(wanted: Mapping[str, str | list[str]], row: object, place: str) -> bool:
@@ -566,9 +563,3 @@ class _Filler:
     def tags(self, templates: Mapping[str, str]) -> dict[str, str]:
         tags = {tag: self.text(template) for tag, template in templates.items()}
         return {tag: self.renamed.get(value, value) for tag, value in tags.items()}
-
-
-def _link_items(items: Sequence[Item]) -> list[Item]:
-    """Return items whose cluster is the group of images that they are linked by."""
-    links = linked_images([(item.images[0], image) for item in items for image in item.images])
-    return [item.model_copy(update={"cluster": links[item.images[0]]}) for item in items]

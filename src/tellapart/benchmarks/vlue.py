@@ -7,9 +7,8 @@ reads a file to the records of its task. Ids are strings; a row without an id is
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -39,19 +38,21 @@ Sides = Annotated[list[Number], Field(min_length=4, max_length=4)]
 R = TypeVar("R", bound=AnnotationRow)
 
 
-def _as_list(value: object) -> object:
-    """Return a lone string as a list of one, and a list that is written as a string as that list."""
-    value = split_list(value)
-    return [value] if isinstance(value, str) else value
+#: A lone string is a list of one; a list that is written as a string is that list.
+Texts = Annotated[
+    list[Filled],
+    Field(min_length=1),
+    BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
+    BeforeValidator(split_list),
+]
+#: Files may hold numbers for ids.
+Id = Annotated[Filled, BeforeValidator(lambda value: str(value) if type(value) is int else value)]
 
 
-def _as_text(value: object) -> object:
-    """Return an id as a string; files may hold numbers."""
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+class _Loose(AnnotationRow):
+    """A row of which the measured fields are read alone."""
 
-
-Texts = Annotated[list[Filled], Field(min_length=1), BeforeValidator(_as_list)]
-Id = Annotated[Filled, BeforeValidator(_as_text)]
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
 
 
 class _Captions(AnnotationRow):
@@ -331,9 +332,7 @@ _GOLD = "coco_karpathy_test_gt.json"
 _NUMBER = re.compile(r"(?:^|[/_])0*(\d+)\.jpg$", re.ASCII)
 
 
-class _Caption(AnnotationRow):
-    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
-
+class _Caption(_Loose):
     image_id: Annotated[int, Field(ge=0)]
     caption: Annotated[str, Field(min_length=1), AfterValidator(one_text)]
 
@@ -363,11 +362,6 @@ def read_coco_captions(path: Path, split: str = "val2014") -> CaptionSet:
     )
 
 
-def _load_captions(place: Locations) -> CaptionSet:
-    path = first_file(place, "coco-captions", f"{_GOLD}|{_LISTED}")
-    return read_coco_captions(path) if path.name == _GOLD else read_karpathy_captions(path)
-
-
 COCO_CAPTIONS = Benchmark(
     name="coco-captions",
     title="COCO captions, Karpathy's 5,000 test images against five people's captions of each",
@@ -381,7 +375,11 @@ COCO_CAPTIONS = Benchmark(
     cluster="the image",
     domain="in-domain",
     rival="vlue-captions",
-    load=_load_captions,
+    load=lambda place: (
+        read_coco_captions(path)
+        if (path := first_file(place, "coco-captions", f"{_GOLD}|{_LISTED}")).name == _GOLD
+        else read_karpathy_captions(path)
+    ),
 )
 
 
@@ -396,20 +394,19 @@ COCO_CAPTIONS = Benchmark(
 _IMAGE = re.compile(r"(?:.*/)?([^-/]+-\d+)-\d+-img[01]\.\w+")
 
 
-class _Example(AnnotationRow):
-    """The measured fields of a line; it also holds images' addresses, the writer, the votes and the search's words."""
-
-    model_config = ConfigDict(extra="ignore")
+class _Example(_Loose):
+    """A line also holds images' addresses, the writer, the votes and the search's words."""
 
     identifier: Annotated[str, Field(pattern=r"^[^-/]+-\d+-\d+-\d+$")]
     sentence: Annotated[str, Field(pattern=r"\S")]
     label: Literal["True", "False"]
 
 
-def read_nlvr2(path: Path) -> StatementSet:
+def read_nlvr2(path: Path, items: int | None = None) -> StatementSet:
     """Read `test1.json` or `dev.json` as the authors publish them; or ALBEF's and X-VLM's list of the same rows.
 
-    The list has no identifiers: its statements are numbered, and the set is taken from the images' names.
+    The list has no identifiers: its statements are numbered, and the set is taken from the images' names. A file of
+    lines that was cut between two of them shows in nothing but the number of its `items`.
 
     >>> path = getfixture("tmp_path") / "test1.json"
     >>> _ = path.write_text('{"identifier": "test1-0-1-0", "sentence": "Two dogs.", "label": "True"}')
@@ -420,8 +417,17 @@ right='test1/test1-0-1-img1.png', label=True, group='test1-0--0')
     if not _is_lines(path):
         listed = read_statements(path)
         return replace(listed, statements=tuple(map(_in_its_set, listed.statements)))
-    rows = ((f"{path}:{number}", row) for number, row in read_jsonl(path))
-    return StatementSet(path.stem, tuple(_make_statement(check_row(_Example, row, place)) for place, row in rows))
+    statements = []
+    for line, content in read_jsonl(path):
+        row = check_row(_Example, content, f"{path}:{line}")
+        split, set_, pair, sentence = row.identifier.split("-")
+        # The folder is the one that the images are handed out in; the group is as `metrics.py` writes it.
+        left, right = (f"{split}/{split}-{set_}-{pair}-img{side}.png" for side in (0, 1))
+        group, is_true = f"{split}-{set_}--{sentence}", row.label == "True"
+        statements.append(Statement(row.identifier, row.sentence, left, right, is_true, group))
+    if items is not None:
+        expect_count(path, len(statements), items, what="statements")
+    return StatementSet(path.stem, tuple(statements))
 
 
 def _is_lines(path: Path) -> bool:
@@ -433,32 +439,10 @@ def _is_lines(path: Path) -> bool:
         return False
 
 
-def _make_statement(row: _Example) -> Statement:
-    split, set_, pair, sentence = row.identifier.split("-")
-    # The folder is the one that the images are handed out in.
-    left, right = (f"{split}/{split}-{set_}-{pair}-img{side}.png" for side in (0, 1))
-    # The group as `metrics.py` writes it.
-    return Statement(
-        row.identifier, row.sentence, left, right, row.label == "True", group=f"{split}-{set_}--{sentence}"
-    )
-
-
 def _in_its_set(row: Statement) -> Statement:
     """Put a statement into the group of its set's sentence, if the images' names contain the set."""
     sets = {match[1] for image in (row.left, row.right) if (match := _IMAGE.fullmatch(image))}
     return replace(row, group=f"{sets.pop()}: {row.sentence}") if len(sets) == 1 else row
-
-
-def _make_reader(items: int) -> Callable[[Path], StatementSet]:
-    """Return the reader of a split; a file of lines that was cut between two of them shows in nothing else."""
-
-    def read(path: Path) -> StatementSet:
-        records = read_nlvr2(path)
-        if _is_lines(path):
-            expect_count(path, len(records.statements), items, what="statements")
-        return records
-
-    return read
 
 
 def _declare_split(name: str, split: str, items: int, file: str, images: str, rival: str = "") -> Benchmark:
@@ -476,7 +460,7 @@ def _declare_split(name: str, split: str, items: int, file: str, images: str, ri
         citation="Suhr et al., A Corpus for Reasoning about Natural Language Grounded in Photographs, ACL 2019",
         cluster="the sentence",
         domain="in-domain",
-        load=one_file(name, file, _make_reader(items)),
+        load=one_file(name, file, lambda path: read_nlvr2(path, items)),
     )
 
 
@@ -504,11 +488,6 @@ NLVR2_DEV = _declare_split(
 # files as well; its test file is both test splits together, which is VLUE's in-domain set.
 
 _REFS, _INSTANCES = "refs(unc).p", "instances.json"
-Side = Annotated[float, Field(allow_inf_nan=False)]
-
-
-class _Loose(AnnotationRow):
-    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
 
 
 class _Sentence(_Loose):
@@ -532,7 +511,7 @@ class _Image(_Loose):
 class _Instance(_Loose):
     id: int
     image_id: int
-    bbox: Annotated[list[Side], Field(min_length=4, max_length=4)]
+    bbox: Sides
 
 
 def read_refcoco(refs: Path, instances: Path, *splits: str) -> BoxSet:
@@ -565,10 +544,6 @@ def read_refcoco(refs: Path, instances: Path, *splits: str) -> BoxSet:
         raise DataError(f"{refs}: {error}") from error
 
 
-def _load_boxes(place: Locations, *, name: str, splits: tuple[str, ...]) -> BoxSet:
-    return read_refcoco(first_file(place, name, _REFS), first_file(place, name, _INSTANCES), *splits)
-
-
 def _declare_benchmark(name: str, what: str, items: int, *splits: str, rival: str = "") -> Benchmark:
     return Benchmark(
         name=name,
@@ -584,7 +559,7 @@ def _declare_benchmark(name: str, what: str, items: int, *splits: str, rival: st
         usual=("train2014", "images"),
         domain="in-domain",
         rival=rival,
-        load=partial(_load_boxes, name=name, splits=splits),
+        load=lambda place: read_refcoco(first_file(place, name, _REFS), first_file(place, name, _INSTANCES), *splits),
     )
 
 

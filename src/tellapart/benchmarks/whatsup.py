@@ -35,9 +35,12 @@ def _load_pairs(place: Locations, *, name: str, folder: str, items: int) -> Pair
         image, options = string(row, "image_path", where), row.get("caption_options")
         parts = image.rpartition("/")[2].rpartition(".")[0].split("_")
         side = next((k for k, names in enumerate(_PLACES) if len(parts) > 2 and parts[1] in names), None)
-        if side is None or not isinstance(options, list) or len(options) != 4 or not all(map(_is_text, options)):
+        texts = (
+            [text for text in options if isinstance(text, str) and text.strip()] if isinstance(options, list) else []
+        )
+        if side is None or len(texts) != 4 or texts != options:
             raise DataError(f"{where}: expected an image THING_WHERE_THING and four captions, got {quote(row)}")
-        if sets.setdefault((parts[0], parts[-1]), {}).setdefault(side, (number, image, options))[0] != number:
+        if sets.setdefault((parts[0], parts[-1]), {}).setdefault(side, (number, image, texts))[0] != number:
             raise DataError(f"{where}: {image}: its two things have an image of that kind already")
     made, rows = [], np.empty((len(sets), 4, 4), np.int64)
     for index, ((first, other), four) in enumerate(sets.items()):
@@ -52,10 +55,6 @@ def _load_pairs(place: Locations, *, name: str, folder: str, items: int) -> Pair
     expect_count(path, len(made), items, what="sets of four images")
     root = place.pictures(name, ".")
     return PairSet(name, tuple(made), root, read=FolderImages(root, outside=place.outside), rows=rows)
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value.strip())
 
 
 WHATSUP_A, WHATSUP_B = (
