@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from posixpath import normpath
 from typing import Any
@@ -59,7 +60,10 @@ def read_pair_set(folder: Path | str, name: str | None = None, find: Callable[[s
     listing = next((folder / file for file in LISTINGS if (folder / file).is_file()), None)
     if listing is None:
         raise DataError(f"{folder} holds none of the files that list pairs; {_KNOWN}{_name_splits(folder)}")
-    find_image = _find_once(find or find_inside(folder))
+    find_file = find or find_inside(folder)
+    # Each image is looked for once, however many items show it: to resolve a path takes longer than to read an item.
+    find_image = cache(lambda reference: bool(find_file(reference)))
+    is_native = listing.name == LISTINGS[0]
     items: list[Item] = []
     lines: dict[str, str] = {}
     first: dict[str, Any] = {}
@@ -68,7 +72,11 @@ def read_pair_set(folder: Path | str, name: str | None = None, find: Callable[[s
     for line, row in read_csv(listing) if listing.suffix == ".csv" else read_jsonl(listing):
         place = f"{listing}:{line}"
         try:
-            item = _own_item(find_image, row) if listing.name == LISTINGS[0] else _foreign_item(find_image, row, line)
+            if is_native and (unknown := [key for key in row if key not in _FIELDS]):
+                hint = f"{nearest(unknown[0], _FIELDS)} (an item has {', '.join(_FIELDS)})"
+                raise DataError(f"unknown key {quote(unknown[0])}{hint}")
+            fields, sources = (row, {}) if is_native else fields_of(find_image, row)
+            item = make_item(find_image, fields if is_native else {"id": f"row-{line}", **fields}, sources)
         except DataError as error:
             first_fault = first_fault or error
             faults.setdefault(str(error), []).append(line)
@@ -94,7 +102,7 @@ def read_pair_set(folder: Path | str, name: str | None = None, find: Callable[[s
     if not items:
         raise DataError(f"{listing} lists no pairs")
     card, frames = read_card(folder)
-    read_as = "" if listing.name == LISTINGS[0] else describe_columns(first, items[0].shape)
+    read_as = "" if is_native else describe_columns(first, items[0].shape)
     return PairSet(name or folder.resolve().name, tuple(items), folder, card, lines, frames=frames, read_as=read_as)
 
 
@@ -145,7 +153,9 @@ def write_pair_set(
     folder = as_path(folder, "folder", DataError)
     pairs = PairSet(folder.name, tuple(items), folder)
     _check_images(pairs.items, images)
-    rows = [_json_bytes(_item_row(item), f"item {quote(item.id, 200)}") for item in pairs.items]
+    # `true` is written where it adds to the item's shape.
+    fields = [(item.id, item.model_dump(exclude=None if item.true else {"true"})) for item in pairs.items]
+    rows = [_json_bytes(row, f"item {quote(id_, 200)}") for id_, row in fields]
     listing, about = b"".join(rows), _json_bytes(dict(card), "the card", indent=1)
     with atomic_folder(folder) as draft:
         for done, reference in enumerate(images):
@@ -158,38 +168,6 @@ def write_pair_set(
         read_pair_set(draft)
     if progress is not None:
         progress(len(images), len(images))
-
-
-def _item_row(item: Item) -> dict[str, Any]:
-    """Return an item's fields as they are written: `true` if it adds to the item's shape."""
-    return item.model_dump(exclude=None if item.true else {"true"})
-
-
-def _find_once(find: Callable[[str], Path]) -> Callable[[str], object]:
-    """Return a function that looks for each image once, however many items show it, and keeps no path.
-
-    A path is resolved link by link, which takes longer than reading the item.
-    """
-    names: set[str] = set()
-
-    def find_new(reference: str) -> None:
-        if reference not in names:
-            find(reference)
-            names.add(reference)
-
-    return find_new
-
-
-def _own_item(find: Callable[[str], object], row: Mapping[str, Any]) -> Item:
-    for key in row:
-        if key not in _FIELDS:
-            raise DataError(f"unknown key {quote(key)}{nearest(key, _FIELDS)} (an item has {', '.join(_FIELDS)})")
-    return make_item(find, row, {})
-
-
-def _foreign_item(find: Callable[[str], object], row: Mapping[str, Any], line: int) -> Item:
-    fields, sources = fields_of(find, row)
-    return make_item(find, {"id": f"row-{line}", **fields}, sources)
 
 
 def make_item(find: Callable[[str], object], row: Mapping[str, Any], sources: Mapping[str, str]) -> Item:

@@ -100,7 +100,11 @@ def read_toml(path: Path) -> dict[str, Any]:
     """
     text = _read_text(path, _MOST_TOML_BYTES)
     try:
-        _check_toml(text)
+        # Such a text would take TOML's reader minutes: they grow with the square of tables and of parts of a key.
+        if len(_TABLE.findall(text)) > _MOST_TABLES:
+            raise ValueError(f"it has more than {_MOST_TABLES:,} tables")
+        if _LONG_KEY.search(text):
+            raise ValueError("a key has more than 60 parts")
         content = tomllib.loads(text)
         check_tree(content)
         _check_numbers(path, "", content)
@@ -181,14 +185,6 @@ def _parse_object(text: str, place: str) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise DataError(f"{place}: expected an object {{...}}, got {quote(text.strip())}", path=place, got=content)
     return content
-
-
-def _check_toml(text: str) -> None:
-    """Refuse a text that would take TOML's reader minutes: they grow with the square of tables and parts of a key."""
-    if len(_TABLE.findall(text)) > _MOST_TABLES:
-        raise ValueError(f"it has more than {_MOST_TABLES:,} tables")
-    if _LONG_KEY.search(text):
-        raise ValueError("a key has more than 60 parts")
 
 
 def _check_numbers(path: Path, key: str, content: object) -> None:

@@ -63,28 +63,6 @@ def sample_frames(data: bytes, place: str, count: int) -> NDArray[np.uint8]:
     They are those on the screen at evenly spread times from the first frame's to the last's, in the order in which they
     are shown, upright; of one alone, at the middle. At a constant frame rate, or without times, they are frames
     `round(k (n - 1) / (count - 1))` of its `n`. A video of fewer frames repeats some.
-
-    Args:
-        data: the file's bytes.
-        place: names the file in messages.
-        count: of frames.
-
-    Raises:
-        DataError: the bytes are not a video, it ends early or has a damaged frame, its frames are too large or differ
-            in size, or the count is below 1.
-        MissingDependencyError: PyAV is not installed.
-
-    >>> av = require("av", extra="video")
-    >>> file = io.BytesIO()
-    >>> with av.open(file, "w", format="mp4") as container:
-    ...     stream = container.add_stream("mpeg4", width=32, height=32)
-    ...     for grey in (0, 100, 200):
-    ...         frame = av.VideoFrame.from_ndarray(np.full((32, 32, 3), grey, np.uint8), format="rgb24")
-    ...         container.mux(stream.encode(frame))
-    ...     container.mux(stream.encode())
-    >>> frames = sample_frames(file.getvalue(), "grey.mp4", 2)
-    >>> frames.shape, bool(frames[1].mean() > 150 > frames[0].mean())
-    ((2, 32, 32, 3), True)
     """
     if count < 1:
         raise DataError(f"{place}: a video is read as 1 frame or more; got {count}")
