@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from examples.findings.frame import PHONE, Page, Source, bounds, join_words, make_table, percent, points
 from examples.findings.winoground_files import PEOPLE, SCORES, read_systems
 from tellapart.benchmarks.find import find_benchmark
-from tellapart.benchmarks.sugarcrepe_answers import read_answers, read_both_orders
+from tellapart.tasks.choice import read_answers, read_both_orders
 from tellapart.catalog import BENCHMARKS
 from tellapart.metrics.choice import choice_score
 from tellapart.metrics.order_bias import order_bias

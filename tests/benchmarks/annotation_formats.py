@@ -15,8 +15,8 @@ from tellapart.benchmarks import bivlc, eqben, sugarcrepe, valse, vlue
 from tellapart.benchmarks.find import find_benchmark, load_pairs
 from tellapart.benchmarks.gebplus import read_moments
 from tellapart.benchmarks.locations import Locations
-from tellapart.benchmarks.sugarcrepe_answers import read_answers
 from tellapart.data.task_records import RetrievalSet
+from tellapart.tasks.choice import read_answers
 
 Content = Counter[Any]
 Load = Callable[[Path], Content]

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from facts import raises
-from tellapart.benchmarks.sugarcrepe_answers import read_answers, read_both_orders
 from tellapart.errors import DataError
 from tellapart.metrics.order_bias import order_bias
+from tellapart.tasks.choice import read_answers, read_both_orders
 
 FOLDER = Path(__file__).parents[2].parent / "shared" / "data" / "sugarcrepe" / "gpt-4v-results"
 TABLE = {  # items, right with the true caption first, right with it second: SugarCrepe's gpt-4v-results/readme.md

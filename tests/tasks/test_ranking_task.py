@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from facts import raises
-from tellapart.benchmarks.ranking import read_rankings
+from tellapart.benchmarks.find import read_rankings
 from tellapart.errors import DataError, ScoreError
 from tellapart.tasks.ranking import measure_rankings, read_candidate_scores
 

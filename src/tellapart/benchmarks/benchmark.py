@@ -116,12 +116,7 @@ class Benchmark(Generic[Records]):
 
     @property
     def year(self) -> int | None:
-        """The year of the publication that is cited, the last that the citation names; None if it names none.
-
-        >>> from tellapart.benchmarks.find import find_benchmark
-        >>> find_benchmark("tifa").year
-        2023
-        """
+        """The year of the publication that is cited, the last that the citation names; None if it names none."""
         years = re.findall(r"\b(?:19|20)\d\d\b", self.citation)
         return int(years[-1]) if years else None
 
@@ -182,10 +177,6 @@ class Benchmark(Generic[Records]):
 
         Raises:
             DataError: nothing is known without the files, and they are missing or malformed.
-
-        >>> from tellapart.benchmarks.find import find_benchmark
-        >>> find_benchmark("winoground").outline().ids[:3]
-        ('0', '1', '2')
         """
         if isinstance(pairs := self.records_here(), _Outlined):
             return pairs.outline

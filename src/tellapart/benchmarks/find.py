@@ -8,6 +8,9 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
+from typing import Annotated
+
+from pydantic import Field
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.class_folders import class_folder_benchmark
@@ -15,17 +18,58 @@ from tellapart.benchmarks.given import CODE, pairs_benchmark
 from tellapart.benchmarks.image_sources import own_images
 from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.pair_table import TABLE, open_pair_images, pair_table_benchmark
-from tellapart.benchmarks.ranking import ranking_benchmark
 from tellapart.benchmarks.set_file import read_set_file, set_benchmark
 from tellapart.catalog import has
 from tellapart.catalog import load as load_from_catalog
+from tellapart.data.annotations import AnnotationRow, check_row
 from tellapart.data.folder import LISTINGS, read_pair_set
 from tellapart.data.images import IMAGE_SUFFIXES
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_jsonl
 from tellapart.data.strict_json import plain_suffix
-from tellapart.data.task_records import ChoiceSet
+from tellapart.data.task_records import ChoiceSet, Ranking, RankingSet
 from tellapart.errors import DataError, TellapartError, UnknownNameError, quote
+
+# `ranking:FILE`: the user's rankings by people, one query a line.
+#
+# `{"id": "0", "query": "the house on the right side", "edited": "the house on the left side", "candidates": ["a.png",
+# ...], "people": [1, 2, ...]}`: images beside the file, places from 1 for the closest, `edited` where there is an edit.
+
+RANKING = "ranking:"
+
+
+class _Query(AnnotationRow):
+    id: Annotated[str, Field(min_length=1)]
+    query: Annotated[str, Field(min_length=1)]
+    candidates: list[Annotated[str, Field(min_length=1)]]
+    people: list[Annotated[float, Field(allow_inf_nan=False)]]
+    edited: str = ""
+
+
+def read_rankings(path: Path) -> RankingSet:
+    """Read rankings by people."""
+    rows = [check_row(_Query, row, f"{path}:{line}") for line, row in read_jsonl(path)]
+    rankings = (Ranking(row.id, row.query, row.edited, tuple(row.candidates), tuple(row.people)) for row in rows)
+    return RankingSet(path.stem, tuple(rankings))
+
+
+def ranking_benchmark(name: str, place: Locations | None = None) -> Benchmark:
+    """Return the benchmark `ranking:FILE`."""
+    if name == RANKING:
+        raise DataError("ranking: names no file; write ranking:FILE.jsonl")
+    path = Path(name.removeprefix(RANKING)).expanduser()
+    records = read_rankings(path)
+    images = place.images if place is not None and place.images is not None else path.parent
+    return Benchmark(
+        name=f"{RANKING}{path.name}",
+        own=path.resolve(),
+        title=f"rankings by people: {path.stem}",
+        items=len(records.rankings),
+        task="ranking",
+        source=str(path),
+        load=lambda _place: records,
+        place=Locations(images=images, outside=place is not None and place.outside),
+    )
 
 
 def explain_path(name: str) -> str | None:

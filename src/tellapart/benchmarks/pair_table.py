@@ -76,14 +76,6 @@ def read_pair_table(path: Path, place: Locations) -> PairSet:
 
     Columns are those of `fields_of`. Images are paths relative to the file, or to the folder of images;
     in parquet they may also be encoded images, as the hub stores them. A `card.json` in the file's folder is the card.
-
-    >>> from PIL import Image
-    >>> folder = getfixture("tmp_path")
-    >>> Image.new("RGB", (8, 8)).save(folder / "a.png")
-    >>> _ = (folder / "pairs.csv").write_text("photo,true,false\\na.png,a cat,a dog\\n")
-    >>> columns = (("image", "photo"), ("caption", "true"), ("negative_caption", "false"))
-    >>> read_pair_table(folder / "pairs.csv", Locations(columns=columns)).items[0].texts
-    ('a cat', 'a dog')
     """
     images = own_images(path.parent, place)
     table, rows = _open_rows(path, images)

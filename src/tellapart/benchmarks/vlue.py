@@ -407,12 +407,6 @@ def read_nlvr2(path: Path, items: int | None = None) -> StatementSet:
 
     The list has no identifiers: its statements are numbered, and the set is taken from the images' names. A file of
     lines that was cut between two of them shows in nothing but the number of its `items`.
-
-    >>> path = getfixture("tmp_path") / "test1.json"
-    >>> _ = path.write_text('{"identifier": "test1-0-1-0", "sentence": "Two dogs.", "label": "True"}')
-    >>> read_nlvr2(path).statements[0]
-    Statement(id='test1-0-1-0', sentence='Two dogs.', left='test1/test1-0-1-img0.png', \
-right='test1/test1-0-1-img1.png', label=True, group='test1-0--0')
     """
     if not _is_lines(path):
         listed = read_statements(path)

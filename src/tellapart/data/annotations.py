@@ -64,12 +64,7 @@ def check_row(row: type[R], content: object, place: str) -> R:
 def karpathy_images(
     path: Path, images: Iterable[Any], splits: Collection[str]
 ) -> Iterator[tuple[str, str, list[dict[str, Any]]]]:
-    """Yield the images of some of Karpathy's splits (`dataset_coco.json`): the place in the file, path and sentences.
-
-    >>> cat = {"filepath": "val2014", "filename": "7.jpg", "split": "test", "sentences": [{"raw": "a cat"}]}
-    >>> [*karpathy_images(Path("a.json"), [cat], {"test"})]
-    [('a.json: images[0]', 'val2014/7.jpg', [{'raw': 'a cat'}])]
-    """
+    """Yield the images of some of Karpathy's splits (`dataset_coco.json`): place in the file, path and sentences."""
     for number, image in enumerate(images):
         place = f"{path}: images[{number}]"
         sentences = image.get("sentences") if isinstance(image, dict) else None

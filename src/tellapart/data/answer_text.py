@@ -63,13 +63,7 @@ _COUNTED: ContextVar[Thoughts | None] = ContextVar("thoughts", default=None)
 
 @contextmanager
 def count_thoughts() -> Iterator[Thoughts]:
-    """Count the thoughts that `strip_thought` strips in this context.
-
-    >>> with count_thoughts() as thoughts:
-    ...     answers = [strip_thought(one) for one in ("<think>No?</think>Yes", "<think>Let me see", "No")]
-    >>> answers, thoughts
-    (['Yes', '', 'No'], Thoughts(stripped=2, cut=1))
-    """
+    """Count the thoughts that `strip_thought` strips in this context."""
     thoughts = Thoughts()
     token = _COUNTED.set(thoughts)
     try:

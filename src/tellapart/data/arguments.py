@@ -26,14 +26,7 @@ def expect_used(call: str, reason: str, error: type[TellapartError] = RunError, 
 
 
 def expect_kind(kind: str, uses: Mapping[str, Collection[str]], given: Mapping[str, tuple[object, object]]) -> None:
-    """Refuse options that a kind does not use, by a table of option -> the kinds that use it; others all kinds use.
-
-    >>> try:
-    ...     expect_kind("bars", {"item": ("matrix",)}, {"item": ("3", None), "sort": ("text_score", None)})
-    ... except RunError as error:
-    ...     print(error)
-    bars: item=3 has no effect on bars, but on matrix; leave it out
-    """
+    """Refuse options that a kind does not use, by a table of option -> the kinds that use it; others all kinds use."""
     for name, values in given.items():
         if name in uses and kind not in uses[name]:
             expect_used(kind, f"on {kind}, but on {', '.join(uses[name])}", RunError, **{name: values})

@@ -64,11 +64,7 @@ def check_template(template: str, *, lists: bool = False) -> str:
 
 
 def check_several(templates: str | list[str]) -> str | list[str]:
-    """Return one template or several, any of which may be a list.
-
-    >>> check_several(["{true}", "{false|list}"])
-    ['{true}', '{false|list}']
-    """
+    """Return one template or several, any of which may be a list."""
     for template in [templates] if isinstance(templates, str) else templates:
         check_template(template, lists=True)
     return templates
@@ -158,11 +154,7 @@ def read_list(value: object, path: str, place: str) -> list[str]:
 
 
 def split_list(value: object) -> object:
-    """Return the texts of a list that was saved as one text, as pandas saves it; any other value as it is.
-
-    >>> split_list("['a cup', 'one cup']"), split_list("a cup")
-    (['a cup', 'one cup'], 'a cup')
-    """
+    """Return the texts of a list that was saved as one text, as pandas saves it; any other value as it is."""
     return _parse_list(value) if isinstance(value, str) and _WRITTEN.fullmatch(value) else value
 
 

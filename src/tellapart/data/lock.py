@@ -31,11 +31,6 @@ def take_lock(path: Path) -> IO[bytes] | None:
     """Lock a file, made if it does not exist, until it is closed or this process ends; None if it is held already.
 
     The file holds this process' id. On a file system that has no locks every process gets one.
-
-    >>> path = getfixture("tmp_path") / "lock"
-    >>> with take_lock(path):
-    ...     print(take_lock(path))
-    None
     """
     while True:
         file = path.open("a+b")

@@ -13,13 +13,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Pause the collector in a block, or in a function that this decorates; if it was on, it is on again afterwards.
-
-    >>> with collector_paused():
-    ...     paused = gc.isenabled()
-    >>> paused, gc.isenabled()
-    (False, True)
-    """
+    """Pause the collector in a block, or in a function that this decorates; if it was on, it is on again afterwards."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -70,13 +70,7 @@ def _read_array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> NDArray[Any
 
 
 def read_array(path: Path) -> NDArray[Any]:
-    """Return the array of a `.npy` file.
-
-    >>> path = getfixture("tmp_path") / "scores.npy"
-    >>> np.save(path, [0.9, 0.1])
-    >>> read_array(path)
-    array([0.9, 0.1])
-    """
+    """Return the array of a `.npy` file."""
     data = read_whole(path, error=ScoreError, most=_MAX_ARRAY_BYTES)
     try:
         with warnings.catch_warnings():

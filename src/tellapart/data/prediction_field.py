@@ -57,12 +57,6 @@ def named_field() -> str | None:
 
 
 def state_field(*names: str) -> None:
-    """State the fields or arrays that predictions were read from.
-
-    >>> with watch_field() as field:
-    ...     state_field("before", "after")
-    >>> field.stated
-    'before, after'
-    """
+    """State the fields or arrays that predictions were read from."""
     if (field := _WATCHED.get()) is not None:
         field.stated = ", ".join(names)

@@ -370,14 +370,7 @@ class ChoiceSet(RecordSet):
 
     @classmethod
     def of_pairs(cls, pairs: PairSet) -> ChoiceSet:
-        """Return the choices of 1x2 pairs; a cluster that is the item's id alone is none, so the image stands for it.
-
-        >>> from pathlib import Path
-        >>> from tellapart.data.item import Item
-        >>> cup = Item(id="0", images=("a.png",), texts=("a blue cup", "a red cup"), true=(1,))
-        >>> ChoiceSet.of_pairs(PairSet("cups", (cup,), Path())).choices[0].true
-        'a red cup'
-        """
+        """Return the choices of 1x2 pairs; the image stands for a cluster that is the item's id alone."""
         choices = []
         for item in pairs.items:
             (image,), (true, false) = item.images, item.truth_first().texts
@@ -432,11 +425,7 @@ _GOLD = {
 
 
 def read_gold(value: str) -> str:
-    """Return a file's gold answer as `yes`, `no`, `a`, `b`, `first` or `second`.
-
-    >>> [read_gold(value) for value in ("Yes", "0", "(b)", "A")]
-    ['yes', 'no', 'b', 'a']
-    """
+    """Return a file's gold answer as `yes`, `no`, `a`, `b`, `first` or `second`."""
     gold = _GOLD.get(value.strip().lower())
     if gold is None:
         raise ValueError(f"expected yes or no, true or false, 1 or 0, A or B, first or second; got {quote(value)}")

@@ -146,12 +146,6 @@ def find_problems(model: type[BaseModel], values: Mapping[str, object], place: s
     """Return an error for every problem of a table, of which `validate_table` raises the first.
 
     A misspelt key is one problem, not a missing key as well.
-
-    >>> class Recipe(BaseModel):
-    ...     builder: str
-    ...     seed: int = 0
-    >>> [problem.field for problem in find_problems(Recipe, {"bilder": "scenes", "seed": "x"}, "recipe.toml")]
-    ['bilder', 'seed']
     """
     unknown = [key for key in values if key not in model.model_fields]
     faults = [_unknown_key(model, key, place) for key in unknown]

@@ -35,11 +35,7 @@ _LATE = 0.0005
 
 
 def is_video(reference: str) -> bool:
-    """Return whether a reference names a video, by its suffix.
-
-    >>> is_video("clips/a.MP4"), is_video("a.png")
-    (True, False)
-    """
+    """Return whether a reference names a video, by its suffix."""
     return PurePosixPath(reference).suffix.lower() in VIDEO_SUFFIXES
 
 
@@ -48,11 +44,6 @@ def decode_slot(data: bytes, reference: str, frames: int = DEFAULT_FRAMES) -> ND
 
     Returns:
         RGB, uint8: `(height, width, 3)` of an image, `(frames, height, width, 3)` of a video.
-
-    >>> from pathlib import Path
-    >>> path = "examples/eqsim_ablation/smoke_scenes/images/attribute-000_0.webp"
-    >>> decode_slot(Path(path).read_bytes(), path).shape
-    (96, 96, 3)
     """
     return sample_frames(data, reference, frames) if is_video(reference) else decode(data, reference)
 
@@ -152,10 +143,6 @@ def _whole_frames(container: Any, stream: Any, place: str, empty: int) -> Iterat
 
 
 def upright(frame: VideoFrame) -> NDArray[np.uint8]:
-    """Return a decoded frame's pixels as a player turns them: RGB, uint8 `(height, width, 3)`.
-
-    >>> upright(require("av", extra="video").VideoFrame(32, 16, "rgb24")).shape
-    (16, 32, 3)
-    """
+    """Return a decoded frame's pixels as a player turns them: RGB, uint8 `(height, width, 3)`."""
     pixels = frame.to_ndarray(format="rgb24")
     return np.ascontiguousarray(np.rot90(pixels, k=round(frame.rotation / 90)))

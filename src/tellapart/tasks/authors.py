@@ -69,15 +69,7 @@ _FEWEST = 25
 
 
 def add_authors_numbers(benchmark: Benchmark, measured: Sequence[Units], kind: ScoreKind | None) -> Sequence[Units]:
-    """Add the numbers of the benchmark's authors to measured pairs.
-
-    >>> from tellapart.benchmarks.find import find_benchmark
-    >>> unit = Unit(id="0", cluster="0", scores=[[0.5, 0.5]])
-    >>> right = PerItem(name="choice_score", strict=np.zeros(1), neutral=np.full(1, 0.5), chance=0.5, binary=True)
-    >>> [units] = add_authors_numbers(find_benchmark("whatsup-coco-one"), [Units("item", (unit,), (right,))], "logit")
-    >>> units.values[0].official
-    array([1.])
-    """
+    """Add the numbers of the benchmark's authors to measured pairs."""
     if benchmark.task != "pairs":
         return measured
     (of_items,) = measured
@@ -88,13 +80,7 @@ def add_authors_numbers(benchmark: Benchmark, measured: Sequence[Units], kind: S
 
 
 def count_ties(measured: Units, rule: TieRule) -> Units:
-    """Add to each metric of scores its values as a tie counts by a rule.
-
-    >>> units = (Unit(id="0", cluster="0", scores=[[0.5, 0.5]], true=(1,)),)
-    >>> right = PerItem(name="choice_score", strict=np.zeros(1), neutral=np.full(1, 0.5))
-    >>> [count_ties(Units("item", units, (right,)), rule).values[0].official.tolist() for rule in ("first", "last")]
-    [[0.0], [1.0]]
-    """
+    """Add to each metric of scores its values as a tie counts by a rule."""
     values = np.array([unit.scores for unit in measured.units], dtype=np.float32)
     if any(unit.true for unit in measured.units) and rule != "right":
         n, size = len(values), values[0].size

@@ -72,13 +72,7 @@ def _find_boxes(model: BoxAnswerer, records: BoxSet, session: Session) -> list[S
 
 
 def measure_boxes(records: BoxSet, predictions: Sequence[Sides]) -> tuple[Units, ...]:
-    """Measure boxes by both rules; phrases of one image are resampled together.
-
-    >>> from tellapart.data.task_records import Box
-    >>> records = BoxSet("r", (Box("0", "man", "a.jpg", (0.0, 0.0, 10.0, 10.0), (640, 480)),))
-    >>> [(one.name, one.strict.tolist()) for one in measure_boxes(records, [(0.0, 0.0, 10.0, 5.0)])[0].values]
-    [('box_accuracy', [1.0]), ('box_accuracy_plain', [1.0]), ('mean_iou', [0.5])]
-    """
+    """Measure boxes by both rules; phrases of one image are resampled together."""
     gold = [row.box for row in records.boxes]
     units = tuple(
         Unit(

@@ -13,22 +13,90 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+from pydantic import Field
 
-from tellapart.benchmarks.sugarcrepe_answers import read_both_orders
+from tellapart.data.annotations import AnnotationRow, check_row, read_mapping
 from tellapart.data.answer_text import plain_answer
 from tellapart.data.prediction_field import state_field
 from tellapart.data.scores import join_names
 from tellapart.data.task_records import Choice, ChoiceSet
-from tellapart.errors import DataError
+from tellapart.errors import DataError, quote
 from tellapart.metrics.metric import Metric
 from tellapart.metrics.order_bias import order_bias
 from tellapart.models.generative.readings import Answerer
 from tellapart.tasks.answering import ask, describe_unread
 from tellapart.tasks.predictions import align_file, number_names, read_predictions, text
 from tellapart.tasks.task import Hiding, Session, Task, Unit, Units, value_of
+
+Filled = Annotated[str, Field(min_length=1, pattern=r"\S")]  # a blank is not a text
+_STATED = "accuracy"  # one of the fourteen files holds its result among the items
+
+
+class _GivenAnswer(AnnotationRow):
+    """The model's answer in the file: its free text, and its choice of a caption."""
+
+    free_form_answer: str
+    multiple_choice_answer: str
+
+
+class _Item(AnnotationRow):
+    answer: _GivenAnswer
+    caption: Filled
+    negative_caption: Filled
+    filename: Filled
+    correct: bool
+
+
+class CaptionChoice(NamedTuple):
+    """An answer about one image: 1 if its true caption was chosen, -1 if the false one was, 0 if neither."""
+
+    image: str
+    captions: tuple[str, str]
+    choice: int
+
+
+def read_answers(path: Path) -> dict[str, CaptionChoice]:
+    """Read one file of answers, such as `gpt-4v-results/positive-first/gpt4v-swap_obj.json`: item -> answer.
+
+    An answer chooses the caption that it repeats word for word. If the file has a key `accuracy` among the items, it is
+    the published result; the items must reproduce its four digits.
+
+    Source: SugarCrepe `gpt-4v-results`.
+    """
+    content = read_mapping(path)
+    stated = content.pop(_STATED, None)
+    if not content:
+        raise DataError(f"{path}: holds no items")
+    answers = {key: _make_answer(value, f"{path}: item {key!r}") for key, value in content.items()}
+    share = sum(answer.choice == 1 for answer in answers.values()) / len(answers)
+    if stated is not None and not (isinstance(stated, float | int) and abs(stated - share) <= 0.5e-4):
+        raise DataError(f"{path}: field {_STATED!r}: {quote(stated)}, but the items give {share:.4f}")
+    return answers
+
+
+def read_both_orders(true_first: Path, true_second: Path) -> dict[str, tuple[int, int]]:
+    """Read the choices of the same items in both orders: item -> choice with its true caption first, and second."""
+    first, second = read_answers(true_first), read_answers(true_second)
+    if only_one := sorted(first.keys() ^ second.keys()):
+        raise DataError(f"{true_first} and {true_second} differ: item {only_one[0]!r} is in one of them only")
+    for key, answer in first.items():
+        if answer[:2] != second[key][:2]:
+            raise DataError(f"{true_second}: item {key!r}: its image or captions are not those of {true_first}")
+    return {key: (answer.choice, second[key].choice) for key, answer in first.items()}
+
+
+def _make_answer(value: object, place: str) -> CaptionChoice:
+    """Check an item of a file, and return its answer; `where` begins the messages of errors."""
+    item = check_row(_Item, value, place)
+    chosen = item.answer.multiple_choice_answer
+    if item.correct != (chosen == item.caption):
+        raise DataError(f"{place}: field 'correct': {item.correct} contradicts the answer {quote(chosen)}")
+    choice = 1 if item.correct else -1 if chosen == item.negative_caption else 0
+    return CaptionChoice(item.filename, (item.caption, item.negative_caption), choice)
+
 
 _SOURCE = "SugarCrepe `gpt-4v-results`; EqBen Table 7"
 _METRICS = tuple(
@@ -167,13 +235,7 @@ def _read_published(folder: Path, records: ChoiceSet) -> Chosen:
 
 
 def measure_choices(records: ChoiceSet, chosen: Chosen) -> tuple[Units, ...]:
-    """Measure choices in both orders; items on one image are one cluster.
-
-    >>> from tellapart.data.task_records import Choice
-    >>> cups = ChoiceSet("cups", (Choice("0", "a.png", "a red cup", "a blue cup"),))
-    >>> [(one.name, float(one.strict[0])) for one in measure_choices(cups, Chosen((1,), (-1,)))[0].values][:3]
-    [('both_orders', 0.0), ('mean_of_orders', 0.5), ('order_bias', 1.0)]
-    """
+    """Measure choices in both orders; items on one image are one cluster."""
     bias = order_bias(np.array(chosen.true_first), np.array(chosen.true_second))
     mean = (bias.true_first + bias.true_second) / 2
     values = (bias.both, mean, bias.difference, bias.true_first, bias.true_second, bias.chose_first)

@@ -136,11 +136,7 @@ def read_classes(path: Path, records: ClassificationSet) -> Classified:
 
 
 def named_classes(named: Sequence[int], labels: Sequence[int]) -> Classified:
-    """Return the places of the true classes if one class is named for each picture, and nothing is known of the others.
-
-    >>> named_classes([0, 1, -1], [0, 0, 0]).placed.ranks.recall(1)
-    array([1., 0., 0.])
-    """
+    """Return the places of the true classes if one class, or none (-1), is named for each picture."""
     first = np.array(named, dtype=np.int64)
     wrong = (first != np.array(labels)).astype(np.int64)
     ranks = Ranks(wrong, np.zeros_like(wrong), np.ones_like(wrong))
@@ -151,14 +147,6 @@ def measure_classes(records: ClassificationSet, classified: Classified) -> tuple
     """Measure places: top-1, top-5 if there are more than five classes, and the mean over classes of unequal size.
 
     Pictures are tagged with their class, so the results by `class` are its recalls.
-
-    >>> from tellapart.data.task_records import ClassifiedImage
-    >>> from tellapart.metrics.classification import rank_labels
-    >>> pictures = tuple(ClassifiedImage(str(k), f"{k}.png", 0) for k in range(2))
-    >>> pets = ClassificationSet("pets", ("cat", "dog"), ("{}",), pictures)
-    >>> measured = measure_classes(pets, Classified(rank_labels([[0.9, 0.1], [0.5, 0.5]], [0, 0])))
-    >>> [(one.name, one.strict.tolist(), one.neutral.tolist()) for one in measured[0].values]
-    [('top1_accuracy', [1.0, 0.0], [1.0, 0.5])]
     """
     ranks, size = classified.placed.ranks, len(records.classes)
     depths = {_TOP1.name: 1} | ({_TOP5.name: 5} if size > 5 and classified.scored else {})

@@ -76,13 +76,6 @@ def measure_labels(records: LabelSet, scores: LabelScores) -> tuple[Units, ...]:
     """Measure average precision: strict, tie-neutral, and as COLA's authors count ties.
 
     Chance is the mean over labels of the value expected of an order at random.
-
-    >>> from tellapart.data.task_records import ImageLabel
-    >>> plates = LabelSet("plates", ("a.png", "b.png"), (ImageLabel("0", "white plate", (0, 1), (True, False)),))
-    >>> [units] = measure_labels(plates, [np.array([0.5, 0.5], np.float32)])
-    >>> value = units.values[0]
-    >>> value.strict.tolist(), value.neutral.tolist(), value.official.tolist(), value.chance
-    ([0.5], [0.75], [0.5], 0.75)
     """
     precisions = [
         average_precision(label_scores, label.true) for label, label_scores in zip(records.labels, scores, strict=True)

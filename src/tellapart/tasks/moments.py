@@ -208,12 +208,6 @@ def measure_moments(records: MomentSet, predictions: Sequence[FrameScores]) -> t
     If moments tie at the top, the strict accuracy asks that every one of them is right. Chance is a moment drawn
     evenly from the video. Every metric comes twice: if a video shows the same change, in the same words, at several
     times, any of them is true, or (`_unmerged`) only the query's moment.
-
-    >>> from tellapart.data.task_records import Moment
-    >>> one = Moment("v_0A", "v", 0.3, "a man", "stands", "sits", "Change", 0.6)
-    >>> scores = FrameScores(np.arange(3) / 5, np.array([1.0, 1.0, 0.0]), np.array([0.0, 0.0, 1.0]))
-    >>> [(each.name, each.strict.tolist()) for each in measure_moments(MomentSet("m", (one,)), [scores])[0].values][:2]
-    [('boundary_accuracy', [1.0]), ('boundary_accuracy@0.1', [1.0])]
     """
     units = tuple(
         Unit(

@@ -57,14 +57,7 @@ class ListedPairs:
 def measure_pairs(
     records: PairSet | ListedPairs, predictions: Scored, metrics: Sequence[Metric] = ()
 ) -> tuple[Units, ...]:
-    """Measure scores by these metrics, or by every one that is defined for their shape and kind.
-
-    >>> from tellapart.data.scores import Scores
-    >>> listed = ListedPairs(Outline(("a",), (1, 2), ("a",), ({},)))
-    >>> units, = measure_pairs(listed, Scored(Scores(("a",), [[[0.9, 0.1]]], "similarity")))
-    >>> [(one.name, one.strict.tolist()) for one in units.values]
-    [('choice_score', [1.0]), ('pairwise', [1.0])]
-    """
+    """Measure scores by these metrics, or by every one that is defined for their shape and kind."""
     outline, scores = records.outline, predictions.scores
     metrics = metrics or defined_for(outline.shape, scores.kind, outline.true)
     if not metrics:

@@ -124,11 +124,6 @@ def read_predictions(
     `read` takes a value, a text without its thought, to a prediction, or raises `ValueError`. Rows of a run's samples
     that are of another unit than `noun` are passed over. `is_gold` takes the number of an id and its prediction to
     whether that is the gold answer. It is asked within `watch_field` alone, and not on a board, whose gold is hidden.
-
-    >>> path = getfixture("tmp_path") / "labels.csv"
-    >>> _ = path.write_text("id,prediction\\nb,no\\na,yes\\n")
-    >>> read_predictions(path, ["a", "b"], label, "statement", lambda number, value: value)
-    [True, False]
     """
     readers: dict[str, Callable[[Path], Iterator[tuple[str, Mapping[str, Any]]]]] = {
         ".jsonl": partial(_rows_of_lines, reader=read_jsonl),
@@ -168,11 +163,7 @@ def read_for(
 
 
 def align_file(path: Path, ids: Sequence[str], values: Mapping[str, T], noun: str = "predictions") -> list[T]:
-    """Return the value of each id that a file gives, in the order of the ids.
-
-    >>> align_file(Path("answers.csv"), ["q1", "q2"], {"q2": "no", "q1": "yes"})
-    ['yes', 'no']
-    """
+    """Return the value of each id that a file gives, in the order of the ids."""
     try:
         return align(ids, values, noun)
     except DataError as error:
@@ -182,15 +173,7 @@ def align_file(path: Path, ids: Sequence[str], values: Mapping[str, T], noun: st
 def read_matrix(
     path: Path, ids: Mapping[str, Sequence[str]], needed: Sequence[str] = (), optional: Sequence[str] = ()
 ) -> tuple[dict[str, NDArray[Any]], list[list[int]]]:
-    """Read the arrays of a `.npz` file, and for each array of ids the file's position of each expected id.
-
-    >>> import numpy as np
-    >>> path = getfixture("tmp_path") / "scores.npz"
-    >>> np.savez(path, image_ids=["1", "0"], scores=[[0.1], [0.9]])
-    >>> arrays, (rows,) = read_matrix(path, {"image_ids": ["0", "1"]}, ("scores",))
-    >>> arrays["scores"][rows].tolist()
-    [[0.9], [0.1]]
-    """
+    """Read the arrays of a `.npz` file, and for each array of ids the file's position of each expected id."""
     if path.suffix != ".npz":
         raise ScoreError(f"{path}: scores of this task are read from .npz files; got {path.suffix!r}")
     needed = (*ids, *needed)

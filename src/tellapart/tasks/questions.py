@@ -70,11 +70,6 @@ def measure_one_answer(records: QuestionSet, predictions: Sequence[str]) -> tupl
     """Measure answers against one gold answer each: questions, and pairs of the same question on two images.
 
     Questions are resampled with their image, pairs with all pairs that share an image with them, also by way of others.
-
-    >>> asked = [Question("0", "One cup?", "a.png", ("yes",)), Question("1", "One cup?", "b.png", ("no",))]
-    >>> measured = measure_one_answer(QuestionSet("v", tuple(asked)), ["yes", "Yes"])
-    >>> {one.name: one.strict.tolist() for units in measured for one in units.values}
-    {'exact_match': [1.0, 0.0], 'exact_match_cleaned': [1.0, 0.0], 'pair_accuracy': [0.0]}
     """
     rows, gold = records.questions, records.gold
     right = exact_match(predictions, gold)
@@ -104,12 +99,7 @@ def measure_one_answer(records: QuestionSet, predictions: Sequence[str]) -> tupl
 
 
 def measure_people(records: QuestionSet, predictions: Sequence[str]) -> tuple[Units, ...]:
-    """Measure answers against several people's.
-
-    >>> records = QuestionSet("v", (Question("0", "How many?", "a.png", ("2",) * 3 + ("3",) * 7),))
-    >>> [(one.name, one.strict.tolist()) for one in measure_people(records, ["two"])[0].values]
-    [('soft_accuracy', [0.9]), ('soft_accuracy_xvlm', [0.9])]
-    """
+    """Measure answers against several people's."""
     people = [row.answers for row in records.questions]
     units = _make_units(records.questions, predictions, [", ".join(dict.fromkeys(answers)) for answers in people])
     soft = value_of(_SOFT, soft_accuracy(predictions, people), bounds=(0.0, 1.0))

@@ -115,13 +115,7 @@ def _score_candidates(model: Model, records: RankingSet, session: Session) -> li
 
 
 def measure_rankings(records: RankingSet, scores: Sequence[CandidateScores]) -> tuple[Units, ...]:
-    """Measure rankings: agreement with people for every query, movement for those with an edit.
-
-    >>> houses = RankingSet("houses", (Ranking("0", "on the right", "on the left", ("a", "b", "c"), (1.0, 2.0, 3.0)),))
-    >>> measured = measure_rankings(houses, [CandidateScores((0.9, 0.5, 0.1), (0.1, 0.5, 0.9))])
-    >>> [(one.name, one.strict.tolist()) for units in measured for one in units.values]
-    [('kendall', [1.0]), ('spearman', [1.0]), ('moved_by_edit', [1.0]), ('kendall_with_edit', [-1.0])]
-    """
+    """Measure rankings: agreement with people for every query, movement for those with an edit."""
     agreed = [
         agreement_with_people(scored.scores, ranking.people)
         for ranking, scored in zip(records.rankings, scores, strict=True)

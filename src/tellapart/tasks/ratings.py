@@ -6,10 +6,8 @@ shows the text and 0 if not: SeeTRUE. The tag `generator` names the model that a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,17 +52,6 @@ _FUNCTIONS = {"kendall_tau_b": kendall_tau_b, "spearman_rho": spearman_rho, "pea
 _GENERATOR = "generator"
 
 
-def _fill_template(records: RatingSet) -> Iterator[Mapping[str, Any]]:
-    for rating in records.rated:
-        pair = {"image_path": rating.image, "caption": rating.text}
-        yield {"id": rating.id, "image": 0, "text": 0, "score": None, **pair}
-
-
-def _label_rows(records: RatingSet) -> Iterator[Mapping[str, Any]]:
-    for rating in records.rated:
-        yield {"label": f"{rating.id}_c0_i0", "score": None, "image": rating.image, "caption": rating.text}
-
-
 def _score_images(model: Model, records: RatingSet, session: Session) -> Scored:
     """Score every image with its text."""
     items = tuple(Item(id=rating.id, images=(rating.image,), texts=(rating.text,)) for rating in records.rated)
@@ -80,13 +67,6 @@ def measure_ratings(records: RatingSet, predictions: Scored) -> tuple[Units, ...
     """Measure agreement with people's ratings; of labels, the area under the ROC curve.
 
     A part of the images, such as those of one generator, is measured among itself: its ties are calibrated again.
-
-    >>> from tellapart.data.task_records import RatedImage
-    >>> from tellapart.data.scores import Scores
-    >>> rated = RatingSet("cups", tuple(RatedImage(str(k), f"{k}.png", "a cup", (float(k),)) for k in (1, 2, 5)))
-    >>> (units,) = measure_ratings(rated, Scored(Scores("125", [[[0.1]], [[0.3]], [[0.2]]], "similarity")))
-    >>> {one.name: round(one.over(one.strict), 3) for one in units.values}
-    {'pairwise_accuracy': 0.667, 'kendall_tau_b': 0.333, 'spearman_rho': 0.5, 'pearson_r': 0.24}
     """
     scores = _align_scores(records, predictions)
     units = tuple(
@@ -150,8 +130,16 @@ RATINGS = Task(
     **OF_SCORES,
     noun="image",
     metrics=(_PAIRWISE, *_CORRELATIONS, _AUC),
-    template=_fill_template,
-    templates={".jsonl": _label_rows},
+    template=lambda records: (
+        {"id": row.id, "image": 0, "text": 0, "score": None, "image_path": row.image, "caption": row.text}
+        for row in records.rated
+    ),
+    templates={
+        ".jsonl": lambda records: (
+            {"label": f"{row.id}_c0_i0", "score": None, "image": row.image, "caption": row.text}
+            for row in records.rated
+        )
+    },
     read=lambda path, records, kind=None: read_scored(path, [rating.id for rating in records.rated], (1, 1), kind),
     measure=measure_ratings,
     notes=_write_notes,

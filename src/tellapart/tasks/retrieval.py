@@ -63,10 +63,6 @@ class GalleryScores:
     Attributes:
         images: embeddings `(image, dimension)`; the scores, `(image, caption)`, without captions.
         captions: embeddings `(caption, dimension)`.
-
-    >>> scores = GalleryScores(np.array([[2.0, 1.0, 0.0], [0.0, 1.0, 2.0]]))
-    >>> scores.rank([(0, 0), (1, 1)], captions=[0, 2]).text_to_image.rank
-    array([1, 1])
     """
 
     images: NDArray[Any]
@@ -124,13 +120,7 @@ def score_gallery(model: DualEncoder, records: RetrievalSet, session: Session) -
 
 
 def measure_retrieval(records: RetrievalSet, ranked: Retrieval) -> tuple[Units, ...]:
-    """Measure ranks: a unit for each image query, and one for each caption query, both clustered by image.
-
-    >>> gallery = RetrievalSet.of("two", ["a.png", "b.png"], [["a cat"], ["a dog"]])
-    >>> ranked = scores_both_ways([[2, 1], [2, 1]], [(0, 0), (1, 1)])
-    >>> [units.values[0].strict.tolist() for units in measure_retrieval(gallery, ranked)]
-    [[1.0, 0.0], [0.0, 0.0]]
-    """
+    """Measure ranks: a unit for each image query, and one for each caption query, both clustered by image."""
     images, captions = len(records.images), len(records.captions)
     true_of_image = np.bincount([image for image, _ in records.pairs], minlength=images)
     true_of_caption = np.bincount([caption for _, caption in records.pairs], minlength=captions)
@@ -263,14 +253,7 @@ _DISTINCT_METRICS = tuple(
 
 @dataclass(frozen=True, slots=True)
 class RankedTwice:
-    """A gallery that was ranked with an entry for each row, and with one for each distinct caption.
-
-    >>> import numpy as np
-    >>> scores = GalleryScores(np.array([[2.0, 2.0], [1.0, 1.0]]))
-    >>> ranked = RankedTwice.of(RetrievalSet.of("two", ["a.png", "b.png"], [["a cat"], ["a cat"]]), scores)
-    >>> ranked.rows.image_to_text.rank, ranked.distinct.image_to_text.rank
-    (array([2, 2]), array([1, 1]))
-    """
+    """A gallery that was ranked with an entry for each row, and with one for each distinct caption."""
 
     rows: Retrieval
     distinct: Retrieval
@@ -283,14 +266,7 @@ class RankedTwice:
 
 
 def measure_distinct(records: RetrievalSet, ranked: RankedTwice) -> tuple[Units, ...]:
-    """Measure ranks in both galleries: the units of `measure_retrieval`, and one for each distinct caption.
-
-    >>> import numpy as np
-    >>> two = RetrievalSet.of("two", ["a.png", "b.png"], [["a cat"], ["a cat"]])
-    >>> ranked = RankedTwice.of(two, GalleryScores(np.array([[2.0, 2.0], [1.0, 1.0]])))
-    >>> {units.noun: units.values[0].strict.tolist() for units in measure_distinct(two, ranked)}
-    {'image query': [1.0, 1.0], 'caption query': [1.0, 0.0], 'distinct caption query': [1.0]}
-    """
+    """Measure ranks in both galleries: the units of `measure_retrieval`, and one for each distinct caption."""
     images, captions = measure_retrieval(records, ranked.rows)
     distinct, first = records.distinct_captions()
     from_images, from_captions = measure_retrieval(distinct, ranked.distinct)

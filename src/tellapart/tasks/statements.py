@@ -54,14 +54,7 @@ def _read_labels(path: Path, records: StatementSet) -> list[bool]:
 
 
 def measure_statements(records: StatementSet, predictions: Sequence[bool | str | None]) -> tuple[Units, ...]:
-    """Measure labels: accuracy of statements; consistency of sentences, and of those that both labels occur with.
-
-    >>> from tellapart.data.task_records import Statement
-    >>> rows = tuple(Statement(str(k), "Both show a dog.", f"{k}a.png", f"{k}b.png", k == 0) for k in range(2))
-    >>> measured = measure_statements(StatementSet("n", rows), [True, True])
-    >>> {one.name: one.strict.tolist() for units in measured for one in units.values}
-    {'accuracy': [1.0, 0.0], 'consistency': [0.0], 'consistency_both_labels': [0.0]}
-    """
+    """Measure labels: accuracy of statements; consistency of sentences, and of those that both labels occur with."""
     rows = records.statements
     # An answer that is neither counts as the wrong label.
     labels = [

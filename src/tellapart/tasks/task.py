@@ -56,10 +56,6 @@ class Hiding:
         nothing: predictions of so many records that are all wrong: a benchmark is measured on them before it is opened.
         restore: takes predictions of bare records to those of the records.
         size: a record's image: width and height in pixels, if its labels are in pixels.
-
-    >>> from tellapart.tasks.registry import TASKS
-    >>> TASKS["nlvr2"].hiding.metrics
-    ('accuracy', 'consistency')
     """
 
     records: type[RecordSet]
@@ -127,13 +123,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """Units of one noun, and every metric that has a value for each of them.
-
-    >>> import numpy as np
-    >>> right = PerItem(name="accuracy", strict=np.array([1.0]))
-    >>> Units("statement", (Unit(id="0", cluster="0"),), (right,)).values[0].strict.tolist()
-    [1.0]
-    """
+    """Units of one noun, and every metric that has a value for each of them."""
 
     noun: str
     units: tuple[Unit, ...]

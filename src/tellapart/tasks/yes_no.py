@@ -91,17 +91,7 @@ def _read_file(path: Path, records: BinaryQuestionSet) -> list[str]:
 
 
 def measure_yes_no(records: BinaryQuestionSet, answers: Sequence[str]) -> tuple[Units, ...]:
-    """Measure answers, questions, images and groups; a group without several images or questions has no such units.
-
-    >>> from tellapart.data.task_records import BinaryQuestion
-    >>> golds = (("a", "Is it red?", "yes"), ("b", "Is it red?", "no"))
-    >>> asked = [BinaryQuestion(f"0/{image}", (image,), text, gold, "0") for image, text, gold in golds]
-    >>> measured = measure_yes_no(BinaryQuestionSet("cups", tuple(asked)), ["Yes, it is.", "no"])
-    >>> {one.name: one.strict.tolist() for units in measured for one in units.values}["a_acc_strict"]
-    [0.0, 1.0]
-    >>> [(units.noun, len(units.units)) for units in measured]
-    [('answer', 2), ('question of a group', 1), ('group', 1)]
-    """
+    """Measure answers, questions, images and groups; a group without several images or questions has no such units."""
     rows = records.questions
     read = [read_answer(answer, OPTIONS[row.answer]) for answer, row in zip(answers, rows, strict=True)]
     strictly = [read_strictly(answer, OPTIONS[row.answer]) for answer, row in zip(answers, rows, strict=True)]
