@@ -11,7 +11,7 @@ import pytest
 
 from facts import check_facts, raises
 from tellapart.benchmarks.find import find_benchmark
-from tellapart.benchmarks.image_sources import FolderImages, ZipImages, crop_images, crop_reference
+from tellapart.benchmarks.image_sources import FolderImages, ZipImages, crop_images
 from tellapart.benchmarks.locations import Locations, find_files
 from tellapart.errors import DataError
 
@@ -92,7 +92,7 @@ def test_an_archives_image_that_unpacks_to_too_much_is_refused(tmp_path: Path) -
 def test_a_crop_of_no_sensible_size_is_refused(draw: Callable[..., bytes], size: tuple[int, int]) -> None:
     read = crop_images(lambda _reference: draw(0))
     with raises(DataError, "a.png#0,0,", "pixels"):
-        read(crop_reference("a.png", 0, 0, *size))
+        read("a.png#0,0,{},{}".format(*size))
 
 
 def test_a_folder_that_is_none_is_one_error_of_every_command(command: Callable[..., Any]) -> None:

@@ -179,13 +179,8 @@ class ZipImages:
 _CROP = re.compile(r"(?P<file>.+)#(?P<x>-?\d+),(?P<y>-?\d+),(?P<width>\d+),(?P<height>\d+)", re.ASCII | re.DOTALL)
 
 
-def crop_reference(reference: str, x: int, y: int, width: int, height: int) -> str:
-    """Name a part of an image, in pixels from its upper left corner."""
-    return f"{reference}#{x},{y},{width},{height}"
-
-
 def crop_images(read: Callable[[str], bytes]) -> Callable[[str], bytes]:
-    """Return a reader that also takes a `crop_reference`: the part as a PNG file, black outside of the image."""
+    """Return a reader that also takes `file#x,y,width,height`, that part as a PNG file, black outside of the image."""
 
     def read_part(reference: str) -> bytes:
         part = _CROP.fullmatch(reference)

@@ -165,15 +165,14 @@ def _object_in(match: re.Match[str]) -> tuple[Any, Path]:
     module = _run_file(path)
     if not hasattr(module, match["name"]):
         known = [
-            name for name, thing in vars(module).items() if not name.startswith("_") and _is_defined_in(thing, module)
+            name
+            for name, thing in vars(module).items()
+            if not name.startswith("_") and not isinstance(thing, ModuleType)
+            if getattr(thing, "__module__", module.__name__) == module.__name__
         ]
         hint = nearest(match["name"], known) or ";"
         raise PluginError(f"{path} holds no {match['name']!r}{hint} it defines {', '.join(known) or 'nothing'}")
     return getattr(module, match["name"]), path.resolve()
-
-
-def _is_defined_in(thing: Any, module: ModuleType) -> bool:
-    return not isinstance(thing, ModuleType) and getattr(thing, "__module__", module.__name__) == module.__name__
 
 
 def _run_file(path: Path) -> ModuleType:

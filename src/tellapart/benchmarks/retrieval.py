@@ -44,15 +44,13 @@ def _load_pairs(place: Locations) -> PairSet:
         items.append(make_item(where, id=name, images=images, texts=texts, cluster=name.partition("_")[0]))
         lines[name] = where
     expect_count(path, len(items), COCO_COUNTERFACTUALS.items)
-    root, read = _open_images(place, folder)
-    return PairSet("coco-counterfactuals", tuple(items), root, lines=lines, read=read)
-
-
-def _open_images(place: Locations, folder: Path) -> tuple[Path, Callable[[str], bytes]]:
+    read: Callable[[str], bytes]
     if place.images is None and (archive := find_files(folder, _ARCHIVE)):
-        return archive[0].parent, ZipImages(archive[0], prefix="images/")
-    root = place.pictures("coco-counterfactuals", "images")
-    return root, FolderImages(root, outside=place.outside)
+        root, read = archive[0].parent, ZipImages(archive[0], prefix="images/")
+    else:
+        root = place.pictures("coco-counterfactuals", "images")
+        read = FolderImages(root, outside=place.outside)
+    return PairSet("coco-counterfactuals", tuple(items), root, lines=lines, read=read)
 
 
 COCO_COUNTERFACTUALS = Benchmark(
@@ -76,12 +74,6 @@ COCO_COUNTERFACTUALS = Benchmark(
 
 _SPLIT = "test-coco-cfs.csv"
 _SIDES = {"synthetic-images-for-original-captions": 0, "synthetic-images-for-counterfactual-captions": 1}
-
-
-def _load_counterfactuals(place: Locations) -> RetrievalSet:
-    items = COCO_COUNTERFACTUALS.load(place).items
-    images = [image for item in items for image in item.images]
-    return RetrievalSet.of("coco-counterfactuals", images, [[text] for item in items for text in item.texts])
 
 
 def _load_split(place: Locations) -> RetrievalSet:
@@ -129,6 +121,13 @@ FLICKR30K_RETRIEVAL = Benchmark(
     usual=("flickr30k-images", "images"),
     load=one_file("flickr30k-retrieval", "flickr30k_test.json", read_retrieval),
 )
+
+
+def _load_counterfactuals(place: Locations) -> RetrievalSet:
+    items = COCO_COUNTERFACTUALS.load(place).items
+    images = [image for item in items for image in item.images]
+    return RetrievalSet.of("coco-counterfactuals", images, [[text] for item in items for text in item.texts])
+
 
 _RECORDS_OF_ANY_TYPE: Benchmark[Any] = COCO_COUNTERFACTUALS
 COCO_COUNTERFACTUALS_RETRIEVAL: Benchmark[RetrievalSet] = replace(

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -95,11 +94,6 @@ _COLUMNS = {
 }
 
 
-def _paper_table(by_subset: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """Return the seven accuracies; the authors' code averages nothing over them."""
-    return {column: 100 * by_subset[subset]["choice_score"] for column, subset in _COLUMNS.items()}
-
-
 SUGARCREPE = Benchmark(
     name="sugarcrepe",
     title="SugarCrepe: a fluent caption with one object, attribute or relation wrong",
@@ -114,7 +108,11 @@ SUGARCREPE = Benchmark(
     cluster="the COCO image",
     ties="a tie is wrong (its main_eval.py); CLIP_benchmark counts it right",
     load=_load_pairs,
-    paper=("subset", _paper_table),
+    # Seven accuracies; the authors' code averages nothing over them.
+    paper=(
+        "subset",
+        lambda by: {column: 100 * by[subset]["choice_score"] for column, subset in _COLUMNS.items()},
+    ),
 )
 
 

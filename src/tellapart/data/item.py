@@ -19,14 +19,11 @@ def _is_encodable(text: str) -> str:
     return text
 
 
-def _as_tuple(value: object) -> object:
-    return tuple(value) if isinstance(value, list) else value
-
-
+_AS_TUPLE = BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)
 _Text = Annotated[str, AfterValidator(_is_encodable)]
-_Texts = Annotated[tuple[Annotated[_Text, Field(min_length=1)], ...], BeforeValidator(_as_tuple), Field(min_length=1)]
+_Texts = Annotated[tuple[Annotated[_Text, Field(min_length=1)], ...], _AS_TUPLE, Field(min_length=1)]
 _Caption = Annotated[_Text, Field(min_length=1), AfterValidator(one_text)]
-_Captions = Annotated[tuple[_Caption, ...], BeforeValidator(_as_tuple), Field(min_length=1)]
+_Captions = Annotated[tuple[_Caption, ...], _AS_TUPLE, Field(min_length=1)]
 
 
 class Item(BaseModel):
@@ -60,7 +57,7 @@ class Item(BaseModel):
     id: _Text = Field(min_length=1)
     images: _Texts
     texts: _Captions
-    true: Annotated[tuple[int, ...], BeforeValidator(_as_tuple)] = ()
+    true: Annotated[tuple[int, ...], _AS_TUPLE] = ()
     tags: dict[_Text, _Text] = Field(default_factory=dict)
     cluster: _Text = ""
     provenance: dict[_Text, JsonValue] = Field(default_factory=dict)

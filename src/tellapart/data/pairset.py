@@ -102,22 +102,20 @@ class PairSet:
         ids: set[str] = set()
         shape = self.shape
         for item in self.items:
+            line = self.lines.get(item.id, self.name)
             if item.id in ids:
-                raise DataError(f"{self._item_line(item)}: field 'id': {item.id!r} is in the file already")
+                raise DataError(f"{line}: field 'id': {item.id!r} is in the file already")
             ids.add(item.id)
             if item.shape != shape:
                 raise DataError(
-                    f"{self._item_line(item)}: item {item.id!r} has {describe(item.shape)}, but the first item has "
+                    f"{line}: item {item.id!r} has {describe(item.shape)}, but the first item has "
                     f"{describe(shape)}; one pair set holds one shape: split the file"
                 )
             if len(item.truths) != self.true:
                 raise DataError(
-                    f"{self._item_line(item)}: field 'true': item {item.id!r} has {len(item.truths)} true texts, but "
+                    f"{line}: field 'true': item {item.id!r} has {len(item.truths)} true texts, but "
                     f"the first item has {self.true}; split the file"
                 )
-
-    def _item_line(self, item: Item) -> str:
-        return self.lines.get(item.id, self.name)
 
     def __len__(self) -> int:
         return len(self.items)

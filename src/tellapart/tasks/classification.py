@@ -102,20 +102,15 @@ def _classify_pairs(model: Model, records: ClassificationSet, session: Session) 
     rows = np.arange(len(labels))
     total = np.zeros((len(labels), len(records.classes)))
     for prompts in records.prompts:
-        values = score_items(model, records.name, _true_first(records, prompts), session)[:, 0].copy()
+        items = []
+        for picture in records.pictures:  # its true class swaps places with class 0, the choice of models with the key
+            texts = list(prompts)
+            texts[0], texts[picture.label] = texts[picture.label], texts[0]
+            items.append(Item(id=picture.id, images=(picture.image,), texts=tuple(texts)))
+        values = score_items(model, records.name, items, session)[:, 0].copy()
         values[rows, labels], values[:, 0] = values[:, 0].copy(), values[rows, labels].copy()
         total += values
     return Classified(rank_labels(total / len(records.templates), labels))
-
-
-def _true_first(records: ClassificationSet, prompts: Sequence[str]) -> tuple[Item, ...]:
-    """Make an item of each picture; its true class swaps places with class 0, the choice of models with the key."""
-    items = []
-    for picture in records.pictures:
-        texts = list(prompts)
-        texts[0], texts[picture.label] = texts[picture.label], texts[0]
-        items.append(Item(id=picture.id, images=(picture.image,), texts=tuple(texts)))
-    return tuple(items)
 
 
 def read_classes(path: Path, records: ClassificationSet) -> Classified:

@@ -154,7 +154,12 @@ def _score_frames(model: Model, records: MomentSet, session: Session) -> list[Fr
     videos = list(of_video)
     for start in range(0, len(videos), _VIDEOS):
         moments = [moment for video in videos[start : start + _VIDEOS] for moment in of_video[video]]
-        scores = score_items(model, records.name, tuple(_yield_items(moments, frames)), quiet)[:, 0]
+        items = [
+            Item(id=f"{moment.id}/{k}", images=(frame,), texts=(moment.before_caption, moment.after_caption))
+            for moment in moments
+            for k, frame in enumerate(frames[moment.video])
+        ]
+        scores = score_items(model, records.name, items, quiet)[:, 0]
         row = 0
         for moment in moments:
             count = len(frames[moment.video])
@@ -177,14 +182,6 @@ def _name_frames(records: MomentSet, video: str, session: Session) -> list[str]:
         except DataError:
             frames.pop()
     return frames
-
-
-def _yield_items(moments: Sequence[Moment], frames: Mapping[str, Sequence[str]]) -> Iterator[Item]:
-    """Yield each frame with both captions, frame by frame and moment by moment."""
-    for moment in moments:
-        texts = (moment.before_caption, moment.after_caption)
-        for number, frame in enumerate(frames[moment.video]):
-            yield Item(id=f"{moment.id}/{number}", images=(frame,), texts=texts)
 
 
 def _fill_template(records: MomentSet) -> Iterator[Mapping[str, Any]]:

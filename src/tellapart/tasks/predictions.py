@@ -12,9 +12,7 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -73,13 +71,11 @@ def number_names(names: Sequence[str]) -> Callable[[str], int]:
     >>> [*map(number_names(["St.", "St", "Dog", "."]), ("St", "St.", "'dog'.", "st", ".", ""))]
     [1, 0, 2, -1, 3, -1]
     """
-    exact, folded = (_number_distinct([*map(fold, names)]) for fold in (str.strip, _plain_name))
+    exact, folded = (
+        {name: number for number, name in enumerate(folds) if name and folds.count(name) == 1}  # marks alone fold to ""
+        for folds in ([*map(fold, names)] for fold in (str.strip, _plain_name))
+    )
     return lambda answer: exact.get(answer.strip(), folded.get(_plain_name(answer), -1))
-
-
-def _number_distinct(names: Sequence[str]) -> dict[str, int]:
-    counts = Counter(names)
-    return {name: number for number, name in enumerate(names) if name and counts[name] == 1}  # marks alone fold to ""
 
 
 def _plain_name(name: str) -> str:
@@ -125,15 +121,10 @@ def read_predictions(
     that are of another unit than `noun` are passed over. `is_gold` takes the number of an id and its prediction to
     whether that is the gold answer. It is asked within `watch_field` alone, and not on a board, whose gold is hidden.
     """
-    readers: dict[str, Callable[[Path], Iterator[tuple[str, Mapping[str, Any]]]]] = {
-        ".jsonl": partial(_rows_of_lines, reader=read_jsonl),
-        ".csv": partial(_rows_of_lines, reader=_read_table),
-        ".json": _rows_of_list,
-    }
-    if (suffix := plain_suffix(path)) not in readers:
+    if (suffix := plain_suffix(path)) not in (".jsonl", ".csv", ".json"):
         raise ScoreError(f"{path}: predictions are read from .jsonl, .csv or .json files; got {suffix!r}")
     by_id: dict[str, T] = {}
-    rows = [(place, row) for place, row in readers[suffix](path) if row.get("unit", noun) == noun]
+    rows = [(place, row) for place, row in _read_rows(path, suffix) if row.get("unit", noun) == noun]
     field = named_field()
     key = _find_field(path, rows, field)
     for place, row in rows:
@@ -203,17 +194,13 @@ def _find_positions(path: Path, name: str, stored: NDArray[Any], ids: Sequence[s
     return align_file(path, ids, position, name)
 
 
-def _rows_of_lines(
-    path: Path, reader: Callable[[Path], Iterator[tuple[int, Mapping[str, Any]]]]
-) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    return ((f"{path}:{number}", row) for number, row in reader(path))
-
-
-#: A file of two columns may come without their names.
-_read_table = partial(read_csv, unnamed=("id", "prediction"), names=(*_IDS, *_PREDICTIONS, "unit"))
-
-
-def _rows_of_list(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _read_rows(path: Path, suffix: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    if suffix != ".json":
+        # A table of two columns may come without their names.
+        names = {"unnamed": ("id", "prediction"), "names": (*_IDS, *_PREDICTIONS, "unit")}
+        lines = read_jsonl(path) if suffix == ".jsonl" else read_csv(path, **names)
+        yield from ((f"{path}:{number}", row) for number, row in lines)
+        return
     content = read_json(path)
     if not isinstance(content, list):
         raise ScoreError(f"{path}: a list of objects is expected, one a prediction; got {type(content).__name__}")

@@ -29,14 +29,9 @@ HEADLINES: Mapping[str, tuple[tuple[str, ...], ...]] = MappingProxyType(
             ("individual_score", "set_score"),
         ),
         "distinct-retrieval": (
-            (
-                *("i2t_distinct_recall@1", "i2t_distinct_recall@5", "i2t_distinct_recall@10"),
-                *("t2i_distinct_recall@1", "t2i_distinct_recall@5", "t2i_distinct_recall@10"),
-            ),
+            tuple(f"{side}_distinct_recall@{depth}" for side in ("i2t", "t2i") for depth in (1, 5, 10)),
         ),
-        "retrieval": (
-            ("i2t_recall@1", "i2t_recall@5", "i2t_recall@10", "t2i_recall@1", "t2i_recall@5", "t2i_recall@10"),
-        ),
+        "retrieval": (tuple(f"{side}_recall@{depth}" for side in ("i2t", "t2i") for depth in (1, 5, 10)),),
         "choice": (("both_orders", "mean_of_orders", "order_bias"), ("both_orders", "order_bias")),
         "pairing": (("group_score_both_orders", "pairing_bias"),),
         "ranking": (("kendall", "spearman"),),

@@ -113,11 +113,6 @@ def _judge_statements(model: TwoImageClassifier, records: StatementSet, session:
     return compute_batches([(row.left, row.right) for row in records.statements], session, judge, "judgements")
 
 
-def _write_notes(_records: StatementSet, predictions: Sequence[bool | str | None]) -> tuple[str, ...]:
-    unread = [answer or "" for answer in predictions if not isinstance(answer, bool)]
-    return describe_unread(unread, len(predictions), "are neither true nor false, and count as wrong", "true or false")
-
-
 NLVR2: Task[StatementSet, Any] = Task(
     name="nlvr2",
     title="a sentence about two images: true or false",
@@ -127,7 +122,12 @@ NLVR2: Task[StatementSet, Any] = Task(
     template=to_fill(lambda row: {"sentence": row.sentence, "left": row.left, "right": row.right}),
     read=_read_labels,
     measure=measure_statements,
-    notes=_write_notes,
+    notes=lambda _records, predictions: describe_unread(
+        [answer or "" for answer in predictions if not isinstance(answer, bool)],
+        len(predictions),
+        "are neither true nor false, and count as wrong",
+        "true or false",
+    ),
     runners=((TwoImageClassifier, _judge_statements), (Answerer, _ask_statements)),
     models="a model that answers in words, or judges two images",
     accepts=("predictions",),
