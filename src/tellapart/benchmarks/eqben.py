@@ -84,12 +84,6 @@ def paper_table(by_subset: Mapping[str, Mapping[str, float]]) -> dict[str, float
 
     Eq-Kubric is the mean of its three subsets.
 
-    Args:
-        by_subset: value of the tag `subset` -> metric -> number from 0 to 1.
-
-    Raises:
-        MetricError: a subset is missing, without which the average is another number.
-
     Source: Wang et al. 2023, Table 3.
 
     >>> half = {"text_score": 0.5, "image_score": 0.5, "group_score": 0.25}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -439,40 +440,26 @@ def _in_its_set(row: Statement) -> Statement:
     return replace(row, group=f"{sets.pop()}: {row.sentence}") if len(sets) == 1 else row
 
 
-def _declare_split(name: str, split: str, items: int, file: str, images: str, rival: str = "") -> Benchmark:
-    """Declare a split; `split` is its name in words."""
-    return Benchmark(
+NLVR2, NLVR2_DEV = (
+    Benchmark(
         name=name,
-        title=f"NLVR2 {split}: is a sentence true of two images?",
+        title=f"NLVR2 {title}: is a sentence true of two images?",
         items=items,
         task="nlvr2",
-        files=(file,),
-        images=images,
+        files=(file := f"{split}.json|nlvr_{listed}.json|nlvr2_{listed}.json",),
+        images=f"NLVR2's {images} images, {split}/{split}-0-0-img0.png",
         rival=rival,
         source="https://github.com/lil-lab/nlvr/tree/master/nlvr2/data",
         licence="CC BY 4.0 (annotations)",
         citation="Suhr et al., A Corpus for Reasoning about Natural Language Grounded in Photographs, ACL 2019",
         cluster="the sentence",
         domain="in-domain",
-        load=one_file(name, file, lambda path: read_nlvr2(path, items)),
+        load=one_file(name, file, partial(read_nlvr2, items=items)),
     )
-
-
-NLVR2 = _declare_split(
-    "nlvr2",
-    "test-P",
-    6_967,
-    "test1.json|nlvr_test.json|nlvr2_test.json",
-    "NLVR2's test images, test1/test1-0-0-img0.png",
-    rival="vlue-nlvr2",
-)
-
-NLVR2_DEV = _declare_split(
-    "nlvr2-dev",
-    "dev",
-    6_982,
-    "dev.json|nlvr_dev.json|nlvr2_dev.json",
-    "NLVR2's development images, dev/dev-0-0-img0.png",
+    for name, title, items, split, listed, images, rival in (
+        ("nlvr2", "test-P", 6_967, "test1", "test", "test", "vlue-nlvr2"),
+        ("nlvr2-dev", "dev", 6_982, "dev", "dev", "development", ""),
+    )
 )
 
 

@@ -25,16 +25,7 @@ _AT_ONCE = 16
 
 
 def sync_folder(folder: Path, *, deep: bool = False) -> None:
-    """Wait until the names in a folder are on the disk; `deep`: and all that is in it, at every level.
-
-    Raises:
-        OSError: the disk does not take it.
-
-    >>> with tempfile.TemporaryDirectory() as scratch:
-    ...     (Path(scratch) / "a.txt").write_text("all of it")
-    ...     sync_folder(Path(scratch), deep=True)
-    9
-    """
+    """Wait until the names in a folder are on the disk; `deep`: and all that is in it, at every level."""
     if deep:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             list(pool.map(_sync_folder, folder.rglob("*")))

@@ -107,11 +107,7 @@ def read_pair_set(folder: Path | str, name: str | None = None, find: Callable[[s
 
 
 def read_card(folder: Path) -> tuple[dict[str, Any], int]:
-    """Return the set's card, empty if the folder has none, and how many frames its videos are read as.
-
-    Raises:
-        DataError: `card.json` is malformed, or its `frames` is not a positive whole number.
-    """
+    """Return the set's card, empty if the folder has none, and how many frames its videos are read as."""
     path = folder / "card.json"
     card = read_object(path) if path.exists() else {}
     frames = card.get("frames", DEFAULT_FRAMES)
@@ -171,11 +167,7 @@ def write_pair_set(
 
 
 def make_item(find: Callable[[str], object], row: Mapping[str, Any], sources: Mapping[str, str]) -> Item:
-    """Make an item of fields, and check that its images exist; `sources` names the columns of the fields.
-
-    Raises:
-        DataError: a field has a wrong value, or an image is missing.
-    """
+    """Make an item of fields, and check that its images exist; `sources` names the columns of the fields."""
     try:
         item = Item.model_validate(dict(row))
     except ValidationError as error:

@@ -76,9 +76,6 @@ def orientation(exif: bytes) -> int:
     A damaged block counts as none: many a photograph of the benchmarks carries one around an intact picture. Pillow's
         reader warns of such blocks, and a warning can only be silenced for the process with all its threads.
 
-    Args:
-        exif: a TIFF header and its first directory, with or without `Exif\\0\\0` before it.
-
     Source: EXIF 2.32, sections 4.5.2 (header), 4.6.2 (directory), 4.6.4 A (tag 274).
 
     >>> orientation(b"MM\\0*\\0\\0\\0\\x08\\0\\x01" b"\\x01\\x12\\0\\x03\\0\\0\\0\\x01\\0\\x06\\0\\0")
@@ -140,14 +137,6 @@ def leaves(reference: str) -> bool:
 def check_reference(reference: str, *, outside: bool = False) -> None:
     """Check that a reference can name an image of a pair set on any system, without looking at the disk.
 
-    Args:
-        reference: the path as a set's file has it.
-        outside: it may leave the folder, which makes a set that works on one system alone.
-
-    Raises:
-        DataError: it is an address, is absolute, leaves the folder, holds a drive, a backslash or a control
-            character, or has a suffix that is not an image's.
-
     >>> check_reference("images/cat.png") is None
     True
     >>> check_reference("../cat.png")
@@ -204,11 +193,7 @@ def resolve(root: Path, reference: str, *, outside: bool = False) -> Path:
 
 
 def find_inside(root: Path) -> Callable[[str], Path]:
-    """Return `resolve` for many images of a folder, which follows the links of each inner folder once.
-
-    Args:
-        root: the pair set's folder.
-    """
+    """Return `resolve` for many images of a folder, which follows the links of each inner folder once."""
     places: dict[str, str] = {}  # the real path of each folder of references, empty if it lies outside
 
     def find(reference: str) -> Path:

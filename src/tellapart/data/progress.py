@@ -10,14 +10,7 @@ Progress = Callable[[str, int, int], None]
 
 
 class NotedProgress(Protocol):
-    """A `Progress` that also takes a note: the loss of a training step, for example.
-
-    >>> def tell(stage: str, done: int, total: int, note: str = "", /) -> None:
-    ...     print(f"{stage}: {done} of {total}{note and ', ' + note}")
-    >>> report: NotedProgress = tell
-    >>> report("steps", 3, 8, "loss 0.5")
-    steps: 3 of 8, loss 0.5
-    """
+    """A `Progress` that also takes a note: the loss of a training step, for example."""
 
     def __call__(self, stage: str, done: int, total: int, note: str = "", /) -> None:
         """Take the stage, how many are done, how many there are, and the note."""

@@ -82,9 +82,6 @@ def read_object(path: Path) -> dict[str, Any]:
 
     Raises:
         DataError: as `read_jsonl`, or it holds something else.
-
-    >>> read_object(Path("examples/eqsim_ablation/smoke_scenes/card.json"))["licence"]
-    'Apache-2.0'
     """
     return _parse_object(_read_text(path), str(path))
 

@@ -121,16 +121,7 @@ def read_whole(path: Path, *, error: type[TellapartError] = DataError, most: int
 
 
 def expect_content(data: bytes | None, path: Path, error: type[TellapartError]) -> None:
-    """Refuse the pointer that git-LFS leaves in place of a file.
-
-    Args:
-        data: the file's bytes; None reads the first of them.
-        path: of the file.
-        error: the type of the error.
-
-    Raises:
-        TellapartError: `error`: it is a pointer.
-    """
+    """Refuse the pointer that git-LFS leaves in place of a file."""
     if data is None:
         with path.open("rb") as file:
             data = file.read(len(_POINTER))
@@ -204,9 +195,6 @@ def load_json(path: Path, *, error: type[TellapartError] = DataError, nan: bool 
 
     Raises:
         TellapartError: `error`: it cannot be read, is not UTF-8, or is not JSON as `parse_json` reads it.
-
-    >>> load_json(Path("examples/eqsim_ablation/smoke_scenes/card.json"))["name"]
-    'smoke-scenes'
     """
     return parse_json(decode_text(read_whole(path, error=error), path, error=error), path, error=error, nan=nan)
 
@@ -215,11 +203,7 @@ _TOO_DEEP = f"it nests more than {_MOST_LEVELS} levels"
 
 
 def check_tree(content: object) -> None:
-    """Check that lists and objects that share nothing nest no more than 100 levels.
-
-    Raises:
-        ValueError: they do.
-    """
+    """Check that lists and objects that share nothing nest no more than 100 levels."""
     level = [content] if isinstance(content, dict | list) else []
     for _ in range(_MOST_LEVELS):
         parts = (node.values() if isinstance(node, dict) else node for node in level)
@@ -230,11 +214,7 @@ def check_tree(content: object) -> None:
 
 
 def check_characters(content: object) -> None:
-    """Check that no text of lists and objects holds half of a character, which no file, page or terminal can hold.
-
-    Raises:
-        ValueError: one does.
-    """
+    """Check that no text of lists and objects holds half of a character, which no file, page or terminal can hold."""
     try:
         json.dumps(content, ensure_ascii=False).encode()
     except UnicodeEncodeError as failure:
@@ -254,11 +234,7 @@ def first_repeated(values: Iterable[T]) -> T | None:
 def expect_distinct(
     names: Iterable[str], path: Path, *, line: int | None = None, error: type[TellapartError] = DataError
 ) -> None:
-    """Check that no name of a table's columns occurs twice: a reader would take either of the two.
-
-    Raises:
-        TellapartError: `error`: one does.
-    """
+    """Check that no name of a table's columns occurs twice: a reader would take either of the two."""
     if (name := first_repeated(names)) is not None:
         place, header = (path, "") if line is None else (f"{path}:{line}", " in the header")
         a_row = ", or, if that line is a row, write the names of its columns above it" if header else ""

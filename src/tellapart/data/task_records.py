@@ -77,11 +77,7 @@ def _group_rows(keys: Sequence[str]) -> tuple[tuple[int, ...], ...]:
 
 @dataclass(frozen=True)
 class RecordSet:
-    """A named set of records with distinct ids, in the field that `ROWS` names.
-
-    Raises:
-        DataError: no record, or an id that repeats.
-    """
+    """A named set of records with distinct ids, in the field that `ROWS` names."""
 
     ROWS: ClassVar[str]
     #: Fields of a record that fingerprints leave out where they are empty, since not all records had them.

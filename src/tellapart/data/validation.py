@@ -70,15 +70,6 @@ class Problem(NamedTuple):
         kind: pydantic's name of the problem.
         message: the problem, as a clause.
         value: ", got ..." with the value; empty if there is none.
-
-    >>> from pydantic import BaseModel
-    >>> class Row(BaseModel):
-    ...     captions: list[str]
-    >>> try:
-    ...     Row.model_validate({"captions": ["a cup", 7]})
-    ... except ValidationError as error:
-    ...     print(Problem.first(error))
-    field 'captions[1]': expected a string, got 7
     """
 
     field: str
@@ -111,11 +102,7 @@ class Problem(NamedTuple):
 
 
 def first_problem(error: Exception) -> str:
-    """Return the problem in one line: a validation's first problem, or another error's first line.
-
-    >>> first_problem(KeyError("items"))
-    "'items'"
-    """
+    """Return the problem in one line: a validation's first problem, or another error's first line."""
     return str(Problem.first(error)) if isinstance(error, ValidationError) else first_line(error)
 
 

@@ -44,9 +44,6 @@ def without_end(data: bytes) -> bytes:
     """Return a JPEG of one scan without its end marker, so that Pillow refuses one that ends early; others as they are.
 
     At the marker libjpeg would fill the missing blocks with grey; at the end of the bytes it asks for more.
-
-    Raises:
-        ValueError: scans are missing.
     """
     if not data.startswith(b"\xff\xd8\xff"):
         return data
@@ -138,14 +135,6 @@ def expect_rows(picture: Image.Image, data: bytes, marked: bool) -> None:
     """Expect that a decoded PNG held all of its rows.
 
     The pixels are only unpacked again, and counted, if the last one is still as it was marked.
-
-    Args:
-        picture: as Pillow decoded it.
-        data: the file's bytes.
-        marked: from `mark_rows`.
-
-    Raises:
-        ValueError: rows are missing.
     """
     if not marked:
         return

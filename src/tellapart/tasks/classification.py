@@ -80,12 +80,6 @@ def _classify_vectors(model: DualEncoder, records: ClassificationSet, session: S
 def class_vectors(prompts: Sequence[Vectors]) -> Vectors:
     """Return one unit vector a class: the mean of its prompts' unit vectors, made a unit vector again.
 
-    Args:
-        prompts: float32 `(class, dimensions)`, one array a template.
-
-    Raises:
-        ModelError: a prompt has no direction, or a class's prompts cancel out.
-
     Source: CLIP (Radford et al. 2021), section 3.1.4, and its notebook `Prompt_Engineering_for_ImageNet`.
 
     >>> class_vectors([np.array([[2.0, 0.0]], np.float32), np.array([[0.0, 5.0]], np.float32)]).round(4)

@@ -93,11 +93,7 @@ class FrameScores:
 
     @property
     def moment(self) -> float:
-        """The best-scoring moment in seconds; the earliest of those that tie.
-
-        >>> FrameScores(np.arange(3.0), np.ones(3), np.ones(3)).moment
-        0.5
-        """
+        """The best-scoring moment in seconds; the earliest of those that tie."""
         return float(boundary_times(self.times)[int(boundary_scores(self.before, self.after).argmax())])
 
 

@@ -191,11 +191,7 @@ def _mean_recall(records: RetrievalSet, ranked: Retrieval) -> PerItem:
 
 
 def mean_of_six(means: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Take means of the six recalls' table, `(..., column)`, to their mean `(...)`.
-
-    >>> float(mean_of_six(np.array([0.5, 0.5, 0.5, 2.0, 4.0, 5.0, 5.0])).round(3))
-    0.617
-    """
+    """Take means of the six recalls' table, `(..., column)`, to their mean `(...)`."""
     depths = len(DEPTHS)
     captions = means[..., depths : 2 * depths] / means[..., -1:]
     return np.asarray((means[..., :depths].sum(axis=-1) + captions.sum(axis=-1)) / (2 * depths))

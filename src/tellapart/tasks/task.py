@@ -158,11 +158,7 @@ class Session:
         return self.batch_size or 32
 
     def pixels(self, reference: str) -> Pixels:
-        """Decode an image to RGB, uint8 `(height, width, 3)`, or a video to `(frames, height, width, 3)`.
-
-        Raises:
-            DataError: the image is missing, or it cannot be decoded.
-        """
+        """Decode an image to RGB, uint8 `(height, width, 3)`, or a video to `(frames, height, width, 3)`."""
         return decode_slot(self.pictures(reference), reference, self.frames)
 
 
@@ -223,10 +219,6 @@ class Task(Generic[Records, Predictions]):
         accepts: the uploads that a board that hides the labels can take: `scores`, `answers`, `predictions`; empty if
             nothing.
         hiding: how records of this task are hidden; None for pairs, which are shuffled, and if nothing is accepted.
-
-    >>> from tellapart.tasks.registry import TASKS
-    >>> TASKS["nlvr2"].output
-    'label'
     """
 
     name: str
