@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tellapart.benchmarks.image_sources import ZipImages
+from tellapart.benchmarks.locations import ZipImages
 from tellapart.benchmarks.parquet import ParquetTable
 from tellapart.board.settings import read_settings
 from tellapart.builders.recipe_file import open_builder, read_recipe_file

@@ -13,7 +13,7 @@ from doors import Door, door_of
 from PIL import Image
 
 import tellapart as ta
-from tellapart.benchmarks.image_sources import ZipImages
+from tellapart.benchmarks.locations import ZipImages
 from tellapart.benchmarks.parquet import ParquetTable
 from tellapart.data.images import decode
 from tellapart.data.video import sample_frames

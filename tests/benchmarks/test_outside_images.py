@@ -12,8 +12,7 @@ import pytest
 
 from facts import check_facts, raises
 from tellapart.benchmarks.find import load_pairs
-from tellapart.benchmarks.image_sources import FolderImages
-from tellapart.benchmarks.locations import Locations
+from tellapart.benchmarks.locations import FolderImages, Locations
 from tellapart.errors import DataError
 
 Write = Callable[..., Path]

@@ -11,8 +11,7 @@ import pytest
 
 from facts import check_facts, raises
 from tellapart.benchmarks.find import find_benchmark
-from tellapart.benchmarks.image_sources import FolderImages, ZipImages, crop_images
-from tellapart.benchmarks.locations import Locations, find_files
+from tellapart.benchmarks.locations import FolderImages, Locations, ZipImages, crop_images, find_files
 from tellapart.errors import DataError
 
 

@@ -12,8 +12,7 @@ from typing import Any, Generic, Literal, Protocol, runtime_checkable
 from typing_extensions import TypeVar
 
 from tellapart.benchmarks.hub import Hub
-from tellapart.benchmarks.image_sources import FolderImages
-from tellapart.benchmarks.locations import Locations, find_files
+from tellapart.benchmarks.locations import FolderImages, Locations, find_files
 from tellapart.data.pairset import Outline
 from tellapart.data.scores import join_names
 from tellapart.errors import DataError

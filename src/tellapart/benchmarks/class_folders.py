@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.benchmarks.benchmark import Benchmark
-from tellapart.benchmarks.image_sources import FolderImages
-from tellapart.benchmarks.locations import Locations, first_file
+from tellapart.benchmarks.locations import FolderImages, Locations, first_file
 from tellapart.data.images import IMAGE_SUFFIXES
 from tellapart.data.scores import join_names
 from tellapart.data.strict_json import decode_text, read_whole

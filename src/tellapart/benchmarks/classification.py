@@ -12,8 +12,7 @@ from pathlib import Path
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.class_folders import own_names, own_templates, read_class_folders
 from tellapart.benchmarks.demo import DEMO
-from tellapart.benchmarks.image_sources import FolderImages
-from tellapart.benchmarks.locations import Locations, first_file
+from tellapart.benchmarks.locations import FolderImages, Locations, first_file
 from tellapart.data.strict_json import decode_text, read_whole
 from tellapart.data.task_records import ClassificationSet, ClassifiedImage
 from tellapart.errors import DataError, quote

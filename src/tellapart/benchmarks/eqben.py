@@ -29,8 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.benchmarks.benchmark import Benchmark
-from tellapart.benchmarks.image_sources import FolderImages
-from tellapart.benchmarks.locations import Locations, find_files
+from tellapart.benchmarks.locations import FolderImages, Locations, find_files
 from tellapart.data.annotations import expect_count, make_item, read_list, row_of, string
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet

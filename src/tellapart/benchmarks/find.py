@@ -15,8 +15,7 @@ from pydantic import Field
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.class_folders import class_folder_benchmark
 from tellapart.benchmarks.given import CODE, pairs_benchmark
-from tellapart.benchmarks.image_sources import own_images
-from tellapart.benchmarks.locations import Locations
+from tellapart.benchmarks.locations import Locations, own_images
 from tellapart.benchmarks.pair_table import TABLE, open_pair_images, pair_table_benchmark
 from tellapart.benchmarks.set_file import read_set_file, set_benchmark
 from tellapart.catalog import has

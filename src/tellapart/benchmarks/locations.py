@@ -1,13 +1,23 @@
-"""The folders in which a user keeps the benchmarks' files, and the files found there."""
+"""The folders of a user's benchmarks, the files found there, and images: in a folder, an archive, or cut out of one."""
 
 from __future__ import annotations
 
+import io
+import os
 import re
-from collections.abc import Callable
+import threading
+import zipfile
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
+from functools import cached_property
+from pathlib import Path, PurePosixPath
 from typing import Any
 
+import numpy as np
+
+from tellapart.data.images import check_reference, decode, leaves, resolve
+from tellapart.data.item import Item
+from tellapart.data.strict_json import read_whole
 from tellapart.errors import DataError, first_line, quote
 
 #: The folder of the annotations in a benchmark's repository, below the folder that the user names.
@@ -97,3 +107,185 @@ def first_file(place: Locations, benchmark: str, pattern: str) -> Path:
 def one_file(benchmark: str, pattern: str, read: Callable[[Path], Any]) -> Callable[[Locations], Any]:
     """Return the function that loads a benchmark that is one file: found by its pattern, read by `read`."""
     return lambda place: read(first_file(place, benchmark, pattern))
+
+
+#: More bytes than any image of a benchmark has; an archive may claim anything.
+_MAX_BYTES = 64_000_000
+
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+
+_ALLOW = (
+    "copy the image into it, or, if you trust whoever wrote the set, allow other places with outside_images=True "
+    "(in a training file: outside_images = true under [data])"
+)
+
+
+class FolderImages:
+    """Images below a folder, in it or one folder deeper, also under another suffix than in the annotations.
+
+    EqBen's "light" set holds `.jpg`, its annotations name `.png`; VALSE's images come from six datasets, each in a
+    separate folder. `suffixes` are tried in order; `also` is a folder to look in afterwards; with `outside`, references
+    and links may leave the folders.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        suffixes: tuple[str, ...] = (),
+        also: Path | None = None,
+        deeper: bool = True,
+        outside: bool = False,
+    ) -> None:
+        self._roots = [root] if also is None else [root, also]
+        self._suffixes = suffixes
+        self._deeper = deeper
+        self._outside = outside
+        self._homes: dict[Path, Path] = {}
+
+    @property
+    def _names(self) -> str:
+        return " or ".join(map(str, self._roots))
+
+    @cached_property
+    def _all_folders(self) -> list[Path]:
+        first, *others = self._roots
+        subfolders = sorted(folder for folder in first.glob("*/") if folder.is_dir()) if self._deeper else []
+        return [first, *subfolders, *others]
+
+    def find(self, reference: str) -> Path:
+        """Return the file."""
+        check_reference(reference, outside=True)
+        reference = self.relate(reference)
+        if not self._outside and leaves(reference):
+            fault = "leaves the pair set's folder; "
+            if Path(reference).is_absolute():
+                fault = f"is absolute and not inside {self._names}; name the folder that holds it with images=, "
+            raise DataError(f"{quote(reference, 200)} {fault}{_ALLOW}")
+        path = PurePosixPath(reference)
+        try:
+            for name in dict.fromkeys([reference, *(str(path.with_suffix(suffix)) for suffix in self._suffixes)]):
+                for folder in self._all_folders:
+                    if (folder / name).is_file():
+                        return self._allow_path(folder, name)
+        except OSError as error:  # no permission, too long a name...
+            raise DataError(f"{quote(reference, 200)} in {self._roots[0]} cannot be read ({error})") from error
+        raise DataError(f"no image {quote(reference, 200)} in {self._names}{self._suggest(path)}")
+
+    def _suggest(self, reference: PurePosixPath) -> str:
+        """Return a file whose path differs in case and blanks alone, the folder above that has it, or the way on."""
+        alike = self._all_folders
+        for part in reference.parts:
+            plain = "".join(part.split()).casefold()
+            entries = [path for folder in alike if folder.is_dir() for path in folder.iterdir()]
+            alike = [path for path in entries if "".join(path.name.split()).casefold() == plain]
+        if alike:
+            return f"; did you mean {quote(str(PurePosixPath(*alike[0].parts[-len(reference.parts) :])))}?"
+        parents = (root.parent for root in map(Path.absolute, self._roots) if (root.parent / reference).is_file())
+        return f"; name the folder that holds it with images={next(parents, '')}"
+
+    def relate(self, reference: str) -> str:
+        """Return an absolute path inside one of the folders as the relative one of the same file; others as they are.
+
+        No file system is asked about the path itself, so one that leads elsewhere is never looked at.
+        """
+        if self._outside or not Path(reference).is_absolute():
+            return reference
+        path = Path(os.path.normpath(reference))
+        for root in self._roots:
+            for home in (root.absolute(), self._resolve_home(root)):
+                if path.is_relative_to(home):
+                    inside = path.relative_to(home).as_posix()
+                    # A file of that name in a folder that comes before is another picture.
+                    return inside if self.find(inside) == (home / inside).resolve() else reference
+        return reference
+
+    def relate_images(self, items: Iterable[Item]) -> tuple[Item, ...]:
+        """Return items whose absolute references are relative where `relate` makes them so."""
+        return tuple(
+            item
+            if (images := tuple(map(self.relate, item.images))) == item.images
+            else item.model_copy(update={"images": images})
+            for item in items
+        )
+
+    def _resolve_home(self, folder: Path) -> Path:
+        home = self._homes.get(folder)
+        if home is None:  # resolved once, as each link on the way takes a call of the system
+            home = self._homes[folder] = folder.resolve()
+        return home
+
+    def _allow_path(self, folder: Path, name: str) -> Path:
+        home = self._resolve_home(folder)
+        path = resolve(home, name, outside=True)
+        if not self._outside and not path.is_relative_to(home):
+            raise DataError(f"{quote(name, 200)} leaves the pair set's folder through a link; {_ALLOW}")
+        return path
+
+    def __call__(self, reference: str) -> bytes:
+        """Return the file's bytes."""
+        return read_whole(self.find(reference))
+
+
+def own_images(folder: Path, place: Locations) -> FolderImages:
+    """Return the images of a user's set: below the folder that `--images` names, or else in the set's folder."""
+    images_folder = place.named_images(folder.resolve().name)
+    if images_folder is None:
+        return FolderImages(folder, deeper=False, outside=place.outside)
+    return FolderImages(images_folder, also=folder, outside=place.outside)
+
+
+class ZipImages:
+    """Images in a zip archive, read without unpacking it."""
+
+    def __init__(self, path: Path, *, prefix: str = "") -> None:
+        self._path = path
+        self._prefix = prefix
+        self._lock = threading.Lock()  # the images are read by several threads, from one handle
+
+    @cached_property
+    def _zip_archive(self) -> zipfile.ZipFile:
+        return zipfile.ZipFile(self._path)
+
+    def __call__(self, reference: str) -> bytes:
+        """Return the file's bytes."""
+        name = self._prefix + reference
+        try:
+            with self._lock:
+                entry = self._zip_archive.getinfo(name)
+                if entry.file_size > _MAX_BYTES:
+                    raise DataError(f"{name} in {self._path} unpacks to more than {_MAX_BYTES:,} bytes")
+                if entry.compress_type not in _METHODS:  # others reserve the memory that the file asks for
+                    raise DataError(f"{name} in {self._path} is packed in an unusual way; pack it again with zip")
+                return self._zip_archive.read(entry)
+        except DataError:
+            raise
+        except KeyError as error:
+            raise DataError(f"no image {quote(name, 200)} in {self._path}") from error
+        except Exception as error:  # encrypted, damaged: each packing raises errors of its kind
+            raise DataError(f"{self._path}: {quote(name, 200)} cannot be read ({first_line(error)})") from error
+
+
+_CROP = re.compile(r"(?P<file>.+)#(?P<x>-?\d+),(?P<y>-?\d+),(?P<width>\d+),(?P<height>\d+)", re.ASCII | re.DOTALL)
+
+
+def crop_images(read: Callable[[str], bytes]) -> Callable[[str], bytes]:
+    """Return a reader that also takes `file#x,y,width,height`, that part as a PNG file, black outside of the image."""
+
+    def read_part(reference: str) -> bytes:
+        part = _CROP.fullmatch(reference)
+        if part is None:
+            return read(reference)
+        from PIL import Image
+
+        picture = Image.fromarray(decode(read(part["file"]), part["file"]))
+        x, y, width, height = (int(part[side]) for side in ("x", "y", "width", "height"))
+        if not 0 < width * height <= _MAX_BYTES:
+            raise DataError(f"{reference!r}: a crop of {width} by {height} pixels")
+        stream = io.BytesIO()
+        # Not saved from the crop itself: Pillow would carry the file's metadata along.
+        pixels = np.asarray(picture.crop((x, y, x + width, y + height)))
+        Image.fromarray(pixels).save(stream, "PNG", compress_level=1)
+        return stream.getvalue()
+
+    return read_part

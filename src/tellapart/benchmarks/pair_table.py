@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tellapart.benchmarks.benchmark import Benchmark
-from tellapart.benchmarks.image_sources import FolderImages, own_images
-from tellapart.benchmarks.locations import Locations
+from tellapart.benchmarks.locations import FolderImages, Locations, own_images
 from tellapart.benchmarks.parquet import ParquetTable, image_columns
 from tellapart.data.columns import describe_columns, fields_of
 from tellapart.data.folder import make_item, read_card

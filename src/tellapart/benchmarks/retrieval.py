@@ -12,8 +12,7 @@ from typing import Any
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.hub import Hub
-from tellapart.benchmarks.image_sources import FolderImages, ZipImages
-from tellapart.benchmarks.locations import Locations, find_files, first_file, one_file
+from tellapart.benchmarks.locations import FolderImages, Locations, ZipImages, find_files, first_file, one_file
 from tellapart.benchmarks.vlue import read_retrieval
 from tellapart.data.annotations import expect_count, make_item, string
 from tellapart.data.pairset import PairSet

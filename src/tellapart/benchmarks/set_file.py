@@ -18,8 +18,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from tellapart.benchmarks.benchmark import Benchmark, Media
 from tellapart.benchmarks.hub import Hub
-from tellapart.benchmarks.image_sources import FolderImages, ZipImages, crop_images
-from tellapart.benchmarks.locations import Locations, find_files
+from tellapart.benchmarks.locations import FolderImages, Locations, ZipImages, crop_images, find_files
 from tellapart.benchmarks.parquet import ParquetTable, image_columns
 from tellapart.data.annotations import expect_count, make_item, read_mapping
 from tellapart.data.annotations import read_list as read_json_list

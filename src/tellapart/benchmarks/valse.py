@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tellapart.benchmarks.benchmark import ALL, Benchmark
-from tellapart.benchmarks.image_sources import FolderImages
-from tellapart.benchmarks.locations import Locations, find_files
+from tellapart.benchmarks.locations import FolderImages, Locations, find_files
 from tellapart.data.annotations import expect_count, make_item, read_mapping, row_of, string
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet

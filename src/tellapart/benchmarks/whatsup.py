@@ -17,8 +17,7 @@ from functools import partial
 import numpy as np
 
 from tellapart.benchmarks.benchmark import Benchmark
-from tellapart.benchmarks.image_sources import FolderImages
-from tellapart.benchmarks.locations import Locations, first_file
+from tellapart.benchmarks.locations import FolderImages, Locations, first_file
 from tellapart.data.annotations import expect_count, make_item, read_list, row_of, string
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError, quote

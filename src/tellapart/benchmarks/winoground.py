@@ -16,8 +16,7 @@ from typing import Any
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.hub import Hub
-from tellapart.benchmarks.image_sources import FolderImages
-from tellapart.benchmarks.locations import Locations, find_files
+from tellapart.benchmarks.locations import FolderImages, Locations, find_files
 from tellapart.benchmarks.parquet import ParquetTable
 from tellapart.data.annotations import expect_count, make_item, string
 from tellapart.data.item import Item

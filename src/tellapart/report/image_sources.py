@@ -8,8 +8,7 @@ from pathlib import Path
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import FOLDER, find_again
-from tellapart.benchmarks.image_sources import own_images
-from tellapart.benchmarks.locations import Locations
+from tellapart.benchmarks.locations import Locations, own_images
 from tellapart.data.atomic import atomic_file
 from tellapart.errors import DataError, RunError, TellapartError
 from tellapart.records.result import Located, Result

@@ -31,8 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from tellapart.benchmarks.image_sources import FolderImages, own_images
-from tellapart.benchmarks.locations import Locations
+from tellapart.benchmarks.locations import FolderImages, Locations, own_images
 from tellapart.builders.caption_files import read_json_captions
 from tellapart.data.fields import one_text
 from tellapart.data.folder import LISTINGS, read_pair_set
