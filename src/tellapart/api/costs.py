@@ -25,11 +25,7 @@ _CHECKED = "30"
 
 @exit_is_error
 def check(
-    model: ModelNamed | None = None,
-    *,
-    device: str = "cpu",
-    seed: int = 0,
-    progress: ProgressGiven = None,
+    model: ModelNamed | None = None, *, device: str = "cpu", seed: int = 0, progress: ProgressGiven = None
 ) -> list[Gate]:
     """Check that reference models get their known results on items of every shape, and test the user's model.
 

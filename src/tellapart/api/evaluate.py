@@ -328,15 +328,7 @@ def score(
             files = {known: _file_of(scores, known, place, folder)}
             name = name or (None if isinstance(scores, str | Path) else "scores")
         run_scores(
-            files,
-            folder,
-            kind=kind,
-            name=name,
-            seed=seed,
-            command=command,
-            strict=strict,
-            place=place,
-            progress=report,
+            files, folder, kind=kind, name=name, seed=seed, command=command, strict=strict, place=place, progress=report
         )
     return Run(folder, scratch=out is None)
 

@@ -31,10 +31,7 @@ def new_run_folder() -> Path:
 
 @contextmanager
 def interruptible(
-    kept: Callable[[], str | None] = lambda: None,
-    *,
-    again: str | Callable[[], str] | None = None,
-    quiet: bool = False,
+    kept: Callable[[], str | None] = lambda: None, *, again: str | Callable[[], str] | None = None, quiet: bool = False
 ) -> Iterator[CommandProgress]:
     """Show progress; on Ctrl-C print which results are kept and how to go on, and exit with 130."""
     from tellapart.report.progress import show_progress

@@ -150,11 +150,7 @@ def _export(call: Call, *, as_json: Json = False) -> None:
         print_text(f"{written.rows:,} {written.noun} in {call.to}; {written.todo}, then: {next_command}")
 
 
-@measure_app.declare(
-    "time",
-    benchmark="Whose images and texts to use; or folder:PATH.",
-    warm_up=Hint(min=0),
-)
+@measure_app.declare("time", benchmark="Whose images and texts to use; or folder:PATH.", warm_up=Hint(min=0))
 def _time(call: Call, *, as_json: Json = False) -> None:
     """Measure the costs of models: latency of one pair by part, throughput, parameters, FLOPs, memory.
 

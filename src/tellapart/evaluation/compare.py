@@ -161,12 +161,7 @@ def compare(first: Path, second: Path, *, by: str | None = None, anytime: bool =
 
 
 def compare_models(
-    runs: Sequence[System],
-    *,
-    baseline: str | None = None,
-    by: str | None = None,
-    anytime: bool = False,
-    seed: int = 0,
+    runs: Sequence[System], *, baseline: str | None = None, by: str | None = None, anytime: bool = False, seed: int = 0
 ) -> ModelsComparison:
     """Compare two models or more, with distinct labels, as `tellapart.compare` does."""
     labels = [run.label for run in runs]

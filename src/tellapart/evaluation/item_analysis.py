@@ -15,13 +15,7 @@ from tellapart.evaluation.item_outcomes import ItemOutcomes
 from tellapart.metrics.per_item import by_tag
 from tellapart.metrics.tabulate import MOST_VALUES
 from tellapart.stats.clusters import is_binary
-from tellapart.stats.item_analysis import (
-    MOST_PAIRED,
-    item_statistics,
-    items_needed,
-    reliability,
-    shared_residuals,
-)
+from tellapart.stats.item_analysis import MOST_PAIRED, item_statistics, items_needed, reliability, shared_residuals
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import pair_tests
 from tellapart.stats.rasch import LEAST_SYSTEMS, fit_rasch

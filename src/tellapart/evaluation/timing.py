@@ -199,11 +199,7 @@ class _Bench:
 
 
 def time_models(
-    names: Sequence[str],
-    settings: TimingSettings | None = None,
-    *,
-    command: str = "",
-    progress: Progress | None = None,
+    names: Sequence[str], settings: TimingSettings | None = None, *, command: str = "", progress: Progress | None = None
 ) -> Timings:
     """Time models, each in a separate process: none finds another's memory, threads or caches."""
     settings = settings or TimingSettings()

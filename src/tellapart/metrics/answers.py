@@ -41,9 +41,6 @@ def label_accuracy(predictions: Sequence[bool | str], labels: Sequence[bool | st
     anything else but a bool is refused. For two scores a statement, measure `choice_score` on 1x2 items with the right
     label's score first: it knows ties.
 
-    Raises:
-        MetricError: not one prediction a statement, no statement, or a value that is neither label.
-
     Source: NLVR2 (Suhr et al. 2019); VLUE section 3.1.
 
     >>> label_accuracy(["True", "False", True], ["True", "True", "True"])
@@ -60,12 +57,7 @@ def group_accuracy(correct: ArrayLike, groups: Sequence[Sequence[int]]) -> NDArr
     With the rows of one sentence it is NLVR2's consistency; with the two images of one question whose answers
     differ it is the group score of a pair, which a model that ignores the image cannot win.
 
-    Args:
-        correct: 0 or 1 a row.
-        groups: the rows of each group, from 0.
-
-    Raises:
-        MetricError: no groups, an empty one, a row out of range, or a value that is not 0 or 1.
+    `correct`: 0 or 1 a row.
 
     Source: NLVR2 (Suhr et al. 2019), section 4, consistency.
 

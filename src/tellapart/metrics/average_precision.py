@@ -21,9 +21,6 @@ class AveragePrecision(NamedTuple):
         strict: of equal scores, images that the label is not true of come first.
         neutral: expected of ties that are broken at random.
         official: equal scores are one step of the curve, as in the authors' code and in scikit-learn.
-
-    >>> average_precision([0.5, 0.5], [True, False]).official
-    0.5
     """
 
     strict: float
@@ -34,9 +31,7 @@ class AveragePrecision(NamedTuple):
 def average_precision(scores: ArrayLike, right: ArrayLike) -> AveragePrecision:
     """Return the average precision of a ranking of images by their scores, of which some are right.
 
-    Args:
-        scores: finite numbers `(image,)`, compared in float32.
-        right: bool `(image,)`, at least one of them true.
+    `scores`: finite numbers `(image,)`, compared in float32; `right`: bool `(image,)`, at least one of them true.
 
     Source: scikit-learn's `average_precision_score` for `official`; McSherry and Najork (2008), Computing information
     retrieval performance measures efficiently in the presence of tied scores, for `neutral`.
@@ -67,13 +62,8 @@ def label_average_precision(scores: ArrayLike, labels: ArrayLike, hard: ArrayLik
     Equal scores are one step of the curve, as in the authors' code. COLA's number is the mean over labels that are no
     NaN (`np.nanmean`). It has no chance level of its own: a constant score gets the share of true images.
 
-    Args:
-        scores: float `(image, label)`.
-        labels: 0 or 1 `(image, label)`, whether the label is true of the image.
-        hard: 0 or 1 `(image, label)`, whether the image counts for the label.
-
-    Raises:
-        MetricError: the three differ in shape, a score is not finite, or a mark is neither 0 nor 1.
+    `scores`: float `(image, label)`; `labels`: 0 or 1 `(image, label)`, whether the label is true of the image; `hard`:
+    0 or 1 `(image, label)`, whether the image counts for the label.
 
     Source: COLA (Ray et al. 2023), `ColaSingleObjAP` of its scripts/eval.py.
 

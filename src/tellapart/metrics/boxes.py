@@ -23,14 +23,8 @@ def intersection_over_union(predicted: ArrayLike, gold: ArrayLike, rule: Rule = 
 
     A predicted box without area (a width or height that is 0 or negative) overlaps nothing and gets 0.
 
-    Args:
-        predicted: x, y, width, height, in pixels: `(box, 4)`.
-        gold: the same; every gold box has an area.
-        rule: `inclusive` (X-VLM, VLUE) or `plain`.
-
-    Raises:
-        ScoreError: boxes that are not `(box, 4)` arrays of finite numbers, or not one prediction a gold box.
-        MetricError: a gold box without area, no box, or an unknown rule.
+    `predicted`: x, y, width, height, in pixels: `(box, 4)`; `gold`: the same; every gold box has an area; `rule`:
+    `inclusive` (X-VLM, VLUE) or `plain`.
 
     Source: VLUE `xvlm/refTools` (`computeIoU`).
 
@@ -80,12 +74,7 @@ def box_accuracy(
 def from_centres(boxes: ArrayLike, sizes: ArrayLike) -> NDArray[np.float64]:
     """Convert boxes from centre x, centre y, width, height as shares of the image (DETR, X-VLM) to pixels.
 
-    Args:
-        boxes: `(box, 4)`.
-        sizes: width and height of each image in pixels, `(box, 2)`.
-
-    Raises:
-        ScoreError: other shapes, or numbers that are not finite.
+    `boxes`: `(box, 4)`; `sizes`: width and height of each image in pixels, `(box, 2)`.
 
     >>> from_centres([[0.5, 0.5, 0.5, 1.0]], [[200, 100]])
     array([[ 50.,   0., 100., 100.]])

@@ -3,6 +3,8 @@
 `scores[item, image, text]`; the true entry has index 0: the caption among texts (1xm) or the image among
 images (nx1). Every comparison is strict and in float32: a tie, also with the threshold 1/2, is never right.
 VALSE's metrics are those of Parcalabescu et al. (2022), `lxmert_valse_eval.py`, and EqBen section 5.1.
+Each raises `MetricError` for other shapes, and `ScoreError` without an item, for scores that are not finite, and, if it
+needs probabilities, for those outside [0, 1].
 """
 
 from __future__ import annotations
@@ -43,10 +45,6 @@ def acc(scores: ArrayLike) -> NDArray[np.float64]:
 
     The mean of `p_c` and `p_f`; needs probabilities that image and text fit.
 
-    Raises:
-        MetricError: the items are not 1x2.
-        ScoreError: no item, a score that is not finite, or one outside [0, 1].
-
     >>> acc([[[0.9, 0.1]], [[0.9, 0.8]], [[0.3, 0.8]]])
     array([1. , 0.5, 0. ])
     """
@@ -55,9 +53,6 @@ def acc(scores: ArrayLike) -> NDArray[np.float64]:
 
 def p_c(scores: ArrayLike) -> NDArray[np.float64]:
     """Return 1 if the caption is accepted, probability > 1/2: float64 (item,). Chance 1/2.
-
-    Raises:
-        MetricError, ScoreError: as `acc`.
 
     >>> p_c([[[0.9, 0.1]], [[0.5, 0.1]]])
     array([1., 0.])
@@ -70,9 +65,6 @@ def p_f(scores: ArrayLike) -> NDArray[np.float64]:
 
     VALSE's script leaves out an item whose foil has a probability of exactly 1/2 (else it would count as detected,
     by `>=` on the logits); here that is a tie, which is never right, and no item leaves the denominator.
-
-    Raises:
-        MetricError, ScoreError: as `acc`.
 
     >>> p_f([[[0.9, 0.1]], [[0.9, 0.5]]])
     array([1., 0.])
@@ -87,9 +79,6 @@ def min_pc_pf(scores: ArrayLike) -> NDArray[np.float64]:
     level, 1/2, is that of a model at exactly 1/2 with ties broken at random; over few items the smaller of
     two means lies below 1/2 on average, and a constant model off 1/2 gets 0.
 
-    Raises:
-        MetricError, ScoreError: as `acc`.
-
     >>> min_pc_pf([[[0.9, 0.1]], [[0.9, 0.8]]])
     array([[1., 1.],
            [1., 0.]])
@@ -101,10 +90,6 @@ def pairwise(scores: ArrayLike) -> NDArray[np.float64]:
     """Return 1 if the caption outscores the foil, whatever the kind of score: float64 (item,). Chance 1/2.
 
     VALSE's name for `choice_score` on 1x2 items (acc_r of its script, there on the logit).
-
-    Raises:
-        MetricError: the items are not 1x2.
-        ScoreError: no item, or a score that is not finite.
 
     >>> pairwise([[[31.0, 29.5]], [[30.0, 30.0]]])
     array([1., 0.])

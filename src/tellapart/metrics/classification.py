@@ -20,9 +20,6 @@ class LabelRanks:
     Attributes:
         ranks: of the true class; a tie is never in its favour.
         first: int64 `(picture,)`, the class that scores highest; -1 if several do.
-
-    >>> rank_labels([[0.9, 0.1], [0.5, 0.5]], [0, 1]).first
-    array([ 0, -1])
     """
 
     ranks: Ranks
@@ -71,10 +68,8 @@ def rank_labels(scores: ArrayLike, labels: ArrayLike) -> LabelRanks:
 def class_recall_table(right: NDArray[np.float64], labels: NDArray[np.int64], classes: int) -> NDArray[np.float64]:
     """Lay out outcomes so that `MeanOfGroups` of their means is the mean of the classes' recalls.
 
-    Args:
-        right: float64 `(picture,)`, from 0 to 1.
-        labels: int64 `(picture,)`.
-        classes: how many there are; those without a picture have no recall and no part in the mean.
+    `right`: float64 `(picture,)`, from 0 to 1; `labels`: int64 `(picture,)`; `classes`: how many there are; those
+    without a picture have no recall and no part in the mean.
 
     Returns:
         float64 `(picture, 2 * classes with a picture)`: outcomes in their class's column, then 1 there.

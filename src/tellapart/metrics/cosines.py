@@ -18,9 +18,6 @@ def grid_vectors(vectors: ArrayLike, noun: str, first_row: int = 0) -> NDArray[n
     Products are then multiples of 2^-52, and by Cauchy-Schwarz no partial sum reaches 2, so that float64 holds all of
     them exactly. However a matrix product orders its sums, equal vectors get equal cosines.
 
-    Raises:
-        ScoreError: a vector is zero or not finite; the message counts its row from `first_row`.
-
     >>> grid_vectors([[3.0, 4.0]], "images").round(4)
     array([[0.6, 0.8]])
     """
@@ -44,9 +41,6 @@ def cosines(left: ArrayLike, right: ArrayLike) -> NDArray[np.float32]:
     """Return the cosine of every vector on the left with every one on the right: float32 `(left, right)`.
 
     Each is rounded once, from the exact product of its two `grid_vectors`.
-
-    Raises:
-        ScoreError: the two are not matrices `(vector, dimension)` of one width, or a vector has no direction.
 
     >>> cosines([[2.0, 0.0], [3.0, 3.0]], [[0.0, 1.0], [5.0, 0.0]]).round(4)
     array([[0.    , 1.    ],

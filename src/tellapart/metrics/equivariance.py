@@ -7,6 +7,7 @@ every item, signed, in the unit of the scores: 0 is equivariant. The deviations 
 of two models compare only if their similarities share one scale.
 
 Both v2 deviations vanish exactly if `s11 = s22` and `s12 = s21`; and `v2_image - v2_text = 2 v1`.
+Each raises `MetricError` for other shapes, and `ScoreError` without an item or for scores that are not finite.
 """
 
 from __future__ import annotations
@@ -27,10 +28,6 @@ _LEAST_LIMIT = 1e-300  # float32 scores differ by far more; below it a density o
 def v1(scores: ArrayLike) -> NDArray[np.float64]:
     """Return `s12 - s21`: float64 (item,).
 
-    Raises:
-        MetricError: the items are not 2x2.
-        ScoreError: no item, or a score that is not finite.
-
     >>> v1([[[4.0, 1.0], [0.5, 3.0]]])
     array([0.5])
     """
@@ -41,9 +38,6 @@ def v1(scores: ArrayLike) -> NDArray[np.float64]:
 def v2_text(scores: ArrayLike) -> NDArray[np.float64]:
     """Return `(s11 - s12) - (s22 - s21)`, the deviation under a change of text: float64 (item,).
 
-    Raises:
-        MetricError, ScoreError: as `v1`.
-
     >>> v2_text([[[4.0, 1.0], [0.5, 3.0]]])
     array([0.5])
     """
@@ -53,9 +47,6 @@ def v2_text(scores: ArrayLike) -> NDArray[np.float64]:
 
 def v2_image(scores: ArrayLike) -> NDArray[np.float64]:
     """Return `(s11 - s21) - (s22 - s12)`, the deviation under a change of image: float64 (item,).
-
-    Raises:
-        MetricError, ScoreError: as `v1`.
 
     >>> v2_image([[[4.0, 1.0], [0.5, 3.0]]])
     array([1.5])
@@ -73,9 +64,6 @@ class Summary:
         mean: signed; near 0 for any model whose pairs have no preferred order.
         sd: standard deviation over items (n - 1); None for a single item.
         mean_absolute: the size of the deviation: the smaller, the more equivariant.
-
-    >>> summary([0.5, -0.5])
-    Summary(n=2, mean=0.0, sd=0.7071067811865476, mean_absolute=0.5)
     """
 
     n: int
@@ -86,9 +74,6 @@ class Summary:
 
 def summary(values: ArrayLike) -> Summary:
     """Return mean, standard deviation and mean absolute value of deviations (item,), whatever their order.
-
-    Raises:
-        MetricError: not one finite number per item, or no item.
 
     >>> summary([1.0, 3.0])
     Summary(n=2, mean=2.0, sd=1.4142135623730951, mean_absolute=2.0)
@@ -108,9 +93,6 @@ class Histogram:
         edges: float64 (bins + 1,), edges[k] = -edges[bins - k], in the unit of the scores.
         counts: int64 (bins,), items in each bin.
         below, above: items outside the edges; `below + counts.sum() + above` is the number of items.
-
-    >>> histogram([-0.2, 0.0, 0.9], bins=3, limit=0.6).above
-    1
     """
 
     edges: NDArray[np.float64]
@@ -131,13 +113,8 @@ def histogram(values: ArrayLike, bins: int = 41, limit: float | None = None) -> 
     An edge belongs to the bin farther from zero (the outermost to its bin), so negated values give the
     mirrored histogram. Items beyond the limit are counted in `below` and `above`. Give several models one limit.
 
-    Args:
-        values: deviations, one per item.
-        bins: an odd number, so that zero lies inside the middle bin.
-        limit: the outermost edge; the largest absolute deviation when None (1 if all deviations are 0).
-
-    Raises:
-        MetricError: bins is even or below 1, limit is outside 1e-300..1e300, or values are empty or not finite.
+    `bins`: an odd number, so that zero lies inside the middle bin; `limit`: the outermost edge; the largest absolute
+    deviation when None (1 if all deviations are 0).
 
     >>> histogram([-1.0, 0.0, 0.1, 3.0], bins=3, limit=1.5).counts
     array([1, 2, 0])

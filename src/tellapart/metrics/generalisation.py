@@ -17,9 +17,6 @@ def generalisation_gap(in_domain: Mapping[str, float], out_of_domain: Mapping[st
 
     Both scores of a task are in the same unit, and so is the gap.
 
-    Raises:
-        MetricError: the tasks differ, there is none, or a score is not finite.
-
     Source: VLUE section 4.3 and Table 2.
 
     >>> generalisation_gap({"retrieval": 0.804, "vqa": 0.5}, {"retrieval": 0.641, "vqa": 0.25})["vqa"]
@@ -39,13 +36,6 @@ def generalisation_gap(in_domain: Mapping[str, float], out_of_domain: Mapping[st
 
 def pearson(x: ArrayLike, y: ArrayLike) -> float | None:
     """Return Pearson's correlation over models, -1 to 1; None if one of the two does not vary.
-
-    Args:
-        x: one number a model, such as its in-domain score.
-        y: one number a model, in the same order.
-
-    Raises:
-        MetricError: not one number a model from each, fewer than two models, or a number that is not finite.
 
     Source: VLUE section 5 (over its models, in-domain against out-of-domain).
 

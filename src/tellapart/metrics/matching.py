@@ -8,6 +8,7 @@
 
 The text score is right exactly where `D > |T|`, the image score where `D > |M|`, the group score where both hold.
 The pairs match where `D > 0`. A constant added to a picture or to a caption leaves D as it is.
+Each raises `MetricError` for other shapes, and `ScoreError` without an item or for scores that are not finite.
 """
 
 from __future__ import annotations
@@ -59,10 +60,6 @@ def match_score(scores: ArrayLike) -> NDArray[np.float64]:
 
     Of a 2x2 item: `s00 + s11 > s01 + s10`. Sums are of float32 scores, in float64; a tie is never right.
 
-    Raises:
-        MetricError: the items are not square, or have more than six captions.
-        ScoreError: no item, or a score that is not finite.
-
     Source: GroupMatch of "Test-Time Matching" (arXiv 2510.07632), section 3; its evaluate.py.
 
     >>> match_score([[[0.9, 0.8], [0.3, 0.4]], [[0.9, 0.8], [0.4, 0.3]], [[0.5, 0.5], [0.5, 0.5]]])
@@ -106,10 +103,6 @@ def _orders(size: int) -> NDArray[np.intp]:
 def contrasts(scores: ArrayLike) -> NDArray[np.float64]:
     """Return the match, the captions' prior and the pictures' prior of 2x2 items: float64 (item, 3), in this order.
 
-    Raises:
-        MetricError: the items are not 2x2.
-        ScoreError: as `match_score`.
-
     >>> contrasts([[[0.75, 0.5], [0.25, 0.5]]])
     array([[0.5, 0. , 0.5]])
     """
@@ -125,9 +118,6 @@ def reasons(scores: ArrayLike) -> list[Reason]:
     `match_score` is 0. Else a prior outweighs the match: the captions' where an image prefers another text, the
     pictures' where a text prefers another image.
 
-    Raises:
-        MetricError, ScoreError: as `match_score`.
-
     >>> [reason.label for reason in reasons([[[0.9, 0.8], [0.3, 0.4]], [[0.9, 0.8], [0.85, 0.7]]])]
     ["lost to the picture's prior", 'no match']
     """
@@ -140,9 +130,6 @@ def reasons(scores: ArrayLike) -> list[Reason]:
 
 def right_sides(scores: ArrayLike) -> NDArray[np.bool_]:
     """Return whether every image prefers its text, and every text its image, strictly: bool (item, 2), in this order.
-
-    Raises:
-        MetricError, ScoreError: as `match_score`.
 
     >>> right_sides([[[0.9, 0.8], [0.3, 0.4]]])
     array([[ True, False]])
@@ -170,9 +157,6 @@ def match_bounds(right: ArrayLike) -> NDArray[np.bool_]:
 def reason_bounds(right: ArrayLike) -> NDArray[np.bool_]:
     """Return whether each reason surely holds of 2x2 items, and whether it may: bool (reason, item, 2), as `Reason`.
 
-    Args:
-        right: as of `match_bounds`.
-
     >>> sure, may = reason_bounds([[True, True, False, True], [True, False, False, True]]).transpose(2, 1, 0)
     >>> [[reason.name for reason, holds in zip(Reason, item) if holds] for item in may]
     [['PICTURE'], ['BOTH', 'NO_MATCH']]
@@ -189,9 +173,6 @@ def sums_of_squares(scores: ArrayLike) -> NDArray[np.float64]:
     A score is its item's mean, plus the effects of its picture, its caption and their interaction (two-way analysis
     of variance without replicates). Of 2x2 items the sums are D², T² and M², over 4. The share of each is its mean
     over items, divided by the mean of all three (`share_of_squares`).
-
-    Raises:
-        MetricError, ScoreError: as `match_score`.
 
     >>> sums_of_squares([[[0.75, 0.5], [0.25, 0.5]]])
     array([[0.0625, 0.    , 0.0625]])

@@ -50,15 +50,7 @@ def read_scores(
 
     Wider numbers are rounded to float32 first: two scores that differ only beyond float32 are tied.
 
-    Args:
-        scores: numbers (item, image, text).
-        name: the metric, for the message.
-        shapes: the patterns (see `fits`) the metric is defined for.
-        ids: the items' ids, for the message; their positions when absent.
-
-    Raises:
-        ScoreError: not an array of real numbers, no item, ids of another number, or a value that is not finite.
-        MetricError: the metric is not defined for this shape.
+    `shapes`: the patterns (see `fits`) that the metric is defined for; `ids`: of the items, for messages.
 
     >>> read_scores([[[0.9, 0.1]]], "choice_score", ("1xm", "nx1")).dtype
     dtype('float32')
@@ -230,10 +222,6 @@ class Metric:
 
         Same shape as `per_item`, equal to it where no tie matters, and never below it for a right-or-wrong
         metric.
-
-        Raises:
-            MetricError: wrong shape.
-            ScoreError: no item, or a value that is not finite.
         """
         if self.neutral is not None:
             return self.neutral(scores)

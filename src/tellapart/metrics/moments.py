@@ -26,9 +26,6 @@ PREDICTION_COUNTS = (0.8658, 0.0852, 0.0304, 0.0109, 0.0045, 0.0009, 0.0011, 0.0
 def frame_times(duration: float, rate: float = 5.0) -> NDArray[np.float64]:
     """Return the times of the frames of a video in seconds, from 0, `rate` a second: float64 `(frame,)`.
 
-    Raises:
-        MetricError: fewer than two frames.
-
     Source: EqBen appendix A.6 (5 a second).
 
     >>> frame_times(1.0)
@@ -43,12 +40,8 @@ def frame_times(duration: float, rate: float = 5.0) -> NDArray[np.float64]:
 def boundary_scores(before: ArrayLike, after: ArrayLike) -> NDArray[np.float32]:
     """Return `s(I1, T1) + s(I2, T2)` of each two adjacent frames: float32 `(frame - 1,)`.
 
-    Args:
-        before: similarity of each frame to the caption of the state before: `(frame,)`.
-        after: similarity of each frame to the caption of the state after: `(frame,)`.
-
-    Raises:
-        ScoreError: not one number a frame from each, fewer than two frames, or a number that is not finite.
+    `before`: similarity of each frame to the caption of the state before: `(frame,)`; `after`: similarity of each frame
+    to the caption of the state after: `(frame,)`.
 
     Source: EqBen appendix A.6.
 
@@ -66,9 +59,6 @@ def boundary_scores(before: ArrayLike, after: ArrayLike) -> NDArray[np.float32]:
 
 def boundary_times(times: ArrayLike) -> NDArray[np.float64]:
     """Return the moment in the middle of each two adjacent frames: float64 `(frame - 1,)`.
-
-    Raises:
-        MetricError: fewer than two frames, or times that do not rise.
 
     >>> boundary_times([0.0, 0.2, 0.4]).round(2)
     array([0.1, 0.3])
@@ -112,9 +102,6 @@ def random_accuracy(
     gold: Sequence[float], duration: float, tolerances: Sequence[float] = TOLERANCES
 ) -> NDArray[np.float64]:
     """Return the chance that a moment drawn evenly from the video is right: float64 `(tolerance,)`; exact.
-
-    Raises:
-        MetricError: no gold moment, one outside the video, or a tolerance or duration that is not above 0.
 
     Source: GEB+ `evaluation_utils.py` (drawn there, once a query).
 

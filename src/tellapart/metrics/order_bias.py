@@ -25,9 +25,6 @@ class OrderBias:
         both: 1 if it is right in both orders. Chance 1/4; 0 for a model that always takes one place.
         chose_first: of the two answers the share that took the first place, with 1/2 for an answer that took
             neither; 1/2 on average for a model without a preference.
-
-    >>> order_bias([1, 1], [1, -1]).both
-    array([1., 0.])
     """
 
     true_first: NDArray[np.float64]

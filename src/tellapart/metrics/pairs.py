@@ -3,6 +3,7 @@
 `scores[item, image, text]`; image 0 belongs to text 0 and image 1 to text 1; s_it is the score of image i with text t.
 Every comparison is strict and in float32: a tie is never right. Of the 24 orders of four scores, 6 make the text score
 right (1/4), 6 the image score (1/4), 4 both (1/6), and 12 each single comparison (1/2): these are the chance levels.
+Each function raises `MetricError` for other shapes, and `ScoreError` without an item or for scores that are not finite.
 """
 
 from __future__ import annotations
@@ -72,9 +73,6 @@ def group_score(scores: ArrayLike) -> NDArray[np.float64]:
 def ipos_2t(scores: ArrayLike) -> NDArray[np.float64]:
     """Return 1 if the positive image (0) prefers its text, `s00 > s01`: float64 (item,).
 
-    Raises:
-        MetricError, ScoreError: as `text_score`.
-
     Source: BiVLC (Miranda et al. 2024), appendix D; `CLIP_utils.evaluate_BiVLC`, as all the directions below.
 
     >>> ipos_2t([[[0.9, 0.1], [0.8, 0.2]]])
@@ -86,9 +84,6 @@ def ipos_2t(scores: ArrayLike) -> NDArray[np.float64]:
 def ineg_2t(scores: ArrayLike) -> NDArray[np.float64]:
     """Return 1 if the negative image (1) prefers its text, `s11 > s10`: float64 (item,).
 
-    Raises:
-        MetricError, ScoreError: as `text_score`.
-
     >>> ineg_2t([[[0.9, 0.1], [0.8, 0.2]]])
     array([0.])
     """
@@ -97,9 +92,6 @@ def ineg_2t(scores: ArrayLike) -> NDArray[np.float64]:
 
 def tpos_2i(scores: ArrayLike) -> NDArray[np.float64]:
     """Return 1 if the positive text (0) prefers its image, `s00 > s10`: float64 (item,).
-
-    Raises:
-        MetricError, ScoreError: as `text_score`.
 
     >>> tpos_2i([[[0.9, 0.3], [0.8, 0.2]]])
     array([1.])
@@ -110,9 +102,6 @@ def tpos_2i(scores: ArrayLike) -> NDArray[np.float64]:
 def tneg_2i(scores: ArrayLike) -> NDArray[np.float64]:
     """Return 1 if the negative text (1) prefers its image, `s11 > s01`: float64 (item,).
 
-    Raises:
-        MetricError, ScoreError: as `text_score`.
-
     >>> tneg_2i([[[0.9, 0.3], [0.8, 0.2]]])
     array([0.])
     """
@@ -122,9 +111,6 @@ def tneg_2i(scores: ArrayLike) -> NDArray[np.float64]:
 def i2t(scores: ArrayLike) -> NDArray[np.float64]:
     """Return `text_score` under BiVLC's name, `ipos_2t and ineg_2t`: float64 (item,).
 
-    Raises:
-        MetricError, ScoreError: as `text_score`.
-
     >>> i2t([[[0.9, 0.1], [0.2, 0.8]], [[0.9, 0.1], [0.8, 0.2]]])
     array([1., 0.])
     """
@@ -133,9 +119,6 @@ def i2t(scores: ArrayLike) -> NDArray[np.float64]:
 
 def t2i(scores: ArrayLike) -> NDArray[np.float64]:
     """Return `image_score` under BiVLC's name, `tpos_2i and tneg_2i`: float64 (item,).
-
-    Raises:
-        MetricError, ScoreError: as `text_score`.
 
     >>> t2i([[[0.9, 0.1], [0.2, 0.8]], [[0.9, 0.1], [0.95, 0.99]]])
     array([1., 0.])

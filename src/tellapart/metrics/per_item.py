@@ -18,9 +18,6 @@ def mean(values: ArrayLike) -> NDArray[np.float64]:
 
     The sum is exact, so neither the order nor the batching of items can change it.
 
-    Raises:
-        MetricError: no item, or values that are not (item,) or (item, component).
-
     >>> float(mean([1.0, 0.0, 1.0, 1.0]))
     0.75
     >>> mean([[1.0, 0.0], [1.0, 1.0]])
@@ -81,10 +78,6 @@ class PerItem:
         touched: items that a tie touched, bool `(item,)`; None if these are the ones whose value it changes.
         among: takes a mask of items to the metric measured among those alone, or to None where it is not defined; None
             if the value of an item does not depend on the others.
-
-    >>> one = PerItem(name="accuracy", strict=np.array([1.0, 0.0]), chance=0.5, binary=True)
-    >>> one.ties
-    array([False, False])
     """
 
     name: str

@@ -22,9 +22,6 @@ class Agreement:
     Attributes:
         kendall: Kendall's tau-b, which counts pairs in the same order and allows for ties.
         spearman: Spearman's rho, the correlation of places.
-
-    >>> agreement_with_people([0.9, 0.5, 0.1], [1, 2, 3])
-    Agreement(kendall=1.0, spearman=1.0)
     """
 
     kendall: float | None
@@ -39,9 +36,6 @@ class Movement:
         before: place of each candidate, from 1, tied ones sharing their mean place: float64 `(candidate,)`.
         after: the same after the edit.
         agreement: of the two rankings: near 1 if the edit left the order unchanged, -1 if it reversed it.
-
-    >>> movement([0.9, 0.5, 0.1], [0.1, 0.5, 0.9]).after
-    array([3., 2., 1.])
     """
 
     before: NDArray[np.float64]
@@ -64,9 +58,6 @@ def places(scores: ArrayLike) -> NDArray[np.float64]:
 
     Tied ones share their mean place; scores are compared in float32.
 
-    Raises:
-        MetricError: fewer than two candidates, or a score that is not finite.
-
     >>> places([0.2, 0.9, 0.2, 0.1])
     array([2.5, 1. , 2.5, 4. ])
     """
@@ -79,12 +70,8 @@ def places(scores: ArrayLike) -> NDArray[np.float64]:
 def agreement_with_people(scores: ArrayLike, people: ArrayLike) -> Agreement:
     """Compare a model's scores of candidates with the order in which people put them.
 
-    Args:
-        scores: the model's, higher is closer to the query: `(candidate,)`.
-        people: place of each candidate, 1 for the closest; means over several people and ties are allowed.
-
-    Raises:
-        MetricError: not one place a candidate, fewer than two candidates, or a number that is not finite.
+    `scores`: the model's, higher is closer to the query: `(candidate,)`; `people`: place of each candidate, 1 for the
+    closest; means over several people and ties are allowed.
 
     Source: EqBen Fig. 1 (a) and Fig. 7.
 
@@ -103,12 +90,7 @@ def agreement_with_people(scores: ArrayLike, people: ArrayLike) -> Agreement:
 def movement(before: ArrayLike, after: ArrayLike) -> Movement:
     """Compare a model's scores of the same candidates for a caption and for its minimal edit.
 
-    Args:
-        before: scores for the caption, higher is closer: `(candidate,)`.
-        after: scores for the edited caption.
-
-    Raises:
-        MetricError: other candidates, fewer than two, or a score that is not finite.
+    `before`: scores for the caption, higher is closer: `(candidate,)`.
 
     Source: EqBen Fig. 1 (a) and Fig. 7 ("right" to "left").
 

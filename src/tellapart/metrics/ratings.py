@@ -28,9 +28,6 @@ class TieCalibrated(NamedTuple):
         values: float64 `(image,)`; their mean is the accuracy.
         epsilon: the difference at which the accuracy is highest.
         tied: the share of pairs that people rate the same.
-
-    >>> round(pairwise_accuracy([0.9, 0.5, 0.4], [5, 1, 1]).tied, 3)
-    0.333
     """
 
     values: Floats
@@ -45,9 +42,6 @@ class Separation(NamedTuple):
         strict: float64 `(image,)`; a tie is wrong.
         neutral: a tie counts a half.
         touched: whether an image of the other label has the same score, bool `(image,)`.
-
-    >>> roc_auc([0.5, 0.5], [1, 0]).touched
-    array([ True,  True])
     """
 
     strict: Floats

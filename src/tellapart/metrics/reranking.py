@@ -20,13 +20,7 @@ def candidates(first: ArrayLike, k: int) -> NDArray[np.int64]:
 
     A query's candidates are its `k` highest entries, and every entry tied with the lowest of these.
 
-    Args:
-        first: float32 `(query, entry)`, the scores of the first stage.
-        k: how many for each query; all if the gallery is smaller.
-
-    Raises:
-        ScoreError: the scores are not a matrix, or some are not finite.
-        MetricError: `k` is below 1.
+    `first`: float32 `(query, entry)`, the scores of the first stage.
 
     Source: VLUE's X-VLM baseline (`k_test` = 256).
 
@@ -48,14 +42,8 @@ def rerank(first: ArrayLike, pairs: ArrayLike, second: ArrayLike) -> NDArray[np.
     above them, its place among the query's second scores. Ties stay ties. Only the order within a row is
     meaningful: pass the result to `scores_both_ways` and read the direction it was made for.
 
-    Args:
-        first: float32 `(query, entry)`, the scores of the first stage.
-        pairs: int64 `(candidate, 2)`, as from `candidates`.
-        second: float32 `(candidate,)`, their scores in the second stage.
-
-    Raises:
-        ScoreError: shapes that do not fit, or scores that are not finite.
-        MetricError: a pair is out of range or repeated.
+    `first`: float32 `(query, entry)`, the scores of the first stage; `pairs`: int64 `(candidate, 2)`, as from
+    `candidates`; `second`: float32 `(candidate,)`, their scores in the second stage.
 
     >>> rerank([[0.9, 0.1, 0.5]], [[0, 0], [0, 2]], [-3.0, 4.0]).tolist()
     [[1.0, 0.10000000149011612, 2.0]]

@@ -40,14 +40,7 @@ def unavoidable_misses(
     the same order of the gallery, so at most `k` different truths can be within its first `k`. The count is a lower
     bound: an order that wins all the rest may not exist.
 
-    Args:
-        images: the content of each image (a path or a hash); equal strings are equal pictures.
-        captions: each caption.
-        pairs: the true pairs, image and caption, from 0.
-        k: the depth.
-
-    Raises:
-        MetricError: `k` is below 1, or a pair is out of range.
+    `pairs`: the true pairs, image and caption, from 0.
 
     Source: VLUE `itr_vlue_test.json`.
 
@@ -92,9 +85,6 @@ class TopEntries:
     Attributes:
         entry: positions in the gallery, int64 `(query, k)`; `k` is `DEPTH`, or less if the gallery is smaller.
         score: their scores, float32 `(query, k)`.
-
-    >>> TopEntries(np.array([[1, 0]]), np.float32([[0.9, 0.1]])).of(0)
-    ((1, 0.8999999761581421), (0, 0.10000000149011612))
     """
 
     entry: NDArray[np.int64]
@@ -108,9 +98,7 @@ class TopEntries:
 def top_entries(scores: NDArray[np.float32], *, start: int = 0) -> TopEntries:
     """Return the top entries of each row without sorting it.
 
-    Args:
-        scores: finite float32 `(query, entry)`; not changed.
-        start: the position in the gallery of the first column.
+    `scores`: finite float32 `(query, entry)`; not changed.
 
     >>> top_entries(np.float32([[0, 2, 1, 2]]), start=10).entry
     array([[11, 13, 12, 10]])
@@ -153,10 +141,6 @@ class Ranks:
         tied: false entries that score the same.
         true_tied: true entries that score the same, the best one among them (at least 1).
         first: the entries that score most, for people to look at; None if they were not recorded.
-
-    >>> ranks = Ranks(np.array([0, 0, 3]), np.array([0, 1, 0]), np.array([1, 1, 1]))
-    >>> ranks.rank
-    array([1, 2, 4])
     """
 
     above: NDArray[np.int64]
@@ -177,9 +161,6 @@ class Ranks:
     def recall(self, k: int) -> NDArray[np.float64]:
         """Return 1 for each query with a true entry among the first `k`, ties lost: float64 `(query,)`.
 
-        Raises:
-            MetricError: `k` is below 1.
-
         Source: VLUE section 3.1 (R@k); X-VLM `itm_eval`, there with ties in favour of the higher index.
         """
         return np.asarray(self.rank <= _check_depth(k), dtype=np.float64)
@@ -188,9 +169,6 @@ class Ranks:
         """Return the chance of a true entry among the first `k`, ties broken at random: float64 `(query,)`.
 
         With `f` false and `t` true entries tied and `j` places left for them, it is 1 - C(f, j) / C(f + t, j).
-
-        Raises:
-            MetricError: `k` is below 1.
 
         >>> Ranks(np.array([0, 0, 3]), np.array([0, 1, 0]), np.array([1, 1, 1])).tie_neutral_recall(1)
         array([1. , 0.5, 0. ])
@@ -221,11 +199,7 @@ class Ranks:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Retrieval:
-    """Both directions of one gallery: `image_to_text` has a query for each image, `text_to_image` for each caption.
-
-    >>> scores_both_ways([[0.9, 0.1], [0.2, 0.8]], [(0, 0), (1, 1)]).mean_recall()
-    1.0
-    """
+    """Both directions of one gallery: `image_to_text` has a query for each image, `text_to_image` for each caption."""
 
     image_to_text: Ranks
     text_to_image: Ranks
@@ -239,14 +213,8 @@ class Retrieval:
 def scores_both_ways(scores: ArrayLike, pairs: ArrayLike) -> Retrieval:
     """Rank every caption for each image, and every image for each caption.
 
-    Args:
-        scores: float32 `(image, caption)`, higher is closer; wider numbers are rounded to float32 first.
-        pairs: the true pairs, integers `(pair, 2)`: image and caption, from 0. Each image and caption is in at
-            least one.
-
-    Raises:
-        ScoreError: the scores are not a matrix of numbers, or some are not finite (the images are named).
-        MetricError: a pair is out of range or repeated, or an image or a caption has none.
+    `scores`: float32 `(image, caption)`, higher is closer; wider numbers are rounded to float32 first; `pairs`: the
+    true pairs, integers `(pair, 2)`: image and caption, from 0. Each image and caption is in at least one.
 
     Source: VLUE section 3.1; COCO-Counterfactuals' retrieval over all images.
 
@@ -267,14 +235,8 @@ def embeddings_both_ways(images: ArrayLike, captions: ArrayLike, pairs: ArrayLik
     Dot products of `grid_vectors` are exact in float64, so the cosine, rounded to float32 once, depends on its two
     vectors alone: equal images tie whatever the block, the threads and the order, and no BLAS can break the tie.
 
-    Args:
-        images: numbers `(image, dimension)`.
-        captions: numbers `(caption, dimension)`.
-        pairs: as for `scores_both_ways`.
-
-    Raises:
-        ScoreError: the vectors are not matrices of one width, or some are zero or not finite (the rows are named).
-        MetricError: as for `scores_both_ways`.
+    `images`: numbers `(image, dimension)`; `captions`: numbers `(caption, dimension)`; `pairs`: as for
+    `scores_both_ways`.
 
     >>> retrieval = embeddings_both_ways([[2, 0], [2, 0], [0, 1]], [[3, 0], [1, 1], [0, 5]], [(0, 0), (1, 1), (2, 2)])
     >>> retrieval.text_to_image.rank
@@ -306,14 +268,6 @@ def chance_recall(true: ArrayLike, gallery: int, k: int) -> NDArray[np.float64]:
     """Return the recall of each query at `k` from a gallery in random order: float64 `(query,)`.
 
     With `t` true entries among `n` it is 1 - C(n - t, k) / C(n, k): also the tie-neutral recall of a constant model.
-
-    Args:
-        true: how many true entries each query has.
-        gallery: entries in all.
-        k: the depth.
-
-    Raises:
-        MetricError: `k` is below 1.
 
     >>> chance_recall([1, 2], gallery=4, k=1), chance_recall([1], gallery=4, k=9)
     (array([0.25, 0.5 ]), array([1.]))

@@ -18,10 +18,6 @@ def itt(scores: ArrayLike) -> NDArray[np.float64]:
 
     Of the m! orders of m scores, one in m has the false text at the bottom.
 
-    Raises:
-        MetricError: the items are not 1xm.
-        ScoreError: no item, or a score that is not finite.
-
     Source: SugarCrepe++ (Dumpala et al. 2024), section 4, image-to-text accuracy.
 
     >>> itt([[[0.9, 0.8, 0.1]], [[0.9, 0.1, 0.1]], [[0.9, 0.1, 0.5]]])

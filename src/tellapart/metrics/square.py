@@ -2,6 +2,7 @@
 
 `scores[item, image, text]`; image k belongs to text k. An image is right if its text outscores all others, strictly
 and in float32. One array gives What'sUp's three numbers: images alone, pairs (left and right, on and under), and sets.
+Each raises `MetricError` for other shapes, and `ScoreError` without an item or for scores that are not finite.
 """
 
 from __future__ import annotations
@@ -20,10 +21,6 @@ _SQUARE, _FOUR = ("nxn",), ("4x4",)
 def individual_score(scores: ArrayLike) -> NDArray[np.float64]:
     """Return the share of images that prefer their text to all others: float64 (item,). Chance 1/n.
 
-    Raises:
-        MetricError: the items are not nxn with three or more.
-        ScoreError: no item, or a score that is not finite.
-
     Source: What'sUp (Kamath et al. 2023), individual accuracy.
 
     >>> individual_score([[[3, 1, 1], [0, 2, 1], [1, 1, 0]]]).round(3)
@@ -35,10 +32,6 @@ def individual_score(scores: ArrayLike) -> NDArray[np.float64]:
 def pair_score(scores: ArrayLike) -> NDArray[np.float64]:
     """Return the share of pairs (images 0 and 1, images 2 and 3) of which both are right: float64 (item,). Chance 1/16.
 
-    Raises:
-        MetricError: the items are not 4x4.
-        ScoreError: as `individual_score`.
-
     Source: What'sUp, pair accuracy: left and right, on and under (or in front and behind).
 
     >>> pair_score([[[2, 1, 1, 1], [0, 2, 0, 0], [0, 0, 1, 0], [1, 1, 1, 1]]])
@@ -49,9 +42,6 @@ def pair_score(scores: ArrayLike) -> NDArray[np.float64]:
 
 def set_score(scores: ArrayLike) -> NDArray[np.float64]:
     """Return 1 if every image prefers its text to all others: float64 (item,). Chance 1/n to the power n.
-
-    Raises:
-        MetricError, ScoreError: as `individual_score`.
 
     Source: What'sUp, set accuracy.
 

@@ -169,9 +169,6 @@ def class_name(metric: str) -> str:
 def metric_class(name: str) -> type[StreamingMetric]:
     """Return the class of that name.
 
-    Raises:
-        AttributeError: no metric has it; the message names those that have one.
-
     >>> metric_class("TextScore").metric.name
     'text_score'
     """

@@ -34,9 +34,6 @@ class Tabulated:
         by: tag -> value -> the metrics of the items with that value.
         macro: tag -> each metric's mean over the tag's values, every value with the same weight.
         curves: the histograms of equivariance deviations.
-
-    >>> Tabulated(metrics={}, by={}, macro={}).curves
-    {}
     """
 
     metrics: dict[str, Value]

@@ -31,12 +31,8 @@ def tie_neutral_by_enumeration(
 
     Only for a metric that depends on the order of an item's scores and not on their size.
 
-    Args:
-        strict: scores float32 (item, image, text) -> float64 (item,) or (item, component).
-        scores: float32 (item, image, text), at most six entries an item.
-
-    Raises:
-        MetricError: an item has more than six entries and holds ties.
+    `strict`: scores float32 (item, image, text) -> float64 (item,) or (item, component); `scores`: float32 (item,
+    image, text), at most six entries an item.
 
     >>> def first_wins(scores):
     ...     return (scores[:, 0, 0] > scores[:, 0, 1:].max(axis=1)).astype(float)
@@ -108,9 +104,7 @@ def tied_comparisons(scores: ArrayLike, true: int = 1) -> NDArray[np.int64]:
     A comparison is between a true pair and another entry of its row or column: four in a 2x2 item, m - 1 in a
     1xm item (true pairs have equal image and text index). Scores are compared in float32.
 
-    Args:
-        scores: (item, image, text).
-        true: how many texts of one image are true, the first ones; each is compared with the false ones.
+    `scores`: (item, image, text).
 
     >>> tied_comparisons([[[0.5, 0.5], [0.2, 0.8]], [[1.0, 1.0], [1.0, 1.0]], [[0.9, 0.3], [0.3, 0.8]]])
     array([1, 4, 0])

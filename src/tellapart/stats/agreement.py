@@ -31,9 +31,6 @@ class Reliability:
         value: at most 1; 0 is luck; None if everybody gave one label to everything (0 / 0).
         interval: over items; without bounds if the value has none, or there are fewer than ten clusters.
         items: with at least two labels.
-
-    >>> kappa_with_interval(["a", "b"], ["a", "b"], ["scene", "scene"]).interval.reason
-    'too few for an interval: 1 cluster'
     """
 
     value: float | None
@@ -43,9 +40,6 @@ class Reliability:
 
 def percent_agreement(a: Labels, b: Labels) -> float:
     """Return the share, 0 to 1, of items to which two annotators gave the same label.
-
-    Raises:
-        MetricError: no labels, or not one an item from each.
 
     >>> percent_agreement(["yes", "no", "no", "yes"], ["yes", "no", "yes", "yes"])
     0.75
@@ -58,9 +52,6 @@ def cohens_kappa(a: Labels, b: Labels) -> float | None:
     """Return Cohen's kappa, unweighted: (agreement - agreement by luck) / (1 - agreement by luck).
 
     None if both annotators gave one and the same label to everything: luck explains all, kappa is 0 / 0.
-
-    Raises:
-        MetricError: no labels, or not one an item from each.
 
     Source: Cohen (1960), Educ. Psychol. Meas. 20, 37-46.
 
@@ -82,12 +73,8 @@ def krippendorffs_alpha(labels: Sequence[Sequence[str | None]]) -> float | None:
 
     None if all labels are one and the same: luck explains all, alpha is 0 / 0.
 
-    Args:
-        labels: a row an item, an entry an annotator; None if an annotator did not label the item. Items with
-            fewer than two labels are left out.
-
-    Raises:
-        MetricError: no item has two labels.
+    `labels`: a row an item, an entry an annotator; None if an annotator did not label the item. Items with fewer than
+    two labels are left out.
 
     Source: Krippendorff (2011), Computing Krippendorff's Alpha-Reliability.
 
@@ -106,13 +93,7 @@ def alpha_with_interval(
 ) -> Reliability:
     """Return `krippendorffs_alpha` with its interval over items.
 
-    Args:
-        labels: as for `krippendorffs_alpha`.
-        clusters: one name an item; items of one cluster depend on each other.
-        level: confidence level.
-
-    Raises:
-        MetricError: no item has two labels, clusters do not fit, or a level outside (0, 1).
+    `labels`: as for `krippendorffs_alpha`.
 
     >>> alpha = alpha_with_interval([["a", "a"], ["b", "b"], ["a", "b"]] * 20)
     >>> round(alpha.value, 3), alpha.items, alpha.interval.method
@@ -147,9 +128,6 @@ def kappa_with_interval(
     a: Sequence[str], b: Sequence[str], clusters: Clusters | None = None, *, level: float = 0.95
 ) -> Reliability:
     """Return `cohens_kappa` with its interval over items; the rest is as for `alpha_with_interval`.
-
-    Raises:
-        MetricError: no labels, not one an item from each, clusters that do not fit, or a level outside (0, 1).
 
     >>> kappa = kappa_with_interval(["a", "b", "a", "b"] * 10, ["a", "b", "b", "b"] * 10)
     >>> kappa.value, round(kappa.interval.low, 2), round(kappa.interval.high, 2)

@@ -26,9 +26,6 @@ class BenchmarkAgreement:
         shares: of the variance of ranks, by principal component, the greatest first: `(benchmark,)`.
         dimensions: components that hold more than in 95 of 100 tables whose columns were shuffled, counted from the
             first.
-
-    >>> agree([[0.1, 0.2], [0.2, 0.4], [0.3, 0.5]]).mean(0)
-    1.0
     """
 
     spearman: NDArray[np.float64]

@@ -102,9 +102,6 @@ def expanded_percentiles(
 def reduce_means(means: NDArray[np.float64], reduce: Reduce | None) -> NDArray[np.float64]:
     """Take component means `(resample, component)` to the statistic `(resample,)`.
 
-    Raises:
-        MetricError: `reduce` returns another shape.
-
     >>> reduce_means(np.array([[0.5, 0.25]]), lambda means: means.min(axis=-1))
     array([0.25])
     """

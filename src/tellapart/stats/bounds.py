@@ -35,9 +35,6 @@ class Moments:
         clusters: how many have an item.
         items: in all of them.
         differing: clusters whose influence is another than the most frequent one.
-
-    >>> float(moments_of_mean(np.array([1.0, 0.0]), np.ones(2)).estimate)
-    0.5
     """
 
     estimate: Floats
@@ -128,11 +125,8 @@ def moments_of_mean(sums: Floats, counts: Floats, *, outcomes: bool = False) -> 
     more; its degrees of freedom are those for clusters of which all items are alike, the fewest that there can be. With
     clusters of one size these are the textbook's: C - 1 degrees, and C / (C - 1) in the variance.
 
-    Args:
-        sums: of each cluster's values `(..., cluster)`.
-        counts: of its items.
-        outcomes: values are 0 or 1: `differing` then counts the clusters with a right, or a wrong, item, whichever are
-            fewer, and `skew` is 0, as no bound asks for it.
+    `sums`: of each cluster's values `(..., cluster)`; `outcomes`: values are 0 or 1: `differing` then counts the
+    clusters with a right, or a wrong, item, whichever are fewer, and `skew` is 0, as no bound asks for it.
 
     Source: Bell and McCaffrey (2002), Survey Methodology 28, 169-181; Imbens and Kolesar (2016), Rev. Econ. Stat. 98,
     701-712.

@@ -23,9 +23,6 @@ Clusters = Sequence[str] | Sequence[int] | NDArray[Any]
 def check_values(call: str, values: Any, *, binary: bool = False) -> NDArray[np.float64]:
     """Return `values` as float64 `(item,)` or `(item, component)`; `call` is the caller's name, for messages.
 
-    Raises:
-        MetricError: no values, more than two dimensions, a value that is not finite or, with `binary`, not 0 or 1.
-
     >>> check_values("wilson", [True, False])
     array([1., 0.])
     """
@@ -49,9 +46,6 @@ def check_values(call: str, values: Any, *, binary: bool = False) -> NDArray[np.
 
 def check_level(call: str, level: float) -> float:
     """Return a confidence level (or a significance level, or a power).
-
-    Raises:
-        MetricError: it does not lie strictly between 0 and 1.
 
     >>> check_level("wilson", 0.95)
     0.95
@@ -103,10 +97,6 @@ class ClusterTotals:
         sums: float64 `(cluster, component)`; integers, values times `2**shift`.
         counts: float64 `(cluster,)`; items in each cluster.
         shift: the grid, the same for all components, so that they can be subtracted exactly.
-
-    >>> totals = ClusterTotals.of("doc", [1.0, 0.0, 1.0, 1.0], ["b", "b", "a", "a"])
-    >>> totals.counts, totals.means(totals.sums.sum(axis=0), totals.counts.sum())
-    (array([2., 2.]), array([0.75]))
     """
 
     sums: NDArray[np.float64]
@@ -115,11 +105,7 @@ class ClusterTotals:
 
     @classmethod
     def of(cls, call: str, values: Any, clusters: Clusters | None) -> ClusterTotals:
-        """Sum `values` (float `(item,)` or `(item, component)`) by cluster.
-
-        Raises:
-            MetricError: values are empty or not finite, or clusters are not one number or string an item.
-        """
+        """Sum `values` (float `(item,)` or `(item, component)`) by cluster."""
         array = check_values(call, values)
         return cls.of_numbered(array, number_clusters(call, clusters, len(array)))
 

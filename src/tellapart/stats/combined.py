@@ -127,11 +127,6 @@ def graded_bounds(moments: Moments, level: float, bounds: tuple[float, float] | 
 
     Where Hall's would not hold they are those of a share alone, or NaN if no bounds are known.
 
-    Args:
-        moments: of the mean.
-        level: confidence level.
-        bounds: the least and the greatest value of an item; None where they are not known.
-
     >>> few = moments_of_mean(np.array([0.5, 0.25, 0.5]), np.ones(3))
     >>> [round(float(end), 2) for end in graded_bounds(few, 0.95, (0, 1))], float(graded_bounds(few, 0.95, None)[0])
     ([0.0, 1.0], nan)
@@ -175,12 +170,7 @@ def macro_bounds(
     together, as `p (1 - p)` is concave). A few such that are all right, or all wrong, reach together. Clusters that lie
     in several groups widen both.
 
-    Args:
-        sums: of values, `(..., cluster, group)`.
-        counts: of items; every group has one.
-        level: confidence level.
-        binary: values are 0 or 1.
-        bounds: of the values.
+    `sums`: of values, `(..., cluster, group)`; `binary`: values are 0 or 1.
 
     Source: Zou and Donner (2008), Stat. Med. 27, 1693-1702 (MOVER).
 

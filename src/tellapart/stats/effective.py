@@ -17,15 +17,10 @@ def effective_items(values: Any, clusters: Clusters | None) -> float | None:
     The design effect is the variance of the mean over draws of clusters, divided by that over draws of single items. If
         clusters balance themselves it is below 1, which is not believed: the result is n at most.
 
-    Args:
-        values: float `(item,)`, each item's value of a metric.
-        clusters: one name or number an item; None if items are independent.
+    `values`: float `(item,)`, each item's value of a metric.
 
     Returns:
         None if clusters hold several items and their values do not show it: one cluster, or the same value everywhere.
-
-    Raises:
-        MetricError: no values, values that are not finite or of two dimensions, clusters that do not fit.
 
     Source: Kish (1965), Survey Sampling, section 8.2.
 

@@ -21,9 +21,6 @@ class Interval:
 
     `method` names the estimator and warns (`few clusters`) where it leans on little; `reason` explains a missing
     interval, and is empty beside one.
-
-    >>> Interval(0.1, 0.3, 0.95, "wilson").high
-    0.3
     """
 
     low: float | None

@@ -51,9 +51,6 @@ class Column:
         binary: every value is 0 or 1 (an outcome), so the metric is a proportion.
         reduce: takes component means `(..., component)` to the metric `(...)`, as the minimum of p_c and p_f does.
         bounds: the least and greatest value that an item (and `reduce`) can have; None where they are not known.
-
-    >>> intervals_for([Column([0, 1, 1], binary=True)], None)[0].method
-    'clopper-pearson'
     """
 
     values: Any
@@ -83,10 +80,6 @@ def wilson(successes: int, n: int, *, level: float = 0.95) -> Interval:
 
 def independent_interval(successes: float, n: float, *, level: float = 0.95) -> Interval:
     """Return the interval of `independent_bounds`, named `clopper-pearson`, `wilson`, or `wilson, rare` if widened.
-
-    Args:
-        successes: of the trials; not a whole number where a share was rounded.
-        n: independent trials.
 
     >>> [independent_interval(hits, n).method for hits, n in ((28.5, 30), (50, 100), (2, 100))]
     ['clopper-pearson', 'wilson', 'wilson, rare']
@@ -167,10 +160,6 @@ def intervals_for(
     - `none: ...`: no method holds; `reason` has it in words.
 
     The method names fewer than 20 clusters. 10,000 resamples are drawn.
-
-    Raises:
-        MetricError: no items; values not finite, or not 0/1 in a binary column; two-dimensional values without
-            `reduce`; clusters that do not fit the values; a level outside (0, 1).
 
     >>> columns = [Column([1, 0, 1, 1] * 15, binary=True), Column(np.arange(60.0), binary=False)]
     >>> [interval.method for interval in intervals_for(columns, None)]

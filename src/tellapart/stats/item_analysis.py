@@ -49,9 +49,6 @@ class ItemStatistics:
         p: of the null hypothesis that better systems get the item at least as often, one-sided; NaN if all systems
             answer alike.
         p_holm, p_fdr: p, adjusted over the items by Holm, and by Benjamini and Hochberg.
-
-    >>> item_statistics([[1, 1, 0, 0, 1, 0], [1, 1, 1, 0, 0, 0], [1, 1, 1, 1, 1, 1]]).right
-    array([0.5, 0.5, 1. ])
     """
 
     right: NDArray[np.float64]
@@ -74,10 +71,6 @@ class Reliability:
         spread: the standard deviation of the systems' scores.
         measurement_error: the part of that spread which other items would not repeat, `spread * sqrt(1 - alpha)`.
         sampling_error: the standard error of one system's score over draws of items, the root mean square of all.
-
-    >>> found = reliability([[1, 1, 1, 0, 0], [1, 1, 0, 0, 0], [1, 1, 1, 1, 0]])
-    >>> round(found.alpha, 4), round(found.spread, 3)
-    (0.7941, 0.435)
     """
 
     alpha: float | None
@@ -92,9 +85,6 @@ def check_outcomes(
     call: str, values: Any, families: Clusters | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Return outcomes as float64 `(item, system)` and each system's family, numbered from 0.
-
-    Raises:
-        MetricError: fewer than two items or three systems, values that are not finite, families that do not fit.
 
     >>> check_outcomes("doc", [[1, 0, 1], [0, 0, 1]], ["a", "a", "b"])[1]
     array([0, 0, 1])
@@ -118,13 +108,7 @@ def item_statistics(values: Any, families: Clusters | None = None, *, seed: int 
     if fewer than five families are there, if one family alone makes the item differ between systems, or if fewer than
     a tenth of the systems differ from the others.
 
-    Args:
-        values: float `(item, system)`, 1 is right.
-        families: one name or number a system; None if systems are independent.
-        seed: of the permutations.
-
-    Raises:
-        MetricError: fewer than two items or three systems, values that are not finite, families that do not fit.
+    `values`: float `(item, system)`, 1 is right.
 
     Source: Lord & Novick (1968), Statistical Theories of Mental Test Scores, section 15.5 (item-rest correlation);
     Efron & Tibshirani (1993), An Introduction to the Bootstrap, ch. 11 (jackknife).
@@ -169,9 +153,6 @@ def discrimination_bounds(
 def discriminations(values: Any) -> NDArray[np.float64]:
     """Return the discrimination of each item alone, as of `item_statistics`: float64 `(item,)`.
 
-    Raises:
-        MetricError: as `item_statistics`.
-
     >>> discriminations([[1, 1, 0, 0], [1, 1, 0, 0], [1, 1, 1, 1]]).round(2).tolist()
     [1.0, 1.0, nan]
     """
@@ -185,12 +166,7 @@ def reliability(values: Any, families: Clusters | None = None) -> Reliability:
     The interval leaves out one family at a time, on the scale of log(1 - alpha); None of fewer than five families.
     It is around the alpha among systems of different families, which is `alpha` if each is of its own.
 
-    Args:
-        values: float `(item, system)`, 1 is right.
-        families: one name or number a system; None if systems are independent.
-
-    Raises:
-        MetricError: as `item_statistics`.
+    `values`: float `(item, system)`, 1 is right.
 
     Source: Kuder & Richardson (1937), Psychometrika 2, 151-160; Cronbach (1951), Psychometrika 16, 297-334.
 
@@ -222,17 +198,10 @@ def items_needed(values: Any, difference: float, *, alpha: float = 0.05, power: 
     Two systems that differ by d disagree on d of the items at least. These items' systems disagree on more: items that
     do not discriminate are got by the worse one alone. The median of that surplus over all pairs of systems is added.
 
-    Args:
-        values: 0 or 1 `(item, system)`.
-        difference: of two systems' scores, in (0, 1].
-        alpha: significance level of one test.
-        power: the probability of p <= alpha.
+    `values`: 0 or 1 `(item, system)`.
 
     Returns:
         None if more than ten million are needed.
-
-    Raises:
-        MetricError: as `item_statistics`; a value that is not 0 or 1, a difference out of range.
 
     >>> rng = np.random.default_rng(0)
     >>> outcomes = (rng.random((200, 12)) < np.linspace(0.2, 0.8, 12)).astype(float)
@@ -272,17 +241,11 @@ def shared_residuals(values: Any, families: Clusters | None = None, *, seed: int
     simulations of that model, in which all systems of a family answer from one draw. An item that fewer than five
     systems get, or miss, is in none.
 
-    Args:
-        values: float `(item, system)`, from 0 to 1.
-        families: one name or number a system; None if systems are independent.
-        seed: of the simulations.
+    `values`: float `(item, system)`, from 0 to 1.
 
     Returns:
         Positions of items, the largest group first; groups of one item are left out, as are all if there are more than
         1,000 items.
-
-    Raises:
-        MetricError: as `item_statistics`.
 
     Source: Yen (1984), Applied Psychological Measurement 8, 125-145 (correlated residuals, Q3).
 

@@ -32,9 +32,6 @@ def holm(p_values: Any) -> NDArray[np.float64]:
 def benjamini_hochberg(p_values: Any) -> NDArray[np.float64]:
     """Return Benjamini and Hochberg's adjusted p-values `(test,)`, which bound the false discovery rate.
 
-    Raises:
-        MetricError: none given, not one-dimensional, or outside [0, 1].
-
     Source: Benjamini & Hochberg (1995), J. R. Stat. Soc. B 57, 289-300.
 
     >>> [round(float(p), 3) for p in benjamini_hochberg([0.01, 0.04, 0.03, 0.005])]

@@ -21,13 +21,7 @@ from numpy.typing import NDArray
 from tellapart.errors import MetricError
 from tellapart.stats.bootstrap import RESAMPLES, bootstrap_means, interval_of_draws
 from tellapart.stats.bootstrap_limits import draws_hold, even_sizes
-from tellapart.stats.bounds import (
-    FEW_ITEMS,
-    degrees_of_freedom,
-    differing_from_mode,
-    moments_of_mean,
-    unbounded_bounds,
-)
+from tellapart.stats.bounds import FEW_ITEMS, degrees_of_freedom, differing_from_mode, moments_of_mean, unbounded_bounds
 from tellapart.stats.clusters import Clusters, ClusterTotals, check_level, check_values, is_binary
 from tellapart.stats.combined import needs_more
 from tellapart.stats.interval import Interval, Reduce, name_few, without_bounds
@@ -83,16 +77,8 @@ def paired(
 ) -> Paired:
     """Compare two runs on the same items: the difference with its interval, the discordant items, and the test.
 
-    Args:
-        a: float `(item,)`, values of run A.
-        b: values of run B on the same items in the same order.
-        clusters: one name or number an item; None if items are independent.
-        flips: sign vectors that are drawn, as of `enough_flips`.
-        anytime: p and interval hold at every look.
-        seed: of the bootstrap and of the sign flips.
-
-    Raises:
-        MetricError: empty, not finite, of different lengths; clusters that do not fit.
+    `a`: float `(item,)`, values of run A; `flips`: sign vectors that are drawn, as of `enough_flips`; `anytime`: p and
+    interval hold at every look.
 
     >>> paired([1, 1, 1, 1, 0], [0, 0, 0, 1, 0], ["x", "x", "x", "y", "z"]).p
     1.0
@@ -136,9 +122,6 @@ class PairTests:
         differences: float64 `(pair,)`, the first run's mean minus the second's.
         p: float64 `(pair,)`, two-sided.
         test, flips: as of `Paired`.
-
-    >>> pair_tests([[1, 0, 1]] * 6 + [[1, 1, 1]] * 2, None).p
-    array([0.03125, 1.     , 0.03125])
     """
 
     pairs: NDArray[np.int64]
@@ -151,14 +134,8 @@ class PairTests:
 def pair_tests(values: Any, clusters: Clusters | None, *, flips: int | None = None, seed: int = 0) -> PairTests:
     """Test every two of several runs at once, as `paired` tests two; sign flips of all pairs share one set of signs.
 
-    Args:
-        values: float `(item, run)`, of two runs or more.
-        clusters: one name or number an item; None if items are independent.
-        flips: sign vectors that are drawn; enough for all the pairs if None.
-        seed: of the sign flips.
-
-    Raises:
-        MetricError: empty or not finite; clusters that do not fit.
+    `values`: float `(item, run)`, of two runs or more; `flips`: sign vectors that are drawn; enough for all the pairs
+    if None.
 
     >>> pair_tests([[1, 0], [1, 0], [0, 0]], ["x", "y", "y"]).p.tolist()
     [0.5]
@@ -181,11 +158,7 @@ def pair_tests(values: Any, clusters: Clusters | None, *, flips: int | None = No
 
 @dataclass(frozen=True, slots=True)
 class McNemar:
-    """The exact McNemar test: items that only A (only B) got right, the two-sided p, all items.
-
-    >>> mcnemar([1] * 8 + [0] * 2, [0] * 8 + [1] * 2)
-    McNemar(only_a=8, only_b=2, p=0.109375, n=10)
-    """
+    """The exact McNemar test: items that only A (only B) got right, the two-sided p, all items."""
 
     only_a: int
     only_b: int
@@ -195,11 +168,7 @@ class McNemar:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Run A minus run B: the value, and its interval (None if the data cannot give one, for the `reason`).
-
-    >>> Difference(0.1, 0.02, 0.18, 0.95, "cluster bootstrap").value
-    0.1
-    """
+    """Run A minus run B: the value, and its interval (None if the data cannot give one, for the `reason`)."""
 
     value: float
     low: float | None
@@ -233,10 +202,6 @@ def mcnemar(a: Any, b: Any) -> McNemar:
 
 def mcnemar_p(only_a: Any, only_b: Any) -> NDArray[np.float64]:
     """Return the exact two-sided p of discordant counts, for many pairs of runs at once.
-
-    Args:
-        only_a: integers of any shape: items that run A alone got right.
-        only_b: likewise of run B.
 
     >>> mcnemar_p([3, 5, 0], [0, 5, 0]).tolist()
     [0.25, 1.0, 1.0]
@@ -332,11 +297,7 @@ def bonett_price_bounds(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the adjusted Wald bounds of a mean change of paired outcomes, or of values that differ by `scale` at most.
 
-    Args:
-        change: sums of each cluster's changes `(..., cluster)`.
-        counts: of its items.
-        level: confidence level.
-        scale: the greatest change of an item.
+    `change`: sums of each cluster's changes `(..., cluster)`.
 
     >>> low, high = bonett_price_bounds(np.zeros(50), np.ones(50), 0.95)
     >>> round(float(high), 3), float(low + high)
@@ -409,15 +370,8 @@ def sign_flip_p(
 ) -> NDArray[np.float64]:
     """Return the sign-flip p of each pair of runs, all from one set of signs.
 
-    Args:
-        sums: float64 `(cluster, run)`, integers (so that ties with the observed sum are seen).
-        pairs: int `(pair, 2)`, columns of `sums`.
-        observed: float64 `(pair,)`, the absolute difference of the runs' sums.
-        resamples: how many sign vectors are drawn, if they are not all enumerated.
-        seed: of the draws.
-
-    Raises:
-        MetricError: resamples < 1.
+    `sums`: float64 `(cluster, run)`, integers (so that ties with the observed sum are seen); `pairs`: int `(pair, 2)`,
+    columns of `sums`; `observed`: float64 `(pair,)`, the absolute difference of the runs' sums.
 
     >>> sign_flip_p(np.array([[2.0, 0.0], [1.0, 0.0], [3.0, 0.0]]), np.array([[0, 1]]), np.array([6.0]))
     array([0.25])
@@ -483,9 +437,6 @@ def evidence(only_a: Any, only_b: Any) -> NDArray[np.float64]:
     likelihood of the wins under a Beta(1/2, 1/2) mixture over that of a fair coin. It is a test martingale if the runs
     are equal, so that it ever exceeds ln 20 with probability 5 % at most.
 
-    Raises:
-        MetricError: a count is negative.
-
     Source: Robbins (1970), Ann. Math. Stat. 41, 1397-1409; Ville (1939).
 
     >>> round(float(evidence(12, 1)), 3)
@@ -529,9 +480,6 @@ def anytime_difference(a: Any, b: Any, clusters: Clusters | None) -> tuple[Diffe
 
     Clusters of several items have a p, of the signs of their differences, and no bounds; graded values likewise.
 
-    Raises:
-        MetricError: clusters that do not fit the items.
-
     >>> difference, p, name = anytime_difference([1] * 12 + [0] * 8, [0] * 12 + [1] + [0] * 7, None)
     >>> difference.value, round(p, 3), name
     (0.55, 0.02, 'anytime')
@@ -554,9 +502,6 @@ def anytime_bounds(only_a: int, only_b: int, same: int, *, level: float = 0.95) 
     (1 + s (1 - d))^b (1 - s (1 + d))^c (1 - s d)^n for b, c and n items that A alone, B alone, and both or neither got
     right: the fortune of a gambler who bets on the next item. At d = 0 it is `evidence`, so that the bounds leave 0 out
     exactly where `anytime_p` is at most 1 - level.
-
-    Raises:
-        MetricError: no item, a negative count, or a level outside (0, 1).
 
     Source: Waudby-Smith and Ramdas (2024), J. R. Stat. Soc. B 86, 1-27, with the arcsine law over all stakes.
 

@@ -15,11 +15,7 @@ def pareto_front(scores: ArrayLike) -> NDArray[np.bool_]:
     of them are on the front, or none. A point with a score that is not finite was not measured: it is never on the
     front and dominates nothing.
 
-    Args:
-        scores: float `(point, objective)`, higher is better.
-
-    Raises:
-        MetricError: not two-dimensional numbers, or without a point or an objective.
+    `scores`: float `(point, objective)`, higher is better.
 
     >>> pareto_front([[0.2, 0.9], [0.6, 0.6], [0.5, 0.6], [0.6, 0.6], [np.nan, 1.0]])
     array([ True,  True, False,  True, False])
@@ -39,11 +35,7 @@ def pareto_best(scores: ArrayLike) -> int:
     Every objective weighs the same, so they must be in one unit (for example shares). The greatest mean is always on
     the front.
 
-    Args:
-        scores: float `(point, objective)`, higher is better.
-
-    Raises:
-        MetricError: as `pareto_front`, or every point holds a NaN.
+    `scores`: float `(point, objective)`, higher is better.
 
     >>> pareto_best([[0.2, 0.9], [0.6, 0.6], [0.7, 0.5], [np.nan, 1.0]])
     1

@@ -22,11 +22,6 @@ def binomial_tail(least: Any, n: Any, p: Any) -> NDArray[np.float64]:
 
     scipy.stats has the same numbers; it takes half a second to import.
 
-    Args:
-        least: successes, integers.
-        n: trials.
-        p: the probability of a success.
-
     >>> binomial_tail([0, 2, 3], 2, 0.5).tolist()
     [1.0, 0.25, 0.0]
     """
@@ -39,15 +34,6 @@ def binomial_tail(least: Any, n: Any, p: Any) -> NDArray[np.float64]:
 
 def power_above_chance(share: float, n: int, chance: float, *, alpha: float = 0.05) -> float:
     """Return the probability that the Wilson interval of a model whose true score is `share` lies above chance.
-
-    Args:
-        share: the true score, in [0, 1].
-        n: independent items.
-        chance: the score of guessing, in (0, 1).
-        alpha: one minus the interval's level.
-
-    Raises:
-        MetricError: n < 1, share outside [0, 1], chance or alpha outside (0, 1).
 
     >>> round(power_above_chance(0.25, 400, 1 / 6), 3)
     0.985

@@ -53,11 +53,6 @@ class Psychometric:
         p_fit: that the items deviate so much from the function by chance; None with too few levels.
         draws: the lowest and the highest likeliest threshold of resampled clusters `(2, resample)`.
         clusters, items: how many there are.
-
-    >>> draws = np.tile([1.9, 2.0, 2.1], (2, 10))
-    >>> fitted = Psychometric(2.0, 3.0, 0.0, 0.5, 0.0, 8.0, None, draws, clusters=80, items=80)
-    >>> fitted.at([2.0, 8.0]).round(3).tolist(), round(fitted.interval.high, 1)
-    ([0.75, 1.0], 2.1)
     """
 
     threshold: float
@@ -130,16 +125,8 @@ def fit_psychometric(
 
     Limits: slopes from 1 to 1,000 by the range of the values. Values crowded in a part of it ask for logarithms.
 
-    Args:
-        values: of the quantity, float `(item,)`.
-        right: 0 or 1 `(item, model)`.
-        clusters: one name or number an item; None if items are independent.
-        guess: the probability of a right answer by chance.
-        resamples: how many times the clusters are drawn, from `seed`.
-
-    Raises:
-        MetricError: too few items or levels, outcomes that are not 0 or 1, shapes that do not fit, or a guess outside
-            of 0 to 1.
+    `values`: of the quantity, float `(item,)`; `right`: 0 or 1 `(item, model)`; `guess`: the probability of a right
+    answer by chance.
 
     Source: Wichmann & Hill (2001), Percept. Psychophys. 63, 1293-1313 (the function and its lapse rate) and 1314-1329
     (bootstrap).
@@ -194,9 +181,8 @@ class ThresholdSearch:
     The prior is flat on the grid of `fit_psychometric`, whose slopes are logarithmic. The gain of a level is the
     information that its next outcome is expected to bring on the threshold; the other parameters are averaged out.
 
-    Args:
-        levels: the different values that items have, float `(level,)`.
-        guess: the probability of a right answer by chance.
+    `levels`: the different values that items have, float `(level,)`; `guess`: the probability of a right answer by
+    chance.
 
     Source: Kontsevich & Tyler (1999), Vision Res. 39, 2729-2737 (the Psi method); Prins (2013), J. Vis. 13(7):3 (the
     gain on the threshold alone).

@@ -31,10 +31,6 @@ class Rasch:
         infit: float64 `(item,)`: squared residuals over their expectation. Near 1 fits; well above 1 the item is got by
             other systems than its difficulty predicts.
         ability, ability_error: float64 `(system,)`; NaN of a system that gets all items, or none.
-
-    >>> found = fit_rasch(np.random.default_rng(0).random((12, 40)) < 0.5)
-    >>> found.difficulty.shape, found.ability.shape
-    ((12,), (40,))
     """
 
     difficulty: NDArray[np.float64]
@@ -51,13 +47,7 @@ def fit_rasch(values: Any, *, least: int = LEAST_SYSTEMS) -> Rasch:
     estimates of n items are too far apart by n / (n - 1), which is taken back. All items discriminate alike in this
     model; a slope of each would need hundreds of systems.
 
-    Args:
-        values: 0 or 1 `(item, system)`.
-        least: systems below which difficulties are refused.
-
-    Raises:
-        MetricError: fewer systems than `least`, fewer than two items or systems with a finite estimate, other values
-            than 0 and 1.
+    `values`: 0 or 1 `(item, system)`.
 
     Source: Wright & Panchapakesan (1969), Educ. Psychol. Meas. 29, 23-48; 30 systems: Linacre (1994), Rasch Measurement
     Transactions 7:4, 328.

@@ -28,9 +28,6 @@ class ShortForm:
         ordered: the share of pairs of systems that the short form puts in the order of all items; a tie is one half.
         alpha: reliability on those systems, a mean over folds; None if they all score the same.
         random_error, random_ordered: the same of items drawn at random.
-
-    >>> ShortForm(10, 0.02, 0.9, 0.8, 0.03, 0.8).size
-    10
     """
 
     size: int
@@ -47,12 +44,7 @@ def order_items(values: Any, most: int | None = None) -> list[int]:
     Each step adds the item with which the short form's score correlates most, over systems, with the score on all
     items; of equal ones the first. Forms are nested: a longer one holds all shorter ones.
 
-    Args:
-        values: float `(item, system)`.
-        most: items to order; all if None.
-
-    Raises:
-        MetricError: fewer than two items or three systems, or values that are not finite.
+    `values`: float `(item, system)`; `most`: items to order; all if None.
 
     >>> order_items([[1, 0, 1, 0], [1, 1, 0, 0], [1, 1, 0, 0], [1, 1, 1, 1]], 2)
     [1, 0]
@@ -82,14 +74,7 @@ def try_short_forms(values: Any, families: Clusters | None, sizes: Sequence[int]
     Systems are parted into five folds, families never split. Items are chosen, and the line to the score on all items
     is fitted, on four folds; error, order and reliability are those of the systems of the fifth.
 
-    Args:
-        values: float `(item, system)`.
-        families: one name or number a system; None if systems are independent.
-        sizes: numbers of items, each from 1 to all.
-        seed: of the folds and of the random items.
-
-    Raises:
-        MetricError: fewer than five families, or than ten systems; a size out of range; as `order_items`.
+    `values`: float `(item, system)`; `sizes`: numbers of items, each from 1 to all.
 
     >>> rng = np.random.default_rng(0)
     >>> able, hard = rng.standard_normal(40), rng.standard_normal((60, 1))

@@ -20,20 +20,13 @@ class SigmoidHead:
     Attributes:
         weights: float64 `(dimensions,)`.
         bias: added to the weighted sum.
-
-    >>> SigmoidHead(np.array([1.0, 0.0]), 0.0).probabilities(np.zeros((1, 2)))
-    array([0.5])
     """
 
     weights: NDArray[np.float64]
     bias: float
 
     def probabilities(self, features: NDArray[np.floating]) -> NDArray[np.float64]:
-        """Return the probability of class 1 for features `(..., dimensions)`: float64 `(...)`.
-
-        Raises:
-            DataError: the features have another number of dimensions than those of the fit.
-        """
+        """Return the probability of class 1 for features `(..., dimensions)`: float64 `(...)`."""
         from scipy.special import expit
 
         if features.shape[-1] != len(self.weights):
@@ -52,13 +45,7 @@ def fit_head(features: NDArray[np.floating], labels: NDArray[np.integer], *, pen
     The paper prevents overfitting by early stopping of stochastic gradient descent instead; the penalty has a unique
     optimum, whatever the order of the entries.
 
-    Args:
-        features: `(entry, dimensions)`, finite.
-        labels: 0 or 1 for each entry.
-        penalty: above 0.
-
-    Raises:
-        DataError: the shapes do not fit, features are not finite, labels are of one class, or `penalty` is not above 0.
+    `features`: `(entry, dimensions)`, finite; `labels`: 0 or 1 for each entry; `penalty`: above 0.
 
     Source: BiVLC (Miranda et al. 2024), appendix E.3: a sigmoid neuron on the frozen encoder, binary cross-entropy.
 

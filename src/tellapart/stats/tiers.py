@@ -25,9 +25,6 @@ class Tier:
         rank: 1 for the best tier; a tier after k models has rank k + 1.
         names: best mean first, equal means by name.
         means: their means, in the same order.
-
-    >>> tiers({"a": [1, 1, 0, 1], "b": [1, 0, 0, 1]}, None)
-    [Tier(rank=1, names=('a', 'b'), means=(0.75, 0.5))]
     """
 
     rank: int
