@@ -1,7 +1,4 @@
-"""Metrics that take scores batch by batch: `tellapart.metrics.GroupScore()`, a class for each of the registry.
-
-A new metric of the catalogue is one more class at the end of this file; that of a plugin is made when it is asked for.
-"""
+"""Metrics that take scores batch by batch: `tellapart.metrics.GroupScore()`, a class for each of the registry."""
 
 from __future__ import annotations
 
@@ -46,11 +43,6 @@ class StreamingMetric:
     """
 
     metric: ClassVar[Metric]
-
-    def __init_subclass__(cls, *, of: str) -> None:
-        super().__init_subclass__()
-        cls.metric = METRICS[of]
-        cls.__doc__ = f"{cls.metric.title[:1].upper()}{cls.metric.title[1:]}, taken batch by batch."
 
     def __init__(self, *, kind: ScoreKind = "similarity", seed: int = 0) -> None:
         self.kind: ScoreKind = kind
@@ -175,8 +167,9 @@ def metric_class(name: str) -> type[StreamingMetric]:
     by_class = {class_name(metric): metric for metric in METRICS}
     if name not in by_class:
         raise AttributeError(f"tellapart.metrics has no {name!r}; its classes are {', '.join(by_class)}")
-    declared: type[StreamingMetric] | None = globals().get(name)
-    return declared or type(name, (StreamingMetric,), {"__module__": __name__}, of=by_class[name])
+    metric = METRICS[by_class[name]]
+    text = f"{metric.title[:1].upper()}{metric.title[1:]}, taken batch by batch."
+    return type(name, (StreamingMetric,), {"__module__": "tellapart.metrics", "__doc__": text, "metric": metric})
 
 
 @cache
@@ -227,102 +220,3 @@ def _is_one_item(scores: object) -> bool:
         and bool(scores)
         and all(isinstance(row, list | tuple) and row and not isinstance(row[0], list | tuple) for row in scores)
     )
-
-
-# Public as names of `tellapart.metrics`. Each takes the title of its metric as its docstring.
-
-
-class TextScore(StreamingMetric, of="text_score"):
-    """`text_score`, batch by batch."""
-
-
-class ImageScore(StreamingMetric, of="image_score"):
-    """`image_score`, batch by batch."""
-
-
-class GroupScore(StreamingMetric, of="group_score"):
-    """`group_score`, batch by batch."""
-
-
-class I2t(StreamingMetric, of="i2t"):
-    """`i2t`, batch by batch."""
-
-
-class T2i(StreamingMetric, of="t2i"):
-    """`t2i`, batch by batch."""
-
-
-class Ipos2t(StreamingMetric, of="ipos_2t"):
-    """`ipos_2t`, batch by batch."""
-
-
-class Ineg2t(StreamingMetric, of="ineg_2t"):
-    """`ineg_2t`, batch by batch."""
-
-
-class Tpos2i(StreamingMetric, of="tpos_2i"):
-    """`tpos_2i`, batch by batch."""
-
-
-class Tneg2i(StreamingMetric, of="tneg_2i"):
-    """`tneg_2i`, batch by batch."""
-
-
-class ChoiceScore(StreamingMetric, of="choice_score"):
-    """`choice_score`, batch by batch."""
-
-
-class Acc(StreamingMetric, of="acc"):
-    """`acc`, batch by batch."""
-
-
-class PC(StreamingMetric, of="p_c"):
-    """`p_c`, batch by batch."""
-
-
-class PF(StreamingMetric, of="p_f"):
-    """`p_f`, batch by batch."""
-
-
-class MinPcPf(StreamingMetric, of="min_pc_pf"):
-    """`min_pc_pf`, batch by batch."""
-
-
-class Pairwise(StreamingMetric, of="pairwise"):
-    """`pairwise`, batch by batch."""
-
-
-class Itt(StreamingMetric, of="itt"):
-    """`itt`, batch by batch."""
-
-
-class IndividualScore(StreamingMetric, of="individual_score"):
-    """`individual_score`, batch by batch."""
-
-
-class PairScore(StreamingMetric, of="pair_score"):
-    """`pair_score`, batch by batch."""
-
-
-class SetScore(StreamingMetric, of="set_score"):
-    """`set_score`, batch by batch."""
-
-
-class V1(StreamingMetric, of="v1"):
-    """`v1`, batch by batch."""
-
-
-class V2Text(StreamingMetric, of="v2_text"):
-    """`v2_text`, batch by batch."""
-
-
-class V2Image(StreamingMetric, of="v2_image"):
-    """`v2_image`, batch by batch."""
-
-
-class MatchScore(StreamingMetric, of="match_score"):
-    """`match_score`, batch by batch."""
-
-
-class MatchScoreOfProbabilities(StreamingMetric, of="match_score_of_probabilities"):
-    """`match_score_of_probabilities`, batch by batch."""
