@@ -59,7 +59,7 @@ def compare(
     """Compare models on the items that they share: paired differences, exact McNemar tests, Holm over all, and tiers.
 
     Args:
-        runs: runs, run folders, or zip archives of them. All models of each are compared, but for reference models
+        runs: runs, run folders, or zip archives of them: all models of each are compared, but for reference models
             that only lie with them.
         baseline: a model that each other one is compared with, not each with each.
         by: a tag: compare on the items of each of its values, too.
@@ -67,7 +67,7 @@ def compare(
             of them at each look. They are wider, and there are no tiers.
         gate: of a base run and a new run, each of one model: judge the headlines of every benchmark of the base. The
             result has `passed`, and a row for each headline.
-        max_drop: of a gate: points by which no headline may fall, whether significantly or not; None for no limit.
+        max_drop: points by which no headline of a gate may fall, significantly or not; any number if not given.
         seed: of the bootstrap and of the sign flips.
 
     Raises:

@@ -168,27 +168,29 @@ def evaluate(
         cache: the folder of the embedding store, or a store; False keeps embeddings in memory.
         progress: True shows it, False does not; if not given, a notebook and a terminal show it.
         command: what the record names as the command.
-        names: the models' names in results, in their order; as each names itself if not given.
+        names: the models' names in results, one for each, in their order; as each names itself if not given.
         batch_size: images, texts or pairs computed together; changes no number.
         device: cpu, cuda or mps.
         dtype: of torch models: float32, bfloat16 or float16. Scores are float32. `auto`: the fastest that the device
             computes natively; float32 if that flips too many outcomes of `check` items (200) of any benchmark.
-        check: how many items of each benchmark, drawn by `seed`, are scored in float32, too: a note and the record's
+        check: score so many items of each benchmark, drawn by `seed`, in float32, too. A note and the record's
             `precision` count the outcomes that the dtype flips.
         flips: with `dtype="auto"`, the largest share of a metric's outcomes that may flip; .005 if not given.
         reading: which of a model's readings is scored; the family's first if not given.
-        regions: a file of a detector's regions, for models that read those.
-        texts, image_size, tokenizer: of models in their authors' files: raw or cleaned texts, the side of their images
-            in pixels, the folder of their tokenizer.
-        calls, insecure: of models on a server (`api:`): requests at once; plain http to another machine.
-        frames: of each video.
+        regions: a file of a detector's regions (`.npz`, `.safetensors`), for models that read those.
+        texts: raw; cleaned, for models in their authors' files; library: its way (SigLIP).
+        image_size: side of the images of models in their authors' files, in pixels.
+        tokenizer: the folder of their tokenizer, if not beside the file or on the hub.
+        calls: requests in flight at once, to a server (`api:`).
+        insecure: ask a server (`api:`) of another machine over plain http, too.
+        frames: of each video, evenly spread; the set's number, or 8, if not given.
         seed: of the bootstrap, and of models that draw.
         strict: refuse files that hold another number of records than the benchmark as published.
         follow: a folder, or a pattern with `*`, of checkpoints that land there while a model trains; each is measured
             once. `models` may be a name with `{}` for their paths: `open_clip:ViT-B-32-gelu@{}`.
-        every: seconds between two looks, or a text such as 30s, 10m, 2h.
-        until: how many checkpoints end it; no number for none.
-        dry_run: list all problems, count what is stored, try a few items for the time, and write nothing: see `plan`.
+        every: seconds between two looks for them, or a text such as 30s, 10m, 2h.
+        until: stop after so many checkpoints; never if not given.
+        dry_run: list all problems, count what is stored, try a few items for the time, and write nothing. See `plan`.
         ready, left_out: called with the name of each measured checkpoint, and a sentence on each unreadable one.
 
     Raises:

@@ -46,7 +46,7 @@ def show(run: PathGiven, *, outside_images: bool = False) -> Run | Trained:
     """Open a run folder, or the folder of a training run or of its seeds; the result prints itself.
 
     Args:
-        run: the folder.
+        run: a run folder, or the folder of a training run or of its seeds.
         outside_images: of a training run: pictures of its page may lie outside of the folders of its data.
 
     Raises:

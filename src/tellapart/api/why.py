@@ -30,8 +30,9 @@ def why(
     """Explain why models fail on square items: no match, or a match that a prior outweighs.
 
     Args:
-        runs: runs, run folders, or zip archives of them: all models of each, but for reference models that only lie
-            with them. A CSV file holds outcomes of the four comparisons of 2x2 items, as BiVLC's: they give bounds.
+        runs: runs, run folders, zip archives of them, or CSV files of outcomes. All models of each are explained, but
+            for reference models that only lie with them. A file holds outcomes of the four comparisons of 2x2 items,
+            as BiVLC's: they give bounds.
         benchmark: which; all with square items if None.
         by: a tag: its values' reasons are printed, too.
         debias: also open each model again, and subtract its means over so many unrelated captions and pictures.

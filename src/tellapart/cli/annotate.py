@@ -11,16 +11,7 @@ annotate_app = Commands(
 )
 
 
-@annotate_app.declare(
-    "export",
-    "annotate_export",
-    survey="A survey (`tellapart annotate ls`).",
-    pairs=BENCHMARK,
-    annotators="How many (3), or their names (ann,bob).",
-    after="The earlier study's folder (error-category: coco-cf; expression: box).",
-    embed="Put the images into Label Studio's tasks; needs no file serving.",
-    prefix="The folder's path below Label Studio's local files; its name if not given.",
-)
+@annotate_app.declare("export", "annotate_export", survey="A survey (`tellapart annotate ls`).", pairs=BENCHMARK)
 def _export(call: Call, *, as_json: Json = False) -> None:
     """Write a survey of a pair set: pages, Label Studio projects and spreadsheets, one an annotator, and the key.
 

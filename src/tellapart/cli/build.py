@@ -25,7 +25,7 @@ train_app = Commands("Train")
     imagefolder="Also write the set as a Hugging Face imagefolder, to a new folder.",
     parquet="Also write it as one parquet file for Hugging Face datasets.",
     ray=Hint(metavar="ADDRESS"),
-    ray_gpus=Hint("What each worker there takes of a GPU.", min=0.0),
+    ray_gpus=Hint(min=0.0),
 )
 def _build(
     call: Call,
@@ -54,11 +54,9 @@ def _build(
 
 @build_app.declare(
     "audit",
-    pairs=Hint("A pair set's folder, or a benchmark (`tellapart ls benchmarks`).", metavar="PAIRSET"),
-    to="Write audit.json, the data card (HTML, markdown) and croissant.json there.",
+    pairs=Hint(metavar="PAIRSET"),
     text_model="Also ask a model that reads texts alone: tinystories:PATH.",
     grammar_model="Scores how grammatical a text is: link-grammar, classifier:FOLDER#LABEL.",
-    model="The model to be measured (or 77, of CLIP's tokens): what does it cut?",
     read_images="Read no picture: captions and tags alone.",
 )
 def _audit(
@@ -87,11 +85,7 @@ def _audit(
         raise typer.Exit(1)
 
 
-@build_app.declare(
-    "detect",
-    pairs=Hint("A folder or a benchmark: first natural, second synthetic.", metavar="PAIRSET"),
-    folds=Hint(min=2),
-)
+@build_app.declare("detect", pairs=Hint(metavar="PAIRSET"), folds=Hint(min=2))
 def _detect(call: Call, *, as_json: Json = False) -> None:
     """Separate natural from synthetic by frozen features, and play the benchmark by that alone.
 
@@ -104,11 +98,7 @@ def _detect(call: Call, *, as_json: Json = False) -> None:
     print_text(detection_text(detection), end="") if as_json else print_detection(detection)
 
 
-@train_app.declare(
-    "train",
-    against="With --seeds: another configuration's folder of seeds, compared seed by seed.",
-    dry_run="Try all but the long part, list every problem and forecast time and disk.",
-)
+@train_app.declare("train")
 def _train(call: Call, *, as_json: Json = False) -> None:
     """Train a model to tell pairs apart; killed in whatever way, --resume goes on with the same numbers.
 
@@ -136,7 +126,6 @@ def _train(call: Call, *, as_json: Json = False) -> None:
     "mine",
     reading="Which of the scorer's readings is used; itm, say.",
     images="The folder of the images; the file's own if not given.",
-    seed="Of what is drawn.",
 )
 def _mine(call: Call, *, as_json: Json = False) -> None:
     """Find hard negatives among the training images and captions themselves.

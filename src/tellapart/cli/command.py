@@ -65,17 +65,23 @@ def read_parameters(function: str) -> tuple[Parameter, ...]:
     )
 
 
+@cache
+def _statements(module: str) -> list[ast.stmt]:
+    """Return the statements of a module, the last first: overloads stand before their function."""
+    file = Path(tellapart.__file__).parent / f"{module.replace('.', '/')}.py"
+    return ast.parse(file.read_text(encoding="utf-8")).body[::-1]
+
+
 def _find(name: str, module: str) -> tuple[Any, str]:
     """Return the function, or the value, of a name in a module, and the module in which it is written."""
-    file = Path(tellapart.__file__).parent / f"{module.replace('.', '/')}.py"
-    for node in reversed(ast.parse(file.read_text(encoding="utf-8")).body):  # overloads stand before the function
+    for node in _statements(module):
         if isinstance(node, ast.FunctionDef) and node.name == name:
             return node, module
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
             return _find(node.value.id, module) if isinstance(node.value, ast.Name) else (node.value, module)
         if isinstance(node, ast.ImportFrom) and name in {alias.name for alias in node.names}:
             return _find(name, (node.module or "").removeprefix("tellapart."))
-    raise LookupError(f"{file} has no {name}")
+    raise LookupError(f"tellapart.{module} has no {name}")
 
 
 def _value(default: ast.expr | None, module: str) -> Any:

@@ -16,11 +16,8 @@ compare_app = Commands("Compare and publish")
 
 @compare_app.declare(
     "compare",
-    runs="Run folders, on the same items. All models of a folder are compared, but for reference models that are not "
-    "named by their own folder.",
-    anytime="p and intervals that hold however often one looks while the runs grow.",
     gate="Of BASE NEW: exit with 1 if a headline of NEW fell significantly, or is missing.",
-    max_drop=Hint("With --gate: also if one fell by more, significantly or not.", metavar="POINTS"),
+    max_drop=Hint(metavar="POINTS"),
 )
 def _compare(
     call: Call,
@@ -64,15 +61,10 @@ def _show_gate(result: Any, *, markdown: bool, as_json: bool) -> None:
 
 @compare_app.declare(
     "items",
-    runs=Hint("Run folders: all models of each, but for reference models.", metavar="[RUN]...", needed=False),
-    scores=Hint("A system's scores or predictions, or a folder of files. Repeatable.", metavar="FILE | DIR"),
-    family=Hint(
-        "Families of systems, resampled as one: a CSV file with the columns system and family, or `name`: the letters "
-        "that a system's name begins with.",
-        metavar="FILE | name",
-    ),
+    runs=Hint(metavar="[RUN]...", needed=False),
+    scores=Hint(metavar="FILE | DIR"),
+    family=Hint(metavar="FILE | name"),
     without=Hint(metavar="SYSTEM"),
-    to="Write the short form's ids into a file, for `run --items`.",
 )
 def _items(
     call: Call,
@@ -97,11 +89,8 @@ def _items(
 
 @compare_app.declare(
     "curve",
-    over=Hint(
-        "A tag of numbers, how large a difference is; caption_edits and first_difference come from captions.",
-        metavar="TAG",
-    ),
-    runs=Hint("Run folders: all models of each, but for reference models.", needed=False),
+    over=Hint(metavar="TAG"),
+    runs=Hint(needed=False),
     model="With --adaptive, and without runs: the model to measure.",
     adaptive="Measure a slow model on so many items, chosen one by one by their value.",
     items="With --adaptive: a file of the ids to choose from, one a line.",
@@ -120,11 +109,7 @@ def _curve(call: Call, *, as_json: Json = False) -> None:
         print_text(f"picture: {call.out}")
 
 
-@compare_app.declare(
-    "verify",
-    runs="Run folders, folders of them, or zip archives of either.",
-    scores=Hint("Check one run against this file of scores. Repeatable.", metavar="FILE"),
-)
+@compare_app.declare("verify", scores=Hint(metavar="FILE"))
 def _verify(
     call: Call,
     *,
@@ -141,11 +126,7 @@ def _verify(
         raise typer.Exit(1)
 
 
-@compare_app.declare(
-    "why",
-    runs=Hint("Run folders, or CSV files of outcomes."),
-    debias=Hint("Subtract means over N unrelated captions and pictures.", metavar="N"),
-)
+@compare_app.declare("why", debias=Hint(metavar="N"))
 def _why(call: Call, *, as_json: Json = False) -> None:
     """Explain why models fail: they see no match, or a prior of the picture or the caption outweighs it.
 

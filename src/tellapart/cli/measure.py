@@ -21,29 +21,11 @@ measure_app = Commands("Measure")
 
 @measure_app.declare(
     "run",
-    names="What results call the model; once for each -m, in its order.",
     benchmarks=f"{BENCHMARK} Repeatable.",
-    items="Measure only the items that a file names, an id a line.",
-    batch_size="Encoded together; what suits the model if not given. Changes no number.",
     dtype="What torch models compute in: float32, bfloat16, float16, or auto; scores are float32.",
-    check="Score so many items in float32, too; count outcomes that --dtype flips.",
     flips="Of --dtype auto: the largest share of outcomes that may flip; .005.",
-    regions="Regions that a detector found (.npz, .safetensors), for LXMERT and VisualBERT.",
-    texts="raw; cleaned, for models in their authors' files; library: its own way (SigLIP).",
-    image_size="Side of their images in pixels, if not the file's own.",
-    tokenizer="Folder of their tokenizer, if not beside the file or on the hub.",
-    calls="Requests in flight at once, to a server (api:).",
-    insecure="Ask a server (api:) of another machine over plain http, too.",
-    frames="Frames of each video, evenly spread; the set's own, or 8.",
-    follow=Hint(
-        "A folder, or a pattern in quotes, of checkpoints that land there: each is measured once. {} in -m is their "
-        "path.",
-        type=str,
-    ),
-    every="Time between two looks for them: 30s, 10m, 2h.",
-    until="Stop after so many checkpoints; else Ctrl-C stops.",
+    follow=Hint(type=str),
     out="The run folder; made if it is not there.",
-    dry_run="List every problem, what is stored, and time and memory of the rest.",
 )
 def _run(call: Call, *, no_cache: NoCache = False, bundle: Bundle = False, as_json: Json = False) -> None:
     """Measure models on benchmarks: a table, and a run folder with a report.
@@ -90,8 +72,6 @@ def _run(call: Call, *, no_cache: NoCache = False, bundle: Bundle = False, as_js
         several=True,
     ),
     benchmark=Hint(f"{BENCHMARK[:-1]}; not with BENCHMARK=FILE.", argument=True, needed=False),
-    kind="What the scores are: similarity, logit or probability.",
-    name="The model's name in results; a single file's name if not given.",
 )
 def _score(call: Call, *, bundle: Bundle = False, as_json: Json = False) -> None:
     """Measure one model's scores or predictions that were made elsewhere; `export` writes the file to fill in.
@@ -132,7 +112,7 @@ def _files_of(benchmark: str | None, scores: list[str]) -> dict[str, Path]:
     return files
 
 
-@measure_app.declare("export", benchmark=BENCHMARK, to="The file: .csv or .jsonl.")
+@measure_app.declare("export", benchmark=BENCHMARK)
 def _export(call: Call, *, as_json: Json = False) -> None:
     """Write items for a system elsewhere to score or answer: a benchmark's image-text pairs, or a task's records.
 
@@ -150,7 +130,7 @@ def _export(call: Call, *, as_json: Json = False) -> None:
         print_text(f"{written.rows:,} {written.noun} in {call.to}; {written.todo}, then: {next_command}")
 
 
-@measure_app.declare("time", benchmark="Whose images and texts to use; or folder:PATH.", warm_up=Hint(min=0))
+@measure_app.declare("time", warm_up=Hint(min=0))
 def _time(call: Call, *, as_json: Json = False) -> None:
     """Measure the costs of models: latency of one pair by part, throughput, parameters, FLOPs, memory.
 

@@ -69,7 +69,7 @@ BENCHMARK = "A benchmark (`tellapart ls benchmarks`) or folder:PATH."
 HINTS = {
     "benchmark": Hint(names=("-b", "--benchmark")),
     "benchmarks": Hint(names=("-b", "--benchmark")),
-    "board": Hint(names=("--board",), argument=False),
+    "board": Hint("A board file (TOML), with hidden benchmarks.", ("--board",), argument=False),
     "by": Hint(metavar="TAG"),
     "cache": Hint("Folder of the embedding store."),
     "columns": Hint(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 publish_app = Commands("Compare and publish")
 
 
-@publish_app.declare("show", run="A run folder, or the folder of a training run or of its seeds.")
+@publish_app.declare("show")
 def _show(
     call: Call,
     *,
@@ -74,12 +74,9 @@ def show_run(
 
 @publish_app.declare(
     "table",
-    runs="Run folders.",
     average_as=f"Add an average that papers take of parts: {', '.join(AVERAGES)}.",
     layout=f"Instead of a benchmark's own: {', '.join(LAYOUTS)}.",
-    costs="Of vlue-cost: a file of `tellapart time`, or CSV: model, and what it costs.",
     with_tiers="Do not test models against the best.",
-    seed="Of the tests behind tiers.",
     out="Write the table there instead of printing it.",
 )
 def _table(
@@ -110,9 +107,6 @@ def _table(
     kind=Hint(f"{'; '.join(f'{name}: {content}' for name, content in KINDS.items())}.", callback=check_kind),
     runs="Run folders; for cost, files of `tellapart time` or CSV; for agree, also TOML of imported numbers.",
     out="The file to write: .pdf, .svg or .png.",
-    benchmarks="Which; of several bars draws a panel each, pareto takes the mean, agree compares them.",
-    metrics="Which; those of a first look if not given. Repeatable.",
-    costs="Pareto's costs: a file of `tellapart time`, or CSV: model, and what it costs.",
     cost="latency, parameters, flops or memory.",
 )
 def _plot(call: Call, *, as_json: Json = False) -> None:
@@ -157,7 +151,7 @@ def _import_results(call: Call, *, as_json: Json = False) -> None:
 
 @publish_app.declare(
     "push",
-    source=Hint("A run folder; with --benchmark a benchmark's name.", metavar="RUN"),
+    source=Hint(metavar="RUN"),
     repo="The model's page on the hub, OWNER/NAME; with --benchmark a dataset's.",
     benchmark=Hint("Propose the eval.yaml that makes a dataset a benchmark on the hub.", ("--benchmark",)),
     config="With --benchmark: the dataset's configuration.",

@@ -13,21 +13,13 @@ board_app = Commands(help="The board's records as a static site; its users; back
 
 _RUNS = Hint("A folder of run folders; ./runs by default. Repeatable.", ("--runs",), metavar="DIR")
 _DATABASE = "sqlite:///FILE or postgresql://HOST/NAME; board.sqlite among the runs by default."
-_HIDDEN = "The board file (TOML), with hidden benchmarks."
 
 
 def _print_left_out(problem: str) -> None:
     print_text(f"left out: {problem}", error=True)
 
 
-@serve_app.declare(
-    "serve",
-    runs=_RUNS,
-    host="0.0.0.0 for the whole network.",
-    port=Hint(min=0, max=65535),
-    database=_DATABASE,
-    names="A name under which browsers reach it; requests for another are refused. Repeatable.",
-)
+@serve_app.declare("serve", runs=_RUNS, port=Hint(min=0, max=65535), database=_DATABASE)
 def _serve(call: Call) -> None:
     """Show runs in the browser: leaderboards, models, items, comparisons, the Pareto front.
 
@@ -36,12 +28,7 @@ def _serve(call: Call) -> None:
     call(ready=lambda address: print_text(f"the board is at {address} (stop it with Ctrl-C)"), left_out=_print_left_out)
 
 
-@board_app.declare(
-    "new",
-    "board_new",
-    folder=Hint("The board's folder; made if it is not there.", metavar="DIR"),
-    pairs=Hint(argument=False),
-)
+@board_app.declare("new", "board_new", folder=Hint(metavar="DIR"), pairs=Hint(argument=False))
 def _new(call: Call, *, as_json: Json = False) -> None:
     """Write a board file for a set of pairs whose labels are hidden, with limits that fit its size.
 
@@ -64,12 +51,7 @@ def _new(call: Call, *, as_json: Json = False) -> None:
 
 
 @board_app.declare(
-    "user",
-    "board_user",
-    name=Hint(metavar="NAME...", several=True),
-    board=_HIDDEN,
-    role="reader, submitter or admin.",
-    days="Days until the token expires.",
+    "user", "board_user", name=Hint(metavar="NAME...", several=True), days="Days until the token expires."
 )
 def _user(call: Call, *, as_json: Json = False) -> None:
     """Add users to a board with hidden benchmarks and print their tokens; an existing user gets another token.
@@ -88,12 +70,7 @@ def _user(call: Call, *, as_json: Json = False) -> None:
             print_json(rows if len(call.name) > 1 else rows[0])
 
 
-@board_app.declare(
-    "backup",
-    "board_backup",
-    target=Hint("The backup's folder; made if it is not there.", metavar="DEST"),
-    board=_HIDDEN,
-)
+@board_app.declare("backup", "board_backup", target=Hint(metavar="DEST"))
 def _backup(call: Call, *, as_json: Json = False) -> None:
     """Copy the state of a board's hidden benchmarks: accounts, files, truths, the secret. The board may be running.
 
@@ -106,7 +83,7 @@ def _backup(call: Call, *, as_json: Json = False) -> None:
     return print_text(f"{done.files:,} files, {done.bytes:,} bytes in {call.target}; {private}")
 
 
-@board_app.declare("check", "board_check", backup=Hint(argument=True), board=_HIDDEN)
+@board_app.declare("check", "board_check", backup=Hint(argument=True))
 def _check(call: Call, *, as_json: Json = False) -> None:
     """Check the state of a board's hidden benchmarks, or a backup of it. A problem is a line, and the exit status is 1.
 
@@ -125,7 +102,7 @@ def _check(call: Call, *, as_json: Json = False) -> None:
         raise typer.Exit(1)
 
 
-@board_app.declare("accept", "board_accept", board=_HIDDEN)
+@board_app.declare("accept", "board_accept")
 def _accept(call: Call, *, as_json: Json = False) -> None:
     """Accept the present state after a part of it was lost or replaced, so that the board can start again.
 
@@ -138,12 +115,7 @@ def _accept(call: Call, *, as_json: Json = False) -> None:
     return print_text(f"{accepted.state} is accepted: {listed}. Tokens of another secret are void")
 
 
-@board_app.declare(
-    "retry",
-    "board_retry",
-    board=_HIDDEN,
-    files=Hint("Submissions; all that failed if none is named.", metavar="ID...", argument=True),
-)
+@board_app.declare("retry", "board_retry", files=Hint(metavar="ID...", argument=True))
 def _retry(call: Call, *, as_json: Json = False) -> None:
     """Measure files again that failed because the server stopped too often. The board may be running.
 
@@ -155,16 +127,7 @@ def _retry(call: Call, *, as_json: Json = False) -> None:
     return print_text(f"{len(again):,} files wait again: {', '.join(again)}" if again else "no file failed")
 
 
-@board_app.declare(
-    "export",
-    "board_export",
-    out="The site's folder; made if it is not there.",
-    runs=_RUNS,
-    board="A board file (TOML).",
-    database=_DATABASE,
-    items=Hint(min=0),
-    comparisons=Hint(min=0),
-)
+@board_app.declare("export", "board_export", runs=_RUNS, database=_DATABASE, items=Hint(min=0), comparisons=Hint(min=0))
 def _export(call: Call, *, as_json: Json = False) -> None:
     """Write the board as a static site: it opens from the disk, and any web server can hold it.
 

@@ -19,7 +19,6 @@ cache_app = Commands(help="What runs keep: vectors and scores of models, prepare
 
 @tools_app.declare(
     "ls",
-    what="benchmarks, models, losses or builders",
     task="Benchmarks of this task.",
     media="Benchmarks of images or of videos.",
     year="Benchmarks that are cited with this year, or unknown.",
@@ -58,8 +57,6 @@ def _check(call: Call, *, as_json: Json = False) -> None:
     "parity",
     a=Hint("A model.", metavar="A"),
     b=Hint("Another name of the same weights.", metavar="B"),
-    benchmark="A set of pairs, or folder:PATH.",
-    limit="A number or a share of its items.",
     dtype_b="Of the second model, if it is another: bfloat16 or float16.",
     reading_b="Of the second model, if it is another: embeddings of a server.",
     texts="library: captions as the libraries' tokenizers have them.",
@@ -90,10 +87,9 @@ def _parity(
 
 @tools_app.declare(
     "convert",
-    source=Hint("A model (albef:FILE, compact:FOLDER), or a run folder.", metavar="MODEL|RUN", type=str),
+    source=Hint(metavar="MODEL|RUN", type=str),
     folder=Hint("Of a model: the new folder, which -m opens; a compact one's is for ONNX Runtime.", argument=True),
     to=f"Of a run: {'; '.join(f'{name}: {what}' for name, what in FORMATS.items())}.",
-    card="Of a run: a model card on disk, whose text with the results put in is written.",
     out="Of a run: write there instead of printing.",
 )
 def _convert(call: Call, *, as_json: Json = False) -> None:
