@@ -199,7 +199,6 @@ METRICS: Mapping[str, str] = MappingProxyType(
     {
         "pairs": "tellapart.metrics.pairs:PAIR_METRICS",
         "choice": "tellapart.metrics.choice:CHOICE_METRICS",
-        "several-true": "tellapart.metrics.several_true:SEVERAL_TRUE_METRICS",
         "square": "tellapart.metrics.square:SQUARE_METRICS",
         "matching": "tellapart.metrics.matching:MATCHING_METRICS",
         "equivariance": "tellapart.metrics.equivariance:EQUIVARIANCE_METRICS",

@@ -10,8 +10,10 @@ from hypothesis.extra.numpy import arrays
 
 from facts import raises
 from tellapart.errors import ScoreError
-from tellapart.metrics.choice import acc, choice_score, min_pc_pf, p_c, p_f, pairwise
+from tellapart.metrics.choice import choice_score
 from tellapart.metrics.registry import METRICS
+
+acc, p_c, p_f, min_pc_pf, pairwise = (METRICS[name].per_item for name in ("acc", "p_c", "p_f", "min_pc_pf", "pairwise"))
 
 LOGITS = arrays(np.float64, (20, 2, 2), elements=st.integers(-3, 3).map(float))  # (item, caption/foil, no-fit/fit)
 

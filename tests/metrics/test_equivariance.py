@@ -10,7 +10,10 @@ from hypothesis.extra.numpy import arrays
 
 from facts import raises
 from tellapart.errors import MetricError
-from tellapart.metrics.equivariance import histogram, summary, v1, v2_image, v2_text
+from tellapart.metrics.equivariance import histogram, summary
+from tellapart.metrics.registry import METRICS
+
+v1, v2_text, v2_image = (METRICS[name].per_item for name in ("v1", "v2_text", "v2_image"))
 
 FINITE = st.floats(-1e6, 1e6, width=32)
 DEVIATIONS = arrays(np.float64, st.integers(1, 40), elements=FINITE)

@@ -12,7 +12,6 @@ from facts import raises
 from tellapart.errors import MetricError
 from tellapart.metrics.metric import Metric
 from tellapart.metrics.registry import METRICS, defined_for
-from tellapart.metrics.several_true import itt
 from tellapart.metrics.ties import tied_comparisons
 
 
@@ -71,6 +70,7 @@ def broken(item: NDArray[np.float32]) -> list[NDArray[np.float32]]:
 @pytest.mark.parametrize("texts", [3, 4])
 def test_every_true_text_must_beat_the_false_one(texts: int) -> None:
     metric: Metric = METRICS["itt"]
+    itt = metric.per_item
     every = np.array(list(product((0, 1, 2), repeat=texts)), np.float32).reshape(-1, 1, texts)
     assert itt(every).tolist() == [float(item[0, :-1].min() > item[0, -1]) for item in every]
     for item, neutral in zip(every, metric.tie_neutral(every), strict=True):

@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 
 from facts import raises
 from tellapart.errors import MetricError
-from tellapart.metrics.choice import choice_score, pairwise
+from tellapart.metrics.choice import choice_score
 from tellapart.metrics.pairs import group_score, text_score
 from tellapart.metrics.registry import METRICS
 from tellapart.metrics.ties import break_ties, tie_neutral_by_enumeration, tied_comparisons
@@ -30,7 +30,7 @@ def test_the_closed_form_of_the_choice_score_is_the_enumeration(scores) -> None:
 @given(arrays(np.float32, (4, 1, 2), elements=LEVELS))
 def test_a_single_tied_comparison_is_worth_a_half(scores) -> None:
     expected = (scores[:, 0, 0] > scores[:, 0, 1]) + 0.5 * (scores[:, 0, 0] == scores[:, 0, 1])
-    np.testing.assert_array_equal(tie_neutral_by_enumeration(pairwise, scores), expected)
+    np.testing.assert_array_equal(tie_neutral_by_enumeration(METRICS["pairwise"].per_item, scores), expected)
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,15 @@
-"""Metrics of one truth among foils: the choice score, and VALSE's acc, p_c, p_f, min(p_c, p_f) and pairwise.
+"""Metrics of one image or text with true and false entries: the choice score, VALSE's metrics, and SugarCrepe++'s.
 
-`scores[item, image, text]`; the true entry has index 0: the caption among texts (1xm) or the image among
-images (nx1). Every comparison is strict and in float32: a tie, also with the threshold 1/2, is never right.
-VALSE's metrics are those of Parcalabescu et al. (2022), `lxmert_valse_eval.py`, and EqBen section 5.1.
-Each raises `MetricError` for other shapes, and `ScoreError` without an item, for scores that are not finite, and, if it
-needs probabilities, for those outside [0, 1].
+`scores[item, image, text]`; the true entry has index 0: the caption among texts (1xm) or the image among images (nx1);
+of several true texts the false one is the last. Every comparison is strict and in float32: a tie, also with the
+threshold 1/2, is never right.
+
+VALSE's metrics of a caption and its foil are those of Parcalabescu et al. (2022), `lxmert_valse_eval.py`, and EqBen
+section 5.1: captions accepted (`p_c`, probability > 1/2), foils rejected (`p_f`, probability < 1/2), the mean of both
+(`acc`) and the smaller of both (`min_pc_pf`), and `pairwise`, which takes scores of any kind. VALSE's script leaves out
+an item whose foil has a probability of exactly 1/2; here that is a tie, and no item leaves the denominator. A model
+that accepts everything has a `min_pc_pf` of 0; its chance, 1/2, is that of a model at exactly 1/2, ties broken at
+random, and over few items the smaller of two means lies below it on average.
 """
 
 from __future__ import annotations
@@ -15,10 +20,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tellapart.errors import ScoreError
-from tellapart.metrics.metric import ANY_KIND, PROBABILITY, Metric, PerItemFunction, Shape, read_scores
+from tellapart.metrics.metric import PROBABILITY, Metric, Shape, read_scores
 
-_CHOICE = ("1xm", "nx1")
-_FOIL = ("1x2",)
+_CHOICE, _FOIL, _SEVERAL_TRUE = ("1xm", "nx1"), ("1x2",), ("1xm",)
 _HALF = np.float32(0.5)
 
 
@@ -36,83 +40,43 @@ def choice_score(scores: ArrayLike) -> NDArray[np.float64]:
     >>> choice_score([[[0.9, 0.1, 0.3]], [[0.9, 0.9, 0.3]]])
     array([1., 0.])
     """
-    flat = _read_entries(scores, "choice_score")
+    return _choose(scores, "choice_score", _CHOICE)
+
+
+def _choose(scores: ArrayLike, name: str, shapes: tuple[str, ...]) -> NDArray[np.float64]:
+    """Return 1 if the first entry outscores every other."""
+    flat = _read_entries(scores, name, shapes)
     return np.asarray(flat[:, 0] > flat[:, 1:].max(axis=1), dtype=np.float64)
 
 
-def acc(scores: ArrayLike) -> NDArray[np.float64]:
-    """Return the share of right decisions on caption and foil, 0, 1/2 or 1: float64 (item,). Chance 1/2.
-
-    The mean of `p_c` and `p_f`; needs probabilities that image and text fit.
-
-    >>> acc([[[0.9, 0.1]], [[0.9, 0.8]], [[0.3, 0.8]]])
-    array([1. , 0.5, 0. ])
-    """
-    return _apply_threshold(scores, "acc")
-
-
-def p_c(scores: ArrayLike) -> NDArray[np.float64]:
-    """Return 1 if the caption is accepted, probability > 1/2: float64 (item,). Chance 1/2.
-
-    >>> p_c([[[0.9, 0.1]], [[0.5, 0.1]]])
-    array([1., 0.])
-    """
-    return _apply_threshold(scores, "p_c")
-
-
-def p_f(scores: ArrayLike) -> NDArray[np.float64]:
-    """Return 1 if the foil is rejected, probability < 1/2: float64 (item,). Chance 1/2.
-
-    VALSE's script leaves out an item whose foil has a probability of exactly 1/2 (else it would count as detected,
-    by `>=` on the logits); here that is a tie, which is never right, and no item leaves the denominator.
-
-    >>> p_f([[[0.9, 0.1]], [[0.9, 0.5]]])
-    array([1., 0.])
-    """
-    return _apply_threshold(scores, "p_f")
-
-
-def min_pc_pf(scores: ArrayLike) -> NDArray[np.float64]:
-    """Return both decisions, caption accepted and foil rejected: float64 (item, 2), columns p_c and p_f.
-
-    The metric is the smaller of the two columns' means: a model that accepts everything gets 0. Its chance
-    level, 1/2, is that of a model at exactly 1/2 with ties broken at random; over few items the smaller of
-    two means lies below 1/2 on average, and a constant model off 1/2 gets 0.
-
-    >>> min_pc_pf([[[0.9, 0.1]], [[0.9, 0.8]]])
-    array([[1., 1.],
-           [1., 0.]])
-    """
-    return _apply_threshold(scores, "min_pc_pf")
-
-
-def pairwise(scores: ArrayLike) -> NDArray[np.float64]:
-    """Return 1 if the caption outscores the foil, whatever the kind of score: float64 (item,). Chance 1/2.
-
-    VALSE's name for `choice_score` on 1x2 items (acc_r of its script, there on the logit).
-
-    >>> pairwise([[[31.0, 29.5]], [[30.0, 30.0]]])
-    array([1., 0.])
-    """
-    s = read_scores(scores, "pairwise", _FOIL)
-    return (s[:, 0, 0] > s[:, 0, 1]).astype(np.float64)
-
-
-def _read_entries(scores: ArrayLike, name: str) -> NDArray[np.float32]:
-    values = read_scores(scores, name, _CHOICE)
-    return values.reshape(len(values), -1)
-
-
-def _choice_neutral(scores: ArrayLike) -> NDArray[np.float64]:
+def _choose_neutral(scores: ArrayLike, name: str, shapes: tuple[str, ...]) -> NDArray[np.float64]:
     """Return one over the number tied at the top, 0 if the truth is below it: the closed form for any m or n."""
-    flat = _read_entries(scores, "choice_score")
+    flat = _read_entries(scores, name, shapes)
     top = flat == flat.max(axis=1, keepdims=True)
     return np.asarray(top[:, 0] / top.sum(axis=1))
 
 
+def _reject_last(scores: ArrayLike) -> NDArray[np.float64]:
+    """Return 1 if every true text outscores the false one: of the m! orders of m scores one in m has it last."""
+    flat = _read_entries(scores, "itt", _SEVERAL_TRUE)
+    return np.asarray(flat[:, :-1].min(axis=1) > flat[:, -1], dtype=np.float64)
+
+
+def _reject_last_neutral(scores: ArrayLike) -> NDArray[np.float64]:
+    """Return one over the number tied at the bottom, 0 if the false text is above it."""
+    flat = _read_entries(scores, "itt", _SEVERAL_TRUE)
+    bottom = flat == flat.min(axis=1, keepdims=True)
+    return np.asarray(bottom[:, -1] / bottom.sum(axis=1))
+
+
+def _read_entries(scores: ArrayLike, name: str, shapes: tuple[str, ...]) -> NDArray[np.float32]:
+    values = read_scores(scores, name, shapes)
+    return values.reshape(len(values), -1)
+
+
 def _apply_threshold(scores: ArrayLike, name: str, tie: float = 0.0) -> NDArray[np.float64]:
     """Return the value of `acc`, `p_c`, `p_f` or `min_pc_pf`; a probability of exactly 1/2 counts `tie`."""
-    s = read_scores(scores, name, _FOIL)[:, 0, :]
+    s = _read_entries(scores, name, _FOIL)
     outside = np.flatnonzero(((s < 0) | (s > 1)).any(axis=1))
     if len(outside):
         raise ScoreError(
@@ -130,37 +94,49 @@ def _one_in(shape: Shape) -> float:
     return 1 / (shape[0] * shape[1])
 
 
-def _declare_valse(strict: PerItemFunction, title: str, *, components: tuple[str, ...] = ()) -> Metric:
-    any_kind = strict is pairwise  # the others compare probabilities with 1/2
+_VALSE = "VALSE (Parcalabescu et al. 2022), lxmert_valse_eval.py; EqBen section 5.1"
+
+
+def _declare_threshold(name: str, title: str, *, binary: bool = False, components: tuple[str, ...] = ()) -> Metric:
+    strict, neutral = (partial(_apply_threshold, name=name, tie=tie) for tie in (0.0, 0.5))
     return Metric(
-        name=strict.__name__,
-        title=title,
-        source="VALSE (Parcalabescu et al. 2022), lxmert_valse_eval.py; EqBen section 5.1",
-        shapes=_FOIL,
-        strict=strict,
-        neutral=None if any_kind else partial(_apply_threshold, name=strict.__name__, tie=0.5),
-        chance_level=1 / 2,
-        kinds=ANY_KIND if any_kind else PROBABILITY,
-        binary=strict not in (acc, min_pc_pf),
-        components=components,
-        same_as="choice_score" if any_kind else "",
-    )
+        name, title, _VALSE, _FOIL, strict=strict, neutral=neutral, chance_level=1 / 2, kinds=PROBABILITY,
+        binary=binary, components=components,
+    )  # fmt: skip
 
 
 CHOICE_METRICS: tuple[Metric, ...] = (
     Metric(
-        name="choice_score",
-        title="the true entry outscores every other",
-        source="SugarCrepe main_eval.py; ARO",
-        shapes=_CHOICE,
+        "choice_score",
+        "the true entry outscores every other",
+        "SugarCrepe main_eval.py; ARO",
+        _CHOICE,
         strict=choice_score,
-        neutral=_choice_neutral,
+        neutral=partial(_choose_neutral, name="choice_score", shapes=_CHOICE),
         chance_level=_one_in,
     ),
-    _declare_valse(acc, "right decisions on caption and foil at probability 1/2"),
-    _declare_valse(p_c, "the caption is accepted at probability 1/2"),
-    _declare_valse(p_f, "the foil is rejected at probability 1/2"),
-    _declare_valse(min_pc_pf, "the smaller of captions accepted and foils rejected", components=("p_c", "p_f")),
-    _declare_valse(pairwise, "the caption outscores its foil"),
+    _declare_threshold("acc", "right decisions on caption and foil at probability 1/2"),
+    _declare_threshold("p_c", "the caption is accepted at probability 1/2", binary=True),
+    _declare_threshold("p_f", "the foil is rejected at probability 1/2", binary=True),
+    _declare_threshold("min_pc_pf", "the smaller of captions accepted and foils rejected", components=("p_c", "p_f")),
+    Metric(
+        "pairwise",
+        "the caption outscores its foil",
+        _VALSE,
+        _FOIL,
+        strict=partial(_choose, name="pairwise", shapes=_FOIL),
+        chance_level=1 / 2,
+        same_as="choice_score",
+    ),
+    Metric(
+        "itt",
+        "every true text outscores the false one",
+        "SugarCrepe++ (Dumpala et al. 2024), ITT",
+        _SEVERAL_TRUE,
+        strict=_reject_last,
+        neutral=_reject_last_neutral,
+        chance_level=_one_in,
+        one_false=True,
+    ),
 )
-"""The metrics of items with one true entry among foils."""
+"""The metrics of items of one image or of one text."""

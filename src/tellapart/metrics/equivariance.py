@@ -13,46 +13,26 @@ Each raises `MetricError` for other shapes, and `ScoreError` without an item or 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from math import fsum, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tellapart.errors import MetricError
-from tellapart.metrics.metric import Metric, PerItemFunction, read_scores
+from tellapart.metrics.metric import Metric, read_scores
 
 _SHAPES = ("2x2",)
 _LEAST_LIMIT = 1e-300  # float32 scores differ by far more; below it a density overflows
 
 
-def v1(scores: ArrayLike) -> NDArray[np.float64]:
-    """Return `s12 - s21`: float64 (item,).
-
-    >>> v1([[[4.0, 1.0], [0.5, 3.0]]])
-    array([0.5])
-    """
-    s = _read_wide(scores, "v1")
-    return s[:, 0, 1] - s[:, 1, 0]
-
-
-def v2_text(scores: ArrayLike) -> NDArray[np.float64]:
-    """Return `(s11 - s12) - (s22 - s21)`, the deviation under a change of text: float64 (item,).
-
-    >>> v2_text([[[4.0, 1.0], [0.5, 3.0]]])
-    array([0.5])
-    """
-    s = _read_wide(scores, "v2_text")
-    return (s[:, 0, 0] - s[:, 0, 1]) - (s[:, 1, 1] - s[:, 1, 0])
-
-
-def v2_image(scores: ArrayLike) -> NDArray[np.float64]:
-    """Return `(s11 - s21) - (s22 - s12)`, the deviation under a change of image: float64 (item,).
-
-    >>> v2_image([[[4.0, 1.0], [0.5, 3.0]]])
-    array([1.5])
-    """
-    s = _read_wide(scores, "v2_image")
-    return (s[:, 0, 0] - s[:, 1, 0]) - (s[:, 1, 1] - s[:, 0, 1])
+def _deviate(scores: ArrayLike, name: str) -> NDArray[np.float64]:
+    """Return `s12 - s21` (v1), `(s11 - s12) - (s22 - s21)` (v2_text) or `(s11 - s21) - (s22 - s12)` (v2_image)."""
+    s = read_scores(scores, name, _SHAPES).astype(np.float64)  # differences of float32 scores hardly round there
+    s11, s12, s21, s22 = s[:, 0, 0], s[:, 0, 1], s[:, 1, 0], s[:, 1, 1]
+    if name == "v1":
+        return np.asarray(s12 - s21)
+    return np.asarray((s11 - s12) - (s22 - s21) if name == "v2_text" else (s11 - s21) - (s22 - s12))
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +122,6 @@ def histogram(values: ArrayLike, bins: int = 41, limit: float | None = None) -> 
     )
 
 
-def _read_wide(scores: ArrayLike, name: str) -> NDArray[np.float64]:
-    # Differences of float32 scores hardly round in float64.
-    return read_scores(scores, name, _SHAPES).astype(np.float64)
-
-
 def _check_deviations(values: ArrayLike, name: str) -> NDArray[np.float64]:
     deviations = np.asarray(values, dtype=np.float64)
     if deviations.ndim != 1 or len(deviations) == 0 or not np.isfinite(deviations).all():
@@ -157,23 +132,21 @@ def _check_deviations(values: ArrayLike, name: str) -> NDArray[np.float64]:
     return deviations
 
 
-def _declare_metric(deviation: PerItemFunction, title: str) -> Metric:
-    return Metric(
-        name=deviation.__name__,
-        title=title,
-        source="EqSim (Wang et al. 2023), section 3, Eq. 6; Fig. 6 and 13",
-        shapes=_SHAPES,
-        strict=deviation,
+EQUIVARIANCE_METRICS: tuple[Metric, ...] = tuple(
+    Metric(
+        name,
+        f"equivariance deviation {change} (0 is best)",
+        "EqSim (Wang et al. 2023), section 3, Eq. 6; Fig. 6 and 13",
+        _SHAPES,
+        strict=(deviation := partial(_deviate, name=name)),
         neutral=deviation,  # ties do not matter to a difference
-        chance_level=None,
         bounds=(-np.inf, np.inf),
         binary=False,
     )
-
-
-EQUIVARIANCE_METRICS: tuple[Metric, ...] = (
-    _declare_metric(v1, "equivariance deviation s12 - s21 (0 is best)"),
-    _declare_metric(v2_text, "equivariance deviation under a change of text (0 is best)"),
-    _declare_metric(v2_image, "equivariance deviation under a change of image (0 is best)"),
+    for name, change in (
+        ("v1", "s12 - s21"),
+        ("v2_text", "under a change of text"),
+        ("v2_image", "under a change of image"),
+    )
 )
 """The signed deviations of 2x2 items; smaller in size is better, and there is no chance level."""

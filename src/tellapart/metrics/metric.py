@@ -8,7 +8,7 @@ number: its source, the shapes and kinds of scores it is defined for, chance, it
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, get_args
 
 import numpy as np
@@ -86,7 +86,7 @@ def _check_numbers(scores: ArrayLike, name: str) -> NDArray[np.float32]:
         return raw.astype(np.float32, copy=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Metric:
     """A number that is measured, with the facts to read it.
 
@@ -120,6 +120,7 @@ class Metric:
     title: str
     source: str
     shapes: tuple[str, ...] = ()
+    _: KW_ONLY
     strict: PerItemFunction | None = None
     chance_level: float | Callable[[Shape], float] | None = None
     neutral: PerItemFunction | None = None
