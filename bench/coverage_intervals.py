@@ -24,8 +24,14 @@ from numpy.typing import NDArray
 
 from tellapart.metrics.captions import bleu
 from tellapart.stats.agreement import alpha_with_interval, kappa_with_interval
-from tellapart.stats.bootstrap import drawn_times, expanded_percentiles
-from tellapart.stats.bootstrap_limits import bootstrap_holds, bootstrap_holds_for_groups, draws_hold, even_sizes
+from tellapart.stats.bootstrap import (
+    bootstrap_holds,
+    bootstrap_holds_for_groups,
+    drawn_times,
+    draws_hold,
+    even_sizes,
+    expanded_percentiles,
+)
 from tellapart.stats.bounds import differing_from_mode, independent_bounds, moments_of_mean, share_bounds
 from tellapart.stats.combined import MeanOfGroups, RatioOfCounts, SmallestMean, graded_bounds, macro_bounds
 from tellapart.stats.intervals import interval_for

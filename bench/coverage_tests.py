@@ -121,7 +121,7 @@ def holm_level(rng: Draws, datasets: int, *, models: int, items: int, alike: flo
 
 def tier_level(rng: Draws, datasets: int, *, models: int, clusters: int) -> dict[str, float]:
     """Tiers of equally good models on clustered items: any second tier is an alarm."""
-    from tellapart.stats.tiers import tiers
+    from tellapart.stats.paired import tiers
 
     codes = np.repeat(np.arange(clusters), 3)
     alarms = 0

@@ -21,8 +21,7 @@ from tellapart.evaluation.item_analysis import ItemAnalysis
 from tellapart.metrics.registry import METRICS
 from tellapart.stats.intervals import Interval, interval_for, wilson
 from tellapart.stats.multiple import holm
-from tellapart.stats.paired import Difference, mcnemar, paired_difference, write_p
-from tellapart.stats.tiers import Tier, tiers
+from tellapart.stats.paired import Difference, Tier, mcnemar, paired_difference, tiers, write_p
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -14,7 +14,7 @@ import pytest
 
 from tellapart.data.scores import Scores
 from tellapart.data.task_records import RatedImage, RatingSet
-from tellapart.evaluation.tabulate_units import tabulate_units
+from tellapart.evaluation.evaluate import tabulate_units
 from tellapart.models.scoring.score import Scored
 from tellapart.stats.intervals import interval_for
 from tellapart.stats.paired import paired_difference

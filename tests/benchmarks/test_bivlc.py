@@ -18,7 +18,7 @@ from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.data.scores import Scores
 from tellapart.errors import DataError, ScoreError
-from tellapart.evaluation.tabulate_units import tabulate_units
+from tellapart.evaluation.evaluate import tabulate_units
 from tellapart.metrics.tabulate import Tabulated
 from tellapart.models.scoring.score import Scored
 from tellapart.tasks.pairs import ListedPairs, measure_pairs

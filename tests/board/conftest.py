@@ -24,7 +24,7 @@ from tellapart.board.store import Store
 from tellapart.cli.main import app
 from tellapart.data.pairset import Outline
 from tellapart.data.scores import Scores
-from tellapart.evaluation.tabulate_units import tabulate_units
+from tellapart.evaluation.evaluate import tabulate_units
 from tellapart.models.scoring.score import Scored
 from tellapart.records.result import BenchmarkResult, ModelRecord, Result, RunRecord, Sample
 from tellapart.records.run_folder import write_result

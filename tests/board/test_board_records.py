@@ -30,8 +30,7 @@ from tellapart.records.run_folder import write_result
 from tellapart.records.samples import read_samples
 from tellapart.report.interchange.foreign import import_results
 from tellapart.stats.multiple import holm
-from tellapart.stats.paired import mcnemar
-from tellapart.stats.tiers import tiers
+from tellapart.stats.paired import mcnemar, tiers
 
 
 def labels(store: Store) -> list[str]:

@@ -21,7 +21,7 @@ from tellapart.evaluation.compare import compare
 from tellapart.evaluation.verified import read_result
 from tellapart.records.samples import read_samples
 from tellapart.stats.multiple import holm
-from tellapart.stats.tiers import tiers
+from tellapart.stats.paired import tiers
 
 
 @pytest.mark.slow

@@ -20,8 +20,7 @@ from tellapart.evaluation.verified import read_result
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.samples import read_samples
 from tellapart.stats.multiple import holm
-from tellapart.stats.paired import mcnemar, paired_permutation
-from tellapart.stats.tiers import tiers
+from tellapart.stats.paired import mcnemar, paired_permutation, tiers
 
 WINOGROUND = Path(__file__).parents[3] / "shared" / "data" / "winoground_scores"
 MODELS = ("colours", "random", "oracle")

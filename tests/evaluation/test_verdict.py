@@ -12,7 +12,7 @@ from tellapart.evaluation.compare import (
     judge_pair,
     judge_tiers,
 )
-from tellapart.stats.tiers import Tier
+from tellapart.stats.paired import Tier
 
 
 def row(difference: float, p_holm: float, metric: str = "group_score", **changes: Any) -> MetricComparison:

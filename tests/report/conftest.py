@@ -15,7 +15,7 @@ from tellapart.benchmarks.find import declared_benchmark
 from tellapart.data.pairset import Outline
 from tellapart.data.scores import ScoreKind, Scores
 from tellapart.errors import DataError
-from tellapart.evaluation.tabulate_units import tabulate_units
+from tellapart.evaluation.evaluate import tabulate_units
 from tellapart.models.scoring.score import Scored
 from tellapart.records.result import BenchmarkResult, ModelRecord, Result, RunRecord, Sample
 from tellapart.report.sections import ReportRun

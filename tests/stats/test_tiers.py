@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from facts import raises
 from tellapart.errors import MetricError
 from tellapart.stats.multiple import holm
-from tellapart.stats.paired import mcnemar
-from tellapart.stats.tiers import tiers
+from tellapart.stats.paired import mcnemar, tiers
 
 
 def right_on(share, n=200):

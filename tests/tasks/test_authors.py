@@ -14,9 +14,8 @@ from tellapart.catalog import BENCHMARKS
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.scores import Scores
-from tellapart.evaluation.evaluate import Prepared, evaluate_predictions
+from tellapart.evaluation.evaluate import Prepared, evaluate_predictions, tabulate_units
 from tellapart.evaluation.measure import remeasure
-from tellapart.evaluation.tabulate_units import tabulate_units
 from tellapart.metrics.ties import break_ties
 from tellapart.models.scoring.score import Scored
 from tellapart.models.store.embedding_store import EmbeddingStore

@@ -18,7 +18,7 @@ from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.scores import Scores
 from tellapart.data.task_records import BinaryQuestion, BinaryQuestionSet, Statement, StatementSet
-from tellapart.evaluation.tabulate_units import tabulate_units
+from tellapart.evaluation.evaluate import tabulate_units
 from tellapart.models.scoring.score import Scored
 from tellapart.tasks.authors import add_authors_numbers
 from tellapart.tasks.pairs import measure_pairs

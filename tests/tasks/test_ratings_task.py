@@ -16,7 +16,7 @@ from tellapart.benchmarks.locations import Locations
 from tellapart.data.scores import Scores
 from tellapart.data.task_records import RatedImage, RatingSet
 from tellapart.errors import DataError
-from tellapart.evaluation.tabulate_units import tabulate_units
+from tellapart.evaluation.evaluate import tabulate_units
 from tellapart.models.scoring.score import Scored
 from tellapart.stats.bootstrap import drawn_times
 from tellapart.tasks.ratings import measure_ratings

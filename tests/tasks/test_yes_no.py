@@ -18,8 +18,8 @@ from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.task_records import BinaryQuestion, BinaryQuestionSet, read_gold
 from tellapart.errors import DataError
+from tellapart.evaluation.evaluate import tabulate_units
 from tellapart.evaluation.measure import remeasure
-from tellapart.evaluation.tabulate_units import tabulate_units
 from tellapart.evaluation.verified import read_result
 from tellapart.models.find import find_model
 from tellapart.models.store.embedding_store import EmbeddingStore

@@ -11,7 +11,7 @@ from tellapart.data.arguments import PathGiven, as_path, as_paths, expect_used
 from tellapart.data.scores import join_names
 from tellapart.errors import RunError, quote
 from tellapart.evaluation.curve import Curves, measure_curves, read_chance
-from tellapart.evaluation.item_outcomes import read_outcomes
+from tellapart.evaluation.item_analysis import read_outcomes
 from tellapart.evaluation.systems import choose_models
 from tellapart.records.zipped import unpacked
 from tellapart.report.curve_tables import curve_lines, curve_tables

@@ -13,8 +13,15 @@ from tellapart.benchmarks.locations import Locations
 from tellapart.data.arguments import PathGiven, as_names, as_path, as_paths, expect_used
 from tellapart.data.scores import ScoreKind, join_names
 from tellapart.errors import RunError, TellapartError, plain, quote
-from tellapart.evaluation.item_analysis import ItemAnalysis, analyse_items
-from tellapart.evaluation.item_outcomes import ItemOutcomes, list_score_files, name_family, read_families, read_outcomes
+from tellapart.evaluation.item_analysis import (
+    ItemAnalysis,
+    ItemOutcomes,
+    analyse_items,
+    list_score_files,
+    name_family,
+    read_families,
+    read_outcomes,
+)
 from tellapart.evaluation.systems import System, choose_models
 from tellapart.records.run_folder import write_text_file
 from tellapart.records.zipped import unpacked

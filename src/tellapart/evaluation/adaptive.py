@@ -15,7 +15,7 @@ from tellapart.data.scores import join_names
 from tellapart.errors import RunError, nearest, quote
 from tellapart.evaluation.curve import Curves, measure_curves, read_values
 from tellapart.evaluation.evaluate import plan, prepare
-from tellapart.evaluation.item_outcomes import ItemOutcomes
+from tellapart.evaluation.item_analysis import ItemOutcomes
 from tellapart.evaluation.run import Settings, resolve
 from tellapart.metrics.metric import Metric
 from tellapart.metrics.registry import defined_for

@@ -19,9 +19,8 @@ from tellapart.metrics.per_item import by_tag
 from tellapart.metrics.tabulate import MOST_VALUES
 from tellapart.stats.clusters import is_binary
 from tellapart.stats.multiple import holm
-from tellapart.stats.paired import at_floor, enough_flips, paired, write_p
+from tellapart.stats.paired import Tier, at_floor, enough_flips, paired, tiers, write_p
 from tellapart.stats.power import power_of_difference
-from tellapart.stats.tiers import Tier, tiers
 from tellapart.tasks.registry import METRICS, main_metric
 
 #: The error over all tests of a comparison (Holm).

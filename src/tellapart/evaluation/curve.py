@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel
 
+from tellapart.builders.negatives.wording import words
 from tellapart.data.scores import join_names
 from tellapart.errors import RunError, nearest, quote
-from tellapart.evaluation.caption_tags import CAPTION_TAGS, tag_captions
-from tellapart.evaluation.item_outcomes import ItemOutcomes
+from tellapart.evaluation.item_analysis import ItemOutcomes
 from tellapart.evaluation.systems import System, match_benchmarks
 from tellapart.metrics.per_item import by_tag
 from tellapart.metrics.tabulate import MOST_VALUES
@@ -22,6 +24,61 @@ from tellapart.stats.clusters import is_binary
 from tellapart.stats.intervals import share_in_clusters
 from tellapart.stats.multiple import holm
 from tellapart.stats.psychometric import LEAST_ITEMS, LEAST_LEVELS, Psychometric, fit_psychometric
+
+
+def count_edits(first: str, second: str) -> int:
+    """Return how many words must be put in, left out or replaced to make one caption of the other.
+
+    Case and marks are no difference, nor are "a" and "an".
+
+    Source: Levenshtein (1966), Soviet Physics Doklady 10, 707-710, on words.
+
+    >>> count_edits("A red box on a table.", "a blue box on the old table"), count_edits("An owl", "a cat")
+    (3, 1)
+    """
+    row = list(range(len(words(second)) + 1))
+    for start, word in enumerate(words(first)):
+        before, row = row, [start + 1]
+        for k, other in enumerate(words(second)):
+            row.append(min(before[k] + (word != other), before[k + 1] + 1, row[k] + 1))
+    return row[-1]
+
+
+def find_difference(first: str, second: str) -> int | None:
+    """Return the place of the first word in which two captions differ, from 1; None if no word does.
+
+    If one caption is the beginning of the other, it is the place after its last word.
+
+    >>> find_difference("A red box.", "a blue box"), find_difference("A box", "A box of tea"), find_difference("x", "X")
+    (2, 3, None)
+    """
+    a, b = words(first), words(second)
+    if a == b:
+        return None
+    return next((k for k, (x, y) in enumerate(zip(a, b, strict=False), 1) if x != y), min(len(a), len(b)) + 1)
+
+
+#: Name of the tag -> its value for two captions; None if they have none.
+CAPTION_TAGS: Mapping[str, Callable[[str, str], int | None]] = MappingProxyType(
+    {"caption_edits": count_edits, "first_difference": find_difference}
+)
+
+
+def tag_captions(items: Sequence[Sample], tag: str) -> tuple[Sample, ...]:
+    """Return items with a tag of `CAPTION_TAGS`, if they have two captions and none carries a tag of that name.
+
+    >>> item = Sample(id="0", cluster="0", texts=("a cat", "a dog"), outcomes={})
+    >>> tag_captions([item], "first_difference")[0].tags, tag_captions([item], "size")[0].tags
+    ({'first_difference': '2'}, {})
+    """
+    if tag not in CAPTION_TAGS or any(item.tags.get(tag) for item in items):
+        return tuple(items)
+    values = [CAPTION_TAGS[tag](*item.texts) if len(item.texts) == 2 else None for item in items]
+    return tuple(
+        item if value is None else replace(item, tags={**item.tags, tag: str(value)})
+        for item, value in zip(items, values, strict=True)
+    )
+
 
 #: Levels of a curve that are kept and drawn; more values are put together.
 _MOST_LEVELS = 12

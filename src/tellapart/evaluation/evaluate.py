@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Generic
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tellapart.benchmarks.benchmark import Benchmark, Records
 from tellapart.catalog import REFERENCES
@@ -22,16 +23,58 @@ from tellapart.data.scores import join_names, note_spread
 from tellapart.data.strict_json import decode_text, read_whole
 from tellapart.data.video import DEFAULT_FRAMES
 from tellapart.errors import DataError, MetricError, RunError
-from tellapart.evaluation.tabulate_units import tabulate_units
+from tellapart.metrics.equivariance import histogram
+from tellapart.metrics.tabulate import Tabulated, tabulate
 from tellapart.models.memory.function import is_stored
 from tellapart.models.protocols import Model, NoteTaker
 from tellapart.models.scoring.deferred import Deferred
 from tellapart.models.scoring.score import Scored
 from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.records.result import BenchmarkResult, Sample
+from tellapart.records.result import BenchmarkResult, Curve, Metrics, Sample, Value
 from tellapart.tasks.authors import add_authors_numbers
 from tellapart.tasks.registry import find_task
 from tellapart.tasks.task import Predictions, Runner, Session, Task, Units
+
+
+def tabulate_units(measured: Sequence[Units], *, seed: int = 0, progress: Progress | None = None) -> Tabulated:
+    """Average the metrics of all units of a task, each noun over its units.
+
+    >>> from tellapart.metrics.per_item import PerItem
+    >>> from tellapart.tasks.task import Unit
+    >>> right = PerItem(name="accuracy", strict=np.array([1.0, 0.0]), chance=0.5, binary=True)
+    >>> statements = Units("statement", (Unit(id="0", cluster="0"), Unit(id="1", cluster="1")), (right,))
+    >>> tabulate_units([statements]).metrics["accuracy"].value
+    0.5
+    """
+    tables = [
+        tabulate(
+            units.values,
+            [unit.cluster for unit in units.units],
+            [unit.tags for unit in units.units],
+            seed=seed,
+            progress=progress,
+        )
+        for units in measured
+    ]
+    by: dict[str, dict[str, dict[str, Value]]] = {}
+    macro: dict[str, dict[str, Value]] = {}
+    for table in tables:
+        for tag, groups in table.by.items():
+            for value, group in groups.items():
+                by.setdefault(tag, {}).setdefault(value, {}).update(group.metrics)
+        for tag, group in table.macro.items():
+            macro.setdefault(tag, {}).update(group.metrics)
+    return Tabulated(
+        metrics={name: value for table in tables for name, value in table.metrics.items()},
+        by={tag: {value: Metrics(metrics=metrics) for value, metrics in groups.items()} for tag, groups in by.items()},
+        macro={tag: Metrics(metrics=metrics) for tag, metrics in macro.items()},
+        curves={one.name: _count_curve(one.strict) for units in measured for one in units.values if one.deviation},
+    )
+
+
+def _count_curve(values: NDArray[np.float64]) -> Curve:
+    counts = histogram(values)
+    return Curve(edges=tuple(counts.edges.tolist()), counts=tuple(counts.counts.tolist()))
 
 
 def read_ids(path: Path) -> list[str]:

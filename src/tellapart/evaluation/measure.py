@@ -15,7 +15,7 @@ from tellapart.benchmarks.find import declared_benchmark, set_name
 from tellapart.data.pairset import Outline
 from tellapart.data.scores import Scores
 from tellapart.errors import RunError, ScoreError
-from tellapart.evaluation.tabulate_units import tabulate_units
+from tellapart.evaluation.evaluate import tabulate_units
 from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.tabulate import Tabulated
 from tellapart.models.scoring.score import Scored

@@ -10,7 +10,7 @@ import numpy as np
 
 from tellapart.errors import plain
 from tellapart.evaluation.curve import Curve, Curves, list_numeric_tags, measure_curves
-from tellapart.evaluation.item_outcomes import ItemOutcomes
+from tellapart.evaluation.item_analysis import ItemOutcomes
 from tellapart.report.comparisons import add_row
 from tellapart.report.line_chart import LineChart
 from tellapart.report.numbers import count_text, percent, thousands

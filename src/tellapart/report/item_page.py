@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tellapart.evaluation.item_analysis import ItemAnalysis, ItemRow
-from tellapart.evaluation.item_outcomes import ItemOutcomes
+from tellapart.evaluation.item_analysis import ItemAnalysis, ItemOutcomes, ItemRow
 from tellapart.report.item_tables import analysis_lines, first_to_check
 from tellapart.report.page import IMAGE_BUDGET, page_environment
 from tellapart.report.pictures import Album, album

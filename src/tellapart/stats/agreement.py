@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.errors import MetricError
+from tellapart.stats.bootstrap import jackknife
 from tellapart.stats.bounds import share_bounds
 from tellapart.stats.clusters import Clusters, ClusterTotals, check_level
 from tellapart.stats.combined import FEWEST
 from tellapart.stats.interval import Interval, Reduce, name_few, without_bounds
-from tellapart.stats.jackknife import jackknife
 
 Labels = Sequence[str] | Sequence[int] | NDArray[Any]
 

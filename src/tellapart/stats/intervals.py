@@ -14,8 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.errors import MetricError
-from tellapart.stats.bootstrap import RESAMPLES, bootstrap_means, interval_of_draws, reduce_means
-from tellapart.stats.bootstrap_limits import bootstrap_holds, bootstrap_holds_for_groups, draws_hold
+from tellapart.stats.bootstrap import (
+    RESAMPLES,
+    bootstrap_holds,
+    bootstrap_holds_for_groups,
+    bootstrap_means,
+    draws_hold,
+    interval_of_draws,
+    jackknife,
+    reduce_means,
+)
 from tellapart.stats.bounds import (
     FEW_ALIKE,
     FEW_ITEMS,
@@ -37,7 +45,6 @@ from tellapart.stats.combined import (
     needs_more,
 )
 from tellapart.stats.interval import Interval, Reduce, name_few, without_bounds
-from tellapart.stats.jackknife import jackknife
 
 _CALL = "interval_for"
 

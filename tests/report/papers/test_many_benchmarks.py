@@ -22,7 +22,7 @@ from tellapart.records.run_folder import write_result
 from tellapart.records.samples import read_samples, write_samples
 from tellapart.report.paper_tables.layouts import TableSettings, lay_out
 from tellapart.report.paper_tables.writing import write_csv, write_json, write_latex, write_markdown
-from tellapart.stats.tiers import tiers
+from tellapart.stats.paired import tiers
 
 Save = Callable[..., Path]
 

@@ -29,7 +29,7 @@ from tellapart.report.paper_tables.layouts import TableSettings, lay_out
 from tellapart.report.paper_tables.paper_table import PaperTable, TableCell, TableColumn, TableRow
 from tellapart.report.paper_tables.writing import write_csv, write_latex, write_markdown
 from tellapart.report.plots.bars import title_of
-from tellapart.stats.tiers import tiers
+from tellapart.stats.paired import tiers
 
 EQBEN = ("youcook2", "gebc", "ag", "kubric_location", "kubric_attribute", "kubric_counting", "sd")
 SUGARCREPE = ("replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_att", "add_obj", "add_att")

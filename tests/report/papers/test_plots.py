@@ -22,7 +22,7 @@ from tellapart.records.samples import read_samples, write_samples
 from tellapart.report.measured import gather, outcomes_of
 from tellapart.report.plots.prepare import KINDS, PlotSettings, prepare_plot
 from tellapart.report.plots.style import look, write_picture
-from tellapart.stats.tiers import tiers
+from tellapart.stats.paired import tiers
 
 pytest.importorskip("matplotlib")
 
