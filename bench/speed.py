@@ -181,7 +181,7 @@ def _measure(
 
 def _count_flips(job: Job) -> dict[str, Any]:
     """Return by set how many outcomes of all items bfloat16 flipped, and how far a score moved."""
-    from tellapart.evaluation.precision import compare_precisions
+    from tellapart.evaluation.run import compare_precisions
     from tellapart.records.samples import read_samples
 
     found = {}

@@ -12,8 +12,7 @@ from facts import raises
 from tellapart import catalog
 from tellapart.errors import RunError
 from tellapart.evaluation.distributed import run_in_ranks
-from tellapart.evaluation.precision import _describe_flips, compare_precisions
-from tellapart.evaluation.run import Settings, run
+from tellapart.evaluation.run import Settings, _describe_flips, compare_precisions, run
 from tellapart.evaluation.verified import read_result
 from tellapart.models.options import ModelOptions
 from tellapart.models.reference import Oracle
