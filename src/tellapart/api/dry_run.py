@@ -98,15 +98,7 @@ class _ReadStore(EmbeddingStore):
 def plan_run(settings: Settings, out: Path, path: Path | None, progress: Progress | None = None) -> RunPlan:
     """Find every problem of a run, count what it needs and what is stored, and try a few items for the time.
 
-    Args:
-        settings: of the run.
-        out: its folder.
-        path: the store's file; None for one in memory.
-        progress: called with "models on sets", how many are planned, and the total.
-
-    >>> done = plan_run(Settings(models=("oracle", "no-model")), Path("new"), None)
-    >>> done.sets["texts"], "no-model" in done.problems[0]
-    ([775], True)
+    `path` is the store's file, None for one in memory. `progress` is called with "models on sets".
     """
     began, problems, parts = time.monotonic(), Problems(), list[dict[str, Any]]()
     with _ReadStore(path) as store:

@@ -147,13 +147,7 @@ class Call:
 
 
 def make_command(function: str, body: Callable[..., None], hints: dict[str, Hint]) -> Any:
-    """Return a command of typer for a function of the root.
-
-    Args:
-        function: its name.
-        body: what calls it and prints; it takes the `Call`, and options that only the command has.
-        hints: a parameter's name -> what differs from the shared hints.
-    """
+    """Return a command of typer for a function of the root; `body` takes the `Call`, and its further options."""
     parameters = read_parameters(function)
     options = [
         _make_option(parameter, HINTS.get(parameter.name, Hint()) | hints.get(parameter.name, Hint()))

@@ -38,11 +38,7 @@ _LACKS = re.compile(
 
 
 def describe_lack(error: BaseException) -> str | None:
-    """Return one line for an error whose cause is too little memory; None for any other.
-
-    >>> describe_lack(MemoryError("Unable to allocate 34 MiB"))[:33], describe_lack(ValueError("x"))
-    ('too little memory (Unable to allo', None)
-    """
+    """Return one line for an error whose cause is too little memory; None for any other."""
     for cause in _walk_causes(error):
         system = isinstance(cause, OSError) and cause.errno == errno.ENOMEM
         library = isinstance(cause, RuntimeError | ImportError | SystemError) or type(cause) is Exception

@@ -33,14 +33,7 @@ class _Command(Protocol):
 
 
 def options_of(command: _Command) -> dict[str, str]:
-    """Map each parameter to its long option or its argument's metavar; a key `name=False` has the negative option.
-
-    >>> from tellapart.cli.main import app
-    >>> import typer
-    >>> table = options_of(typer.main.get_command(app).commands["table"])
-    >>> table["labels"], table["runs"], table["with_tiers=False"]
-    ('--label', 'RUNS', '--no-tiers')
-    """
+    """Map each parameter to its long option or its argument's metavar; a key `name=False` has the negative option."""
     table = {"plugin": "--plugin"}  # which any command takes
     for parameter in command.params:
         if parameter.name is None:

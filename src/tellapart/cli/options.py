@@ -151,14 +151,5 @@ def labels_of(given: list[str] | None) -> dict[str, str]:
 
 
 def print_json(value: Any) -> None:
-    """Print a value as JSON in ASCII, which every terminal's encoding has; NaN is refused.
-
-    >>> print_json({"a": [1, "é"]})
-    {
-     "a": [
-      1,
-      "\\u00e9"
-     ]
-    }
-    """
+    """Print a value as JSON in ASCII, which every terminal's encoding has; NaN is refused."""
     print_text(json.dumps(value, indent=1, allow_nan=False))

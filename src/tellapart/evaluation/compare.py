@@ -465,9 +465,5 @@ def count_items(of: MetricComparison | MetricTiers) -> str:
 
 
 def count_nouns(n: int, noun: str) -> str:
-    """Write a number with its noun.
-
-    >>> count_nouns(1, "item"), count_nouns(1200, "item")
-    ('1 item', '1,200 items')
-    """
+    """Write a number with its noun."""
     return f"{n:,} {noun}{'' if n == 1 else 's'}"

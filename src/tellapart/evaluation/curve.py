@@ -65,12 +65,7 @@ CAPTION_TAGS: Mapping[str, Callable[[str, str], int | None]] = MappingProxyType(
 
 
 def tag_captions(items: Sequence[Sample], tag: str) -> tuple[Sample, ...]:
-    """Return items with a tag of `CAPTION_TAGS`, if they have two captions and none carries a tag of that name.
-
-    >>> item = Sample(id="0", cluster="0", texts=("a cat", "a dog"), outcomes={})
-    >>> tag_captions([item], "first_difference")[0].tags, tag_captions([item], "size")[0].tags
-    ({'first_difference': '2'}, {})
-    """
+    """Return items with a tag of `CAPTION_TAGS`, if they have two captions and none carries a tag of that name."""
     if tag not in CAPTION_TAGS or any(item.tags.get(tag) for item in items):
         return tuple(items)
     values = [CAPTION_TAGS[tag](*item.texts) if len(item.texts) == 2 else None for item in items]

@@ -37,15 +37,7 @@ from tellapart.tasks.task import Predictions, Runner, Session, Task, Units
 
 
 def tabulate_units(measured: Sequence[Units], *, seed: int = 0, progress: Progress | None = None) -> Tabulated:
-    """Average the metrics of all units of a task, each noun over its units.
-
-    >>> from tellapart.metrics.per_item import PerItem
-    >>> from tellapart.tasks.task import Unit
-    >>> right = PerItem(name="accuracy", strict=np.array([1.0, 0.0]), chance=0.5, binary=True)
-    >>> statements = Units("statement", (Unit(id="0", cluster="0"), Unit(id="1", cluster="1")), (right,))
-    >>> tabulate_units([statements]).metrics["accuracy"].value
-    0.5
-    """
+    """Average the metrics of all units of a task, each noun over its units."""
     tables = [
         tabulate(
             units.values,
@@ -368,14 +360,7 @@ def _compare_with_published(benchmark: Benchmark, task: Task[Records], records: 
 
 
 def yield_samples(units: Units) -> Iterator[Sample]:
-    """Yield the samples of measured units.
-
-    >>> from tellapart.metrics.per_item import PerItem
-    >>> from tellapart.tasks.task import Unit
-    >>> right = PerItem(name="accuracy", strict=np.array([1.0]))
-    >>> [sample.outcomes for sample in yield_samples(Units("statement", (Unit(id="0", cluster="0"),), (right,)))]
-    [{'accuracy': 1.0}]
-    """
+    """Yield the samples of measured units."""
     outcomes = {value.name: value.strict.tolist() for value in units.values if value.reduce is None}
     rows = zip(*outcomes.values(), strict=True) if outcomes else repeat(())
     tied: dict[int, list[str]] = {}

@@ -178,10 +178,6 @@ def difference_bounds(
     """Return the bounds of a difference of two independent values, each given as value, low and high end.
 
     Source: Newcombe (1998), Stat. Med. 17, 873-890; Zou and Donner (2008), Stat. Med. 27, 1693-1702.
-
-    >>> low, high = difference_bounds(np.array([0.9, 0.8, 0.95]), np.array([0.5, 0.4, 0.6]))
-    >>> round(float(low), 3), round(float(high), 3)
-    (0.259, 0.512)
     """
     value = inside[0] - outside[0]
     below = np.sqrt((inside[0] - inside[1]) ** 2 + (outside[2] - outside[0]) ** 2)

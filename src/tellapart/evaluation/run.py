@@ -456,14 +456,7 @@ def compare_precisions(
     true: int = 1,
     seed: int = 0,
 ) -> Precision:
-    """Count the outcomes that differ between two precisions of samples of the same items, in the same order.
-
-    >>> right = Sample(id="a", cluster="a", scores=((0.51, 0.5),), outcomes={"acc": 1.0})
-    >>> wrong = Sample(id="a", cluster="a", scores=((0.5, 0.505),), outcomes={"acc": 0.0})
-    >>> found = compare_precisions([wrong], [right], dtype="bfloat16")
-    >>> found.flips["acc"].flipped, round(found.largest_difference, 3), round(found.farthest_from_tie, 3)
-    (1, 0.01, 0.01)
-    """
+    """Count the outcomes that differ between two precisions of samples of the same items, in the same order."""
     scores = [np.array([sample.scores for sample in samples], np.float64) for samples in (lower, exact)]
     clusters = [sample.cluster for sample in exact]
     apart = None if len(set(clusters)) == len(clusters) else clusters

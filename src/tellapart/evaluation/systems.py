@@ -304,10 +304,6 @@ def lay_out_outcomes(runs: Sequence[Sequence[Sample]], metrics: Sequence[str]) -
     """Lay out runs' values of the same items: metric -> float64 `(item, run)`, NaN if an item has no value.
 
     A metric of all the corpus (BLEU) has no value of any item, and is left out.
-
-    >>> right = Sample(id="a", cluster="a", outcomes={"accuracy": 1.0})
-    >>> lay_out_outcomes([[right], [right]], ["accuracy", "bleu_4"])
-    {'accuracy': array([[1., 1.]])}
     """
     outcomes = {
         metric: np.column_stack(

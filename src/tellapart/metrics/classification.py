@@ -73,11 +73,6 @@ def class_recall_table(right: NDArray[np.float64], labels: NDArray[np.int64], cl
 
     Returns:
         float64 `(picture, 2 * classes with a picture)`: outcomes in their class's column, then 1 there.
-
-    >>> table = class_recall_table(np.array([1.0, 1.0, 0.0, 1.0]), np.array([0, 0, 2, 2]), 3)
-    >>> from tellapart.stats.combined import MeanOfGroups
-    >>> MeanOfGroups(2)(table.mean(axis=0)).item()
-    0.75
     """
     member = (labels[:, None] == np.flatnonzero(np.bincount(labels, minlength=classes))).astype(np.float64)
     return np.concatenate([right[:, None] * member, member], axis=1)

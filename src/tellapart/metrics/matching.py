@@ -80,9 +80,6 @@ def best_assignments(scores: ArrayLike) -> tuple[NDArray[np.intp], NDArray[np.fl
 
     Assignments are intp (item, image), leads float64 (item,) in the unit of the scores: of 2x2 items |D|, of a tie 0.
     It raises as `match_score`. Source: the pseudo-labels and margins of "Test-Time Matching" (arXiv 2510.07632).
-
-    >>> best_assignments([[[0.5, 0.75], [0.5, 0.25]]])
-    (array([[1, 0]]), array([0.5]))
     """
     sums = _sums(scores, "best_assignments")
     ranked = np.sort(sums, axis=1)
@@ -129,11 +126,7 @@ def reasons(scores: ArrayLike) -> list[Reason]:
 
 
 def right_sides(scores: ArrayLike) -> NDArray[np.bool_]:
-    """Return whether every image prefers its text, and every text its image, strictly: bool (item, 2), in this order.
-
-    >>> right_sides([[[0.9, 0.8], [0.3, 0.4]]])
-    array([[ True, False]])
-    """
+    """Return whether every image prefers its text, and every text its image, strictly: bool (item, 2), in order."""
     values = read_scores(scores, "right_sides", _SHAPES)
     true_scores = np.diagonal(values, axis1=1, axis2=2)
     others = np.where(np.eye(values.shape[1], dtype=bool), -np.inf, values)
@@ -188,11 +181,7 @@ def sums_of_squares(scores: ArrayLike) -> NDArray[np.float64]:
 
 
 def share_of_squares(means: ArrayLike, part: int) -> NDArray[np.float64]:
-    """Return the share of one part in means of `sums_of_squares`: float64 (...,) from (..., 3). NaN of all zeros.
-
-    >>> share_of_squares([0.0625, 0.0, 0.1875], 0)
-    array(0.25)
-    """
+    """Return the share of one part in means of `sums_of_squares`: float64 (...,) from (..., 3). NaN of all zeros."""
     sums = np.asarray(means, dtype=np.float64)
     with np.errstate(invalid="ignore"):
         return np.asarray(sums[..., part] / sums.sum(axis=-1))

@@ -51,9 +51,6 @@ def read_scores(
     Wider numbers are rounded to float32 first: two scores that differ only beyond float32 are tied.
 
     `shapes`: the patterns (see `fits`) that the metric is defined for; `ids`: of the items, for messages.
-
-    >>> read_scores([[[0.9, 0.1]]], "choice_score", ("1xm", "nx1")).dtype
-    dtype('float32')
     """
     values = _check_numbers(scores, name)
     if values.ndim != 3 or not any(fits(pattern, values.shape[1:]) for pattern in shapes):
@@ -140,12 +137,7 @@ class Metric:
         return self.bounds if np.isfinite(self.bounds).all() else None
 
     def true_texts(self, shape: Shape) -> int:
-        """Return how many texts of an item of one image are true if this metric is defined.
-
-        >>> from tellapart.metrics.registry import METRICS
-        >>> METRICS["itt"].true_texts((1, 3)), METRICS["choice_score"].true_texts((1, 3))
-        (2, 1)
-        """
+        """Return how many texts of an item of one image are true if this metric is defined."""
         return shape[1] - 1 if self.one_false else 1
 
     def defined_for(self, shape: Shape, true: int = 1) -> bool:
@@ -197,10 +189,6 @@ class Metric:
         """Return the scores as the metric takes them: probabilities as their logits if it takes those.
 
         A probability of 0 or 1 is taken as the nearest float32 between them.
-
-        >>> from tellapart.metrics.registry import METRICS
-        >>> METRICS["match_score"].scaled(np.float32([0.5, 1.0]), "probability").round(2)
-        array([ 0.  , 16.64], dtype=float32)
         """
         if not self.logits or kind != "probability":
             return scores

@@ -27,9 +27,6 @@ def frame_times(duration: float, rate: float = 5.0) -> NDArray[np.float64]:
     """Return the times of the frames of a video in seconds, from 0, `rate` a second: float64 `(frame,)`.
 
     Source: EqBen appendix A.6 (5 a second).
-
-    >>> frame_times(1.0)
-    array([0. , 0.2, 0.4, 0.6, 0.8])
     """
     frames = int(np.ceil(duration * rate - 1e-9)) if np.isfinite(duration * rate) else 0
     if frames < 2:
@@ -165,11 +162,7 @@ def boundary_f1(
 
 
 def draw_prediction_count(seed: int) -> int:
-    """Draw how many moments to predict, 1 to 8, as GEB+'s script does, but from a seed.
-
-    >>> draw_prediction_count(0), draw_prediction_count(9)
-    (1, 2)
-    """
+    """Draw how many moments to predict, 1 to 8, as GEB+'s script does, but from a seed."""
     edges = np.cumsum(PREDICTION_COUNTS[:-1])
     return 1 + int(np.searchsorted(edges, np.random.default_rng(seed).random(), side="right"))
 

@@ -38,11 +38,7 @@ class OrderBias:
         return self.true_first - self.true_second
 
     def notes(self, name: str, first: str, second: str) -> tuple[str, ...]:
-        """Return a sentence on what the bias leans to, `first` or `second`; none without a bias.
-
-        >>> order_bias([1, 1], [1, -1]).notes("order_bias", "the first caption", "the second")
-        ('order_bias +50.00 leans to the first caption: 100.00% of 2 items are right if it is true, 50.00% if not',)
-        """
+        """Return a sentence on what the bias leans to, `first` or `second`; none without a bias."""
         ordered, turned = self.true_first.mean(), self.true_second.mean()
         lean, right, wrong = (first, ordered, turned) if ordered > turned else (second, turned, ordered)
         shares = f"{right:.2%} of {len(self.both):,} items are right if it is true, {wrong:.2%} if not"

@@ -109,12 +109,7 @@ class PerItem:
         return float(means if self.reduce is None else self.reduce(means))
 
     def within(self, mask: NDArray[np.bool_]) -> PerItem | None:
-        """Return the metric of some items, bool `(item,)`; None if it is not defined for them.
-
-        >>> one = PerItem(name="accuracy", strict=np.array([1.0, 0.0]))
-        >>> one.within(np.array([True, False])).strict
-        array([1.])
-        """
+        """Return the metric of some items, bool `(item,)`; None if it is not defined for them."""
         if self.among is not None:
             return self.among(mask)
         return replace(

@@ -99,9 +99,6 @@ def top_entries(scores: NDArray[np.float32], *, start: int = 0) -> TopEntries:
     """Return the top entries of each row without sorting it.
 
     `scores`: finite float32 `(query, entry)`; not changed.
-
-    >>> top_entries(np.float32([[0, 2, 1, 2]]), start=10).entry
-    array([[11, 13, 12, 10]])
     """
     remaining = np.array(scores, dtype=np.float32, order="C")
     rows = np.arange(len(remaining))
@@ -115,12 +112,7 @@ def top_entries(scores: NDArray[np.float32], *, start: int = 0) -> TopEntries:
 
 
 def merge_top_entries(before: TopEntries | None, after: TopEntries) -> TopEntries:
-    """Return the top entries of two parts of a gallery, the first part's ahead if scores are equal.
-
-    >>> part = top_entries(np.float32([[1, 3]]))
-    >>> merge_top_entries(part, top_entries(np.float32([[3, 2]]), start=2)).entry
-    array([[1, 2, 3, 0]])
-    """
+    """Return the top entries of two parts of a gallery, the first part's ahead if scores are equal."""
     if before is None:
         return after
     entry = np.concatenate([before.entry, after.entry], axis=1)
@@ -169,9 +161,6 @@ class Ranks:
         """Return the chance of a true entry among the first `k`, ties broken at random: float64 `(query,)`.
 
         With `f` false and `t` true entries tied and `j` places left for them, it is 1 - C(f, j) / C(f + t, j).
-
-        >>> Ranks(np.array([0, 0, 3]), np.array([0, 1, 0]), np.array([1, 1, 1])).tie_neutral_recall(1)
-        array([1. , 0.5, 0. ])
         """
         places = np.clip(_check_depth(k) - self.above, 0, self.tied + 1)
         missed = np.ones(len(self.above))
@@ -184,11 +173,7 @@ class Ranks:
         return np.asarray(np.where(self.true_tied == 1, places / (self.tied + 1), 1 - missed))
 
     def summary(self, ks: Sequence[int] = (1, 5, 10)) -> dict[str, float]:
-        """Return the means over queries: `recall@k`, its `tie_neutral`, mean and median strict rank, tied queries.
-
-        >>> Ranks(np.array([0, 0]), np.array([0, 1]), np.array([1, 1])).summary(ks=(1,))
-        {'recall@1': 0.5, 'tie_neutral_recall@1': 0.75, 'mean_rank': 1.5, 'median_rank': 1.5, 'ties': 1.0}
-        """
+        """Return the means over queries: `recall@k`, its `tie_neutral`, mean and median strict rank, tied queries."""
         means: dict[str, float] = {}
         for k in ks:
             means[f"recall@{k}"] = float(self.recall(k).mean())

@@ -149,21 +149,13 @@ class StreamingMetric:
 
 
 def class_name(metric: str) -> str:
-    """Return the name of a metric's class.
-
-    >>> class_name("group_score"), class_name("i2t"), class_name("min_pc_pf")
-    ('GroupScore', 'I2t', 'MinPcPf')
-    """
+    """Return the name of a metric's class."""
     return "".join(part[:1].upper() + part[1:] for part in metric.split("_"))
 
 
 @cache
 def metric_class(name: str) -> type[StreamingMetric]:
-    """Return the class of that name.
-
-    >>> metric_class("TextScore").metric.name
-    'text_score'
-    """
+    """Return the class of that name."""
     by_class = {class_name(metric): metric for metric in METRICS}
     if name not in by_class:
         raise AttributeError(f"tellapart.metrics has no {name!r}; its classes are {', '.join(by_class)}")

@@ -40,10 +40,6 @@ def run_folders(value: PathGiven | Sequence[PathGiven], name: str) -> Iterator[l
 
     Raises:
         RunError: there is none, one is neither a text nor a path, or an archive is refused.
-
-    >>> with run_folders(["a", Path("b")], "runs") as folders:
-    ...     print([folder.as_posix() for folder in folders])
-    ['a', 'b']
     """
     with unpacked(as_paths(value, name)) as folders:
         yield folders

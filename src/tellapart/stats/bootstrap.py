@@ -23,21 +23,13 @@ _EVEN_FOR_MEASURED = 0.5
 
 
 def bootstrap_holds(moments: Moments) -> NDArray[np.bool_]:
-    """Return where the bootstrap holds: many clusters, many that differ from the rest, and none far above the others.
-
-    >>> bool(bootstrap_holds(moments_of_mean(np.arange(40.0) % 2, np.ones(40))))
-    True
-    """
+    """Return where the bootstrap holds: many clusters, many that differ from the rest, none far above the others."""
     many = (moments.clusters >= FEW_CLUSTERS) & (moments.differing >= _FEW_DISSENTERS) & (moments.variance > 0)
     return np.asarray(many & even_sizes(moments))
 
 
 def even_sizes(moments: Moments) -> NDArray[np.bool_]:
-    """Return where no cluster is far larger than the others, by the degrees of freedom that the clusters give.
-
-    >>> bool(even_sizes(moments_of_mean(np.ones(9), np.r_[np.ones(8), 100.0])))
-    False
-    """
+    """Return where no cluster is far larger than the others, by the degrees of freedom that the clusters give."""
     return np.asarray(moments.freedom >= EVEN * (moments.clusters - 1))
 
 
@@ -45,21 +37,13 @@ def draws_hold(moments: Moments) -> NDArray[np.bool_]:
     """Return where the bootstrap holds for measured values: evener sizes, and not too skewed for their number.
 
     Source: Cochran (1977), Sampling Techniques, 3rd ed., section 2.15 (25 for each squared skewness; 50 here).
-
-    >>> skewed = np.r_[np.zeros(40), np.arange(10.0) ** 2]
-    >>> bool(draws_hold(moments_of_mean(skewed, np.ones(50))))
-    False
     """
     even = moments.freedom >= _EVEN_FOR_MEASURED * (moments.clusters - 1)
     return np.asarray(bootstrap_holds(moments) & even & (moments.clusters >= FEW_CLUSTERS + _OF_SKEW * moments.skew**2))
 
 
 def bootstrap_holds_for_groups(sums: NDArray[np.float64], counts: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return where the bootstrap holds for a mean of groups `(..., cluster, group)`: large, none twice another.
-
-    >>> bool(bootstrap_holds_for_groups(np.ones((60, 2)), np.ones((60, 2))))
-    False
-    """
+    """Return where the bootstrap holds for a mean of groups `(..., cluster, group)`: large, none twice another."""
     size = counts.sum(axis=-2)
     clusters = (counts > 0).sum(axis=-2)
     even = (clusters.min(axis=-1) >= FEW_CLUSTERS) & (size.max(axis=-1) <= 2 * size.min(axis=-1))
@@ -128,11 +112,7 @@ def cluster_bootstrap(
 
 
 def interval_of_draws(statistic: NDArray[np.float64], totals: ClusterTotals, level: float) -> Interval:
-    """Return the expanded percentile interval of a bootstrap distribution `(resample,)`.
-
-    >>> interval_of_draws(np.array([0.5, 0.5]), ClusterTotals.of("doc", np.ones(30), None), 0.95).low
-    0.5
-    """
+    """Return the expanded percentile interval of a bootstrap distribution `(resample,)`."""
     low, high = expanded_percentiles(statistic, len(totals), level)
     method = "bootstrap" if totals.independent else "cluster bootstrap"
     return Interval(float(low), float(high), level, name_few(method, len(totals)))
@@ -157,11 +137,7 @@ def expanded_percentiles(
 
 
 def reduce_means(means: NDArray[np.float64], reduce: Reduce | None) -> NDArray[np.float64]:
-    """Take component means `(resample, component)` to the statistic `(resample,)`.
-
-    >>> reduce_means(np.array([[0.5, 0.25]]), lambda means: means.min(axis=-1))
-    array([0.25])
-    """
+    """Take component means `(resample, component)` to the statistic `(resample,)`."""
     if reduce is None:
         return means[:, 0]
     statistic = np.asarray(reduce(means), dtype=np.float64)
@@ -178,10 +154,6 @@ def bootstrap_means(totals: Sequence[ClusterTotals], resamples: int, seed: int) 
 
     The totals are of the same clusters. Sums are exact (see `ClusterTotals`), so neither the number of metrics,
     nor the chunk, nor the threads of the matrix product can change a bit.
-
-    >>> totals = ClusterTotals.of("doc", np.ones(4), None)
-    >>> next(bootstrap_means([totals], 2, 0)).ravel()
-    array([1., 1.])
     """
     if resamples < 1:
         raise MetricError(f"cluster_bootstrap: expected resamples >= 1, got {resamples}; 10,000 is usual")
@@ -207,9 +179,6 @@ def yield_times(clusters: int, resamples: int, seed: int) -> Iterator[NDArray[np
     """Yield how often each resample drew each cluster, in chunks of float64 `(resample, cluster)`.
 
     A run measures its models and tags on few numbers of clusters, again and again: small draws are kept.
-
-    >>> next(yield_times(3, 2, 0)).sum(axis=1)
-    array([3., 3.])
     """
     if clusters > _KEPT_CLUSTERS:
         chunks = _draw(clusters, resamples, seed)
@@ -220,11 +189,7 @@ def yield_times(clusters: int, resamples: int, seed: int) -> Iterator[NDArray[np
 
 
 def drawn_times(clusters: int, resamples: int = RESAMPLES, seed: int = 0) -> NDArray[np.float64]:
-    """Return how often each resample draws each cluster: the draws of `cluster_bootstrap`, `(resample, cluster)`.
-
-    >>> drawn_times(3, 2).sum(axis=1)
-    array([3., 3.])
-    """
+    """Return how often each resample draws each cluster: the draws of `cluster_bootstrap`, `(resample, cluster)`."""
     return np.concatenate(list(yield_times(clusters, resamples, seed)))
 
 

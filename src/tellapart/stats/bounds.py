@@ -193,11 +193,7 @@ def skewness(influence: Floats, present: NDArray[np.bool_]) -> Floats:
 
 
 def differing_from_mode(influence: Floats) -> Floats:
-    """Count the clusters whose influence is another than the most frequent one; NaN is no cluster.
-
-    >>> float(differing_from_mode(np.array([0.5, -0.25, 0.5, np.nan])))
-    1.0
-    """
+    """Count the clusters whose influence is another than the most frequent one; NaN is no cluster."""
     scale = np.nanmax(np.abs(influence), axis=-1, keepdims=True, initial=0.0)
     rounded = np.sort(np.rint(influence / np.where(scale > 0, scale, 1.0) * 1e9), axis=-1)  # NaN come last
     place = np.arange(rounded.shape[-1])
@@ -272,10 +268,6 @@ def unbounded_bounds(moments: Moments, level: float) -> tuple[Floats, Floats]:
     """Return the wider of Hall's and Student's bounds on each side, for values that may have long tails on both.
 
     The skewness of such a sample is an accident, and moves both of Hall's bounds to one side.
-
-    >>> low, high = unbounded_bounds(moments_of_mean(np.arange(40.0) ** 2, np.ones(40)), 0.95)
-    >>> bool(low < hall_bounds(moments_of_mean(np.arange(40.0) ** 2, np.ones(40)), 0.95)[0])
-    True
     """
     bounds = [hall_bounds(replace(moments, skew=skew), level) for skew in (moments.skew, np.zeros(()))]
     return np.minimum(bounds[0][0], bounds[1][0]), np.maximum(bounds[0][1], bounds[1][1])

@@ -21,11 +21,7 @@ Clusters = Sequence[str] | Sequence[int] | NDArray[Any]
 
 
 def check_values(call: str, values: Any, *, binary: bool = False) -> NDArray[np.float64]:
-    """Return `values` as float64 `(item,)` or `(item, component)`; `call` is the caller's name, for messages.
-
-    >>> check_values("wilson", [True, False])
-    array([1., 0.])
-    """
+    """Return `values` as float64 `(item,)` or `(item, component)`; `call` is the caller's name, for messages."""
     array = np.asarray(values)
     if array.dtype.kind not in "biuf":
         raise MetricError(f"{call}: expected numbers, got an array of {array.dtype}; pass one value an item")
@@ -45,22 +41,14 @@ def check_values(call: str, values: Any, *, binary: bool = False) -> NDArray[np.
 
 
 def check_level(call: str, level: float) -> float:
-    """Return a confidence level (or a significance level, or a power).
-
-    >>> check_level("wilson", 0.95)
-    0.95
-    """
+    """Return a confidence level (or a significance level, or a power)."""
     if not 0 < level < 1:
         raise MetricError(f"{call}: expected a level in (0, 1), got {level}; 95 % is written 0.95")
     return float(level)
 
 
 def is_binary(values: NDArray[np.float64]) -> bool:
-    """Return whether every value is 0 or 1.
-
-    >>> is_binary(np.array([0.0, 1.0])), is_binary(np.array([0.5]))
-    (True, False)
-    """
+    """Return whether every value is 0 or 1."""
     return bool(np.isin(values, (0.0, 1.0)).all())
 
 
@@ -69,9 +57,6 @@ def number_clusters(call: str, clusters: Clusters | None, items: int) -> NDArray
 
     Raises:
         MetricError: clusters are not one number or string an item.
-
-    >>> number_clusters("doc", ["b", "b", "a"], 3)
-    array([1, 1, 0])
     """
     if clusters is None:
         return np.arange(items)
@@ -111,11 +96,7 @@ class ClusterTotals:
 
     @classmethod
     def of_numbered(cls, values: NDArray[np.float64], codes: NDArray[np.int64]) -> ClusterTotals:
-        """Sum checked `values` by the numbers of their clusters, of which none is left out.
-
-        >>> ClusterTotals.of_numbered(np.array([1.0, 0.0, 1.0]), np.array([0, 0, 1])).counts
-        array([1., 2.])
-        """
+        """Sum checked `values` by the numbers of their clusters, of which none is left out."""
         rows = values.reshape(len(values), -1)
         counts = np.bincount(codes).astype(np.float64)
         # Drawing the largest cluster every time is the largest sum there can be; it must stay below 2**53.
@@ -150,9 +131,6 @@ class ClusterTotals:
         The mean is a ratio: its sum and its count change with the clusters drawn. In the values' unit, squared.
 
         Source: Cochran (1977), Sampling Techniques, 3rd ed., section 6.3 (a ratio of cluster totals).
-
-        >>> ClusterTotals.of("doc", [1.0, 1.0, 0.0, 0.0], ["a", "a", "b", "b"]).variance()
-        0.25
         """
         clusters, items = len(self), self.items
         estimates = self.means(self.sums, 1)[:, 0]

@@ -113,11 +113,7 @@ class MeanOfGroups:
 
 
 def needs_more(moments: Moments) -> NDArray[np.bool_]:
-    """Return where clusters are too few, too alike or too unequal in size for a mean whose bounds are not known.
-
-    >>> [bool(needs_more(moments_of_mean(np.arange(n), np.ones(n)))) for n in (9, 30)]
-    [True, False]
-    """
+    """Return where clusters are too few, too alike or too unequal in size for a mean whose bounds are not known."""
     few = (moments.clusters < FEWEST) | (moments.differing < FEWEST)
     return np.asarray(few | (moments.freedom < np.maximum(_LEAST_FREEDOM, EVEN * (moments.clusters - 1))))
 
@@ -206,10 +202,6 @@ def combine_reaches(
 
     Squares add up, save for a few groups at a bound: together they reach at least as far as the smallest of them would
     with one share, the greatest of which no success (or failure) in so many trials is not too rare.
-
-    >>> half, ends = np.array([0.5, 0.5]), (np.array([0.2, 0.1]), np.array([0.8, 0.9]))
-    >>> [float(reach) for reach in combine_reaches(half, *ends, np.full(2, 9.0), (0.0, 1.0), 0.95)]
-    [0.25, 0.25]
     """
     groups = estimates.shape[-1]
 

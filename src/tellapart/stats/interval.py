@@ -31,18 +31,10 @@ class Interval:
 
 
 def without_bounds(level: float, why: str) -> Interval:
-    """Return the interval that is none, with its reason.
-
-    >>> without_bounds(0.95, "3 items in the group").reason
-    'too few for an interval: 3 items in the group'
-    """
+    """Return the interval that is none, with its reason."""
     return Interval(None, None, level, f"none: {why}", f"too few for an interval: {why}")
 
 
 def name_few(method: str, clusters: int) -> str:
-    """Return the method with a warning where it leans on few clusters.
-
-    >>> name_few("bootstrap", 12), name_few("bootstrap", 120)
-    ('bootstrap, few clusters (12)', 'bootstrap')
-    """
+    """Return the method with a warning where it leans on few clusters."""
     return f"{method}, few clusters ({clusters})" if clusters < FEW_CLUSTERS else method

@@ -86,11 +86,7 @@ def wilson(successes: int, n: int, *, level: float = 0.95) -> Interval:
 
 
 def independent_interval(successes: float, n: float, *, level: float = 0.95) -> Interval:
-    """Return the interval of `independent_bounds`, named `clopper-pearson`, `wilson`, or `wilson, rare` if widened.
-
-    >>> [independent_interval(hits, n).method for hits, n in ((28.5, 30), (50, 100), (2, 100))]
-    ['clopper-pearson', 'wilson', 'wilson, rare']
-    """
+    """Return the interval of `independent_bounds`, named `clopper-pearson`, `wilson`, or `wilson, rare` if widened."""
     from scipy.special import ndtri
 
     low, high = independent_bounds(successes, n, level)
@@ -263,11 +259,7 @@ def _bounds_of(column: Column) -> tuple[float, float] | None:
 
 
 def what_is_missing(moments: Moments, *, independent: bool) -> str:
-    """Return in words which number is too small for an interval of a mean.
-
-    >>> what_is_missing(moments_of_mean(np.arange(3.0), np.ones(3)), independent=True)
-    '3 items'
-    """
+    """Return in words which number is too small for an interval of a mean."""
     noun, clusters = "items" if independent else "clusters", int(moments.clusters)
     if clusters < FEWEST:
         return f"{clusters} {noun}"

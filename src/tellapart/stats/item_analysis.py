@@ -84,11 +84,7 @@ class Reliability:
 def check_outcomes(
     call: str, values: Any, families: Clusters | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return outcomes as float64 `(item, system)` and each system's family, numbered from 0.
-
-    >>> check_outcomes("doc", [[1, 0, 1], [0, 0, 1]], ["a", "a", "b"])[1]
-    array([0, 0, 1])
-    """
+    """Return outcomes as float64 `(item, system)` and each system's family, numbered from 0."""
     array = check_values(call, values)
     if array.ndim != 2 or array.shape[0] < 2 or array.shape[1] < 3:
         raise MetricError(
@@ -132,12 +128,7 @@ def item_statistics(values: Any, families: Clusters | None = None, *, seed: int 
 def discrimination_bounds(
     array: NDArray[np.float64], family: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return each item's discrimination, and the bounds of its 95% interval; NaN if there is none.
-
-    >>> found = discrimination_bounds(*check_outcomes("doc", np.tril(np.ones((6, 6)))))
-    >>> [round(float(column[2]), 2) for column in found]
-    [0.77, -0.03, 0.97]
-    """
+    """Return each item's discrimination, and the bounds of its 95% interval; NaN if there is none."""
     count = int(family.max()) + 1
     everyone = np.ones((1, len(family)))
     correlation = _item_rest(array, everyone)[0]
@@ -151,11 +142,7 @@ def discrimination_bounds(
 
 
 def discriminations(values: Any) -> NDArray[np.float64]:
-    """Return the discrimination of each item alone, as of `item_statistics`: float64 `(item,)`.
-
-    >>> discriminations([[1, 1, 0, 0], [1, 1, 0, 0], [1, 1, 1, 1]]).round(2).tolist()
-    [1.0, 1.0, nan]
-    """
+    """Return the discrimination of each item alone, as of `item_statistics`: float64 `(item,)`."""
     array, _ = check_outcomes("discriminations", values)
     return np.asarray(_item_rest(array, np.ones((1, array.shape[1])))[0])
 

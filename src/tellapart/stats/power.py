@@ -33,11 +33,7 @@ def binomial_tail(least: Any, n: Any, p: Any) -> NDArray[np.float64]:
 
 
 def power_above_chance(share: float, n: int, chance: float, *, alpha: float = 0.05) -> float:
-    """Return the probability that the Wilson interval of a model whose true score is `share` lies above chance.
-
-    >>> round(power_above_chance(0.25, 400, 1 / 6), 3)
-    0.985
-    """
+    """Return the probability that the Wilson interval of a model whose true score is `share` lies above chance."""
     call = "power_above_chance"
     _check_n(call, n)
     if not 0 <= share <= 1:
@@ -188,9 +184,6 @@ def find_root(function: Callable[[float], float], low: float, high: float, *, to
     Its steps are those of scipy.optimize's `brentq`, without that import, which takes a sixth of a command's time.
 
     Source: Brent (1973), Algorithms for Minimization Without Derivatives, chapter 4.
-
-    >>> round(find_root(lambda x: x * x - 2, 0.0, 2.0), 6)
-    1.414214
     """
     before, now, across = low, high, low
     f_before, f_now = function(before), function(now)

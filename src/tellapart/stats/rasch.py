@@ -86,11 +86,7 @@ def fit_rasch(values: Any, *, least: int = LEAST_SYSTEMS) -> Rasch:
 
 
 def expected_outcomes(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return each outcome's probability `(item, system)` by difficulty and ability alone; its sums are the data's.
-
-    >>> expected_outcomes(np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])).round(2).tolist()
-    [[0.5, 0.5, 0.5, 0.5], [0.5, 0.5, 0.5, 0.5], [1.0, 1.0, 1.0, 1.0]]
-    """
+    """Return each outcome's probability `(item, system)` by difficulty and ability alone; its sums are the data's."""
     items, systems, items_logit, systems_logit = _fit_margins(values)
     expected = values.copy()
     if items.any() and systems.any():
