@@ -17,11 +17,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import tellapart
 from facts import check_facts, raises
 from tellapart.data.images import decode, pixel_hash
 from tellapart.errors import DataError, ModelError, RunError
 from tellapart.evaluation import timing
-from tellapart.evaluation.timing import BATCHES, TimingSettings, time_model, time_models
+from tellapart.evaluation.timing import BATCHES, time_model
 from tellapart.models.bundled import DEMO_ENCODER_FOLDER
 from tellapart.models.fusion.scoring import FusionScorer
 from tellapart.models.onnx.file_format import weight_count
@@ -51,7 +52,7 @@ def positive(duration: Duration) -> bool:
 def test_a_model_has_the_parts_that_its_family_computes(
     name: str, parts: tuple[str, ...], rates: tuple[str, ...]
 ) -> None:
-    found = time_model(name, TimingSettings(**FEW))
+    found = time_model(name, **FEW)
     assert tuple(found.parts) == parts
     assert all(map(positive, (found.latency, *found.parts.values())))
     given = found.throughput.model_dump(exclude={"batch_size"})
@@ -85,8 +86,7 @@ def test_no_image_is_asked_about_twice_running_and_none_twice_in_a_batch(
 ) -> None:
     model = Watched()
     found(model)
-    settings = TimingSettings(benchmark=f"folder:{made_set(n=2)}", repeats=9, warm_up=2, batch_size=3)
-    record = time_model("watched", settings)
+    record = time_model("watched", f"folder:{made_set(n=2)}", repeats=9, warm_up=2, batch_size=3)
     assert record.pairs == 4
     assert [len(call) for call in model.calls] == [1] * (9 + 2 + 1) + [3] * (1 + BATCHES)
     asked = [image for call in model.calls for image in call]
@@ -124,7 +124,7 @@ class Halves:
 def test_halves_are_computed_anew_each_time_and_what_comes_before_them_is_said(found: Callable[[object], None]) -> None:
     encoder = Halves()
     found(FusionScorer(encoder))
-    record = time_model("halves", TimingSettings(repeats=6, warm_up=0, batch_size=4))
+    record = time_model("halves", repeats=6, warm_up=0, batch_size=4)
     assert encoder.asked == dict.fromkeys(encoder.asked, [1] * 7 + [4] * (1 + BATCHES))
     assert tuple(record.parts) == PARTS
     assert record.notes == ("a detector comes before",)
@@ -132,13 +132,13 @@ def test_halves_are_computed_anew_each_time_and_what_comes_before_them_is_said(f
 
 
 def test_the_parameters_of_an_onnx_model_are_its_weights_without_shapes_and_axes(tiny_encoder: Any) -> None:
-    record = time_model(f"onnx:{tiny_encoder.folder}", TimingSettings(**FEW))
+    record = time_model(f"onnx:{tiny_encoder.folder}", **FEW)
     assert record.parameters == sum(array.size for array in tiny_encoder.weights.values())
 
 
 def test_the_weights_of_the_bundled_model_are_as_many_as_its_card_says() -> None:
     card = DEMO_ENCODER_FOLDER / "MODEL_CARD.md"
-    assert f"{time_model('demo-encoder', TimingSettings(**FEW)).parameters:,} parameters" in card.read_text()
+    assert f"{time_model('demo-encoder', **FEW).parameters:,} parameters" in card.read_text()
 
 
 def field(number: int, content: bytes) -> bytes:
@@ -184,7 +184,7 @@ def saved_numbers(folder: Path, *, unused: tuple[str, ...] = ()) -> int:
 
 def test_parameters_and_flops_of_a_clip_are_those_counted_by_hand(tiny: Any, tmp_path: Path) -> None:
     folder = tiny.clip(tmp_path / "clip")
-    record = time_model(str(folder), TimingSettings(**FEW))
+    record = time_model(str(folder), **FEW)
     assert record.parameters == saved_numbers(folder)
     assert tuple(record.parts) == PARTS
     assert record.input_shape == (3, tiny.SIZE, tiny.SIZE)
@@ -202,7 +202,7 @@ def test_parameters_and_flops_of_a_clip_are_those_counted_by_hand(tiny: Any, tmp
 
 def test_flops_and_parameters_of_a_fusion_encoder_are_counted(tiny: Any, tmp_path: Path) -> None:
     folder = tiny.blip(tmp_path / "blip")
-    record = time_model(str(folder), TimingSettings(**FEW))
+    record = time_model(str(folder), **FEW)
     assert tuple(record.parts) == PARTS
     assert record.parameters == saved_numbers(folder, unused=("vision_proj", "text_proj"))  # of its contrastive head
     assert record.flops is not None
@@ -225,7 +225,7 @@ def test_the_time_of_a_detector_is_said_to_be_missing(tiny: Any, made_set: Calla
         arrays[f"{key}/features"] = draw.normal(size=(4, 6)).astype(np.float32)
         arrays[f"{key}/boxes"] = np.tile(np.array([0, 0, 1, 1], np.float32), (4, 1))
     np.savez(folder / "regions.npz", **arrays)
-    record = time_model(str(folder), TimingSettings(benchmark=f"folder:{pairs}", **FEW))
+    record = time_model(str(folder), f"folder:{pairs}", **FEW)
     assert tuple(record.parts) == PARTS
     assert any("the time and the weights of the detector" in note for note in record.notes)
 
@@ -239,7 +239,7 @@ def test_batches_too_large_for_the_device_are_told(torch: Any, found: Callable[[
 
     found(Full())
     with raises(ModelError, "2", "device", "memory"):
-        time_model("full", TimingSettings(**FEW))
+        time_model("full", **FEW)
 
 
 # What is refused
@@ -249,27 +249,25 @@ def test_settings_that_measure_nothing_are_refused() -> None:
     for wrong in ({"repeats": 0}, {"warm_up": -1}, {"batch_size": 0}):
         ((name, value),) = wrong.items()
         with raises(RunError, name, f"{value + 1}", value):
-            TimingSettings(**wrong)
+            tellapart.time("blind", **wrong)
 
 
 def test_a_model_that_scores_no_pairs_is_refused(found: Callable[[object], None]) -> None:
     found(SimpleNamespace(name="mute", fingerprint="0", kind="logit"))
     with raises(ModelError, "model", "'mute'"):
-        time_model("mute", TimingSettings(**FEW))
+        time_model("mute", **FEW)
 
 
 def test_too_few_images_are_refused(made_set: Callable[..., Path]) -> None:
-    many = TimingSettings(benchmark=f"folder:{made_set(n=3)}", batch_size=7)
     with raises(DataError, "6", "batch_size=", "6"):
-        time_model("random", many)
-    one = TimingSettings(benchmark=f"folder:{made_set('one', n=1, shape=(1, 2))}", batch_size=1)
+        time_model("random", f"folder:{made_set(n=3)}", batch_size=7)
     with raises(DataError, "image", "timing"):
-        time_model("random", one)
+        time_model("random", f"folder:{made_set('one', n=1, shape=(1, 2))}", batch_size=1)
 
 
 def test_a_model_named_twice_is_refused() -> None:
     with raises(RunError, "blind", "twice"):
-        time_models(["blind", "random", "blind"])
+        tellapart.time(["blind", "random", "blind"])
 
 
 @pytest.mark.slow
@@ -284,7 +282,7 @@ def test_a_model_whose_process_is_killed_is_an_error_in_one_line(
     (site / "deadly.py").write_text("import os\n\ndef make(options):\n    os._exit(9)\n")
     monkeypatch.syspath_prepend(str(site))
     with raises(RunError, "deadly", "killed", "memory"):
-        time_models(["deadly"], TimingSettings(**FEW))
+        tellapart.time(["deadly"], **FEW)
 
 
 @pytest.mark.slow
@@ -306,7 +304,7 @@ def test_a_script_that_cannot_be_read_again_is_not_blamed_on_memory(form: str, t
 @pytest.fixture(scope="module")
 def measured() -> Timings:
     """Of two models, each in a process of its own."""
-    return time_models(["random", "blind"], TimingSettings(**FEW), command="tellapart time")
+    return tellapart.time(["random", "blind"], **FEW, command="tellapart time")
 
 
 @pytest.mark.slow
@@ -348,9 +346,9 @@ def test_memory_above_the_start_is_what_was_taken() -> None:
 
 
 def test_models_that_share_a_name_are_named_as_they_were_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    record = time_model("blind", TimingSettings(**FEW))
-    monkeypatch.setattr(timing, "_time_apart", lambda name, settings: record)
-    assert [each.model.name for each in time_models(["a/blind", "b/blind"]).models] == ["a/blind", "b/blind"]
+    record = time_model("blind", **FEW)
+    monkeypatch.setattr("tellapart.api.costs.time_apart", lambda name, measure: record)
+    assert [each.model.name for each in tellapart.time(["a/blind", "b/blind"]).models] == ["a/blind", "b/blind"]
 
 
 def test_the_tables_hold_every_number_and_say_how_it_was_measured(

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import partial
 
 from tellapart.api.evaluate import ModelNamed
 from tellapart.benchmarks.arguments import load_pairs, locations, refuse_idle
 from tellapart.benchmarks.plugins import exit_is_error, open_benchmark, open_model
 from tellapart.data.arguments import PathGiven, as_path, as_tuple, expect_used
+from tellapart.errors import RunError
 from tellapart.evaluation.check import Gate, check_model, check_references
 from tellapart.evaluation.evaluate import chosen
-from tellapart.evaluation.timing import TimingSettings, time_models
-from tellapart.models.find import find_model
+from tellapart.evaluation.run import distinct_names, expect_distinct
+from tellapart.evaluation.timing import time_apart, time_model
+from tellapart.models.find import find_model, options_beside
 from tellapart.models.memory.given import as_model
 from tellapart.models.options import ModelOptions
-from tellapart.records.timing_record import Timings, write_timings
+from tellapart.records.machine import versions
+from tellapart.records.timing_record import Timing, Timings, write_timings
 from tellapart.report.progress import ProgressGiven, reporting
 
 __all__ = ["check", "time"]
@@ -95,20 +100,29 @@ def time(
     >>> timings.models[0].model.name, timings.models[0].throughput.pairs > 0
     ('demo-encoder', True)
     """
-    settings = TimingSettings(
-        benchmark=open_benchmark(benchmark),
-        place=refuse_idle((benchmark,), locations(data, images, outside_images)),
-        repeats=repeats,
-        warm_up=warm_up,
-        batch_size=batch_size,
-        device=device,
-        dtype=dtype,
-        reading=reading,
-    )
-    names = [open_model(name) for name in as_tuple(models, "models")]
+    for option, given, least in (("repeats", repeats, 1), ("warm_up", warm_up, 0), ("batch_size", batch_size, 1)):
+        if given < least:
+            raise RunError(f"{option} must be at least {least}; got {given}")
+    place = refuse_idle((benchmark,), locations(data, images, outside_images))
+    measure = partial(time_model, place=place, repeats=repeats, warm_up=warm_up, batch_size=batch_size)
+    names = expect_distinct([open_model(name) for name in as_tuple(models, "models")], "models=")
+    opened, options = open_benchmark(benchmark), ModelOptions(device=device, dtype=dtype, reading=reading)
+    started = datetime.now(UTC).isoformat(timespec="seconds")
+    timed: list[Timing] = []
     with reporting(progress) as report:
         update = None if report is None else report("timing")
-        timings = time_models(names, settings, command=command, progress=update)
+        for name in names:
+            if update is not None:
+                update("models", len(timed), len(names))
+            timed.append(time_apart(name, partial(measure, name, opened, options_beside(name, names, options))))
+        if update is not None:
+            update("models", len(names), len(names))
+    called = distinct_names([timing.model.name for timing in timed], names)
+    rows = tuple(
+        timing.model_copy(update={"model": timing.model.model_copy(update={"name": name})})
+        for timing, name in zip(timed, called, strict=True)
+    )
+    timings = Timings(started=started, command=command, versions=versions(), models=rows)
     if out is not None:
         write_timings(as_path(out, "out"), timings)
     return timings

@@ -15,8 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,12 +26,10 @@ from tellapart.benchmarks.plugins import load_again, loaded
 from tellapart.data.images import pixel_hash
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
-from tellapart.data.progress import Progress
 from tellapart.data.video import is_video
 from tellapart.errors import DataError, ExitError, ModelError, RunError
 from tellapart.evaluation.evaluate import chosen
-from tellapart.evaluation.run import distinct_names, expect_distinct
-from tellapart.models.find import find_model, options_beside
+from tellapart.models.find import find_model
 from tellapart.models.fusion.scoring import FusionScorer
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import (
@@ -47,9 +44,9 @@ from tellapart.models.protocols import (
     Weighed,
 )
 from tellapart.models.torch.backend import exact_batches
-from tellapart.records.machine import device_peak, forget_device_peak, resident_memory, this_machine, versions
+from tellapart.records.machine import device_peak, forget_device_peak, resident_memory, this_machine
 from tellapart.records.result import ModelRecord
-from tellapart.records.timing_record import PARTS, Duration, Throughput, Timing, Timings
+from tellapart.records.timing_record import PARTS, Duration, Throughput, Timing
 
 
 def count_flops(compute: Callable[[], object]) -> int | None:
@@ -81,37 +78,6 @@ def count_flops(compute: Callable[[], object]) -> int | None:
 
 #: Batches whose median gives the throughput; one more goes before them and is not counted.
 BATCHES = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimingSettings:
-    """The settings of a timing; those that a run has, too, are as there.
-
-    Attributes:
-        benchmark: the set whose true pairs are given to the models.
-        repeats: pairs whose latency is measured, one after the other; the benchmark's pairs in turn.
-        warm_up: pairs before them, which are not counted.
-        batch_size: samples given at once for the throughput.
-    """
-
-    benchmark: str = "demo"
-    repeats: int = 50
-    warm_up: int = 5
-    batch_size: int = 32
-    device: str = "cpu"
-    dtype: str = "float32"
-    reading: str | None = None
-    place: Locations = field(default_factory=Locations)
-
-    @property
-    def options(self) -> ModelOptions:
-        """The options that the models are made with."""
-        return ModelOptions(device=self.device, dtype=self.dtype, reading=self.reading)
-
-    def __post_init__(self) -> None:
-        for name, least in (("repeats", 1), ("warm_up", 0), ("batch_size", 1)):
-            if getattr(self, name) < least:
-                raise RunError(f"{name} must be at least {least}; got {getattr(self, name)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,29 +164,8 @@ class _Bench:
         return count_flops(lambda: self.compute(*inputs, clock))
 
 
-def time_models(
-    names: Sequence[str], settings: TimingSettings | None = None, *, command: str = "", progress: Progress | None = None
-) -> Timings:
-    """Time models, each in a separate process: none finds another's memory, threads or caches."""
-    settings = settings or TimingSettings()
-    expect_distinct(names, "models=")
-    started = datetime.now(UTC).isoformat(timespec="seconds")
-    timings = []
-    for done, name in enumerate(names):
-        if progress is not None:
-            progress("models", done, len(names))
-        own = options_beside(name, names, settings.options)
-        timings.append(_time_apart(name, replace(settings, device=own.device, dtype=own.dtype, reading=own.reading)))
-    if progress is not None:
-        progress("models", len(names), len(names))
-    models = tuple(
-        timing.model_copy(update={"model": timing.model.model_copy(update={"name": name})})
-        for timing, name in zip(timings, distinct_names([one.model.name for one in timings], names), strict=True)
-    )
-    return Timings(started=started, command=command, versions=versions(), models=models)
-
-
-def _time_apart(name: str, settings: TimingSettings) -> Timing:
+def time_apart(name: str, measure: Callable[[], Timing]) -> Timing:
+    """Time a model in a separate process: it finds no other one's memory, threads or caches."""
     # Spawned, not forked: a fork would begin with this process's memory and with threads that it does not have.
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         try:
@@ -231,7 +176,7 @@ def _time_apart(name: str, settings: TimingSettings) -> Timing:
                 'a file, not standard input, and make this call under `if __name__ == "__main__":`'
             ) from error
         try:
-            return pool.submit(_load_and_time, name, settings, loaded()).result()
+            return pool.submit(_load_and_time, name, measure, loaded()).result()
         except BrokenProcessPool as error:
             raise RunError(
                 f"{name}: the process that timed it was killed, as a rule because memory ran out; free some, or lower "
@@ -239,51 +184,60 @@ def _time_apart(name: str, settings: TimingSettings) -> Timing:
             ) from error
 
 
-def _load_and_time(name: str, settings: TimingSettings, plugins: tuple[tuple[str, str], ...]) -> Timing:
+def _load_and_time(name: str, measure: Callable[[], Timing], plugins: tuple[tuple[str, str], ...]) -> Timing:
     """Time a model after the plugins and objects that the user has added to the calling process are loaded again."""
     try:
         load_again(plugins)
-        return time_model(name, settings)
+        return measure()
     except SystemExit as ended:
         raise ExitError(
             f"{name}: its code calls sys.exit({ended.code!r}), which ends the process that times it"
         ) from ended
 
 
-def time_model(name: str, settings: TimingSettings | None = None) -> Timing:
-    """Time one model in this process.
+def time_model(
+    name: str,
+    benchmark: str = "demo",
+    options: ModelOptions | None = None,
+    *,
+    place: Locations | None = None,
+    repeats: int = 50,
+    warm_up: int = 5,
+    batch_size: int = 32,
+) -> Timing:
+    """Time one model in this process, by the true pairs of a benchmark in turn; numbers are as of `tellapart.time`.
 
-    >>> timing = time_model("blind", TimingSettings(repeats=3, warm_up=1, batch_size=2))
+    >>> timing = time_model("blind", repeats=3, warm_up=1, batch_size=2)
     >>> sorted(timing.parts), timing.latency.median > 0, timing.flops
     (['text'], True, None)
     """
-    settings = settings or TimingSettings()
-    pairset = load_pairs(settings.benchmark, settings.place)
+    options = options or ModelOptions()
+    pairset = load_pairs(benchmark, place)
     before = resident_memory()
     forget_device_peak()
-    model = find_model(name, settings.options)
+    model = find_model(name, options)
     weighed = model.encoder if isinstance(model, FusionScorer) else model
     stages = _list_stages(model)
-    pairs = _pick_pairs(pairset, max(settings.repeats, settings.batch_size), stages.reads_images)
-    if settings.batch_size > len(pairs):
+    pairs = _pick_pairs(pairset, max(repeats, batch_size), stages.reads_images)
+    if batch_size > len(pairs):
         raise DataError(f"{pairset.name} has {len(pairs)} different images; give batch_size={len(pairs)} or less")
-    bench = _Bench(stages, pairset, pairs, _make_waiter(settings.device))
+    bench = _Bench(stages, pairset, pairs, _make_waiter(options.device))
     with exact_batches(1):
-        laps = [bench.one(number) for number in range(settings.warm_up + settings.repeats)][settings.warm_up :]
-        flops = bench.flops(settings.warm_up + settings.repeats)
-    throughput = _measure_throughput(bench, settings.batch_size)
+        laps = [bench.one(number) for number in range(warm_up + repeats)][warm_up:]
+        flops = bench.flops(warm_up + repeats)
+    throughput = _measure_throughput(bench, batch_size)
     after = resident_memory(peak=True)
     return Timing(
         model=ModelRecord(name=model.name, fingerprint=model.fingerprint, kind=model.kind),
-        machine=this_machine(settings.device),
-        device=settings.device,
-        dtype=settings.dtype,
-        benchmark=settings.benchmark,
+        machine=this_machine(options.device),
+        device=options.device,
+        dtype=options.dtype,
+        benchmark=benchmark,
         pairs=len(pairs),
         image_size=_image_size(bench),
         input_shape=_input_shape(bench),
-        repeats=settings.repeats,
-        warm_up=settings.warm_up,
+        repeats=repeats,
+        warm_up=warm_up,
         batches=BATCHES,
         latency=_summarise_duration([sum(lap.values()) for lap in laps]),
         parts={part: _summarise_duration([lap[part] for lap in laps]) for part in PARTS if part in laps[0]},
@@ -291,7 +245,7 @@ def time_model(name: str, settings: TimingSettings | None = None) -> Timing:
         parameters=weighed.parameters if isinstance(weighed, Weighed) else None,
         flops=flops,
         peak_memory=None if before is None or after is None else max(0, after - before),
-        peak_device_memory=device_peak(settings.device),
+        peak_device_memory=device_peak(options.device),
         notes=stages.notes,
     )
 

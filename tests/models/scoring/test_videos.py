@@ -19,7 +19,7 @@ from tellapart.data.pairset import PairSet
 from tellapart.data.video import sample_frames
 from tellapart.errors import DataError
 from tellapart.evaluation.evaluate import evaluate, prepare
-from tellapart.evaluation.timing import TimingSettings, time_model
+from tellapart.evaluation.timing import time_model
 from tellapart.models.find import find_model
 from tellapart.models.protocols import Pixels
 from tellapart.models.scoring.score import score
@@ -213,7 +213,7 @@ def test_two_doors_are_compared_on_frames_and_a_probe_measures_as_a_run_does(fol
 
 def test_the_cost_of_a_film_is_not_measured(folder: Path) -> None:
     with raises(DataError, "folder:", "0up.mp4", "pictures"):
-        time_model("demo-encoder", TimingSettings(benchmark=f"folder:{folder}", batch_size=2))
+        time_model("demo-encoder", f"folder:{folder}", batch_size=2)
 
 
 def test_a_training_picture_that_is_a_frame_of_a_benchmarks_film_is_named(folder: Path, tmp_path: Path) -> None:
