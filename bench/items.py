@@ -13,8 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.stats.item_analysis import item_statistics, reliability, shared_residuals
-from tellapart.stats.rasch import fit_rasch
+from tellapart.stats.item_analysis import fit_rasch, item_statistics, reliability, shared_residuals
 
 Floats = NDArray[np.float64]
 RECORD = Path(__file__).parent / "records" / "items.json"

@@ -17,10 +17,9 @@ from examples.findings.counts import FourCounts, read_counts
 from examples.findings.frame import PHONE, Page, Source, bounds, make_table, percent, points
 from examples.findings.winoground_files import PEOPLE, SCORES, read_systems
 from tellapart.metrics.registry import METRICS
-from tellapart.stats.effective import detectable_fall
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import Difference, paired_difference, paired_permutation, write_p
-from tellapart.stats.power import smallest_seen
+from tellapart.stats.power import detectable_fall, smallest_seen
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -13,9 +13,9 @@ from tellapart.api.curve import curve as curve
 from tellapart.api.evaluate import evaluate as evaluate
 from tellapart.api.evaluate import run as run
 from tellapart.api.evaluate import score as score
+from tellapart.api.evaluate import score_vectors as score_vectors
 from tellapart.api.items import items as items
 from tellapart.api.listing import ls as ls
-from tellapart.api.memory import score_vectors as score_vectors
 from tellapart.api.parity import parity as parity
 from tellapart.api.probe import PairProbe as PairProbe
 from tellapart.api.run import Run as Run

@@ -21,8 +21,7 @@ from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError, ModelError
 from tellapart.models.reference import Constant
 from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.stats.held_out import fold_of, held_out, in_order
-from tellapart.stats.sigmoid_head import fit_head
+from tellapart.stats.held_out import fit_head, fold_of, held_out, in_order
 
 PUBLISHED = Path(__file__).parents[3] / "shared" / "data" / "bivlc"
 

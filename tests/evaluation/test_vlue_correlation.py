@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tellapart.metrics.generalisation import pearson
+from tellapart.evaluation.gap import pearson
 from tellapart.records.imported import ImportedModel, read_imported
 
 ROOT = Path(__file__).parents[2]

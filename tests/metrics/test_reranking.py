@@ -12,8 +12,7 @@ from hypothesis.extra.numpy import arrays
 
 from facts import raises
 from tellapart.errors import MetricError, ScoreError
-from tellapart.metrics.reranking import candidates, rerank
-from tellapart.metrics.retrieval import scores_both_ways
+from tellapart.metrics.retrieval import candidates, rerank, scores_both_ways
 
 LEVELS = st.sampled_from([np.float32(x) for x in (-3.5, -1, 0, 0.125, 0.5, 7)])
 

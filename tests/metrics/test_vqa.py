@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from facts import raises
 from steps import steps_of
 from tellapart.errors import MetricError
-from tellapart.metrics.vqa import Variant, clean_punctuation, clean_words, soft_accuracy
+from tellapart.metrics.answers import Variant, clean_punctuation, clean_words, soft_accuracy
 
 WORDS = st.sampled_from(["yes", "no", "2", "two", "The dog", "dont", "a-b", "3.5", "x, y"])
 

@@ -13,7 +13,7 @@ from tellapart.evaluation.score_files import run_scores
 from tellapart.evaluation.verified import read_result
 from tellapart.records.samples import read_samples
 from tellapart.report.interchange.cards import eval_results
-from tellapart.stats.effective import effective_items
+from tellapart.stats.power import effective_items
 
 Make = Callable[..., Path]
 

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from facts import raises
 from tellapart.errors import MetricError
-from tellapart.stats.effective import detectable_fall, effective_items
 from tellapart.stats.paired import mcnemar, paired_permutation
-from tellapart.stats.power import detectable_difference, smallest_seen
+from tellapart.stats.power import detectable_difference, detectable_fall, effective_items, smallest_seen
 
 items = st.lists(st.tuples(st.floats(-1e3, 1e3, allow_subnormal=False), st.integers(0, 6)), min_size=2, max_size=40)
 

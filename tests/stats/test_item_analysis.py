@@ -16,15 +16,18 @@ from scipy.stats import pointbiserialr, t
 from facts import raises
 from tellapart.errors import MetricError
 from tellapart.stats.item_analysis import (
+    LEAST_SYSTEMS,
+    expected_outcomes,
+    fit_rasch,
     item_statistics,
     items_needed,
+    order_items,
     reliability,
     shared_residuals,
+    try_short_forms,
 )
 from tellapart.stats.paired import mcnemar, pair_tests, paired_permutation
 from tellapart.stats.power import power_of_difference
-from tellapart.stats.rasch import LEAST_SYSTEMS, expected_outcomes, fit_rasch
-from tellapart.stats.short_forms import order_items, try_short_forms
 
 
 def draw(items=40, systems=30, seed=0, slope=1.0):

@@ -9,7 +9,7 @@ import pytest
 
 from facts import raises
 from tellapart.errors import DataError
-from tellapart.stats.sigmoid_head import fit_head
+from tellapart.stats.held_out import fit_head
 
 ROWS = np.array([[0.0, 1.0], [1.0, 1.0], [2.0, 1.0], [3.0, 1.0]])
 LABELS = np.array([0, 0, 1, 1])

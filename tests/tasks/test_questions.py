@@ -20,7 +20,7 @@ from tellapart.benchmarks.vlue import read_questions
 from tellapart.data.task_records import Question, QuestionSet, linked_images
 from tellapart.errors import DataError, ScoreError
 from tellapart.evaluation.evaluate import evaluate, prepare
-from tellapart.metrics.vqa import soft_accuracy
+from tellapart.metrics.answers import soft_accuracy
 from tellapart.models.generative.prompts import SHORT_ANSWER
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.tasks.predictions import read_predictions, text

@@ -12,7 +12,7 @@ from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet, describe
 from tellapart.data.video import as_picture
 from tellapart.errors import DataError, UnknownNameError, nearest, quote
-from tellapart.metrics.vqa import clean_punctuation, clean_words
+from tellapart.metrics.answers import clean_punctuation, clean_words
 
 _WORD = re.compile(r"\w+")
 

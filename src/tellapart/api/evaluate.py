@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tellapart.api.run import Run
-from tellapart.benchmarks.arguments import locations, refuse_columns, refuse_idle
+from tellapart.benchmarks.arguments import PairsGiven, load_pairs, locations, refuse_columns, refuse_idle
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.given import BenchmarkGiven, as_benchmark
@@ -36,13 +36,13 @@ from tellapart.models.memory.given import ModelGiven, as_model
 from tellapart.models.memory.held import HeldModel
 from tellapart.models.memory.mistakes import explain_argument
 from tellapart.models.memory.rest import keep_random_state
-from tellapart.models.protocols import Model
+from tellapart.models.memory.vector_files import VectorModel, VectorsGiven, name_rows, read_vectors
 from tellapart.models.store.cache import CacheGiven, describe_stored, store_path, use_store
 from tellapart.records.run_folder import RESULTS, file_name, find_runs
 from tellapart.report.progress import ProgressGiven, reporting
 from tellapart.report.show import write_run_report
 
-__all__ = ["describe_kept", "evaluate", "run", "score"]
+__all__ = ["describe_kept", "evaluate", "run", "score", "score_vectors"]
 
 
 #: The fewest seconds after which the page of a growing curve loads itself again.
@@ -237,7 +237,10 @@ def evaluate(
     )
     follower = _as_follower(follow, every, until, models, settings.names)
     if models is not None and follower is None:
-        found = tuple(_find_model(each, batched) for each in as_tuple(models, "models"))
+        found = tuple(
+            open_model(model) if isinstance(model, str) else as_model(model, batched=batched)
+            for model in as_tuple(models, "models")
+        )
         for each in found:
             if isinstance(each, HeldModel):
                 each.expect_settings(device=device, dtype=dtype, reading=reading)
@@ -361,10 +364,6 @@ def _run_folder(out: PathGiven | None) -> Iterator[Path]:
         raise
 
 
-def _find_model(model: ModelNamed, batched: bool | None) -> str | Model:
-    return open_model(model) if isinstance(model, str) else as_model(model, batched=batched)
-
-
 def _open_known(benchmark: BenchmarkGiven, place: Locations) -> str | Benchmark:
     """Return the name under which a benchmark is found, or the benchmark of an object."""
     if isinstance(benchmark, str | Path):
@@ -381,7 +380,8 @@ def _file_of(scores: ScoresGiven, benchmark: str | Benchmark, place: Locations, 
         scores = Scores(tuple(scores), _to_array(list(scores.values())), "similarity")
     if isinstance(scores, Scores):
         to.mkdir(parents=True, exist_ok=True)
-        return _write_ids(to, name, scores)
+        write_scores(scores, path := to / f"{file_name(name)}.npz")
+        return path
     numbers = _to_array(scores)
     known = find_benchmark(benchmark, place) if isinstance(benchmark, str) else benchmark
     size = len(known.outline().ids)
@@ -391,7 +391,9 @@ def _file_of(scores: ScoresGiven, benchmark: str | Benchmark, place: Locations, 
             f"got {numbers.shape}"
         )
     to.mkdir(parents=True, exist_ok=True)
-    return _write_array(to, name, numbers)
+    with atomic_file(path := to / f"{file_name(name)}.npy") as draft, draft.open("wb") as file:
+        np.save(file, numbers)
+    return path
 
 
 def _to_array(values: object) -> NDArray[np.generic]:
@@ -407,14 +409,53 @@ def _to_array(values: object) -> NDArray[np.generic]:
     return array
 
 
-def _write_ids(folder: Path, benchmark: str, scores: Scores) -> Path:
-    path = folder / f"{file_name(benchmark)}.npz"
-    write_scores(scores, path)
-    return path
+def score_vectors(
+    images: VectorsGiven,
+    texts: VectorsGiven,
+    benchmark: PairsGiven = "demo",
+    *,
+    image_ids: Sequence[str] | None = None,
+    text_ids: Sequence[str] | None = None,
+    name: str = "vectors",
+    out: PathGiven | None = None,
+    limit: LimitGiven = None,
+    data: PathGiven | None = None,
+    seed: int = 0,
+    command: str = "",
+) -> Run:
+    """Measure vectors that another system computed, on minimal pairs: a score is the cosine.
 
+    Args:
+        images, texts: numbers `(n, dimensions)` in an array, a list or a tensor; or a file of them: `.npz` (`ids`,
+            `vectors`), `.parquet` (`id`, `vector`), `.safetensors` (`vectors`, and `ids` as JSON in its metadata), or
+            `.npy`. Lengths other than one are scaled to one, and the record names them.
+        benchmark: minimal pairs, as `load_pairs` takes them.
+        image_ids: the reference of each row's image in the pair set (`item.images`). Without ids, here and in the
+            file, rows follow the order of the items: one for each of an item's images, or one for each distinct image
+            at its first place.
+        text_ids: the text of each row, likewise.
+        name: in results.
+        out, limit, data, seed, command: as of `evaluate`.
 
-def _write_array(folder: Path, benchmark: str, scores: NDArray[np.generic]) -> Path:
-    path = folder / f"{file_name(benchmark)}.npy"
-    with atomic_file(path) as draft, draft.open("wb") as file:
-        np.save(file, scores)
-    return path
+    Raises:
+        ScoreError: there are more or fewer rows than images or texts, an id is unknown or missing, a vector is not
+            finite or has length zero, or dimensions differ; the message has the row.
+        TellapartError: no such pairs.
+
+    >>> import numpy as np
+    >>> import tellapart as ta
+    >>> pairs = ta.load_pairs("demo")
+    >>> texts = list(dict.fromkeys(text for item in pairs.items for text in item.texts))
+    >>> rng = np.random.default_rng(0)
+    >>> vectors = rng.normal(size=(800, 16)), rng.normal(size=(len(texts), 16))
+    >>> ta.score_vectors(*vectors, pairs, text_ids=texts).record("text_score").n
+    400
+    """
+    pairs = load_pairs(benchmark, data=data)
+    sides = []
+    given = (("images", images, image_ids), ("texts", texts, text_ids))
+    for side, values, ids in given:
+        read, listed = read_vectors(as_path(values, side)) if isinstance(values, str | Path) else (values, None)
+        slots = [reference for item in pairs.items for reference in getattr(item, side)]
+        sides.append(name_rows(side, read, ids if ids is not None else listed, slots, pairs.name))
+    return evaluate(VectorModel(name, *sides), pairs, out=out, limit=limit, seed=seed, cache=False, command=command)

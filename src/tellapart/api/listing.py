@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 from tellapart.benchmarks.arguments import locations
-from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.catalog import DEFAULT_MODEL, REFERENCES, load, names
@@ -45,11 +44,18 @@ def ls(
     'demo'
     """
     rows: dict[str, Callable[[], list[dict[str, Any]]]] = {
-        "benchmarks": partial(_benchmark_rows, locations(data)),
-        "models": _model_rows,
-        "losses": partial(_about_rows, "loss"),
-        "builders": partial(_about_rows, "builder"),
-    }
+        "benchmarks": lambda: _list_rows(
+            "benchmark", partial(_describe_benchmark, place=locations(data)),
+            lambda _: dict.fromkeys((*_ABOUT, "files")), "title",
+        ),
+        "models": lambda: _list_rows("model", _describe_model, _name_model),
+        "losses": lambda: _list_rows(
+            "loss", lambda name: {"name": name, "about": _first_line(find_loss(name).function)}, lambda _: {}
+        ),
+        "builders": lambda: _list_rows(
+            "builder", lambda name: {"name": name, "about": _first_line(load("builder", name))}, lambda _: {}
+        ),
+    }  # fmt: skip
     if what not in rows:
         hint = nearest(what, rows) or ";"
         raise UnknownNameError(f"nothing to list under {what!r}{hint} use benchmarks, models, losses or builders")
@@ -61,19 +67,15 @@ def ls(
         raise UnknownNameError(f"{named}: only benchmarks have these; list benchmarks, or leave {named} out")
     found = rows[what]()
     for name, value in wanted.items():
-        known = {number: _values_of(row, name) for number, row in enumerate(found)}
-        there = sorted({one for values in known.values() for one in values})
+        column = "languages" if name == "language" else name
+        values = [row[column] if name == "language" else [row[column]] for row in found]
+        typed_values = [[str(part) for part in part_of or () if part] or ["unknown"] for part_of in values]
+        there = sorted({one for listed in typed_values for one in listed})
         if value not in there:
             hint = nearest(value, there) or ";"
             raise UnknownNameError(f"{name}={value!r}: no such benchmark{hint} there are {', '.join(there)}")
-        found = [row for number, row in enumerate(found) if value in known[number]]
+        found = [row for row, listed in zip(found, typed_values, strict=True) if value in listed]
     return found
-
-
-def _values_of(row: dict[str, Any], name: str) -> list[str]:
-    """Return a benchmark's values of a filter as they are typed; `unknown` if its record has none."""
-    values = (row["languages"] or ()) if name == "language" else [row[name]] if row[name] else []
-    return [str(value) for value in values or ["unknown"]]
 
 
 _ABOUT = (
@@ -82,69 +84,50 @@ _ABOUT = (
 )
 
 
-def _benchmark_rows(locations: Locations) -> list[dict[str, Any]]:
+def _list_rows(
+    kind: str, describe: Callable[[str], dict[str, Any]], lost: Callable[[str], dict[str, Any]], field: str = "about"
+) -> list[dict[str, Any]]:
+    """Return a row for each name of a kind: whatever fails in another package, all others are listed."""
     rows: list[dict[str, Any]] = []
-    for name in names("benchmark"):
+    for name in names(kind):
         try:
-            rows.append(_benchmark_row(find_benchmark(name, locations)))
-        except Exception as error:  # whatever fails in another package, all others are listed
-            rows.append(dict.fromkeys(_ABOUT) | {"name": name, "title": f"cannot be loaded: {error}", "files": None})
+            rows.append(describe(name))
+        except Exception as error:
+            rows.append(lost(name) | {"name": name, field: f"cannot be loaded: {error}"})
     return rows
 
 
-def _can_run(benchmark: Benchmark) -> bool:
-    try:
-        benchmark.expect()
-    except TellapartError:
-        return False
-    return True
-
-
-def _benchmark_row(benchmark: Benchmark) -> dict[str, Any]:
-    hub = benchmark.hub
+def _describe_benchmark(name: str, place: Locations) -> dict[str, Any]:
+    benchmark = find_benchmark(name, place)
+    hub, task = benchmark.hub, find_task(benchmark.task, benchmark.name)
     missing = benchmark.missing()
     files = "embedded" if not benchmark.files else "here" if not missing else ""
     if not files and hub is not None:
         files = "in the hub's cache" if hub.cached_folder() else "on the hub, gated" if hub.gated else "on the hub"
+    try:
+        benchmark.expect()
+        runs = True
+    except TellapartError:
+        runs = False
     return {key: getattr(benchmark, key, None) for key in _ABOUT} | {
-        "metrics": _metrics_of(benchmark),
-        "output": find_task(benchmark.task, benchmark.name).output,
+        "metrics": [metric.name for metric in task.metrics_for(benchmark.shape, benchmark.true)],
+        "output": task.output,
         "needs": list(benchmark.files),
         "missing": list(missing),
         "files": files or "with --data",
-        "runs": _can_run(benchmark),
+        "runs": runs,
         "hub": None if hub is None else {"repo": hub.repo, "revision": hub.revision, "gated": hub.gated},
     }
 
 
-def _metrics_of(benchmark: Benchmark) -> list[str]:
-    task = find_task(benchmark.task, benchmark.name)
-    return [metric.name for metric in task.metrics_for(benchmark.shape, benchmark.true)]
+def _name_model(name: str) -> dict[str, Any]:
+    role = "default" if name == DEFAULT_MODEL else "reference" if name in REFERENCES else "installed"
+    return {"name": name, "role": role, "kind": None, "fingerprint": None}
 
 
-def _model_rows() -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = []
-    for name in names("model"):
-        role = "default" if name == DEFAULT_MODEL else "reference" if name in REFERENCES else "installed"
-        row = {"name": name, "role": role, "kind": None, "fingerprint": None}
-        try:
-            model = find_model(name)
-        except Exception as error:  # as above
-            rows.append(row | {"about": f"cannot be loaded: {error}"})
-        else:
-            rows.append(row | {"kind": model.kind, "fingerprint": model.fingerprint, "about": _first_line(model)})
-    return rows
-
-
-def _about_rows(kind: str) -> list[dict[str, Any]]:
-    rows = []
-    for name in names(kind):
-        try:
-            about = _first_line(find_loss(name).function if kind == "loss" else load(kind, name))
-        except Exception as error:  # as above
-            about = f"cannot be loaded: {error}"
-        rows.append({"name": name, "about": about})
-    return rows
+def _describe_model(name: str) -> dict[str, Any]:
+    model = find_model(name)
+    return _name_model(name) | {"kind": model.kind, "fingerprint": model.fingerprint, "about": _first_line(model)}
 
 
 def _first_line(documented: object) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import cached_property
@@ -19,7 +19,7 @@ from tellapart.data.atomic import atomic_folder
 from tellapart.errors import RunError, TellapartError, UnknownNameError, nearest, plain, quote
 from tellapart.evaluation.systems import System, gather
 from tellapart.evaluation.verified import read_result
-from tellapart.records.result import BenchmarkResult, Result, Sample, Value
+from tellapart.records.result import Result, Sample, Value
 from tellapart.records.run_folder import RESULTS, find_runs, write_text_file
 from tellapart.records.samples import read_samples
 from tellapart.records.zipped import archive_of, unpacked
@@ -164,12 +164,15 @@ class Run:
         Args:
             every: of all metrics, not those of a first look alone.
         """
+        keys = ("value", "low", "high", "reason", "n", "clusters", "effective", "ties", "tie_neutral", "chance")
         rows = [
-            {"benchmark": name, "model": system.label, "metric": metric, **_value_numbers(value)}
+            {"benchmark": name, "model": system.label, "metric": metric}
+            | {key: getattr(measured[metric], key) for key in keys}
             for name in self.benchmarks
             for system in self.systems
             if name in system.result.benchmarks
-            for metric, value in _chosen_metrics(system.result.benchmarks[name], every).items()
+            for measured in [system.result.benchmarks[name].metrics]
+            for metric in (measured if every else headline(measured) or measured)
         ]
         return Frame({key: [row[key] for row in rows] for key in rows[0]} if rows else {}, shown=self._make_tables())
 
@@ -423,16 +426,6 @@ class ShownItem:
             uri = data_uri(self._run.picture(self._benchmark, reference), reference)
             return f'<img src="{uri}" style="max-width: 160px; max-height: 160px" alt="image {row}">'
         return f"image {row}"
-
-
-def _chosen_metrics(record: BenchmarkResult, every: bool) -> Mapping[str, Value]:
-    names = record.metrics if every else headline(record.metrics) or record.metrics
-    return {name: record.metrics[name] for name in names}
-
-
-def _value_numbers(value: Value) -> dict[str, Any]:
-    keys = ("value", "low", "high", "reason", "n", "clusters", "effective", "ties", "tie_neutral", "chance")
-    return {key: getattr(value, key) for key in keys}
 
 
 def _one_of(name: Any, known: Any, what: str) -> str:

@@ -36,9 +36,8 @@ from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.run_folder import write_text_file
 from tellapart.report.progress import ProgressGiven, reporting
 from tellapart.stats.clusters import is_binary
-from tellapart.stats.held_out import FOLDS, held_out
+from tellapart.stats.held_out import FOLDS, PENALTY, fit_head, held_out
 from tellapart.stats.intervals import interval_for
-from tellapart.stats.sigmoid_head import PENALTY, fit_head
 
 # BiVLC's control: a detector of generated images and captions plays the retrieval game without matching anything.
 #

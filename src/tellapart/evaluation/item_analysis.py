@@ -35,11 +35,20 @@ from tellapart.metrics.per_item import by_tag
 from tellapart.metrics.tabulate import MOST_VALUES
 from tellapart.records.result import Sample, is_imported
 from tellapart.stats.clusters import is_binary
-from tellapart.stats.item_analysis import MOST_PAIRED, item_statistics, items_needed, reliability, shared_residuals
+from tellapart.stats.item_analysis import (
+    LEAST_SYSTEMS,
+    MOST_PAIRED,
+    ShortForm,
+    fit_rasch,
+    item_statistics,
+    items_needed,
+    order_items,
+    reliability,
+    shared_residuals,
+    try_short_forms,
+)
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import pair_tests
-from tellapart.stats.rasch import LEAST_SYSTEMS, fit_rasch
-from tellapart.stats.short_forms import ShortForm, order_items, try_short_forms
 from tellapart.tasks.registry import headline, main_metric
 from tellapart.tasks.task import Units
 

@@ -27,7 +27,7 @@ from tellapart.evaluation.systems import (
 )
 from tellapart.records.run_folder import RESULTS
 from tellapart.stats.clusters import ClusterTotals
-from tellapart.stats.effective import detectable_fall
+from tellapart.stats.power import detectable_fall
 from tellapart.tasks.registry import headline
 
 #: The family-wise error over all headlines of the gate.

@@ -1,15 +1,160 @@
-"""Accuracy of answers: each alone, and of groups that are right if all their rows are."""
+"""Accuracy of answers: each alone, of groups that are right if all their rows are, and against ten people's."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import Any
+from math import fsum
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tellapart.data.scores import join_names
 from tellapart.errors import MetricError, quote
+
+# The soft accuracy of visual question answering against ten people's answers, and its normaliser.
+#
+# An answer is worth min(1, agreeing people / 3), averaged over the ten ways of leaving one person out. Answers agree if
+# they are equal after normalisation. The normaliser's quirks are part of every published number, so they are kept and
+# named here. The two scripts in use apply it in different cases:
+#
+# - `official` (VQA 2.0's present script): prediction and people are cleaned alike, punctuation and then words, but
+#   only if the people do not all give the same answer; else the prediction is compared unchanged.
+# - `xvlm` (its earlier version, copied by ALBEF, X-VLM and VLUE): the prediction is always cleaned; of the people's
+#   answers only the punctuation is, and only if they are not all the same.
+
+Variant = Literal["official", "xvlm"]
+
+_MARKS = ';/[]"{}()=+\\_-><@`,?!'
+_DIGITS_AND_COMMA = re.compile(r"\d,\d")
+# The script means to keep a full stop after a digit, too; its look-behind is mistyped, so only the look-ahead acts.
+_POINT = re.compile(r"\.(?!\d)")
+_MOST_POINTS = 32  # the script passes a flag (re.UNICODE, 32) as the count, so it removes 32 full stops at most
+_ARTICLES = frozenset({"a", "an", "the"})
+_NUMBERS = {"none": "0", "zero": "0", "one": "1", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6"}
+_NUMBERS |= {"seven": "7", "eight": "8", "nine": "9", "ten": "10"}
+# A word that lacks exactly one of these apostrophes gets it back. Forms of "I" are useless: words are lower-cased.
+_CONTRACTIONS = """
+ain't aren't can't could've couldn't couldn't've didn't doesn't don't hadn't hadn't've hasn't haven't he'd he'd've
+he's how'd how'll how's isn't it'd it'd've it'll ma'am mightn't mightn't've might've mustn't must've needn't not've
+o'clock oughtn't 'ow's'at shan't she'd've should've shouldn't shouldn't've somebody'd've somebody'll somebody's
+someone'd someone'd've someone'll someone's something'd something'd've something'll that's there'd there'd've
+there're there's they'd they'd've they'll they're they've 'twas wasn't we'd've we've weren't what'll what're what's
+what've when's where'd where's where've who'd who'd've who'll who's who've why'll why're why's won't would've
+wouldn't wouldn't've y'all y'all'll y'all'd've you'd you'd've you'll you're you've
+"""
+_APOSTROPHES = {
+    **{
+        phrase[:index] + phrase[index + 1 :]: phrase
+        for phrase in _CONTRACTIONS.split()
+        for index, letter in enumerate(phrase)
+        if letter == "'"
+    },
+    "somebody'd": "somebodyd",  # the script's table has this entry the wrong way round
+}
+_AGREEING = 3  # people who must agree for full marks
+
+
+def clean_punctuation(text: str) -> str:
+    """Return `text` without the script's marks and full stops.
+
+    A mark becomes nothing if it is next to a space anywhere in the text, or if the text holds a comma between digits;
+    else a space. A full stop goes unless a digit follows, the first 32 only. Apostrophes and colons stay.
+
+    Source: VQA 2.0 `vqaEval.py`, `processPunctuation`.
+
+    >>> clean_punctuation("red-white"), clean_punctuation("red-white - blue")
+    ('red white', 'redwhite  blue')
+    >>> clean_punctuation("1,000 - 2.5 m."), clean_punctuation("well-made 1,000")
+    ('1000  2.5 m', 'wellmade 1000')
+    """
+    glue = _DIGITS_AND_COMMA.search(text) is not None
+    cleaned = text
+    for mark in _MARKS:
+        cleaned = cleaned.replace(mark, "" if glue or f"{mark} " in text or f" {mark}" in text else " ")
+    return _POINT.sub("", cleaned, count=_MOST_POINTS)
+
+
+def clean_words(text: str) -> str:
+    """Return `text` in lower case, numbers up to ten as digits, no articles, apostrophes put back, single spaces.
+
+    "none" counts as a number, 0.
+
+    Source: VQA 2.0 `vqaEval.py`, `processDigitArticle`.
+
+    >>> clean_words("The  two dogs dont")
+    "2 dogs don't"
+    >>> clean_words("None")
+    '0'
+    """
+    words = (_NUMBERS.get(word, word) for word in text.lower().split())
+    return " ".join(_APOSTROPHES.get(word, word) for word in words if word not in _ARTICLES)
+
+
+def soft_accuracy(
+    predictions: Sequence[str], answers: Sequence[Sequence[str]], variant: Variant = "official"
+) -> NDArray[np.float64]:
+    """Return the VQA accuracy of each prediction: float64 `(question,)`, in [0, 1].
+
+    With ten people, 1, 2, 3 and 4 who agree give 0.3, 0.6, 0.9 and 1.
+
+    Args:
+        predictions: one answer a question.
+        answers: the people's answers to each question, ten as a rule, at least two.
+        variant: which script's normalisation (see the module).
+
+    Raises:
+        MetricError: not as many predictions as questions, none, a question with fewer than two answers, or an
+            unknown variant.
+
+    Source: VQA 2.0 `vqaEval.py`; VLUE section 3.1 (in-domain).
+
+    >>> soft_accuracy(["two"], [["2"] * 3 + ["3"] * 7])
+    array([0.9])
+    >>> soft_accuracy(["Yes."], [["yes"] * 10]), soft_accuracy(["Yes."], [["yes"] * 10], "xvlm")
+    (array([0.]), array([1.]))
+    """
+    if variant not in get_args(Variant):
+        raise MetricError(f"soft_accuracy: no variant {variant!r}; use one of {', '.join(get_args(Variant))}")
+    if len(predictions) != len(answers) or not predictions:
+        raise MetricError(
+            f"soft_accuracy: {len(predictions)} predictions for {len(answers)} questions; give one for each"
+        )
+    values = np.empty(len(predictions))
+    for row, (prediction, people) in enumerate(zip(predictions, answers, strict=True)):
+        if isinstance(people, str) or len(people) < 2:
+            raise MetricError(
+                f"soft_accuracy: question {row} has {quote(people)} for answers; it leaves one person out, so it needs "
+                "two or more: with one gold answer use exact_match"
+            )
+        values[row] = _leave_one_out(*_normalise_answers(prediction, people, variant))
+    return values
+
+
+def _normalise_answers(prediction: str, people: Sequence[str], variant: Variant) -> tuple[str, list[str]]:
+    """Return the prediction and the people's answers as the variant's script compares them."""
+    predicted = _one_line(prediction)
+    cleaned = clean_words(clean_punctuation(predicted))  # in every case: its cost must not follow the people's answers
+    if variant == "official":
+        people = [_one_line(answer) for answer in people]
+        if len(set(people)) == 1:
+            return predicted, people
+        return cleaned, [clean_words(clean_punctuation(answer)) for answer in people]
+    differ = len(set(people)) > 1
+    return cleaned, [clean_punctuation(answer) if differ else answer for answer in people]
+
+
+def _leave_one_out(predicted: str, people: Sequence[str]) -> float:
+    """Return the worth of an answer, averaged over the ways of leaving one person out."""
+    agree = people.count(predicted)
+    out = [(agree - (answer == predicted)) / _AGREEING for answer in people]
+    return fsum(min(1.0, share) for share in out) / len(out)
+
+
+def _one_line(text: str) -> str:
+    return text.replace("\n", " ").replace("\t", " ").strip()
+
 
 _LABELS = {"True": True, "False": False}
 

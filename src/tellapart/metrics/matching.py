@@ -21,7 +21,8 @@ from math import factorial
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tellapart.metrics.metric import PROBABILITY, Metric, Shape, read_scores
+from tellapart.data.scores import ScoreKind
+from tellapart.metrics.metric import ANY_KIND, PROBABILITY, Metric, Shape, read_scores
 
 #: Up to six captions all 720 assignments are compared.
 _SHAPES = ("2x2", "3x3", "4x4", "5x5", "6x6")
@@ -191,30 +192,23 @@ def _one_in_all(shape: Shape) -> float:
     return 1 / factorial(shape[0])
 
 
-_SOURCE = "Test-Time Matching (arXiv 2510.07632), section 3: GroupMatch of yinglunz/test-time-matching:evaluate.py"
+def _declare_metric(name: str, noun: str, kinds: frozenset[ScoreKind]) -> Metric:
+    return Metric(
+        name,
+        f"the true pairs have the largest sum of {noun}",
+        "Test-Time Matching (arXiv 2510.07632), section 3: GroupMatch of yinglunz/test-time-matching:evaluate.py",
+        _SHAPES,
+        strict=match_score,
+        neutral=partial(_share_of_best, name=name),
+        chance_level=_one_in_all,
+        kinds=kinds,
+        additive=True,
+        logits=noun == "scores",
+    )
+
 
 MATCHING_METRICS: tuple[Metric, ...] = (
-    Metric(
-        name="match_score",
-        title="the true pairs have the largest sum of scores",
-        source=_SOURCE,
-        shapes=_SHAPES,
-        strict=match_score,
-        neutral=partial(_share_of_best, name="match_score"),
-        chance_level=_one_in_all,
-        additive=True,
-        logits=True,
-    ),
-    Metric(
-        name="match_score_of_probabilities",
-        title="the true pairs have the largest sum of probabilities",
-        source=_SOURCE,
-        shapes=_SHAPES,
-        strict=match_score,
-        neutral=partial(_share_of_best, name="match_score_of_probabilities"),
-        chance_level=_one_in_all,
-        kinds=PROBABILITY,
-        additive=True,
-    ),
+    _declare_metric("match_score", "scores", ANY_KIND),
+    _declare_metric("match_score_of_probabilities", "probabilities", PROBABILITY),
 )
 """The matching metrics of square items."""

@@ -17,9 +17,9 @@ from tellapart.metrics.equivariance import summary
 from tellapart.metrics.per_item import PerItem, by_tag, mean
 from tellapart.records.result import Curve, Metrics, Value
 from tellapart.stats.combined import MeanOfGroups
-from tellapart.stats.effective import effective_items
 from tellapart.stats.interval import Interval
 from tellapart.stats.intervals import Column, intervals_for
+from tellapart.stats.power import effective_items
 
 #: A tag with more values than this is an identifier, not a breakdown.
 MOST_VALUES = 64

@@ -3,12 +3,92 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.errors import DataError
-from tellapart.stats.sigmoid_head import PENALTY, fit_head
+
+#: Factor of half the squared L2 norm of the weights, which is added to the mean cross-entropy.
+PENALTY = 1e-2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SigmoidHead:
+    """A linear layer with one output and a sigmoid: it maps features to the probability of class 1.
+
+    Attributes:
+        weights: float64 `(dimensions,)`.
+        bias: added to the weighted sum.
+    """
+
+    weights: NDArray[np.float64]
+    bias: float
+
+    def probabilities(self, features: NDArray[np.floating]) -> NDArray[np.float64]:
+        """Return the probability of class 1 for features `(..., dimensions)`: float64 `(...)`."""
+        from scipy.special import expit
+
+        if features.shape[-1] != len(self.weights):
+            raise DataError(
+                f"the head was fitted on features of {len(self.weights)} dimensions and is given {features.shape[-1]}; "
+                "use the same encoder"
+            )
+        # Summed row by row and not by matrix product: equal rows get exactly equal numbers.
+        logits = (features.astype(np.float64) * self.weights).sum(axis=-1) + self.bias
+        return np.asarray(expit(logits), np.float64)
+
+
+def fit_head(features: NDArray[np.floating], labels: NDArray[np.integer], *, penalty: float = PENALTY) -> SigmoidHead:
+    """Fit the neuron: minimise binary cross-entropy on standardised features plus `penalty / 2` times the squared norm.
+
+    The paper prevents overfitting by early stopping of stochastic gradient descent instead; the penalty has a unique
+    optimum, whatever the order of the entries.
+
+    `features`: `(entry, dimensions)`, finite; `labels`: 0 or 1 for each entry; `penalty`: above 0.
+
+    Source: BiVLC (Miranda et al. 2024), appendix E.3: a sigmoid neuron on the frozen encoder, binary cross-entropy.
+
+    >>> head = fit_head(np.array([[0.0], [1.0], [4.0], [5.0]]), np.array([0, 0, 1, 1]))
+    >>> head.probabilities(np.array([[0.5], [2.5], [4.5]])).round(2)
+    array([0.03, 0.5 , 0.97])
+    """
+    from scipy.optimize import minimize
+    from scipy.special import expit
+
+    exact = np.asarray(features, np.float64)
+    _check_inputs(exact, labels, penalty)
+    centre, scale = exact.mean(axis=0), exact.std(axis=0)
+    moves = scale > 1e-9 * (1 + np.abs(centre))  # a feature that varies only by rounding gets weight 0
+    rows = (exact[:, moves] - centre[moves]) / scale[moves]
+    signs = np.where(labels == 1, -1.0, 1.0)
+
+    def loss(point: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        margins = signs * (rows @ point[:-1] + point[-1])
+        pull = signs * expit(margins) / len(rows)
+        slope = np.append(pull @ rows + penalty * point[:-1], pull.sum())
+        return float(np.logaddexp(0, margins).mean() + penalty / 2 * point[:-1] @ point[:-1]), slope
+
+    start = np.zeros(rows.shape[1] + 1)
+    optimum = minimize(
+        loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 2000, "ftol": 1e-11, "gtol": 1e-6}
+    ).x
+    weights = np.zeros(len(centre))
+    weights[moves] = optimum[:-1] / scale[moves]
+    return SigmoidHead(weights, float(optimum[-1] - centre @ weights))
+
+
+def _check_inputs(features: NDArray[np.float64], labels: NDArray[np.integer], penalty: float) -> None:
+    if features.ndim != 2 or labels.shape != features.shape[:1]:
+        raise DataError(f"features {features.shape} and labels {labels.shape}: give (entry, dimensions) and (entry,)")
+    if not np.isfinite(features).all():
+        raise DataError("features that are not finite; look for the entry that the encoder fails on")
+    if {*np.unique(labels).tolist()} != {0, 1}:
+        raise DataError(f"labels are {np.unique(labels).tolist()}: give entries of both classes, 0 and 1")
+    if not penalty > 0:
+        raise DataError(f"penalty {penalty:g}: give a number above 0; without one, separable classes have no optimum")
+
 
 FOLDS = 5
 

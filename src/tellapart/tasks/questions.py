@@ -8,9 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from tellapart.data.task_records import Question, QuestionSet, linked_images
-from tellapart.metrics.answers import exact_match, group_accuracy
+from tellapart.metrics.answers import clean_punctuation, clean_words, exact_match, group_accuracy, soft_accuracy
 from tellapart.metrics.metric import Metric
-from tellapart.metrics.vqa import clean_punctuation, clean_words, soft_accuracy
 from tellapart.models.generative.readings import Answerer
 from tellapart.models.protocols import AnswerChooser, Pixels
 from tellapart.tasks.answering import ask, compute_batches, count_empty, read_answers

@@ -10,7 +10,7 @@ from scipy import stats
 
 from facts import raises
 from tellapart.errors import MetricError
-from tellapart.metrics.generalisation import generalisation_gap, pearson
+from tellapart.evaluation.gap import generalisation_gap, pearson
 
 # VLUE Table 2: VQA test-dev and out of domain, for ViLBERT, LXMERT, UNITER, VL-T5, ALBEF, X-VLM 4M and 16M, METER.
 VQA = (72.70, 69.90, 73.82, 69.80, 75.84, 78.07, 78.22, 77.68)
