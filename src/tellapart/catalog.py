@@ -47,11 +47,7 @@ __all__ = [
 
 
 def shipped_targets(kind: str) -> dict[str, str]:
-    """Return the names and `"module:attribute"` of a kind that the packages of tellapart's distribution add.
-
-    >>> shipped_targets("builder")["scenes"]
-    'tellapart_render.scenes_builder:Scenes'
-    """
+    """Return the names and `"module:attribute"` of a kind that the packages of tellapart's distribution add."""
     group = f"tellapart.{plural_of(kind)}"
     return {entry_name(point): point.value for point in _shipped_points() if point.group == group}
 
@@ -287,30 +283,18 @@ def add(kind: str, name: str, thing: Any) -> None:
 
 
 def names(kind: str) -> list[str]:
-    """List the catalogue's names of a kind (`benchmark`, `model`, `prefix`, ...): built in first, then others'.
-
-    >>> names("benchmark")[:2]
-    ['demo', 'winoground']
-    """
+    """List the catalogue's names of a kind (`benchmark`, `model`, `prefix`, ...): built in first, then others'."""
     shipped = _shipped(kind)
     return [*shipped, *sorted({*installed_points(kind), *_ADDED[kind]} - set(shipped))]
 
 
 def has(kind: str, name: str) -> bool:
-    """Return whether the catalogue has a name of a kind; for a built-in one the installed packages are not searched.
-
-    >>> has("benchmark", "demo"), has("benchmark", "dmeo")
-    (True, False)
-    """
+    """Return whether the catalogue has a name of a kind; for a built-in one the installed packages are not searched."""
     return name in _shipped(kind) or name in _ADDED[kind] or name in installed_points(kind)
 
 
 def import_target(target: str) -> Any:
-    """Import the attribute that `"module:attribute"` names.
-
-    >>> import_target("tellapart.catalog:REFERENCES") is REFERENCES
-    True
-    """
+    """Import the attribute that `"module:attribute"` names."""
     module, _, attribute = target.partition(":")
     return getattr(importlib.import_module(module), attribute)
 
@@ -360,9 +344,6 @@ class Entries(Mapping[str, Entry]):
 
     Raises:
         Exception: any error of a built-in entry, or of a plugin's that the user named.
-
-    >>> Entries("task", lambda name, task: task.title)["choice"]
-    'which of two captions fits the image, asked in both orders'
     """
 
     def __init__(self, kind: str, read: Callable[[str, Any], Entry]) -> None:
@@ -399,11 +380,7 @@ class Entries(Mapping[str, Entry]):
 
 
 class Late(Mapping[str, Entry]):
-    """Objects by name that come with what is imported on use: of a name that is not among `first`, `read` has all.
-
-    >>> Late(lambda: {"a": 1, "b": 2}, {"a": 1})["b"]
-    2
-    """
+    """Objects by name that come with what is imported on use: of a name that is not among `first`, `read` has all."""
 
     def __init__(self, read: Callable[[], Mapping[str, Entry]], first: Mapping[str, Entry]) -> None:
         self._read, self._first = cache(read), first

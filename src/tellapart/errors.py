@@ -161,20 +161,12 @@ def first_line(error: BaseException) -> str:
 
 
 def first_sentence(error: BaseException) -> str:
-    """Return the first sentence of `first_line`, 200 characters of it, for errors that go on to explain themselves.
-
-    >>> first_sentence(ValueError("\\n  too big. Did you mean small?\\nSee the docs"))
-    'too big'
-    """
+    """Return the first sentence of `first_line`, 200 characters of it, for errors that go on to explain themselves."""
     return first_line(error)[:200].partition(". ")[0]
 
 
 def shorten(text: str, limit: int = 80) -> str:
-    """Return a text, or the beginning of a longer one.
-
-    >>> shorten("photos/1.png"), shorten("a" * 300_000, 8)
-    ('photos/1.png', 'aaaaa...')
-    """
+    """Return a text, or the beginning of a longer one."""
     return text if len(text) <= limit else f"{text[: limit - 3]}..."
 
 

@@ -20,7 +20,7 @@ import typer
 from facts import check_facts, raises
 from tellapart.builders.journal import journal_of
 from tellapart.builders.pipeline import build, describe_kept
-from tellapart.cli.invocation import interruptible
+from tellapart.cli.command import interruptible
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError, MissingDependencyError, RunError
 from tellapart.report.browser import open_in_browser

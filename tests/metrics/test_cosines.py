@@ -8,8 +8,8 @@ from sklearn.metrics.pairwise import cosine_similarity
 
 from facts import raises
 from tellapart.errors import ScoreError
-from tellapart.metrics import cosines as module
-from tellapart.metrics.cosines import cosines
+from tellapart.metrics import retrieval as module
+from tellapart.metrics.retrieval import cosines
 
 
 @pytest.mark.parametrize("block", [1, 40, 1 << 22])
@@ -17,7 +17,7 @@ def test_every_pair_has_the_bits_it_has_alone(block: int, monkeypatch: pytest.Mo
     rng = np.random.default_rng(0)
     left, right = rng.normal(size=(37, 129)).astype(np.float32), rng.normal(size=(23, 129)).astype(np.float32)
     left[20] = left[3] * 2  # the same direction
-    monkeypatch.setattr(module, "_BLOCK", block)
+    monkeypatch.setattr(module, "_HELD", block)
     found = cosines(left, right)
     alone = np.array([[cosines(a[None], b[None])[0, 0] for b in right] for a in left])
     assert np.array_equal(found, alone)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from facts import raises
 from tellapart.errors import MetricError
-from tellapart.metrics.ranking_agreement import Agreement, agreement_with_people, movement, places
+from tellapart.metrics.ratings import Agreement, agreement_with_people, movement, places
 
 TIED = st.lists(st.tuples(st.integers(0, 4), st.integers(1, 5)), min_size=2, max_size=12)
 

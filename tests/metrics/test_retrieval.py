@@ -16,8 +16,14 @@ from numpy.typing import NDArray
 from facts import raises
 from tellapart.errors import MetricError, ScoreError
 from tellapart.metrics import retrieval
-from tellapart.metrics.cosines import grid_vectors
-from tellapart.metrics.retrieval import Ranks, Retrieval, chance_recall, embeddings_both_ways, scores_both_ways
+from tellapart.metrics.retrieval import (
+    Ranks,
+    Retrieval,
+    chance_recall,
+    embeddings_both_ways,
+    grid_vectors,
+    scores_both_ways,
+)
 
 
 @st.composite

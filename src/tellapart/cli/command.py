@@ -8,17 +8,54 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Callable
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 import tellapart
-from tellapart.cli.invocation import interruptible
 from tellapart.cli.once import OnceCommand
 from tellapart.cli.options import HINTS, NEGATIONS, Hint, Quiet, columns_of, labels_of
+from tellapart.report.terminal import print_text
+
+if TYPE_CHECKING:
+    from tellapart.report.progress import CommandProgress
+
+
+def command_line() -> str:
+    """Return the command as it was typed, quoted for a shell."""
+    return shlex.join(["tellapart", *sys.argv[1:]])
+
+
+def new_run_folder() -> Path:
+    """Name a run folder after the time, so that no run ever lands in another's."""
+    from datetime import datetime
+
+    return Path("runs") / datetime.now().astimezone().strftime("%Y-%m-%d_%H-%M-%S.%f")[:-3]
+
+
+@contextmanager
+def interruptible(
+    kept: Callable[[], str | None] = lambda: None, *, again: str | Callable[[], str] | None = None, quiet: bool = False
+) -> Iterator[CommandProgress]:
+    """Show progress; on Ctrl-C print which results are kept and how to go on, and exit with 130."""
+    from tellapart.report.progress import show_progress
+
+    with show_progress(quiet=quiet) as progress:
+        try:
+            yield progress
+        except KeyboardInterrupt:
+            progress.stop()
+            left, command = kept(), again() if callable(again) else again or command_line()
+            ending = f"{left}. Go on with: {command}" if left else f"nothing is kept. Begin again with: {command}"
+            print_text(f"interrupted; {ending}", error=True)
+            raise typer.Exit(130) from None
+
 
 #: Parameters that a command fills in, or that a caller in Python alone has a use for.
 FILLED = {"progress", "command", "ready", "left_out", "batched", "form"}

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import typer
 
-from tellapart.cli.command import Call, Commands
-from tellapart.cli.invocation import command_line, new_run_folder
+from tellapart.cli.command import Call, Commands, command_line, new_run_folder
 from tellapart.cli.once import name_options
 from tellapart.cli.options import BENCHMARK, Bundle, Hint, Json, NoCache, cache_of, print_json
 from tellapart.cli.publish import show_run

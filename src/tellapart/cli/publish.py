@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tellapart.cli.command import Call, Commands
-from tellapart.cli.invocation import command_line
+from tellapart.cli.command import Call, Commands, command_line
 from tellapart.cli.once import name_options
 from tellapart.cli.options import Bundle, Hint, Json, labels_of, print_json
 from tellapart.errors import RunError

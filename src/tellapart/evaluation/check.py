@@ -134,13 +134,11 @@ def _expect_chance(model: Model, pairs: PairSet, name: str) -> Iterator[Gate]:
     """Expect a model that ties everywhere to get nothing strictly, and exactly chance in expectation."""
     for metric, value in _measure_accuracies(model, pairs).items():
         must = f"0 %, tie-neutral {_format_percent(value.chance)}"
-        passed = value.value == 0 and _is_chance(value.tie_neutral, value.chance) and value.ties == value.n
+        neutral, chance = value.tie_neutral, value.chance
+        # A mean of equal numbers: the division may cost the last bit.
+        alike = neutral is not None and chance is not None and math.isclose(neutral, chance, rel_tol=1e-15)
+        passed = value.value == 0 and alike and value.ties == value.n
         yield _make_gate(model.name, name, metric, must, value, passed)
-
-
-def _is_chance(neutral: float | None, chance: float | None) -> bool:
-    """Compare a mean of equal numbers with that number: the division may cost the last bit."""
-    return neutral is not None and chance is not None and math.isclose(neutral, chance, rel_tol=1e-15)
 
 
 def _expect_refusal(pairs: PairSet) -> Iterator[Gate]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from math import fsum, sqrt
 
 import numpy as np
@@ -13,34 +13,11 @@ from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import BENCHMARKS, REFERENCES, names
 from tellapart.data.arguments import PathGiven
-from tellapart.data.scores import join_names
 from tellapart.errors import MetricError, RunError
 from tellapart.evaluation.verified import read_result
-from tellapart.records.result import BenchmarkResult, Result, Value
+from tellapart.records.result import BenchmarkResult, Value
 from tellapart.records.run_folder import find_runs
 from tellapart.records.zipped import run_folders
-
-
-def generalisation_gap(in_domain: Mapping[str, float], out_of_domain: Mapping[str, float]) -> dict[str, float]:
-    """Return, for each task, the in-domain score less the out-of-domain score; positive if the model loses.
-
-    Both scores of a task are in the same unit, and so is the gap.
-
-    Source: VLUE section 4.3 and Table 2.
-
-    >>> generalisation_gap({"retrieval": 0.804, "vqa": 0.5}, {"retrieval": 0.641, "vqa": 0.25})["vqa"]
-    0.25
-    """
-    only_one = sorted(in_domain.keys() ^ out_of_domain.keys())
-    if only_one or not in_domain:
-        raise MetricError(
-            "generalisation_gap needs both scores of each task; one is missing for: "
-            f"{join_names(only_one) or 'every task'}"
-        )
-    for task, score in (*in_domain.items(), *out_of_domain.items()):
-        if not np.isfinite(score):
-            raise MetricError(f"generalisation_gap: a score of {task!r} is {score}; measure it again")
-    return {task: in_domain[task] - out_of_domain[task] for task in in_domain}
 
 
 def pearson(x: ArrayLike, y: ArrayLike) -> float | None:
@@ -71,13 +48,8 @@ FEWEST_CORRELATED = 4
 
 #: The metric in domain, and the one out of it; VLUE measures VQA by another rule in each.
 _PAIRED = (
-    ("i2t_recall@1", "i2t_recall@1"),
-    ("t2i_recall@1", "t2i_recall@1"),
-    ("accuracy", "accuracy"),
+    *((name, name) for name in ("i2t_recall@1", "t2i_recall@1", "accuracy", "box_accuracy", "bleu_4", "cider")),
     ("soft_accuracy", "exact_match"),
-    ("box_accuracy", "box_accuracy"),
-    ("bleu_4", "bleu_4"),
-    ("cider", "cider"),
 )
 
 
@@ -148,7 +120,10 @@ def gap(runs: Sequence[PathGiven]) -> Gaps:
         results = [read_result(run) for folder in folders for run in find_runs(folder)]
     # The reference models of several runs are no models of their own: they lie beside each.
     for result in [other for other in results if other.model.name not in REFERENCES] or results:
-        _add_results(models, result)
+        records = models.setdefault(result.model.name, {})
+        if twice := [name for name in result.benchmarks if name in records]:
+            raise RunError(f"{result.model.name} measured {twice[0]} in two of these runs; name one of them")
+        records.update(result.benchmarks)
     rows = [row for model, benchmarks in models.items() for row in _make_rows(model, benchmarks)]
     if not rows:
         pairs = "; ".join(f"{other.name} and {other.rival}" for other in _in_domain())
@@ -161,14 +136,6 @@ def gap(runs: Sequence[PathGiven]) -> Gaps:
         for task, points in sides.items()
     }
     return Gaps(rows=tuple(rows), correlation=correlation, models={task: len(points) for task, points in sides.items()})
-
-
-def _add_results(models: dict[str, dict[str, BenchmarkResult]], result: Result) -> None:
-    records = models.setdefault(result.model.name, {})
-    for name, record in result.benchmarks.items():
-        if name in records:
-            raise RunError(f"{result.model.name} measured {name} in two of these runs; name one of them")
-        records[name] = record
 
 
 def _in_domain() -> list[Benchmark]:
@@ -208,7 +175,7 @@ def _measure_gap(model: str, task: str, inside: Value, outside: Value, limits: d
         task=task,
         in_domain=inside.value,
         out_of_domain=outside.value,
-        gap=generalisation_gap({task: inside.value}, {task: outside.value})[task],
+        gap=inside.value - outside.value,
         low=low,
         high=high,
         reason=None if lacking is None else lacking.reason,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from tellapart.errors import RunError
@@ -167,12 +168,12 @@ def judge(
     rows = [row if row.benchmark in seeing else row.model_copy(update={"fails": True}) for row in rows]
     for entry in shared:
         rows += _judge_untested(entry, max_drop)
-    errors = [_standard_error(row, by_name[row.benchmark]) for row in tests]
+    tested = [by_name[row.benchmark].values(row.metric, (0, 1)) for row in tests]
     return GateResult(
         base=systems[0].label,
         new=systems[1].label,
         max_drop=max_drop,
-        by_chance=None if max_drop is None else _by_chance(max_drop / 100, errors),
+        by_chance=None if max_drop is None else _by_chance(max_drop / 100, tested),
         rows=(*rows, *unjudged),
         added=tuple(added),
         on_trust=compared.on_trust if compared else (),
@@ -251,14 +252,10 @@ def _exceeds_drop(fall: float, max_drop: float | None) -> bool:
     return max_drop is not None and 100 * fall > max_drop + 1e-9
 
 
-def _standard_error(row: MetricComparison, benchmark: SharedBenchmark) -> float:
-    values, clusters = benchmark.values(row.metric, (0, 1))
-    totals = ClusterTotals.of("regression_gate", values[:, 0] - values[:, 1], clusters)
-    return float(np.sqrt(totals.variance())) if len(totals) > 1 else 0.0
-
-
-def _by_chance(limit: float, errors: Sequence[float]) -> float:
+def _by_chance(limit: float, tests: Sequence[tuple[NDArray[np.float64], NDArray[np.str_]]]) -> float:
     """Return an upper bound on the probability that any headline falls beyond the limit without a true change."""
     from scipy.special import ndtr
 
+    totals = [ClusterTotals.of("regression_gate", values[:, 0] - values[:, 1], groups) for values, groups in tests]
+    errors = [float(np.sqrt(total.variance())) for total in totals if len(total) > 1]
     return min(1.0, sum(float(ndtr(-limit / error)) for error in errors if error > 0))

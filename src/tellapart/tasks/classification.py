@@ -24,10 +24,9 @@ from tellapart.data.scores import join_names
 from tellapart.data.task_records import ClassificationSet
 from tellapart.errors import ScoreError
 from tellapart.metrics.classification import LabelRanks, class_recall_table, rank_labels
-from tellapart.metrics.cosines import cosines
 from tellapart.metrics.metric import Metric
 from tellapart.metrics.per_item import PerItem
-from tellapart.metrics.retrieval import Ranks
+from tellapart.metrics.retrieval import Ranks, cosines
 from tellapart.models.protocols import DualEncoder, KeyReader, Model, Vectors
 from tellapart.models.vectors import normalise
 from tellapart.stats.combined import MeanOfGroups

@@ -21,7 +21,7 @@ from tellapart.data.strict_json import plain_suffix
 from tellapart.data.task_records import Ranking, RankingSet
 from tellapart.errors import ScoreError, quote
 from tellapart.metrics.metric import Metric
-from tellapart.metrics.ranking_agreement import agreement_with_people, movement
+from tellapart.metrics.ratings import agreement_with_people, movement
 from tellapart.models.protocols import Model
 from tellapart.tasks.predictions import align_file, finite_numbers, read_id
 from tellapart.tasks.task import Session, Task, Unit, Units, scored_by, value_of
