@@ -82,3 +82,4 @@ from tellapart.training.mining.negatives import mine as mine
 from tellapart.training.train import train as train
 
 __version__: str
+_WHERE: dict[str, str]
