@@ -36,39 +36,6 @@ from tellapart.tasks.registry import find_task
 from tellapart.tasks.task import Predictions, Runner, Session, Task, Units
 
 
-def tabulate_units(measured: Sequence[Units], *, seed: int = 0, progress: Progress | None = None) -> Tabulated:
-    """Average the metrics of all units of a task, each noun over its units."""
-    tables = [
-        tabulate(
-            units.values,
-            [unit.cluster for unit in units.units],
-            [unit.tags for unit in units.units],
-            seed=seed,
-            progress=progress,
-        )
-        for units in measured
-    ]
-    by: dict[str, dict[str, dict[str, Value]]] = {}
-    macro: dict[str, dict[str, Value]] = {}
-    for table in tables:
-        for tag, groups in table.by.items():
-            for value, group in groups.items():
-                by.setdefault(tag, {}).setdefault(value, {}).update(group.metrics)
-        for tag, group in table.macro.items():
-            macro.setdefault(tag, {}).update(group.metrics)
-    return Tabulated(
-        metrics={name: value for table in tables for name, value in table.metrics.items()},
-        by={tag: {value: Metrics(metrics=metrics) for value, metrics in groups.items()} for tag, groups in by.items()},
-        macro={tag: Metrics(metrics=metrics) for tag, metrics in macro.items()},
-        curves={one.name: _count_curve(one.strict) for units in measured for one in units.values if one.deviation},
-    )
-
-
-def _count_curve(values: NDArray[np.float64]) -> Curve:
-    counts = histogram(values)
-    return Curve(edges=tuple(counts.edges.tolist()), counts=tuple(counts.counts.tolist()))
-
-
 def read_ids(path: Path) -> list[str]:
     """Read ids, one a line; empty lines are left out.
 
@@ -382,3 +349,36 @@ def yield_samples(units: Units) -> Iterator[Sample]:
             tied=tuple(tied.get(row, ())),
             true=unit.true,
         )
+
+
+def tabulate_units(measured: Sequence[Units], *, seed: int = 0, progress: Progress | None = None) -> Tabulated:
+    """Average the metrics of all units of a task, each noun over its units."""
+    tables = [
+        tabulate(
+            units.values,
+            [unit.cluster for unit in units.units],
+            [unit.tags for unit in units.units],
+            seed=seed,
+            progress=progress,
+        )
+        for units in measured
+    ]
+    by: dict[str, dict[str, dict[str, Value]]] = {}
+    macro: dict[str, dict[str, Value]] = {}
+    for table in tables:
+        for tag, groups in table.by.items():
+            for value, group in groups.items():
+                by.setdefault(tag, {}).setdefault(value, {}).update(group.metrics)
+        for tag, group in table.macro.items():
+            macro.setdefault(tag, {}).update(group.metrics)
+    return Tabulated(
+        metrics={name: value for table in tables for name, value in table.metrics.items()},
+        by={tag: {value: Metrics(metrics=metrics) for value, metrics in groups.items()} for tag, groups in by.items()},
+        macro={tag: Metrics(metrics=metrics) for tag, metrics in macro.items()},
+        curves={one.name: _count_curve(one.strict) for units in measured for one in units.values if one.deviation},
+    )
+
+
+def _count_curve(values: NDArray[np.float64]) -> Curve:
+    counts = histogram(values)
+    return Curve(edges=tuple(counts.edges.tolist()), counts=tuple(counts.counts.tolist()))

@@ -14,46 +14,6 @@ from tellapart.stats.bounds import EVEN, Moments, differing_from_mode, moments_o
 from tellapart.stats.clusters import Clusters, ClusterTotals, check_level, check_values
 from tellapart.stats.interval import FEW_CLUSTERS, Interval, Reduce, name_few
 
-# The bootstrap is trusted with clusters of which so many differ from the rest.
-_FEW_DISSENTERS = 10
-# So many clusters for each squared skewness, beyond the first 20: twice as many as Cochran asks for a normal mean.
-_OF_SKEW = 50.0
-# Of measured values sizes are to be more even: the draws know nothing of the variance's few degrees of freedom.
-_EVEN_FOR_MEASURED = 0.5
-
-
-def bootstrap_holds(moments: Moments) -> NDArray[np.bool_]:
-    """Return where the bootstrap holds: many clusters, many that differ from the rest, none far above the others."""
-    many = (moments.clusters >= FEW_CLUSTERS) & (moments.differing >= _FEW_DISSENTERS) & (moments.variance > 0)
-    return np.asarray(many & even_sizes(moments))
-
-
-def even_sizes(moments: Moments) -> NDArray[np.bool_]:
-    """Return where no cluster is far larger than the others, by the degrees of freedom that the clusters give."""
-    return np.asarray(moments.freedom >= EVEN * (moments.clusters - 1))
-
-
-def draws_hold(moments: Moments) -> NDArray[np.bool_]:
-    """Return where the bootstrap holds for measured values: evener sizes, and not too skewed for their number.
-
-    Source: Cochran (1977), Sampling Techniques, 3rd ed., section 2.15 (25 for each squared skewness; 50 here).
-    """
-    even = moments.freedom >= _EVEN_FOR_MEASURED * (moments.clusters - 1)
-    return np.asarray(bootstrap_holds(moments) & even & (moments.clusters >= FEW_CLUSTERS + _OF_SKEW * moments.skew**2))
-
-
-def bootstrap_holds_for_groups(sums: NDArray[np.float64], counts: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return where the bootstrap holds for a mean of groups `(..., cluster, group)`: large, none twice another."""
-    size = counts.sum(axis=-2)
-    clusters = (counts > 0).sum(axis=-2)
-    even = (clusters.min(axis=-1) >= FEW_CLUSTERS) & (size.max(axis=-1) <= 2 * size.min(axis=-1))
-    right = (sums > 0).any(axis=-1).sum(axis=-1)
-    wrong = (sums < counts).any(axis=-1).sum(axis=-1)
-    moments = moments_of_mean(np.moveaxis(sums, -1, -2), np.moveaxis(counts, -1, -2), outcomes=True)
-    balanced = (moments.freedom >= EVEN * (moments.clusters - 1)).all(axis=-1)
-    return np.asarray(even & balanced & (np.minimum(right, wrong) >= _FEW_DISSENTERS))
-
-
 RESAMPLES = 10_000
 
 # Draws held at once: 8 bytes each, in at most four arrays, is 32 MB.
@@ -254,3 +214,43 @@ def jackknife(reduce: Reduce, totals: ClusterTotals) -> Moments:
         sizes.items,
         differing_from_mode(influence) if not flat else np.zeros(()),
     )
+
+
+# The bootstrap is trusted with clusters of which so many differ from the rest.
+_FEW_DISSENTERS = 10
+# So many clusters for each squared skewness, beyond the first 20: twice as many as Cochran asks for a normal mean.
+_OF_SKEW = 50.0
+# Of measured values sizes are to be more even: the draws know nothing of the variance's few degrees of freedom.
+_EVEN_FOR_MEASURED = 0.5
+
+
+def bootstrap_holds(moments: Moments) -> NDArray[np.bool_]:
+    """Return where the bootstrap holds: many clusters, many that differ from the rest, none far above the others."""
+    many = (moments.clusters >= FEW_CLUSTERS) & (moments.differing >= _FEW_DISSENTERS) & (moments.variance > 0)
+    return np.asarray(many & even_sizes(moments))
+
+
+def even_sizes(moments: Moments) -> NDArray[np.bool_]:
+    """Return where no cluster is far larger than the others, by the degrees of freedom that the clusters give."""
+    return np.asarray(moments.freedom >= EVEN * (moments.clusters - 1))
+
+
+def draws_hold(moments: Moments) -> NDArray[np.bool_]:
+    """Return where the bootstrap holds for measured values: evener sizes, and not too skewed for their number.
+
+    Source: Cochran (1977), Sampling Techniques, 3rd ed., section 2.15 (25 for each squared skewness; 50 here).
+    """
+    even = moments.freedom >= _EVEN_FOR_MEASURED * (moments.clusters - 1)
+    return np.asarray(bootstrap_holds(moments) & even & (moments.clusters >= FEW_CLUSTERS + _OF_SKEW * moments.skew**2))
+
+
+def bootstrap_holds_for_groups(sums: NDArray[np.float64], counts: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return where the bootstrap holds for a mean of groups `(..., cluster, group)`: large, none twice another."""
+    size = counts.sum(axis=-2)
+    clusters = (counts > 0).sum(axis=-2)
+    even = (clusters.min(axis=-1) >= FEW_CLUSTERS) & (size.max(axis=-1) <= 2 * size.min(axis=-1))
+    right = (sums > 0).any(axis=-1).sum(axis=-1)
+    wrong = (sums < counts).any(axis=-1).sum(axis=-1)
+    moments = moments_of_mean(np.moveaxis(sums, -1, -2), np.moveaxis(counts, -1, -2), outcomes=True)
+    balanced = (moments.freedom >= EVEN * (moments.clusters - 1)).all(axis=-1)
+    return np.asarray(even & balanced & (np.minimum(right, wrong) >= _FEW_DISSENTERS))
