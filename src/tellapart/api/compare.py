@@ -63,7 +63,7 @@ def compare(
             that only lie with them.
         baseline: a model that each other one is compared with, not each with each.
         by: a tag: compare on the items of each of its values, too.
-        anytime: p and intervals that hold however often one looks while the runs grow, of items in one order: a prefix
+        anytime: intervals and p that hold however often one looks while the runs grow, of items in one order: a prefix
             of them at each look. They are wider, and there are no tiers.
         gate: of a base run and a new run, each of one model: judge the headlines of every benchmark of the base. The
             result has `passed`, and a row for each headline.

@@ -187,7 +187,7 @@ def evaluate(
         seed: of the bootstrap, and of models that draw.
         strict: refuse files that hold another number of records than the benchmark as published.
         follow: a folder, or a pattern with `*`, of checkpoints that land there while a model trains; each is measured
-            once. `models` may be a name with `{}` for their paths: `open_clip:ViT-B-32-gelu@{}`.
+            once. `{}` in a model's name stands for their paths: `open_clip:ViT-B-32-gelu@{}`.
         every: seconds between two looks for them, or a text such as 30s, 10m, 2h.
         until: stop after so many checkpoints; never if not given.
         dry_run: list all problems, count what is stored, try a few items for the time, and write nothing. See `plan`.
