@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import NoReturn
 
 
 def main() -> NoReturn:
     """Run the command line; an interrupt while it is imported ends it without a traceback, with status 130."""
+    # Threads of numpy's OpenBLAS sleep after a product, and do not spin for milliseconds: read when numpy is imported.
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
     try:
         from tellapart.cli.main import main as run
     except KeyboardInterrupt:
