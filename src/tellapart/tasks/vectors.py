@@ -15,9 +15,8 @@ from tellapart.data.scores import ScoreKind
 from tellapart.metrics.metric import Shape
 from tellapart.models.memory.external import created_ties, read_raw_scores, round_scores
 from tellapart.models.protocols import DualEncoder, Model, Vectors
-from tellapart.models.scoring.compute import stack_vectors
+from tellapart.models.scoring.embeddings import embeddings
 from tellapart.models.scoring.score import Scored, score
-from tellapart.models.store.content_hash import image_hashes, text_hash
 from tellapart.tasks.task import Session
 
 #: Images and texts whose similarity is computed at once.
@@ -61,16 +60,10 @@ def encode(
     )
     pairs = PairSet(name, covering, Path(), read=session.pictures)
 
-    def read_vectors() -> tuple[Vectors, Vectors]:
-        score_items(model, name, covering, session)
-        hash_of = image_hashes(pairs, store=session.store)
-        # Each side for itself: BLIP-2 has several vectors of an image, laid end to end.
-        return (
-            stack_vectors(session.store, model, [hash_of[image] for image in images]),
-            stack_vectors(session.store, model, [text_hash(text) for text in texts]),
-        )
-
-    return session.store.repeat_if_lost(read_vectors)
+    score_items(model, name, covering, session)
+    vectors = embeddings(model, pairs, store=session.store, batch_size=session.batch)
+    assert vectors.images is not None and vectors.texts is not None  # noqa: S101  (both were asked for)
+    return vectors.images[: len(images), 0], vectors.texts[: len(texts), 0]
 
 
 def similarity_table(model: DualEncoder, images: Vectors, texts: Vectors) -> NDArray[np.float32]:

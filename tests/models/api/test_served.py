@@ -210,7 +210,7 @@ def test_a_file_of_answers_that_is_none_is_named_and_a_damaged_answer_is_asked_f
     answers = Answers(path)
     answers.put(b"key", Completion(text="Yes", first=(("Yes", -0.5),)))
     assert Answers(path).get(b"key") == Completion(text="Yes", first=(("Yes", -0.5),))
-    answers._connection.execute("UPDATE answer SET reply = replace(reply, 'Yes', 'yes')")
+    answers._connection.execute("UPDATE entry SET value = CAST(replace(value, 'Yes', 'yes') AS BLOB)")
     assert answers.get(b"key") is None
     path = tmp_path / "other.sqlite"
     path.write_bytes(b"no database" * 100)

@@ -144,7 +144,7 @@ def test_files_that_changed_between_the_key_and_the_loading_are_an_error() -> No
 def test_a_damaged_memory_counts_as_none(folder: Path, loads: list[str]) -> None:
     with EmbeddingStore(None) as store:
         find_deferred(f"local-dir:{folder}", ModelOptions(), store)
-        store._connection.execute("UPDATE source SET facts = 'no json'")
+        store._connection.execute("UPDATE entry SET value = 'no json'")
         assert not isinstance(find_deferred(f"local-dir:{folder}", ModelOptions(), store), Deferred)
         assert isinstance(find_deferred(f"local-dir:{folder}", ModelOptions(), store), Deferred)
         assert len(loads) == 2

@@ -57,7 +57,7 @@ def test_a_damaged_picture_is_deleted_and_said_once(path: Path, caplog: pytest.L
     kept.put(A, picture(1))
     kept.put(B, picture(1))
     with contextlib.closing(sqlite3.connect(path)) as file:
-        file.execute("UPDATE prepared SET data = zeroblob(60)")
+        file.execute("UPDATE entry SET value = zeroblob(68)")
         file.commit()
     assert kept.get(A) is None and kept.get(B) is None
     assert len(caplog.records) == 1

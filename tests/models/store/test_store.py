@@ -172,15 +172,15 @@ def test_of_two_that_find_a_damaged_file_one_renames_it(path: Path, caplog: pyte
         assert store.vectors("m", [A]) == {}
     first.put_vectors("m", {A: np.ones(2, np.float32)})
     assert second.vectors("m", [A])[A].tolist() == [1, 1]
-    assert (first.losses, second.losses, len(caplog.messages)) == (1, 1, 1)
+    assert len(caplog.messages) == 1
 
 
-@pytest.mark.parametrize("schema", [0, 1, 3])
+@pytest.mark.parametrize("schema", [0, 2, 4])
 def test_another_schema_is_refused_and_left_alone(path: Path, schema: int) -> None:
     EmbeddingStore(path).close()
     with contextlib.closing(sqlite3.connect(path)) as file:
         file.execute(f"PRAGMA user_version = {schema}")
-    with raises(StoreError, f"schema {schema}", "reads 2", str(path), "delete it"):
+    with raises(StoreError, f"schema {schema}", "reads 3", str(path), "delete it"):
         EmbeddingStore(path)
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
@@ -208,7 +208,6 @@ def test_a_file_overwritten_in_the_middle_is_replaced_when_it_is_read(
     path.write_bytes(data)
     with EmbeddingStore(path) as store:
         assert store.vectors("m", (f"{k:064x}" for k in range(200))) == {}
-        assert store.losses == 1
     assert len(caplog.messages) == 1
     filled(path)
     with EmbeddingStore(path) as store:
@@ -270,7 +269,7 @@ def test_a_file_that_another_process_holds_is_an_error_in_the_end(path: Path, mo
     EmbeddingStore(path).close()
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as holder:
         holder.execute("BEGIN IMMEDIATE")
-        monkeypatch.setattr("tellapart.models.store.embedding_store._PATIENCE", 0.05)
+        monkeypatch.setattr("tellapart.models.store.row_file._PATIENCE", 0.05)
         with raises(StoreError, "0.05", "locked"):
             EmbeddingStore(path)
 

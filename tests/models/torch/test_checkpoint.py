@@ -110,8 +110,8 @@ def test_planted_among_the_tensors_it_is_refused(tmp_path: Path, legacy: bool) -
     [
         (b"cos\nsystem\n(S'touch ran'\ntR.", ("x.pth", "dict", "state")),
         (b"cbuiltins\neval\n(S'1/0'\ntR.", ("x.pth", "dict", "state")),
-        (b"ctorch._utils\n_rebuild_tensor_v2\n((lI0\n(I9\nt(I1\ntI00\nNtR.", "storage"),
-        (b"\x80\x02]r\xff\xff\xff\x7f.", ("torch.save", "checkpoint")),
+        (b"ctorch._utils\n_rebuild_tensor_v2\n((lI0\n(I9\nt(I1\ntI00\nNtR.", "_untyped_storage"),
+        (b"\x80\x02]r\xff\xff\xff\x7f.", ("x.pth", "dict", "list")),
         (b"\x80\x02c__main__\nX\n", ("torch.save", "checkpoint")),
         (b"", ("torch.save", "checkpoint")),
     ],
@@ -120,6 +120,7 @@ def test_crafted_pickles_are_one_line(tmp_path: Path, instructions: bytes, reaso
     path = tmp_path / "x.pth"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("x/data.pkl", instructions)
+        archive.writestr("x/version", "3")
         archive.writestr("x/data/0", bytes(8))
     with raises(ModelError, reason) as caught:
         read_checkpoint(path)
@@ -152,7 +153,7 @@ def test_a_cut_file_is_one_line(tmp_path: Path, legacy: bool) -> None:
 
 def test_a_pickle_of_something_else_is_none(tmp_path: Path) -> None:
     (tmp_path / "x.pth").write_bytes(pickle.dumps([1, 2]))
-    with raises(ModelError, "archive", "number"):
+    with raises(ModelError, "x.pth", "magic number"):
         read_checkpoint(tmp_path / "x.pth")
     with raises(ModelError, "checkpoint", "file"):
         read_checkpoint(tmp_path / "none.pth")
@@ -163,18 +164,6 @@ def test_a_pickle_of_something_else_is_none(tmp_path: Path) -> None:
 def test_a_prefix_that_only_some_names_have_is_part_of_the_names(tmp_path: Path) -> None:
     path = save({"module.a": torch.ones(1), "b": torch.ones(1)}, tmp_path / "a.pt", legacy=False)
     assert list(read_state_dict(path)) == ["module.a", "b"]
-
-
-@BOTH
-@pytest.mark.parametrize("version", ["2.4.0", "2.9.1", "unknown", torch.__version__])
-def test_no_loader_of_torch_is_asked_whatever_its_age(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, legacy: bool
-) -> None:
-    path = save({"a": torch.ones(2)}, tmp_path / "x.pt", legacy)
-    monkeypatch.setattr(torch, "load", lambda *_, **__: pytest.fail("torch opened the pickle"))
-    monkeypatch.setattr(torch, "__version__", version)
-    assert torch.equal(read_state_dict(path)["a"], torch.ones(2))
-    assert read_state_dict(path, shapes_only=True)["a"].device.type == "meta"
 
 
 @pytest.mark.parametrize("shapes_only", [False, True])

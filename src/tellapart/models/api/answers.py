@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import sqlite3
 from pathlib import Path
-from threading import Lock
 
 from pydantic import ValidationError
 
-from tellapart.data.lock import use_write_ahead_log
-from tellapart.errors import StoreError
 from tellapart.models.api.completion import Completion
-from tellapart.models.store.rows import checksum
+from tellapart.models.store.row_file import RowFile
 
-_TABLE = """CREATE TABLE IF NOT EXISTS answer
-            (key BLOB PRIMARY KEY, reply TEXT NOT NULL, checksum INTEGER NOT NULL) WITHOUT ROWID"""
-
-#: Seconds that a writer waits until another process has finished writing.
-_PATIENCE = 60.0
+_SPACE = "answers"
 
 
-class Answers:
+class Answers(RowFile):
     """Replies by key, the SHA-256 of the model and the full request. Threads and processes may share a file.
 
     >>> answers = Answers(None)
@@ -30,42 +22,16 @@ class Answers:
     """
 
     def __init__(self, path: Path | None) -> None:
-        self._where = "the answers in memory" if path is None else str(path)
-        self._lock = Lock()
-        try:
-            if path is not None:
-                path.parent.mkdir(parents=True, exist_ok=True)
-            self._connection = sqlite3.connect(
-                path or ":memory:", timeout=_PATIENCE, isolation_level=None, check_same_thread=False
-            )
-            use_write_ahead_log(self._connection, patience=_PATIENCE)
-            self._connection.execute(_TABLE)
-        except (OSError, sqlite3.Error) as error:
-            raise self._explain_failure(error) from error
+        super().__init__(path, synchronous="FULL", replaceable=False)
 
     def get(self, key: bytes) -> Completion | None:
         """Return the reply of a key; None if it is unknown or damaged, so that the caller asks the server."""
+        data = self.read(_SPACE, [key]).get(key)
         try:
-            with self._lock:
-                row = self._connection.execute("SELECT reply, checksum FROM answer WHERE key = ?", (key,)).fetchone()
-        except sqlite3.Error as error:
-            raise self._explain_failure(error) from error
-        if row is None or row[1] != checksum(key, str(row[0]).encode()):
-            return None
-        try:
-            return Completion.model_validate_json(row[0])
+            return None if data is None else Completion.model_validate_json(data)
         except ValidationError:  # written by another version
             return None
 
     def put(self, key: bytes, reply: Completion) -> None:
         """Store a reply; it is on the disk when this returns."""
-        text = reply.model_dump_json()
-        row = (key, text, checksum(key, text.encode()))
-        try:
-            with self._lock:
-                self._connection.execute("INSERT OR REPLACE INTO answer VALUES (?, ?, ?)", row)
-        except sqlite3.Error as error:
-            raise self._explain_failure(error) from error
-
-    def _explain_failure(self, error: Exception) -> StoreError:
-        return StoreError(f"{self._where} cannot be used ({error}); delete it, or name another cache=")
+        self.write(_SPACE, {key: reply.model_dump_json().encode()})

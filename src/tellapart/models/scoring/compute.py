@@ -1,19 +1,17 @@
 """Compute the numbers that the store lacks: of texts, of images, of pairs, each distinct one once.
 
-Threads read, decode and prepare images ahead of the model; another thread writes its results to the store.
+Threads read, decode and prepare images ahead of the model. What it computed is in the store before it goes on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.data.scores import join_names
@@ -34,37 +32,6 @@ _PASSES = 8
 _LENGTHS = 24
 
 
-class Writer:
-    """Runs writes in one thread, in order; a second write waits until the first is done.
-
-    A process that is killed loses the batch that it computes and the current write, nothing else. Leaving the block
-    waits for the last write, after an error or an interruption too.
-    """
-
-    def __init__(self) -> None:
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="store-writer")
-        self._current: Future[None] | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, error_type: type[BaseException] | None, *error: object) -> None:
-        self._pool.shutdown()
-        if error_type is None:
-            self.settle_writes()
-
-    def write_later(self, write: Callable[[], None]) -> None:
-        """Start a write once the one before it is done."""
-        self.settle_writes()
-        self._current = self._pool.submit(write)
-
-    def settle_writes(self) -> None:
-        """Wait until everything is written."""
-        if self._current is not None:
-            current, self._current = self._current, None
-            current.result()
-
-
 @dataclass(frozen=True, slots=True)
 class Job:
     """The parts that every way of scoring a pair set needs, and the counts that it reports.
@@ -79,7 +46,6 @@ class Job:
     model: Model
     pairset: PairSet
     store: EmbeddingStore
-    writer: Writer
     batch_size: int | None
     progress: Progress
     hashes: MutableMapping[str, str]
@@ -121,27 +87,15 @@ class Job:
         """Ask the model about images; an error that one of them raises names its item and file."""
         return compute_named(compute, [f"{self.pairset.where(image)}: {image}" for image in references])
 
-    def keep_numbers(self, put_numbers: Callable[[], None], new_hashes: dict[str, str] | None = None) -> None:
-        """Store the numbers and the hashes of the images read for them, while the model goes on."""
-
-        def write() -> None:
-            if new_hashes:
-                self.store.put_pixel_hashes(new_hashes)
-            put_numbers()
-
-        self.writer.write_later(write)
-
-    def image_vectors(self, items: Iterable[Item]) -> Vectors:
-        """Return the stored vectors of the items' images: float32 `(items, images, dimensions)`."""
-        return self._stored_vectors([[self.hashes[image] for image in item.images] for item in items])
-
-    def text_vectors(self, items: Iterable[Item]) -> Vectors:
-        """Return the stored vectors of the items' texts: float32 `(items, texts, dimensions)`."""
-        return self._stored_vectors([[text_hash(text) for text in item.texts] for item in items])
-
-    def _stored_vectors(self, contents: Sequence[Sequence[str]]) -> Vectors:
-        rows = stack_vectors(self.store, self.model, [key for row in contents for key in row])
-        return rows.reshape(len(contents), -1, rows.shape[-1])
+    def stack_vectors(self, vectors: Mapping[str, NDArray[np.float32]], contents: Sequence[Sequence[str]]) -> Vectors:
+        """Return vectors, given by content, of the same number of contents an item: `(items, contents, dimensions)`."""
+        sizes = sorted({vectors[key].size for row in contents for key in row})
+        if len(sizes) > 1:
+            raise StoreError(
+                f"{self.store.where} holds vectors of {' and '.join(map(str, sizes))} dimensions for model "
+                f"{self.model.name!r}: it changed and its fingerprint did not; delete the store, or name another cache="
+            )
+        return np.array([[vectors[key] for key in row] for row in contents], np.float32)
 
     def check_output(self, output: object, shape: tuple[int | None, ...], names: Sequence[str]) -> NDArray[np.float32]:
         """Return a model's output if it is finite float32 of this shape (None: any)."""
@@ -158,59 +112,45 @@ class Job:
             row = int(np.argwhere(~np.isfinite(output))[0, 0])
             culprit = names[min(row, len(names) - 1)]
             raise ModelError(f"{subject} returned NaN or infinity, first for {culprit!r}")
-        return output
+        return output.copy()  # a model may fill one array again and again
 
 
-def stack_vectors(store: EmbeddingStore, model: Model, contents: Sequence[str]) -> Vectors:
-    """Return the stored vectors of contents, in their order: float32 `(content, dimensions)`."""
-    stored = store.vectors(filed_as(model.fingerprint), set(contents))
-    if lost := set(contents) - stored.keys():
-        raise store.explain_loss(f"{len(lost)} of {len(set(contents))} vectors")
-    sizes = sorted({vector.size for vector in stored.values()})
-    if len(sizes) > 1:
-        raise StoreError(
-            f"{store.where} holds vectors of {' and '.join(map(str, sizes))} dimensions for model {model.name!r}: it "
-            "changed and its fingerprint did not; delete the store, or name another cache="
-        )
-    return np.array([stored[key] for key in contents], np.float32)
-
-
-def compute_texts(job: Job, compute: Callable[[Sequence[str]], NDArray[np.float32]], *, vectors: bool) -> None:
-    """Compute and store the missing numbers of the texts: a vector of each, or one number."""
+def compute_texts(
+    job: Job, compute: Callable[[Sequence[str]], NDArray[np.float32]], *, vectors: bool
+) -> dict[str, NDArray[np.float32]]:
+    """Return the numbers of the texts by their hashes: a vector of each, or one number; missing ones are computed."""
     texts = {text_hash(text): text for item in job.pairset.items for text in item.texts}
-    missing = job.store.missing_vectors(job.key, texts)
+    numbers = job.store.vectors(job.key, texts)
     # With texts of like length a text is padded little; among these, texts that begin alike come together.
-    missing.sort(key=lambda key: (len(texts[key]) // _LENGTHS, texts[key]))
-    done = len(texts) - len(missing)
-    job.progress("texts", done, len(texts))
+    missing = sorted(texts.keys() - numbers, key=lambda key: (len(texts[key]) // _LENGTHS, texts[key]))
+    job.progress("texts", len(numbers), len(texts))
 
     def encode_batch(keys: Sequence[str]) -> None:
-        nonlocal done
         batch = [texts[key] for key in keys]
-        rows = job.check_output(compute(batch), (len(keys), None) if vectors else (len(keys),), batch).reshape(
-            len(keys), -1
-        )
-        job.keep_numbers(lambda: job.store.put_vectors(job.key, dict(zip(keys, rows, strict=True))))
-        done += len(keys)
-        job.progress("texts", done, len(texts))
+        rows = job.check_output(compute(batch), (len(keys), None) if vectors else (len(keys),), batch)
+        computed = dict(zip(keys, rows.reshape(len(keys), -1), strict=True))
+        job.store.put_vectors(job.key, computed)
+        numbers.update(computed)
+        job.progress("texts", len(numbers), len(texts))
 
     Batches(job.model, job.batch_size, passes=_PASSES).run_samples(encode_batch, missing)
-    job.writer.settle_writes()
     job.counts["texts_encoded"] = len(missing)
     if getattr(job.model, "shares_beginnings", False):
         job.counts["texts_shared"] = len(missing)
+    return numbers
 
 
-def compute_images(job: Job, model: DualEncoder) -> None:
-    """Compute and store the missing numbers of the images, and fill in the hash of each."""
+def compute_images(job: Job, model: DualEncoder) -> dict[str, NDArray[np.float32]]:
+    """Return the vectors of the images by their hashes, and fill in the hash of each; missing ones are computed."""
     references = job.references
     batches = Batches(model, job.batch_size)
+    vectors: dict[str, NDArray[np.float32]] = {}
     pending: list[HashedImage] = []
     scheduled: set[str] = set()  # hashes that are pending or were
 
     def needs_pixels(images: Sequence[tuple[str, str]]) -> list[bool]:
-        missing = set(job.store.missing_vectors(job.key, [name for _, name in images]))
-        return [name in missing for _, name in images]
+        vectors.update(job.store.vectors(job.key, {name for _, name in images if name not in vectors}))
+        return [name not in vectors for _, name in images]
 
     def encode_batch(batch: Sequence[HashedImage]) -> None:
         output = job.compute_images(
@@ -218,8 +158,10 @@ def compute_images(job: Job, model: DualEncoder) -> None:
             [image.reference for image in batch],
         )
         rows = job.check_output(output, (len(batch), None), [image.reference for image in batch])
-        vectors = {image.hash: row for image, row in zip(batch, rows, strict=True)}
-        job.keep_numbers(lambda: job.store.put_vectors(job.key, vectors), reader.take_new_hashes())
+        computed = {image.hash: row for image, row in zip(batch, rows, strict=True)}
+        job.store.put_pixel_hashes(reader.take_new_hashes())
+        job.store.put_vectors(job.key, computed)
+        vectors.update(computed)
 
     with job.open_reader(needs_pixels) as reader:
         for done, image in enumerate(reader, 1):
@@ -230,27 +172,29 @@ def compute_images(job: Job, model: DualEncoder) -> None:
                 batches.run_samples(encode_batch, pending)
                 pending.clear()
                 job.progress("images", done, len(references))
-    job.writer.settle_writes()
     job.store.put_pixel_hashes(reader.take_new_hashes())
     job.counts["images_encoded"] = len(scheduled)
+    return vectors
 
 
-def compute_pairs(job: Job, score: Callable[[Sequence[Pixels], Sequence[str]], NDArray[np.float32]]) -> int:
-    """Compute and store the missing numbers of the pairs, image by image: each is decoded once, for all its texts.
+def compute_pairs(
+    job: Job, score: Callable[[Sequence[Pixels], Sequence[str]], NDArray[np.float32]]
+) -> dict[tuple[str, str], np.float32]:
+    """Return the numbers of the pairs by their hashes; missing ones are computed.
 
-    Returns:
-        How many pairs of different references and texts there are.
+    Pairs come image by image: each is decoded once, for all its texts.
     """
     texts = _texts_of_images(job)
     total, done = sum(map(len, texts.values())), 0
     batches = Batches(job.model, job.batch_size)
+    scores: dict[tuple[str, str], np.float32] = {}
     pending: dict[tuple[str, str], tuple[HashedImage, str]] = {}
     scheduled: set[tuple[str, str]] = set()  # pairs that are pending or were
 
     def find_missing(reference: str, name: str) -> list[tuple[str, str]]:
         pairs = [(name, text) for text in texts[reference]]
-        stored = job.store.pair_scores(job.key, pairs)
-        return [pair for pair in pairs if pair not in stored]
+        scores.update(job.store.pair_scores(job.key, [pair for pair in pairs if pair not in scores]))
+        return [pair for pair in pairs if pair not in scores]
 
     def needs_pixels(images: Sequence[tuple[str, str]]) -> list[bool]:
         return [bool(find_missing(reference, name)) for reference, name in images]
@@ -263,9 +207,10 @@ def compute_pairs(job: Job, score: Callable[[Sequence[Pixels], Sequence[str]], N
             lambda part: score_slots(score, [image.pixels for image in images[part]], captions[part]),
             [image.reference for image in images],
         )
-        numbers = job.check_output(output, (len(keys),), names)
-        scores = dict(zip(keys, numbers, strict=True))
-        job.keep_numbers(lambda: job.store.put_pair_scores(job.key, scores), reader.take_new_hashes())
+        computed = dict(zip(keys, job.check_output(output, (len(keys),), names), strict=True))
+        job.store.put_pixel_hashes(reader.take_new_hashes())
+        job.store.put_pair_scores(job.key, computed)
+        scores.update(computed)
 
     with job.open_reader(needs_pixels) as reader:
         for position, image in enumerate(reader, 1):
@@ -282,10 +227,9 @@ def compute_pairs(job: Job, score: Callable[[Sequence[Pixels], Sequence[str]], N
                     del pending[key]
             if ready or position == len(texts):
                 job.progress("pairs", done - len(pending), total)
-    job.writer.settle_writes()
     job.store.put_pixel_hashes(reader.take_new_hashes())
     job.counts["pairs_scored"] = len(scheduled)
-    return total
+    return scores
 
 
 def _texts_of_images(job: Job) -> Mapping[str, Mapping[str, str]]:

@@ -12,8 +12,9 @@ from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.errors import ModelError
 from tellapart.models.protocols import DualEncoder, Model
-from tellapart.models.scoring.compute import Job, Writer, compute_images, compute_texts
+from tellapart.models.scoring.compute import Job, compute_images, compute_texts
 from tellapart.models.scoring.deferred import Deferred
+from tellapart.models.store.content_hash import text_hash
 from tellapart.models.store.embedding_store import EmbeddingStore
 
 
@@ -39,6 +40,7 @@ def embeddings(
     store: EmbeddingStore,
     images: bool = True,
     texts: bool = True,
+    batch_size: int | None = None,
     progress: Progress | None = None,
 ) -> Embeddings:
     """Encode missing entries, and return the vectors as the model gives them (most scale them to length one).
@@ -58,14 +60,13 @@ def embeddings(
     encoder: DualEncoder = loaded
     hashes: dict[str, str] = {}
 
-    def compute() -> Embeddings:
-        with Writer() as writer:
-            job = Job(encoder, pairs, store, writer, None, progress or (lambda *_: None), hashes)
-            if images:
-                compute_images(job, encoder)
-            if texts:
-                compute_texts(job, encoder.encode_texts, vectors=True)
-        sides = job.image_vectors(pairs.items) if images else None, job.text_vectors(pairs.items) if texts else None
-        return Embeddings(*sides, hashes)
-
-    return store.repeat_if_lost(compute)
+    job = Job(encoder, pairs, store, batch_size, progress or (lambda *_: None), hashes)
+    of_images = compute_images(job, encoder) if images else {}
+    of_texts = compute_texts(job, encoder.encode_texts, vectors=True) if texts else {}
+    return Embeddings(
+        job.stack_vectors(of_images, [[hashes[image] for image in item.images] for item in pairs.items])
+        if images
+        else None,
+        job.stack_vectors(of_texts, [[*map(text_hash, item.texts)] for item in pairs.items]) if texts else None,
+        hashes,
+    )

@@ -32,13 +32,13 @@ from tellapart.models.protocols import (
     TextScorer,
     Vectors,
 )
-from tellapart.models.scoring.compute import Job, Writer, compute_images, compute_pairs, compute_texts
+from tellapart.models.scoring.compute import Job, compute_images, compute_pairs, compute_texts
 from tellapart.models.scoring.deferred import Deferred
 from tellapart.models.store.batches import compute_named
 from tellapart.models.store.content_hash import ImageReader, text_hash
 from tellapart.models.store.embedding_store import EmbeddingStore
 
-#: Items whose stored numbers are in memory at the same time.
+#: Items whose vectors are stacked, and whose scores are stored, at the same time.
 _BLOCK = 256
 
 
@@ -93,16 +93,10 @@ def score(
     started = time.perf_counter()
     hashes = {} if hashes is None else hashes
 
-    def compute() -> tuple[NDArray[np.float32], Job]:
-        with Writer() as writer:
-            job = Job(model, pairset, store, writer, batch_size, progress or (lambda *_: None), hashes)
-            values = _read_stored(job)
-            if values is None:
-                loaded = model.load() if isinstance(model, Deferred) else model
-                values = _compute_scores(replace(job, model=loaded))
-        return values, job
-
-    values, job = store.repeat_if_lost(compute)
+    job = Job(model, pairset, store, batch_size, progress or (lambda *_: None), hashes)
+    values = _read_stored(job)
+    if values is None:
+        values = _compute_scores(replace(job, model=model.load() if isinstance(model, Deferred) else model))
     ids = [item.id for item in pairset.items]
     return Scored(Scores(ids, values, model.kind), **job.counts, seconds=time.perf_counter() - started)
 
@@ -113,11 +107,8 @@ def _read_stored(job: Job) -> NDArray[np.float32] | None:
         return None
     with ImageReader(job.pairset, job.store, job.references, hashes=job.hashes, known_only=True) as reader:
         stored_count = sum(1 for _ in reader)
-    return _stored_pairs(job) if stored_count == len(job.references) else None
-
-
-def _stored_pairs(job: Job) -> NDArray[np.float32] | None:
-    """Return the scores if the store has every pair, now that the images' hashes are known."""
+    if stored_count < len(job.references):
+        return None
     values = job.empty_scores()
     for positions, items in _block_items(job.pairset):
         keys = _pairs_of(job, items)
@@ -195,25 +186,23 @@ def _score_matrices(job: Job, model: MatrixScorer) -> NDArray[np.float32]:
 
 
 def _score_texts(job: Job, model: TextScorer) -> NDArray[np.float32]:
-    compute_texts(job, model.score_texts, vectors=False)
-    values = job.empty_scores()
-    for positions, items in _block_items(job.pairset):
-        # (items, 1, texts): a text gets the same score with every image.
-        values[positions] = job.text_vectors(items)[:, None, :, 0]
-    job.counts["texts_distinct"] = len({text for item in job.pairset.items for text in item.texts})
-    return values
+    scores = compute_texts(job, model.score_texts, vectors=False)
+    job.counts["texts_distinct"] = len(scores)
+    # (items, 1, texts): a text gets the same score with every image.
+    rows = job.stack_vectors(scores, [[*map(text_hash, item.texts)] for item in job.pairset.items])[:, None, :, 0]
+    return np.ascontiguousarray(np.broadcast_to(rows, (len(rows), *job.pairset.shape)))
 
 
 def _encode_and_score(job: Job, model: DualEncoder) -> NDArray[np.float32]:
-    compute_texts(job, model.encode_texts, vectors=True)
-    compute_images(job, model)
+    of_texts, of_images = compute_texts(job, model.encode_texts, vectors=True), compute_images(job, model)
     values = job.empty_scores()
     for positions, items in _block_items(job.pairset):
-        images, texts = job.image_vectors(items), job.text_vectors(items)
+        images = job.stack_vectors(of_images, [[job.hashes[image] for image in item.images] for item in items])
+        texts = job.stack_vectors(of_texts, [[*map(text_hash, item.texts)] for item in items])
         values[positions] = _score_vectors(job, model, images, texts, [item.id for item in items])
         # Kept as well: with them the same set is scored again without a vector, or the model.
         scores = dict(zip(_pairs_of(job, items), values[positions].reshape(-1), strict=True))
-        job.keep_numbers(lambda scores=scores: job.store.put_pair_scores(job.key, scores))  # type: ignore[misc]
+        job.store.put_pair_scores(job.key, scores)
         job.progress("pairs", values[: positions.stop].size, values.size)
     job.count_distinct()
     return values
@@ -233,10 +222,10 @@ def _score_vectors(
 def _score_pairs(
     job: Job, compute: Callable[[Sequence[Pixels], Sequence[str]], NDArray[np.float32]]
 ) -> NDArray[np.float32]:
-    total = compute_pairs(job, compute)
-    if (values := _stored_pairs(job)) is None:
-        raise job.store.explain_loss(f"some of {total} scores")
-    return values
+    scores = compute_pairs(job, compute)
+    job.count_distinct()
+    values = np.array([scores[key] for key in _pairs_of(job, job.pairset.items)], np.float32)
+    return values.reshape(-1, *job.pairset.shape)
 
 
 def _block_items(pairset: PairSet) -> Iterator[tuple[slice, tuple[Item, ...]]]:

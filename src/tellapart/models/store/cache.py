@@ -11,10 +11,10 @@ from typing import IO, Any, Literal, TypeAlias
 from tellapart.data.arguments import PathGiven, as_names, as_path, expect_used
 from tellapart.data.lock import take_lock
 from tellapart.errors import StoreError, quote
-from tellapart.models.store.damaged import ENDINGS
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.store.location import audit_folder, default_store_path
 from tellapart.models.store.prepared import kept_preparations, prepared_path
+from tellapart.models.store.row_file import ENDINGS
 from tellapart.models.store.shard import list_shards, shard_folder
 
 #: The embedding store: its folder, a store that is open, False for one in memory, None for the user's.

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
 from pathlib import Path
-from typing import Any
 
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.models.protocols import DualEncoder, KeyReader, MatrixScorer, Model, TextScorer
-from tellapart.models.store.embedding_store import EmbeddingStore, Key
-from tellapart.models.store.rows import Table
+from tellapart.models.store.embedding_store import EmbeddingStore
 
 
 def shard_folder(store: Path) -> Path:
@@ -38,24 +36,14 @@ class Shard(EmbeddingStore):
         self._main = main
 
     @property
-    def losses(self) -> int:
-        """How often one of the two files was damaged, and replaced."""
-        return self._losses + self._main.losses
-
-    @property
     def prepared(self) -> Path | None:
         """The file of prepared pictures near the other store."""
         return self._main.prepared
 
-    def check_pages(self) -> None:
-        """Read all of both files; one that SQLite finds damaged is replaced."""
-        super().check_pages()
-        self._main.check_pages()
-
-    def _select_rows(self, table: Table, model: str | None, keys: Iterable[Key]) -> dict[Key, tuple[Any, ...]]:
-        keys = list(keys)
-        selected = super()._select_rows(table, model, keys)
-        return selected | self._main._select_rows(table, model, [key for key in keys if key not in selected])
+    def read(self, space: str, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Return the values of keys that either of both files has."""
+        values = super().read(space, keys)
+        return values | self._main.read(space, [key for key in keys if key not in values])
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,25 +1,23 @@
-"""A file of `torch.save`, read without running it: tensors are made here, every other class becomes an inert object.
+"""A file of `torch.save`, read without running it: every class but a tensor's becomes an inert object.
 
 With `weights_only`, `torch.load` refuses a file that names a class it does not know, and training frameworks write such
-files: Lightning keys callbacks by their class, fairseq keeps an argparse namespace. Here nothing that a file names is
-imported or called; the few functions that describe a tensor are this module's.
+files: Lightning keys callbacks by their class, fairseq keeps an argparse namespace. So it is given an unpickler that
+imports and calls nothing that a file names.
 """
 
 from __future__ import annotations
 
-import io
 import os
 import pickle
-import pickletools
 import re
+import tarfile
 import zipfile
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
-
-import numpy as np
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 from tellapart.data.scores import join_names
 from tellapart.data.strict_json import expect_content, first_repeated
@@ -47,27 +45,6 @@ _PREFIXES = re.compile(r"(?:(?:module|_orig_mod|model|clip_model)\.)*")
 
 #: An entry of torch's `AveragedModel` that is no weight.
 _UPDATES = "n_averaged"
-
-#: Storage classes of torch and the dtype of their numbers.
-_STORAGES = {
-    "FloatStorage": "float32",
-    "DoubleStorage": "float64",
-    "HalfStorage": "float16",
-    "BFloat16Storage": "bfloat16",
-    "LongStorage": "int64",
-    "IntStorage": "int32",
-    "ShortStorage": "int16",
-    "CharStorage": "int8",
-    "ByteStorage": "uint8",
-    "BoolStorage": "bool",
-}
-
-#: First number of a file that torch wrote before 1.6.
-_LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
-_LEGACY_PROTOCOL = 1001
-
-#: A pickle without the numbers: keys, shapes and settings. Real ones have a few hundred kilobytes.
-_MOST_PICKLE_BYTES = 64 * 2**20
 
 
 class InertObject(dict[Any, Any]):
@@ -146,15 +123,6 @@ class Checkpoint:
             raise ModelError(f"{name}: {self.path.name} holds {1 + len(self.others)} sets of weights; write {listed}")
 
 
-@dataclass(frozen=True, slots=True)
-class _Storage:
-    """A block of numbers in the file, not read yet."""
-
-    dtype: str
-    key: str
-    count: int
-
-
 def split_part(name: str) -> tuple[str, str]:
     """Split `FILE#PART` into the file and the part of it that is meant, which is empty if none is named.
 
@@ -189,8 +157,7 @@ def read_checkpoint(path: Path | str, *, part: str = "", shapes_only: bool = Fal
     if path.suffix == ".safetensors":
         return _find_state_dict(path, _read_safetensors(path, shapes_only), part)
     try:
-        with path.open("rb") as file:
-            content = _read_archive(path, shapes_only) if zipfile.is_zipfile(file) else _read_legacy(file, shapes_only)
+        content = _read_torch(path, shapes_only)
     except ModelError:
         raise
     except Exception as error:  # a damaged pickle or archive fails anywhere, with any exception
@@ -282,90 +249,41 @@ def _choose_part(path: Path, part: str, parts: Mapping[str, object]) -> str:
     return fits[0]
 
 
-class _Unpickler(pickle.Unpickler):
-    """Makes plain data, and tensors by `load_storage`; imports nothing."""
-
-    def __init__(self, file: BinaryIO, load_storage: Callable[[_Storage], Tensor | None]) -> None:
-        super().__init__(file, encoding="utf-8", errors="surrogateescape")
-        self._load_storage = load_storage
+class _Unpickler(pickle._Unpickler):  # type: ignore[name-defined]  # Python's: C's reserves room for any place named
+    """Makes plain data and tensors; every other class of the file is an `InertObject`, and nothing is imported."""
 
     def find_class(self, module: str, name: str) -> Callable[..., object]:
         if (module, name) == ("collections", "OrderedDict"):
             return OrderedDict
         if module in ("torch._utils", "torch._tensor") and name in ("_rebuild_tensor_v2", "_rebuild_tensor"):
-            return self._rebuild_tensor
+            return _rebuild_tensor
         if (module, name) == ("torch._utils", "_rebuild_parameter"):
             return lambda tensor, *_: tensor
-        if (module, name) == ("torch", "Size"):
-            return tuple
-        if module == "torch" and name in _STORAGES:
-            return _StorageKind(_STORAGES[name])
-        return InertObject
-
-    def persistent_load(self, reference: tuple[Any, ...]) -> _Storage:
-        kind, storage, key, _location, count, *_view = reference
-        if kind != "storage" or not isinstance(storage, _StorageKind):
-            raise pickle.UnpicklingError(f"a reference to {kind!r:.40}, which is not a storage of numbers")
-        return _Storage(storage.dtype, str(key), int(count))
-
-    def _rebuild_tensor(
-        self, storage: object, offset: int, size: Sequence[int], stride: Sequence[int], *_: Any
-    ) -> Tensor:
-        if not isinstance(storage, _Storage):
-            raise pickle.UnpicklingError("a tensor without a storage of numbers")
-        size, stride, offset = tuple(map(int, size)), tuple(map(int, stride)), int(offset)
-        last = offset + sum((length - 1) * step for length, step in zip(size, stride, strict=True))
-        if min((offset, *size, *stride)) < 0 or (0 not in size and last >= storage.count):
-            raise pickle.UnpicklingError(f"a tensor of shape {size} reaches beyond its {storage.count} numbers")
-        torch = import_torch()
-        numbers = self._load_storage(storage)
-        if numbers is None:
-            return torch.empty(size, dtype=getattr(torch, storage.dtype), device="meta")
-        return numbers.as_strided(size, stride, offset)
+        return tuple if (module, name) == ("torch", "Size") else InertObject
 
 
-@dataclass(frozen=True, slots=True)
-class _StorageKind:
-    """A storage class that a file names: the dtype of its numbers."""
-
-    dtype: str
-
-    def __call__(self, *_: Any, **__: Any) -> NoReturn:
-        raise pickle.UnpicklingError("a storage that is not a block of the file")
-
-
-def _read_pickle(file: BinaryIO, load_storage: Callable[[_Storage], Tensor | None]) -> object:
-    """Read the pickle at the file's position; the file is left behind it.
-
-    The standard reader reserves memory up to the highest place that a pickle names, so the places are looked at first.
-    """
-    start = file.tell()
-    for operation, argument, _ in pickletools.genops(file):
-        if operation.name in ("PUT", "LONG_BINPUT") and int(argument or 0) > _MOST_PICKLE_BYTES:
-            raise pickle.UnpicklingError(f"a place {argument}, further than any real file's")
-    if file.tell() - start > _MOST_PICKLE_BYTES:
-        raise ValueError(f"its pickle has more than {_MOST_PICKLE_BYTES // 2**20} MB")
-    file.seek(start)
-    return _Unpickler(file, load_storage).load()
+def _rebuild_tensor(storage: Any, offset: int, size: Sequence[int], stride: Sequence[int], *_: object) -> Tensor:
+    """Return a tensor of a storage, which torch would make longer where the tensor reaches beyond it."""
+    count = storage._untyped_storage.nbytes() // storage.dtype.itemsize
+    last = offset + sum((length - 1) * step for length, step in zip(size, stride, strict=True))
+    if min((offset, *size, *stride)) < 0 or (0 not in size and last >= count):
+        raise pickle.UnpicklingError(f"a tensor of shape {tuple(size)} reaches beyond its {count} numbers")
+    tensor: Tensor = import_torch()._utils._rebuild_tensor(storage, offset, tuple(size), tuple(stride))
+    return tensor
 
 
-def _as_numbers(data: bytes | bytearray, dtype: str, count: int) -> Tensor:
-    """View bytes as a tensor `(count,)`; the file must hold that many."""
+#: In place of the module `pickle`, for `torch.load`, which names the storages of numbers itself.
+_PICKLE = SimpleNamespace(
+    __name__="inert", Unpickler=_Unpickler, load=lambda file, **options: _Unpickler(file, **options).load()
+)
+
+
+def _read_torch(path: Path, shapes_only: bool) -> object:
+    """Read a file of `torch.save`: an archive, or what torch wrote before 1.6."""
     torch = import_torch()
-    kind = getattr(torch, dtype)
-    needed = count * kind.itemsize
-    if count < 0 or len(data) < needed:
-        raise ValueError(f"{count} numbers of {dtype} need {needed} bytes; there are {len(data)}")
-    numbers = torch.empty(count, dtype=kind)
-    if count:
-        numbers.view(torch.uint8).numpy()[:] = np.frombuffer(data, np.uint8, needed)
-    return numbers
-
-
-def _read_archive(path: Path, shapes_only: bool) -> object:
-    """Read the files of torch 1.6 and later: a zip archive of one pickle, and a file for each storage."""
-    with zipfile.ZipFile(path) as archive:
-        names = archive.namelist()
+    if archived := zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
         if (twice := first_repeated(names)) is not None:
             raise ModelError(f"{path} holds two members of one name, {quote(twice)}; torch would take either")
         if any(name.endswith("/constants.pkl") for name in names):
@@ -373,68 +291,17 @@ def _read_archive(path: Path, shapes_only: bool) -> object:
                 f"{path} is a TorchScript archive, a program with weights in it; save its state dict: "
                 "torch.save(torch.jit.load(path, 'cpu').state_dict(), 'weights.pt')"
             )
-        pickled = [name for name in names if name.endswith("/data.pkl") or name == "data.pkl"]
-        if len(pickled) != 1:
-            raise ValueError("it has no one data.pkl")
-        folder = pickled[0].removesuffix("data.pkl")
-        if f"{folder}byteorder" in names and archive.read(f"{folder}byteorder") != b"little":
-            raise ValueError("its numbers are big-endian")
-        if archive.getinfo(pickled[0]).file_size > _MOST_PICKLE_BYTES:
-            raise ValueError(f"its pickle has more than {_MOST_PICKLE_BYTES // 2**20} MB")
-        loaded: dict[str, Tensor] = {}
-
-        def load_storage(storage: _Storage) -> Tensor | None:
-            if shapes_only:
-                return None
-            if storage.key not in loaded:
-                info = archive.getinfo(f"{folder}data/{storage.key}")
-                if info.compress_type != zipfile.ZIP_STORED:
-                    raise ValueError("its numbers are compressed, which torch never does")
-                loaded[storage.key] = _as_numbers(archive.read(info), storage.dtype, storage.count)
-            return loaded[storage.key]
-
-        return _read_pickle(io.BytesIO(archive.read(pickled[0])), load_storage)
+    elif tarfile.is_tarfile(path):
+        raise ValueError("it is a tar, which would be unpacked")
+    place = "meta" if shapes_only and archived else "cpu"
+    content = torch.load(path, place, _PICKLE, weights_only=False, errors="surrogateescape")
+    return _drop_numbers(content) if shapes_only and not archived else content
 
 
-def _read_legacy(file: BinaryIO, shapes_only: bool) -> object:
-    """Read the files of torch before 1.6: five pickles after one another, then the storages' numbers.
-
-    The numbers come last, so the pickle is read twice: for the storages it names, and for the tensors.
-    """
-    size = file.seek(0, io.SEEK_END)
-    file.seek(0)
-    if _load_next(file) != _LEGACY_MAGIC or _load_next(file) != _LEGACY_PROTOCOL:
-        raise ValueError("it has neither an archive nor the number that older files begin with")
-    facts = _load_next(file)
-    if not isinstance(facts, Mapping) or facts.get("little_endian") is not True:
-        raise ValueError("its numbers are big-endian")
-    start = file.tell()
-    storages: dict[str, _Storage] = {}
-
-    def name_storage(storage: _Storage) -> None:
-        storages[storage.key] = storage
-
-    content = _read_pickle(file, name_storage)
-    if shapes_only:
+def _drop_numbers(content: Any) -> Any:
+    """Return the content of an older file, which is read as a whole, with its tensors on torch's device `meta`."""
+    if isinstance(content, dict):
+        for key in content:
+            content[key] = _drop_numbers(content[key])
         return content
-    keys = _load_next(file)
-    if not isinstance(keys, list):
-        raise ValueError("it lists no storages")
-    numbers = {key: _read_numbers(file, storages[key], size) for key in map(str, keys)}
-    file.seek(start)
-    return _read_pickle(file, lambda storage: numbers[storage.key])
-
-
-def _load_next(file: BinaryIO) -> object:
-    def refuse(_storage: _Storage) -> NoReturn:
-        raise pickle.UnpicklingError("a tensor before the tensors")
-
-    return _read_pickle(file, refuse)
-
-
-def _read_numbers(file: BinaryIO, storage: _Storage, size: int) -> Tensor:
-    count = int.from_bytes(file.read(8), "little", signed=True)
-    length = storage.count * getattr(import_torch(), storage.dtype).itemsize
-    if count != storage.count or not 0 <= length <= size - file.tell():
-        raise ValueError(f"storage {storage.key} has {count} numbers, not {storage.count}, or the file ends in it")
-    return _as_numbers(file.read(length), storage.dtype, storage.count)
+    return content.to("meta") if isinstance(content, import_torch().Tensor) else content
