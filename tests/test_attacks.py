@@ -46,7 +46,7 @@ TRUSTED = set(
     api/run.py annotate/page.py annotate/presentation.py auditing/card.py auditing/croissant.py benchmarks/plugins.py
     board/rendering.py board/submissions/backup.py board/submissions/prepared.py board/submissions/state.py
     builders/captions/stages.py builders/captions/tagging.py catalog.py cli/command.py
-    builders/video/faces.py data/lock.py models/compact/onnx_export.py models/memory/function.py
+    builders/video/faces.py data/lock.py models/compact/onnx_export.py models/memory/identity.py
     models/openclip/source.py records/machine.py records/run_folder.py report/image_sources.py
     report/interchange/push.py report/page.py report/show.py tasks/authors.py
     training/encoders/load_start.py training/report/page.py training/run_files.py training/trackers.py

@@ -22,7 +22,7 @@ from tellapart.evaluation.evaluate import Prepared, chosen, evaluate, plan
 from tellapart.evaluation.resume import holds, look_up
 from tellapart.evaluation.run import Settings, place_runs, prepare_for, resolve, settle_dtype
 from tellapart.models.find import find_prefix
-from tellapart.models.memory.function import is_stored
+from tellapart.models.memory.adapter import is_stored
 from tellapart.models.protocols import DualEncoder, Model
 from tellapart.models.scoring.deferred import Deferred
 from tellapart.models.store.content_hash import text_hash

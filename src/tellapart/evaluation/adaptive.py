@@ -19,7 +19,7 @@ from tellapart.evaluation.item_analysis import ItemOutcomes
 from tellapart.evaluation.run import Settings, resolve
 from tellapart.metrics.metric import Metric
 from tellapart.metrics.registry import defined_for
-from tellapart.models.memory.function import is_stored
+from tellapart.models.memory.adapter import is_stored
 from tellapart.models.protocols import Model
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.result import Sample

@@ -25,7 +25,7 @@ from tellapart.data.progress import Progress
 from tellapart.errors import RunError, TellapartError, first_line
 from tellapart.evaluation.evaluate import plan
 from tellapart.evaluation.run import Settings, prepare_for, resolve, run
-from tellapart.models.memory.function import is_stored
+from tellapart.models.memory.adapter import is_stored
 from tellapart.models.options import AUTO
 from tellapart.models.scoring.deferred import Deferred
 from tellapart.models.store.embedding_store import EmbeddingStore

@@ -25,7 +25,7 @@ from tellapart.data.video import DEFAULT_FRAMES
 from tellapart.errors import DataError, MetricError, RunError
 from tellapart.metrics.equivariance import histogram
 from tellapart.metrics.tabulate import Tabulated, tabulate
-from tellapart.models.memory.function import is_stored
+from tellapart.models.memory.adapter import is_stored
 from tellapart.models.protocols import Model, NoteTaker
 from tellapart.models.scoring.deferred import Deferred
 from tellapart.models.scoring.score import Scored

@@ -28,7 +28,7 @@ from tellapart.errors import RunError, TellapartError, TellapartWarning
 from tellapart.evaluation.evaluate import Evaluation, Prepared, chosen, evaluate, plan, prepare
 from tellapart.evaluation.resume import holds, keep, take_up
 from tellapart.models.find import expect_taken, options_beside
-from tellapart.models.memory.function import is_stored
+from tellapart.models.memory.adapter import is_stored
 from tellapart.models.memory.given import as_model
 from tellapart.models.memory.held import HeldModel
 from tellapart.models.options import AUTO, ModelOptions

@@ -1,9 +1,8 @@
-"""Dual encoders of a caller's parts: two functions to vectors, or a module with `encode_image` and `encode_text`."""
+"""The dual encoder of a caller's module with `encode_image` and `encode_text`, and its preparation."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,8 +11,8 @@ from numpy.typing import NDArray
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
 from tellapart.models.control_tokens import refuse_known_marks
-from tellapart.models.memory.mistakes import explain_call, explain_prepared, read_output, refuse_steps, to_array
-from tellapart.models.memory.rest import at_rest, modules_of
+from tellapart.models.memory.adapter import Ready, to_picture
+from tellapart.models.memory.mistakes import explain_mistakes, explain_prepared, read_output, refuse_steps, to_array
 from tellapart.models.protocols import Pixels, Vectors
 from tellapart.models.torch.backend import (
     Runtime,
@@ -27,7 +26,6 @@ from tellapart.models.torch.backend import (
 from tellapart.models.vectors import dot_products, normalise
 
 if TYPE_CHECKING:
-    from PIL.Image import Image
     from torch import Tensor
 
     from tellapart.models.torch.network import Network
@@ -36,72 +34,7 @@ if TYPE_CHECKING:
 _ON_CPU, _ELSEWHERE = 16, 64
 
 
-def to_picture(pixels: Pixels) -> Image:
-    """Return pixels, uint8 `(height, width, 3)`, as a PIL image, RGB."""
-    from PIL import Image
-
-    return Image.fromarray(pixels)
-
-
-@dataclass(frozen=True, slots=True)
-class Ready:
-    """An image as a caller's object prepared it: distinguished from plain pixels, whatever it is."""
-
-    value: Any
-
-    @property
-    def nbytes(self) -> int:
-        """Memory of its array, in bytes."""
-        return int(getattr(self.value, "nbytes", 0))
-
-
-class _Cosine:
-    """Scores of unit vectors."""
-
-    kind: ScoreKind = "similarity"
-
-    #: Scores rise with the cosine of the vectors, so that a gallery can be ranked by it.
-    ranks_by_cosine = True
-
-    def similarity(self, images: Vectors, texts: Vectors) -> NDArray[np.float32]:
-        """Score vectors of length one: the cosines, float32 `(images, texts)`."""
-        return dot_products(images, texts)
-
-    similarities = similarity
-
-
-class VectorFunctions(_Cosine):
-    """A dual encoder of two functions: a list of PIL images, or of texts, to vectors `(n, dimensions)`."""
-
-    def __init__(self, name: str, images: Callable[[list[Any]], Any], texts: Callable[[list[str]], Any]) -> None:
-        self.name, self.fingerprint, self.stored = name, "", True
-        self._images, self._texts = images, texts
-
-    def encode_images(self, images: Sequence[Pixels]) -> Vectors:
-        """Encode RGB images, uint8 `(height, width, 3)`, to float32 `(n, dimensions)` of length one."""
-        return self.encode_pictures([to_picture(image) for image in images])
-
-    def encode_pictures(self, pictures: list[Any]) -> Vectors:
-        """Encode PIL images, as `encode_images` does."""
-        return self._call_function(self._images, pictures, "images", "an image")
-
-    def encode_texts(self, texts: Sequence[str]) -> Vectors:
-        """Encode texts to float32 `(n, dimensions)` of length one."""
-        return self._call_function(self._texts, list(texts), "texts", "a text")
-
-    def _call_function(self, function: Callable[[Any], Any], given: list[Any], kind: str, row: str) -> Vectors:
-        try:
-            with at_rest(modules_of(function)):
-                value = function(given)
-        except (RuntimeError, TypeError, AttributeError, ValueError) as error:
-            if (explained := explain_call(f"{self.name}, given {len(given)} {kind}", error)) is not None:
-                raise explained from error
-            raise
-        vectors = read_output(f"{self.name}, given {len(given)} {kind},", value, (len(given), None), f"a row {row}")
-        return normalise(vectors, self.name)
-
-
-class ModuleEncoder(_Cosine):
+class ModuleEncoder:
     """A dual encoder of a module with `encode_image` and `encode_text`, a preprocessing and a tokenizer.
 
     Every forward pass has a fixed number of samples of one shape, so that no vector depends on its neighbours. Texts
@@ -110,6 +43,11 @@ class ModuleEncoder(_Cosine):
     Attributes:
         truncated: how many of the texts encoded so far the tokenizer cut, if it counts them.
     """
+
+    kind: ScoreKind = "similarity"
+
+    #: Scores rise with the cosine of the vectors, so that a gallery can be ranked by it.
+    ranks_by_cosine = True
 
     def __init__(
         self,
@@ -138,12 +76,8 @@ class ModuleEncoder(_Cosine):
 
     def prepare_image(self, pixels: Pixels) -> Ready:
         """Prepare one RGB image, uint8 `(height, width, 3)`: a tensor `(channels, height, width)`."""
-        try:
+        with explain_mistakes(f"{self.name}: preprocess fails"):
             value = self._preprocess(to_picture(pixels))
-        except (RuntimeError, TypeError, AttributeError, ValueError) as error:
-            if (explained := explain_call(f"{self.name}: preprocess fails", error)) is not None:
-                raise explained from error
-            raise
         torch = import_torch()
         if not torch.is_tensor(value):
             array = to_array(value) if isinstance(value, np.ndarray) and value.dtype.kind == "f" else None
@@ -166,6 +100,12 @@ class ModuleEncoder(_Cosine):
         refuse_known_marks(self.name, texts)
         tokens = [self._tokenize_text(text) for text in texts]
         return self._encode_shapes(self._module.encode_text, tokens)
+
+    def similarity(self, images: Vectors, texts: Vectors) -> NDArray[np.float32]:
+        """Score vectors of length one: the cosines, float32 `(images, texts)`."""
+        return dot_products(images, texts)
+
+    similarities = similarity
 
     def _tokenize_text(self, text: str) -> Tensor:
         """Return the tokens of one text, `(length,)`."""

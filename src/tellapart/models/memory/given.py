@@ -9,12 +9,10 @@ from typing import Any, Protocol, TypeAlias, get_args
 
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError, quote
-from tellapart.models.memory.encoders import VectorFunctions
-from tellapart.models.memory.function import FunctionScorer, MatrixFunction, identify_model, name_of
+from tellapart.models.memory.adapter import methods_of, of_encoders, of_function, of_object, reads_arrays
 from tellapart.models.memory.held import HeldModel, Parts, hold_module
-from tellapart.models.memory.identity import describe_attributes, describe_module, digest_facts, hash_tensors
+from tellapart.models.memory.identity import identify_functions, identify_model, identify_modules
 from tellapart.models.memory.mistakes import OPEN_CLIP_LINE, explain_argument, is_module, refuse_async
-from tellapart.models.memory.objects import METHODS, ObjectModel, reads_arrays
 from tellapart.models.memory.rest import modules_of
 from tellapart.models.protocols import Model
 
@@ -73,15 +71,16 @@ def as_model(thing: object, *, name: str = "", file: Path | None = None, batched
     encodes = callable(getattr(thing, "encode_images", None)) and callable(getattr(thing, "encode_texts", None))
     if is_module(thing) and not encodes and (held := hold_module(Parts(thing, name=name))) is not None:
         return held
-    if any(callable(getattr(thing, method, None)) for method in METHODS):
-        return _hold_object(thing, name, file)
+    if methods_of(thing):
+        modules = [] if getattr(thing, "fingerprint", None) is not None or file is not None else modules_of(thing)
+        return of_object(
+            thing, identify_modules(thing, modules, name) if modules else identify_model(thing, name, file)
+        )
     refuse_async(thing, "model")
     if not callable(thing) or is_module(thing):
         raise ModelError(explain_argument(thing) or _explain_refusal(thing))
-    identity = identify_model(thing, name, file)
-    if batched if batched is not None else getattr(thing, "batched", False):
-        return MatrixFunction(thing, *identity)
-    return FunctionScorer(thing, *identity)
+    batched = batched if batched is not None else getattr(thing, "batched", False)
+    return of_function(thing, identify_model(thing, name, file), batched=batched)
 
 
 def model(
@@ -172,46 +171,13 @@ def _join_functions(
             raise ModelError(f"ta.model: {reason}")
         refuse_async(function, parameter)
     if score is not None and images is None and texts is None:
-        return MatrixFunction(score, *_identify_functions([score], name, fingerprint, kind))
+        return of_function(score, identify_functions([score], name, fingerprint, kind), batched=True)
     if score is None and images is not None and texts is not None:
-        encoder = VectorFunctions(name or "vectors", images, texts)
-        _, encoder.fingerprint, _, encoder.stored, _ = _identify_functions(
-            [images, texts], encoder.name, fingerprint, kind
-        )
-        return encoder
+        identity = identify_functions([images, texts], name or "vectors", fingerprint, kind)
+        return of_encoders(images, texts, identity._replace(kind="similarity"))
     raise ModelError(
         "ta.model: give images= and texts=, two functions that return vectors, or score=, one that returns a matrix"
     )
-
-
-def _identify_functions(functions: list[Any], name: str, fingerprint: str | None, kind: ScoreKind) -> tuple[Any, ...]:
-    """Return name, fingerprint, kind, whether the store may keep it, and no file, as `identify_model` does."""
-    if fingerprint is not None:
-        return name or name_of(functions[0]), fingerprint, kind, True, None
-    identities = [identify_model(function, name, None) for function in functions]
-    together = digest_facts([identity[1] for identity in identities])
-    return identities[0][0], f"functions-{together}", kind, all(identity[3] for identity in identities), None
-
-
-def _hold_object(thing: Any, name: str, file: Path | None) -> Model:
-    """Return an object as a model; if it has no fingerprint, one is made of the weights of its torch modules."""
-    modules = modules_of(thing)
-    if getattr(thing, "fingerprint", None) is not None or not modules or file is not None:
-        return ObjectModel(thing, *identify_model(thing, name, file))
-    facts = [describe_module(module) for module in modules]
-    if modules != [thing]:
-        facts.append(describe_attributes(thing, name_of(thing)))
-    stated = [fact for group in facts for fact in group.known]
-    unknown = [why for group in facts for why in group.unknown]
-    digest = digest_facts([*(hash_tensors(module) for module in modules), *stated])
-    kind = getattr(thing, "kind", "similarity")
-    model = ObjectModel(thing, name or name_of(thing), f"tellapart:memory:1:{digest}", kind, not unknown, None)
-    if unknown:
-        model.unstored = (
-            f"no number of {model.name} was stored: nothing describes {', '.join(unknown[:3])}; an attribute "
-            "`fingerprint` names it"
-        )
-    return model
 
 
 def _required_arguments(kind: type) -> list[str]:

@@ -9,14 +9,21 @@ import copy
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 from tellapart.errors import ModelError, TellapartWarning
+from tellapart.models.memory.adapter import MemoryModel, methods_of
 from tellapart.models.memory.encoders import ModuleEncoder
-from tellapart.models.memory.identity import Facts, describe_callable, describe_module, digest_facts, hash_tensors
-from tellapart.models.memory.mistakes import OPEN_CLIP_LINE, explain_error, refuse_async
-from tellapart.models.memory.objects import ATTRIBUTES, METHODS
+from tellapart.models.memory.identity import (
+    describe_callable,
+    describe_module,
+    digest_facts,
+    explain_unstored,
+    hash_tensors,
+)
+from tellapart.models.memory.mistakes import OPEN_CLIP_LINE, refuse_async
 from tellapart.models.memory.rest import at_rest
 from tellapart.models.options import AUTO
 from tellapart.models.torch.backend import Runtime, import_torch
@@ -48,47 +55,36 @@ class Parts:
     reading: str | None = None
 
 
-class HeldModel:
-    """A caller's module as a model; `open_again` gives it a new fingerprint.
-
-    Attributes:
-        unstored: why the store keeps none of its numbers; empty if it does.
-    """
+class HeldModel(MemoryModel):
+    """A caller's module as a model; `open_again` gives it a new fingerprint."""
 
     def __init__(self, parts: Parts, build: Callable[[Parts, Runtime, bool], Any], *, again: bool = False) -> None:
-        self.name = parts.name or type(unwrap(parts.module)).__name__
-        self.parts, self._build = replace(parts, name=self.name), build
-        self.where = _where_of(parts.module)
+        name = parts.name or type(unwrap(parts.module)).__name__
+        self.parts, self._build = replace(parts, name=name), build
+        place = _place_of(parts.module)
         with at_rest([parts.module]):
-            self._inner = build(self.parts, self.where, again)
-        self.kind = self._inner.kind
-        self.device, self.dtype = self.where.device, self.where.dtype
-        self._identity: tuple[str, str] | None = None
-        # Set here, not looked up when asked for: `isinstance` of a protocol sees existing attributes alone.
-        for name in METHODS:
-            if callable(method := getattr(self._inner, name, None)):
-                self.__dict__[name] = method if name == "prepare_image" else self._guard_method(method)
-        self.__dict__ |= {name: getattr(self._inner, name) for name in ATTRIBUTES if hasattr(self._inner, name)}
+            inner = build(self.parts, place, again)
+        self.name, self.kind, self.device, self.dtype = name, inner.kind, place.device, place.dtype
+        self._thing, self._holders, self._arrays, self._gradients = inner, [parts.module], True, False
+        self._set_methods(methods_of(inner), inner)
 
-    def __getattr__(self, name: str) -> Any:
-        if name == "_inner":  # while it is being copied
-            raise AttributeError(name)
-        return getattr(self._inner, name)
+    @cached_property
+    def _identity(self) -> tuple[str, str]:
+        """The fingerprint and why the store keeps nothing, of the parameters as they are when it is first asked."""
+        parts = self.parts
+        if parts.fingerprint is not None:
+            return parts.fingerprint, ""
+        unknown: list[str] = []
+        facts = describe_module(parts.module, unknown)
+        for role in ("processor", "preprocess", "tokenizer"):
+            facts += describe_callable(getattr(parts, role), role, unknown)
+        digest = digest_facts([hash_tensors(parts.module), self.dtype, str(parts.reading), *facts])
+        why = explain_unstored(self.name, unknown, 'ta.model(..., fingerprint="...") names it')
+        return f"tellapart:memory:1:{digest}", why
 
-    @property
-    def fingerprint(self) -> str:
-        """The caller's, or the hash of parameters, architecture and preparation as they are when it is first asked."""
-        return self._identify()[0]
-
-    @property
-    def unstored(self) -> str:
-        """The reason why the store keeps none of its numbers; empty if it does."""
-        return self._identify()[1]
-
-    @property
-    def stored(self) -> bool:
-        """Whether all that its numbers depend on is in the fingerprint."""
-        return not self.unstored
+    fingerprint = property(lambda self: self._identity[0])
+    unstored = property(lambda self: self._identity[1])
+    stored = property(lambda self: not self._identity[1])
 
     def open_again(self) -> HeldModel:
         """Return the same model, to be measured as it is now."""
@@ -111,44 +107,6 @@ class HeldModel:
                 f"{self.name}: reading={reading!r} is of models that are named: write "
                 f"ta.model(..., reading={reading!r})"
             )
-
-    def _identify(self) -> tuple[str, str]:
-        if self._identity is None:
-            parts = self.parts
-            if parts.fingerprint is not None:
-                self._identity = parts.fingerprint, ""
-                return self._identity
-            module = describe_module(parts.module)
-            prepared = [
-                describe_callable(part, role)
-                for role, part in (
-                    ("processor", parts.processor), ("preprocess", parts.preprocess), ("tokenizer", parts.tokenizer),
-                )
-            ]  # fmt: skip
-            facts = Facts(
-                [*module.known, *(fact for sample in prepared for fact in sample.known)],
-                [*module.unknown, *(why for sample in prepared for why in sample.unknown)],
-            )
-            digest = digest_facts([hash_tensors(parts.module), self.dtype, str(parts.reading), *facts.known])
-            why = ""
-            if facts.unknown:
-                why = (
-                    f"no number of {self.name} was stored: nothing describes {', '.join(facts.unknown[:3])}; "
-                    'ta.model(..., fingerprint="...") names it'
-                )
-            self._identity = f"tellapart:memory:1:{digest}", why
-        return self._identity
-
-    def _guard_method(self, method: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*given: Any, **options: Any) -> Any:
-            with at_rest([self.parts.module]):
-                try:
-                    return method(*given, **options)
-                except ModelError as error:
-                    line = explain_error(error.__cause__) if error.__cause__ else None
-                    raise ModelError(f"{error}; {line}") from error.__cause__ if line else error
-
-        return call
 
 
 def unwrap(module: Any) -> Any:
@@ -178,7 +136,7 @@ def hold_module(parts: Parts) -> HeldModel | None:
     return None
 
 
-def _where_of(module: Network) -> Runtime:
+def _place_of(module: Network) -> Runtime:
     """Return the device of a module's first parameter, and the dtype that its image tower reads."""
     torch = import_torch()
     tower = getattr(unwrap(module), "visual", module)

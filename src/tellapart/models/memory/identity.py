@@ -6,16 +6,18 @@ import hashlib
 import inspect
 import json
 import re
+import warnings
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import numpy as np
 
-from tellapart.errors import ModelError
+from tellapart.data.scores import ScoreKind
+from tellapart.errors import ModelError, TellapartWarning, quote
 from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.network import Network
 
@@ -38,17 +40,83 @@ _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _LIBRARIES = ("torch", "torchvision", "transformers", "open_clip", "timm", "sentence_transformers", "peft", "clip")
 
 
-@dataclass
-class Facts:
-    """All that a model's numbers depend on, but its parameters.
+class Identity(NamedTuple):
+    """What a record holds of a model.
 
     Attributes:
-        known: descriptions, for the fingerprint.
-        unknown: what cannot be described, in words; if there is something, the store is off.
+        stored: whether the store may keep its numbers: False without a fingerprint of all that they depend on.
+        file: the file that defines it, if the user named one.
+        unstored: why the store keeps none of its numbers, for the record; empty if the record need not name it.
     """
 
-    known: list[str] = field(default_factory=list)
-    unknown: list[str] = field(default_factory=list)
+    name: str
+    fingerprint: str
+    kind: ScoreKind
+    stored: bool = True
+    file: Path | None = None
+    unstored: str = ""
+
+
+def identify_model(thing: object, name: str, file: Path | None = None) -> Identity:
+    """Return the identity of an object or a function: by its fingerprint, or by the hash of its source."""
+    kind: ScoreKind = getattr(thing, "kind", "similarity")
+    if kind not in get_args(ScoreKind):
+        raise ModelError(
+            f"{name_of(thing)} says its scores are {quote(kind)}; use one of {', '.join(get_args(ScoreKind))}"
+        )
+    name = name or name_of(thing)
+    declared: Any = getattr(thing, "fingerprint", None)
+    if declared is not None and not (isinstance(declared, str) and declared):
+        raise ModelError(
+            f"{name} has the fingerprint {quote(declared)}; it must be a text that names its weights and code"
+        )
+    source = _source_of(thing) if file is None else file.read_text(encoding="utf-8", errors="replace")
+    digest = hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()
+    if declared is None:
+        warnings.warn(
+            f"{name} has no fingerprint: it goes by the hash of its source, and is computed anew each time; give it an "
+            "attribute `fingerprint` that changes with its weights and its code, and the store keeps its scores",
+            TellapartWarning,
+            stacklevel=2,
+        )
+        return Identity(name, f"source-{digest}", kind, stored=False, file=file)
+    declared = declared if file is None else hashlib.sha256(f"{declared}\n{digest}".encode()).hexdigest()
+    return Identity(name, declared, kind, file=file)
+
+
+def identify_functions(functions: Sequence[Any], name: str, fingerprint: str | None, kind: ScoreKind) -> Identity:
+    """Return the identity of a model of functions, by a caller's fingerprint or by those of all of them."""
+    if fingerprint is not None:
+        return Identity(name or name_of(functions[0]), fingerprint, kind)
+    identities = [identify_model(function, name) for function in functions]
+    together = digest_facts([identity.fingerprint for identity in identities])
+    stored = all(identity.stored for identity in identities)
+    return Identity(name or identities[0].name, f"functions-{together}", kind, stored)
+
+
+def identify_modules(thing: Any, modules: Sequence[Network], name: str) -> Identity:
+    """Return the identity of an object by the weights of its torch modules, and by all else that it holds."""
+    unknown: list[str] = []
+    facts = [fact for module in modules for fact in describe_module(module, unknown)]
+    if [*modules] != [thing]:
+        facts += describe_attributes(thing, name_of(thing), unknown)
+    digest = digest_facts([*(hash_tensors(module) for module in modules), *facts])
+    name, kind = name or name_of(thing), getattr(thing, "kind", "similarity")
+    why = explain_unstored(name, unknown, "an attribute `fingerprint` names it")
+    return Identity(name, f"tellapart:memory:1:{digest}", kind, not unknown, None, why)
+
+
+def explain_unstored(name: str, unknown: Sequence[str], remedy: str) -> str:
+    """Return why the store keeps none of a model's numbers; empty if nothing of it is unknown."""
+    listed = ", ".join(unknown[:3])
+    return f"no number of {name} was stored: nothing describes {listed}; {remedy}" if unknown else ""
+
+
+def name_of(thing: object) -> str:
+    """Return the name of an object or a function."""
+    inner = thing.func if isinstance(thing, partial) else thing
+    inner_name = getattr(inner, "name", None) or getattr(inner, "__name__", None) or type(inner).__name__
+    return "function" if inner_name == "<lambda>" else str(inner_name)
 
 
 def hash_tensors(module: Network) -> str:
@@ -95,46 +163,40 @@ def _cut_bytes(name: str, tensor: Tensor) -> Iterator[memoryview]:
     return (view[start : start + _PIECE] for start in range(0, max(len(view), 1), _PIECE))
 
 
-def describe_module(module: Network) -> Facts:
+def describe_module(module: Network, unknown: list[str]) -> list[str]:
     """Describe a module's architecture: classes, plain settings, configurations, and the source of foreign classes.
 
-    A hook changes numbers in a way that nothing describes.
+    What cannot be described is added to `unknown`, in words, as by each function here: a hook changes numbers so.
     """
-    facts = Facts()
+    facts: list[str] = []
     for name, part in module.named_modules():
         kind = type(part)
-        described = describe_attributes(part, name or kind.__name__)
-        facts.known.append(f"{name} {kind.__module__}.{kind.__qualname__}")
-        facts.known += described.known
-        facts.unknown += described.unknown
+        facts.append(f"{name} {kind.__module__}.{kind.__qualname__}")
+        facts += describe_attributes(part, name or kind.__name__, unknown)
         if part._forward_hooks or part._forward_pre_hooks:
-            facts.unknown.append(f"a hook on its {name or kind.__name__}")
+            unknown.append(f"a hook on its {name or kind.__name__}")
     return facts
 
 
-def describe_attributes(thing: object, name: str) -> Facts:
+def describe_attributes(thing: object, name: str, unknown: list[str]) -> list[str]:
     """Describe the attributes of an object: plain settings, configurations, functions; torch's modules are left out.
 
     Of a library's class the others are left out, too; of another one they are unknown.
     """
-    torch, facts = import_torch(), Facts()
+    torch, facts = import_torch(), list[str]()
     foreign = _library_of(type(thing)) not in _LIBRARIES
     for key, value in sorted(vars(thing).items()):
         if key.startswith("_") or key == "training" or isinstance(value, torch.nn.Module):
             continue
         if _is_plain(value):
-            facts.known.append(f"{key}={value!r}")
+            facts.append(f"{key}={value!r}")
         elif hasattr(value, "to_dict") and key == "config":
-            facts.known.append(json.dumps(value.to_dict(), sort_keys=True, default=str))
+            facts.append(json.dumps(value.to_dict(), sort_keys=True, default=str))
         elif isinstance(value, np.ndarray):
-            facts.known.append(f"{key}={value.dtype}{value.shape}{hashlib.sha256(value.tobytes()).hexdigest()}")
+            facts.append(f"{key}={value.dtype}{value.shape}{hashlib.sha256(value.tobytes()).hexdigest()}")
         elif foreign or inspect.isroutine(value) or isinstance(value, partial):
-            described = describe_callable(value, f"{name}.{key}")
-            facts.known += described.known
-            facts.unknown += described.unknown
-    if foreign:
-        facts.known.append(source_of(thing))
-    return facts
+            facts += describe_callable(value, f"{name}.{key}", unknown)
+    return [*facts, _source_of(thing)] if foreign else facts
 
 
 def _is_plain(value: object) -> bool:
@@ -147,26 +209,25 @@ def _library_of(kind: object) -> str:
     return str(getattr(kind, "__module__", "")).partition(".")[0]
 
 
-def describe_callable(thing: Any, role: str = "function") -> Facts:
+def describe_callable(thing: Any, role: str, unknown: list[str]) -> list[str]:
     """Describe the preparation of images or texts: a library's transform, tokenizer or processor, or a function.
 
-    >>> describe_callable(lambda image: image, "preprocess").unknown
-    ['preprocess (<lambda>), a function without an attribute `fingerprint`']
+    >>> unknown = []
+    >>> describe_callable(lambda image: image, "preprocess", unknown), unknown
+    ([], ['preprocess (<lambda>), a function without an attribute `fingerprint`'])
     """
     fingerprint = getattr(thing, "fingerprint", None)
     if thing is None or isinstance(fingerprint, str):
-        return Facts([f"{role} {fingerprint}"])
+        return [f"{role} {fingerprint}"]
     if hasattr(thing, "transforms"):
-        steps = [describe_callable(step, role) for step in thing.transforms]
-        return Facts([fact for step in steps for fact in step.known], [why for step in steps for why in step.unknown])
-    described = _describe_library(thing)
-    if described:
-        return Facts([f"{role} {described}"])
+        return [fact for step in thing.transforms for fact in describe_callable(step, role, unknown)]
+    if described := _describe_library(thing):
+        return [f"{role} {described}"]
     if isinstance(thing, partial):
-        inner = describe_callable(thing.func, role)
-        return Facts([*inner.known, f"{thing.args} {sorted(thing.keywords.items())}"], inner.unknown)
+        return [*describe_callable(thing.func, role, unknown), f"{thing.args} {sorted(thing.keywords.items())}"]
     name = getattr(thing, "__qualname__", type(thing).__name__).rpartition(".")[2]
-    return Facts(unknown=[f"{role} ({name}), a function without an attribute `fingerprint`"])
+    unknown.append(f"{role} ({name}), a function without an attribute `fingerprint`")
+    return []
 
 
 def _describe_library(thing: Any) -> str:
@@ -182,12 +243,12 @@ def _describe_library(thing: Any) -> str:
     if inspect.isroutine(thing):
         file = getattr(getattr(thing, "__code__", None), "co_filename", "site-packages")  # of C: a library's
         installed = "-packages" in file and not getattr(thing, "__closure__", None)
-        return f"{thing.__module__}.{thing.__qualname__} {source_of(thing)}" if installed else ""
+        return f"{thing.__module__}.{thing.__qualname__} {_source_of(thing)}" if installed else ""
     text = repr(thing)
     return "" if _ADDRESS.search(text) or _library_of(type(thing)) not in _LIBRARIES else text
 
 
-def source_of(thing: object) -> str:
+def _source_of(thing: object) -> str:
     """Return the source of a function or of an object's class; of one without a source, its code."""
     inner = thing.func if isinstance(thing, partial) else thing
     if not (inspect.isroutine(inner) or inspect.isclass(inner)):

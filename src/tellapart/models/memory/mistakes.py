@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -159,7 +160,15 @@ def explain_prepared(value: object) -> str:
     return f"preprocess must return a tensor (channels, height, width) of one image; it returned {kind}"
 
 
-def explain_call(name: str, error: BaseException) -> ModelError | None:
-    """Return the error on a call that failed by a known mistake; None for others."""
-    line = explain_error(error)
-    return ModelError(f"{name}: {first_sentence(error)}; {line}") if line else None
+@contextmanager
+def explain_mistakes(call: str) -> Iterator[None]:
+    """Add the line to write to an error by a known mistake; others pass unchanged."""
+    try:
+        yield
+    except ModelError as error:
+        line = explain_error(error.__cause__) if error.__cause__ else None
+        raise ModelError(f"{error}; {line}") from error.__cause__ if line else error
+    except (RuntimeError, TypeError, AttributeError, ValueError) as error:
+        if line := explain_error(error):
+            raise ModelError(f"{call}: {first_sentence(error)}; {line}") from error
+        raise

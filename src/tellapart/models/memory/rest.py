@@ -16,7 +16,7 @@ from tellapart.models.torch.network import Network
 
 
 @contextmanager
-def at_rest(modules: Sequence[Network], *, gradients: bool = False) -> Iterator[None]:
+def at_rest(modules: Sequence[Network], gradients: bool = False) -> Iterator[None]:
     """Measure the caller's modules in evaluation mode, and without gradients unless they are asked for.
 
     The mode of each part and the random states are restored at the end, after an error and an interruption, too.

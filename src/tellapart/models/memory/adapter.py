@@ -1,0 +1,214 @@
+"""A caller's object, functions or module as a model: its methods, under the names of the protocols.
+
+Images arrive as PIL images; a model of this package, and one with a true attribute `reads_arrays`, is given arrays,
+uint8 `(height, width, 3)`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.errors import ModelError, quote
+from tellapart.models.memory.identity import Identity
+from tellapart.models.memory.mistakes import explain_mistakes, read_output, to_array
+from tellapart.models.memory.rest import at_rest, modules_of
+from tellapart.models.protocols import Pixels, Vectors
+from tellapart.models.vectors import dot_products, normalise
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+#: Methods by which an object is a model; the protocols group them.
+METHODS = (
+    "encode_images", "encode_texts", "similarity", "similarities", "score_pairs", "score_matrix", "score_texts",
+    "log_likelihoods", "score_item", "prepare_image", "answer", "answers", "choose_answers", "judge", "find_boxes",
+    "take_notes", "token_ids", "input_pixels",
+)  # fmt: skip
+
+#: Attributes that a protocol asks for.
+_ATTRIBUTES = ("batch_size", "parameters", "ranks_by_cosine", "logit_scale", "traits")
+
+#: The packages whose models are given arrays.
+_PACKAGES = ("tellapart", "tellapart_native", "tellapart_render")
+
+
+def is_stored(model: object) -> bool:
+    """Return whether the store may keep a model's numbers for later runs: False for a model without a fingerprint.
+
+    >>> from tellapart.models.reference import Oracle
+    >>> is_stored(Oracle())
+    True
+    """
+    return bool(getattr(model, "stored", True))
+
+
+def reads_arrays(thing: object) -> bool:
+    """Return whether an object is given arrays in place of PIL images.
+
+    >>> from tellapart.models.reference import Oracle
+    >>> reads_arrays(Oracle()), reads_arrays(object())
+    (True, False)
+    """
+    package = type(thing).__module__.partition(".")[0]
+    return package in _PACKAGES or bool(getattr(thing, "reads_arrays", False))
+
+
+def to_picture(pixels: Pixels) -> Image:
+    """Return pixels, uint8 `(height, width, 3)`, as a PIL image, RGB."""
+    from PIL import Image
+
+    return Image.fromarray(pixels)
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """An image as a caller's object prepared it: distinguished from plain pixels, whatever it is."""
+
+    value: Any
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of its array, in bytes."""
+        return int(getattr(self.value, "nbytes", 0))
+
+
+class MemoryModel:
+    """A caller's model: methods of the protocols, called with its torch modules at rest.
+
+    Args:
+        identity: of the model.
+        methods: by their names in the protocols.
+        holders: the objects and functions whose modules are in evaluation mode during a call alone.
+        thing: the caller's object, for its other attributes.
+        arrays: whether images are given as arrays.
+        gradients: whether they are left on; a function may need them itself.
+    """
+
+    def __init__(
+        self,
+        identity: Identity,
+        methods: Mapping[str, Callable[..., Any]],
+        holders: Sequence[object],
+        *,
+        thing: object = None,
+        arrays: bool = False,
+        gradients: bool = False,
+    ) -> None:
+        self.name, self.fingerprint, self.kind, self.stored, self.file, self.unstored = identity
+        self._thing, self._holders, self._arrays, self._gradients = thing, holders, arrays, gradients
+        self._set_methods(methods, thing)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in {"_thing", "stored"}:  # while it is being copied
+            raise AttributeError(name)
+        return getattr(self._thing, name)
+
+    def _set_methods(self, methods: Mapping[str, Callable[..., Any]], thing: object) -> None:
+        # Set, not looked up when asked for: `isinstance` of a protocol sees existing attributes alone.
+        self.__dict__ |= {name: getattr(thing, name) for name in _ATTRIBUTES if hasattr(thing, name)}
+        self.__dict__ |= {name: self._guard_method(name, method) for name, method in methods.items()}
+
+    def _guard_method(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        if name == "prepare_image":  # called in several threads at once
+            return method if self._arrays else lambda pixels: Ready(method(to_picture(pixels)))
+
+        def call(*given: Any, **options: Any) -> Any:
+            shown: dict[int, Any] = {}
+            pictures = given if self._arrays else tuple(_show_pictures(each, shown) for each in given)
+            modules = {id(module): module for holder in self._holders for module in modules_of(holder)}
+            with explain_mistakes(f"{self.name}: {name} fails"), at_rest([*modules.values()], self._gradients):
+                return method(*pictures, **options)
+
+        return call
+
+
+def methods_of(thing: object) -> dict[str, Callable[..., Any]]:
+    """Return an object's methods of the protocols."""
+    return {name: method for name in METHODS if callable(method := getattr(thing, name, None))}
+
+
+def of_object(thing: Any, identity: Identity) -> MemoryModel:
+    """Return an object as a model; `encode_images` and `encode_texts` without `similarity` are scored by cosines."""
+    methods, arrays = methods_of(thing), reads_arrays(thing)
+    if not ({"encode_images", "encode_texts"} <= methods.keys() and "similarity" not in methods):
+        return MemoryModel(identity, methods, [thing], thing=thing, arrays=arrays)
+    methods |= _encoders(identity.name, methods["encode_images"], methods["encode_texts"])
+    model = MemoryModel(identity, methods, [thing], thing=thing, arrays=arrays)
+    model.ranks_by_cosine = True
+    return model
+
+
+def of_encoders(images: Callable[..., Any], texts: Callable[..., Any], identity: Identity) -> MemoryModel:
+    """Return a dual encoder of two functions: a list of PIL images, or of texts, to vectors `(n, dimensions)`."""
+    model = MemoryModel(identity, _encoders(identity.name, images, texts), [images, texts])
+    model.ranks_by_cosine = True
+    return model
+
+
+def of_function(function: Callable[..., Any], identity: Identity, *, batched: bool) -> MemoryModel:
+    """Return a function `(image, text) -> number` as a model, or `(images, texts) -> matrix` of an item's."""
+    name = identity.name
+    arguments = "a list of images and a list of texts" if batched else "an image and a text"
+    try:
+        inspect.signature(function).bind(None, None)
+    except ValueError:  # of C code, which has none
+        pass
+    except TypeError as error:
+        raise ModelError(f"{name}: {error}; a function that is a model takes {arguments}") from error
+
+    def score_pairs(images: Sequence[Any], texts: Sequence[str]) -> NDArray[np.float32]:
+        scores = [_to_number(name, function(image, text)) for image, text in zip(images, texts, strict=True)]
+        return np.array(scores, np.float32)
+
+    def score_matrix(images: Sequence[Any], texts: Sequence[str]) -> NDArray[np.float32]:
+        call = f"{name}, given {len(images)} images and {len(texts)} texts,"
+        value = function(list(images), list(texts))
+        return read_output(call, value, (len(images), len(texts)), "a row an image, a column a text")
+
+    methods = {"score_matrix": score_matrix} if batched else {"score_pairs": score_pairs}
+    return MemoryModel(identity, methods, [function], gradients=True)
+
+
+def _encoders(name: str, images: Callable[..., Any], texts: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
+    def encode(function: Callable[..., Any], given: Sequence[Any], kind: str, row: str) -> Vectors:
+        value = function(list(given))
+        vectors = read_output(f"{name}, given {len(given)} {kind},", value, (len(given), None), f"a row {row}")
+        return normalise(vectors, name)
+
+    return {
+        "encode_images": lambda given: encode(images, given, "images", "an image"),
+        "encode_texts": lambda given: encode(texts, given, "texts", "a text"),
+        "similarity": dot_products,
+        "similarities": dot_products,
+    }
+
+
+def _to_number(name: str, value: object) -> float:
+    array = to_array(value)
+    if array is None or array.size != 1:
+        shape = quote(value) if array is None else f"an array {array.shape}"
+        raise ModelError(
+            f"{name}, given an image and a text, must return one number; it returned {shape}; if it takes lists of "
+            "both and returns their matrix, say batched=True"
+        )
+    return float(array.reshape(()))
+
+
+def _show_pictures(given: Any, shown: dict[int, Any]) -> Any:
+    """Return what a caller's object is given: PIL images in place of pixels, and what it prepared itself.
+
+    An image that occurs several times is one object there, too.
+    """
+    if isinstance(given, Ready):
+        return given.value
+    if isinstance(given, np.ndarray) and given.dtype == np.uint8 and given.ndim == 3:
+        if id(given) not in shown:
+            shown[id(given)] = to_picture(given)
+        return shown[id(given)]
+    return [_show_pictures(each, shown) for each in given] if isinstance(given, list | tuple) else given
