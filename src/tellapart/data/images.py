@@ -143,20 +143,22 @@ def check_reference(reference: str, *, outside: bool = False) -> None:
     Traceback (most recent call last):
     tellapart.errors.DataError: '../cat.png' leaves the pair set's folder; images must lie inside it
     """
-    quoted = quote(reference, 200)
+    problem = ""
     if "://" in reference:
-        raise DataError(f"{quoted} is an address; save the image in the pair set's folder and refer to the file")
-    if not outside and leaves(reference):
-        if Path(reference).is_absolute():
-            raise DataError(f"{quoted} is absolute; write the image's path relative to the pair set's folder")
-        raise DataError(f"{quoted} leaves the pair set's folder; images must lie inside it")
-    if "\\" in reference:
-        raise DataError(f"{quoted} holds a backslash; write paths with forward slashes, which every system reads")
-    if any(character < " " for character in reference):
-        raise DataError(f"{quoted} holds a control character, which file names cannot hold everywhere; rename the file")
-    if PurePosixPath(reference).suffix.lower() not in IMAGE_SUFFIXES | VIDEO_SUFFIXES:
+        problem = "is an address; save the image in the pair set's folder and refer to the file"
+    elif not outside and leaves(reference):
+        absolute = Path(reference).is_absolute()
+        problem = "leaves the pair set's folder; images must lie inside it"
+        problem = "is absolute; write the image's path relative to the pair set's folder" if absolute else problem
+    elif "\\" in reference:
+        problem = "holds a backslash; write paths with forward slashes, which every system reads"
+    elif any(character < " " for character in reference):
+        problem = "holds a control character, which file names cannot hold everywhere; rename the file"
+    elif PurePosixPath(reference).suffix.lower() not in IMAGE_SUFFIXES | VIDEO_SUFFIXES:
         suffix_text = f"{', '.join(sorted(IMAGE_SUFFIXES))}, or of a video {', '.join(sorted(VIDEO_SUFFIXES))}"
-        raise DataError(f"{quoted} is not an image this reads; use one of {suffix_text}")
+        problem = f"is not an image this reads; use one of {suffix_text}"
+    if problem:
+        raise DataError(f"{quote(reference, 200)} {problem}")
 
 
 def resolve(root: Path, reference: str, *, outside: bool = False) -> Path:

@@ -29,11 +29,7 @@ def lower_case(text: str) -> str:
 
 
 def read_lower_case(tokenizer: Any) -> None:
-    """Have a tokenizer that is given captions in lower case keep their punctuation, too.
-
-    Args:
-        tokenizer: of transformers, or open_clip's wrapper of one.
-    """
+    """Have a tokenizer that is given captions in lower case keep their punctuation, too."""
     if hasattr(tokenizer, "clean_fn"):  # open_clip's own
         tokenizer.clean_fn = lower_case
     inner = getattr(tokenizer, "tokenizer", tokenizer)

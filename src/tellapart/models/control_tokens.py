@@ -57,17 +57,7 @@ class ControlTokens:
         return {"split_special_tokens": splits} if self.names else {}
 
     def refuse(self, source: str, texts: Sequence[str], rows: Iterable[Sequence[int]], empty: Sequence[int]) -> None:
-        """Refuse texts whose ids hold more control tokens than those of an empty text.
-
-        Args:
-            source: of the model, for the error.
-            texts: in the order of `rows`.
-            rows: the ids of each text, not padded.
-            empty: the ids of an empty text, as the tokenizer begins and ends it.
-
-        Raises:
-            ModelError: a text became a control token.
-        """
+        """Refuse texts whose ids hold more control tokens than those of an empty text."""
         frame = Counter(token for token in empty if token in self.names)
         for text, row in zip(texts, rows, strict=True):
             more = Counter(token for token in row if token in self.names) - frame
@@ -75,29 +65,17 @@ class ControlTokens:
                 raise refusal(source, text, self.names[next(iter(more))])
 
     def refuse_in_prompt(self, source: str, text: str) -> None:
-        """Refuse a text that goes into a prompt with control tokens: there it cannot be read apart.
-
-        Raises:
-            ModelError: the text holds one.
-        """
+        """Refuse a text that goes into a prompt with control tokens: there it cannot be read apart."""
         self.refuse(source, [text], [self._tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]], ())
 
     def read_ids(self, source: str, text: str) -> list[int]:
-        """Return the ids of a text without those that begin and end it, by a tokenizer of transformers.
-
-        Raises:
-            ModelError: its vocabulary makes a control token of the text all the same.
-        """
+        """Return the ids of a text without those that begin and end it, by a tokenizer of transformers."""
         ids = list(self._tokenizer(text, add_special_tokens=False, verbose=False, **self.split)["input_ids"])
         self.refuse(source, [text], [ids], ())
         return ids
 
     def encode(self, source: str, texts: Sequence[str]) -> list[Any]:
-        """Return the encodings of texts by a tokenizer of the tokenizers library.
-
-        Raises:
-            ModelError: its vocabulary makes a control token of a text all the same.
-        """
+        """Return the encodings of texts by a tokenizer of the tokenizers library."""
         self._tokenizer.encode_special_tokens = True
         encodings: list[Any] = self._tokenizer.encode_batch(list(texts))
         rows = ([i for i, mark in zip(row.ids, row.special_tokens_mask, strict=True) if not mark] for row in encodings)
@@ -112,11 +90,7 @@ def list_control_tokens(processor: Any, template: str = "") -> list[ControlToken
 
 
 def refuse_known_marks(source: str, texts: Iterable[str]) -> None:
-    """Refuse texts with a name of a control token, for a tokenizer that cannot be asked: a server's, a caller's.
-
-    Raises:
-        ModelError: a text holds one.
-    """
+    """Refuse texts with a name of a control token, for a tokenizer that cannot be asked: a server's, a caller's."""
     for text in texts:
         if mark := _KNOWN.search(text):
             raise refusal(source, text, mark[0])

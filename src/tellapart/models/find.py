@@ -39,12 +39,7 @@ _KINDS = (
 
 
 def explain_path(name: str) -> str | None:
-    """Return the name of a model at a path, in a sentence; None if nothing lies there, or a folder of transformers.
-
-    Raises:
-        ModelError: a file of weights cannot be read.
-        MissingDependencyError: a file of weights, and torch or open_clip is not installed.
-    """
+    """Return the name of a model at a path, in a sentence; None if nothing lies there, or a folder of transformers."""
     path = Path(name).expanduser()
     if name and find_adapter(path) is not None:
         return f"{name} is an adapter of peft; write hf:{name} (its base is of transformers) or {TAG}ARCH/TAG@{name}"
@@ -155,10 +150,6 @@ def expect_taken(name: str, options: ModelOptions) -> None:
     """Refuse an option that no model of a name's prefix takes, before one is loaded.
 
     A prefix that does not declare what it takes, and a name of the catalogue, are known once the model is made.
-
-    Raises:
-        UnknownNameError: as `find_prefix`.
-        ModelError: the option has no effect.
     """
     prefix = find_prefix(name)
     if prefix is not None and prefix.takes is not None:
@@ -188,10 +179,6 @@ def find_prefix(name: str) -> ModelPrefix | None:
     """Return the prefix that a model's name begins with; None for a name of the catalogue.
 
     A folder of transformers and a hub id get that of `hf:`, which may be left out.
-
-    Raises:
-        UnknownNameError: the name begins with a prefix that is not known, or is a path that needs one.
-        ModelError: another package installed something under that prefix that is not a `ModelPrefix`.
     """
     if not isinstance(name, str):
         raise UnknownNameError(f"find_model({quote(name)}): {type(name).__name__} is not a name; give a text")

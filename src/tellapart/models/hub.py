@@ -31,9 +31,6 @@ def reach_hub(hub: ModuleType) -> Iterator[str]:
 
     Without this, the library asks twelve times, with pauses, before it gives up. Yields the reason why the network is
     not used, for messages; "" if it is used.
-
-    Args:
-        hub: the imported `huggingface_hub`.
     """
     if hub.constants.HF_HUB_OFFLINE:
         yield "HF_HUB_OFFLINE is set; unset it, or"

@@ -96,15 +96,7 @@ class ModelOptions:
         return {name: value for name, value in changed.items() if not (self.auto and name == "dtype")}
 
     def expect_effect(self, name: str, taken: Collection[str]) -> None:
-        """Refuse an option that does nothing for a model.
-
-        Args:
-            name: of the model.
-            taken: the options that it takes.
-
-        Raises:
-            ModelError: another one is given.
-        """
+        """Refuse an option that does nothing for a model."""
         for parameter, value in self.list_given().items():
             if parameter not in taken:
                 reason = f"on this model (it is for {MEANT_FOR[parameter]}; measure those in another run)"

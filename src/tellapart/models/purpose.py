@@ -86,11 +86,7 @@ def _last_part(name: str) -> str:
 
 
 def expect_chat(source: str, config: Mapping[str, Any], reading: str | None) -> None:
-    """Refuse a model that is no chat model by its files; by its name alone, too, if no reading is asked for.
-
-    Raises:
-        ModelError: it is an embedder, a reranker or a reward model.
-    """
+    """Refuse a model that is no chat model by its files; by its name alone, too, if no reading is asked for."""
     certain = _read_settings(source, config)
     evidence = certain or ("" if reading else _read_names(source, config))
     if evidence:

@@ -9,15 +9,16 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ValidationError
 
 from tellapart.data.images import pixel_hash
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError, quote
-from tellapart.models.api.answers import Answers
 from tellapart.models.api.completion import Completion, Completions
 from tellapart.models.api.connection import Connection
 from tellapart.models.control_tokens import refuse_known_marks
@@ -30,7 +31,36 @@ from tellapart.models.prefix import ModelPrefix
 from tellapart.models.protocols import Pixels, Vectors
 from tellapart.models.purpose import match_name, reads_instruction
 from tellapart.models.scoring.frames import list_frames
+from tellapart.models.store.row_file import RowFile
 from tellapart.models.vectors import dot_products, normalise
+
+_SPACE = "answers"
+
+
+class Answers(RowFile):
+    """Replies by key, the SHA-256 of the model and the full request. Threads and processes may share a file.
+
+    >>> answers = Answers(None)
+    >>> answers.put(b"key", Completion(text="Yes"))
+    >>> answers.get(b"key").text, answers.get(b"other")
+    ('Yes', None)
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        super().__init__(path, synchronous="FULL", replaceable=False)
+
+    def get(self, key: bytes) -> Completion | None:
+        """Return the reply of a key; None if it is unknown or damaged, so that the caller asks the server."""
+        data = self.read(_SPACE, [key]).get(key)
+        try:
+            return None if data is None else Completion.model_validate_json(data)
+        except ValidationError:  # written by another version
+            return None
+
+    def put(self, key: bytes, reply: Completion) -> None:
+        """Store a reply; it is on the disk when this returns."""
+        self.write(_SPACE, {key: reply.model_dump_json().encode()})
+
 
 T = TypeVar("T")
 

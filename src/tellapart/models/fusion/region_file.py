@@ -86,10 +86,6 @@ class RegionFile:
         """Return an image's `features`, float32 `(n, dimensions)`, `boxes`, float32 `(n, 4)`, and `mask`, bool `(n,)`.
 
         `n` is the number of regions, rounded up to a multiple of 4; the added ones are zero, and False in the mask.
-
-        Raises:
-            ModelError: the file has no regions of this image, or their arrays are damaged or of another shape.
-            DataError: an image that the file names by its path cannot be read.
         """
         with self._lock:  # called from several threads; neither reader promises to be shared
             key = self._find_key(pixel_hash(pixels))
@@ -179,11 +175,7 @@ class RegionFile:
 
 
 def find_regions(folder: Path, named: Path | None) -> Path:
-    """Return the file of regions: `named` if given, else the one in the model's folder.
-
-    Raises:
-        ModelError: none is named, and the folder has none.
-    """
+    """Return the file of regions: `named` if given, else the one in the model's folder."""
     if named is not None:
         return named.expanduser()
     for name in _NAMES:

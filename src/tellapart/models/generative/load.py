@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
+from tellapart.data.images import pixel_hash
 from tellapart.errors import ModelError
-from tellapart.models.generative.blip import BlipAnswerer, BlipCaptioner
+from tellapart.models.control_tokens import ControlTokens
 from tellapart.models.generative.chat import ChatModel
 from tellapart.models.generative.choice import ChoiceModel
 from tellapart.models.generative.encoder_decoder import EncoderDecoderModel
-from tellapart.models.generative.reader import Reader, Task
+from tellapart.models.generative.prompts import BLIP_CAPTION, QUESTION, Prompt
+from tellapart.models.generative.reader import Ask, Reader, Task, fit, new_tokens, too_long
 from tellapart.models.generative.readings import CaptionLikelihood, Generative, YesProbability
 from tellapart.models.huggingface.files import (
     import_transformers,
@@ -18,12 +22,166 @@ from tellapart.models.huggingface.files import (
     load_weights,
     read_config,
 )
-from tellapart.models.torch.backend import runtime
+from tellapart.models.huggingface.images import image_inputs
+from tellapart.models.protocols import Pixels
+from tellapart.models.torch.backend import Runtime, import_torch, runtime
+from tellapart.models.torch.likelihood import LogProbability, log_probability_of, read_batches
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+    from torch import Tensor
+    from transformers import PreTrainedModel, ProcessorMixin
 
     from tellapart.models.options import ModelOptions
+
+
+# BLIP's decoders attend to states that are computed before any text is written: the image's, once for all its captions;
+# or those of a question read with the image, one by one, for its encoder looks both ways and would see padding.
+
+
+class _Blip:
+    """The image's states and the decoder, as both models have them."""
+
+    method = ""
+
+    def __init__(self, source: str, model: PreTrainedModel, processor: ProcessorMixin, runtime: Runtime) -> None:
+        self.source, self.model, self.processor, self.runtime = source, model, processor, runtime
+        self.tokenizer = processor.tokenizer
+        self._control = ControlTokens(self.tokenizer)
+        self.truncated = 0  # texts so far that did not fit the context and lost their end
+        self._text = model.config.text_config
+        self._context = int(self._text.max_position_embeddings)
+        self._inputs = image_inputs(source, processor.image_processor)
+        self._last_image: tuple[str, Any] | None = None  # hash of pixels, states
+
+    def _token_ids(self, text: str) -> list[int]:
+        return self._control.read_ids(self.source, text)
+
+    def _image_states(self, pixels: Pixels) -> Tensor:
+        """Return the image's states, `(1, patches, dimensions)`, computed again unless it was the last one."""
+        key = pixel_hash(pixels)
+        if self._last_image is None or self._last_image[0] != key:
+            inputs = self._inputs(pixels)["pixel_values"][None].to(self.runtime.device, self.runtime.torch_dtype)
+            self._last_image = (key, self.model.vision_model(pixel_values=inputs).last_hidden_state)
+        return self._last_image[1]
+
+    def _predict_tokens(self, states: Tensor, rows: list[list[int]]) -> Tensor:
+        """Return the decoder's predictions after each token of rows of one length: `(row, length, vocabulary)`.
+
+        Padding is on the right, where the decoder cannot look: nothing else masks it.
+        """
+        ids = import_torch().tensor(rows, device=self.runtime.device)
+        states = states.expand(len(rows), -1, -1)
+        return self.model.text_decoder(
+            input_ids=ids, attention_mask=_full_mask(ids), encoder_hidden_states=states
+        ).logits
+
+    def _write_greedily(self, states: Tensor, start: list[int], max_new_tokens: int) -> str:
+        """Return the greedy continuation of `start`."""
+        if len(start) + max_new_tokens > self._context:
+            raise too_long(self.source, len(start) + max_new_tokens, self._context)
+        out = self.model.text_decoder.generate(
+            input_ids=import_torch().tensor([start], device=self.runtime.device),
+            encoder_hidden_states=states,
+            encoder_attention_mask=_full_mask(states),
+            max_new_tokens=max_new_tokens,
+            do_sample=False,
+            num_beams=1,
+            eos_token_id=self._text.sep_token_id,
+            pad_token_id=self._text.pad_token_id,
+        )
+        return str(self.tokenizer.decode(new_tokens(out[0].tolist(), start), skip_special_tokens=True)).strip()
+
+    def _fit_text(self, text: str, ask: Ask, *, apart: bool) -> tuple[list[int], list[int]]:
+        """Return the ids of prompt and answer, which share a context unless they are `apart`; a long text is cut."""
+
+        def tokenize_text(short: str) -> tuple[tuple[list[int], list[int]], int]:
+            question = ask(short)
+            prompt = self._token_ids(question.prompt)
+            answer = self._token_ids(question.answer) + ([self._text.sep_token_id] if question.ends else [])
+            # Such a prompt has a beginning and an end; the answer's last token is never read.
+            needed = max(len(prompt) + 2, len(answer)) if apart else len(prompt) + len(answer)
+            return (prompt, answer), needed
+
+        tokens, truncated = fit(self.source, self.tokenizer, self._context, text, tokenize_text)
+        self.truncated += truncated
+        return tokens
+
+    def _only_picture(self, pictures: Sequence[Pixels]) -> Pixels:
+        if len(pictures) != 1:
+            raise ModelError(
+                f"{self.source} reads one image at a time; {len(pictures)} were given: name a chat model, such as "
+                "LLaVA or Qwen2-VL"
+            )
+        return pictures[0]
+
+
+class BlipCaptioner(_Blip):
+    """`BlipForConditionalGeneration` with its processor. A prompt is the beginning of the caption."""
+
+    describe_prompt: Prompt | None = BLIP_CAPTION
+    takes_frames = False
+    tasks: Mapping[Task, Prompt] = MappingProxyType({"caption": BLIP_CAPTION})
+
+    def log_probabilities(self, pixels: Pixels, texts: Sequence[str], ask: Ask) -> list[LogProbability]:
+        """Return log P(answer | image, prompt) of the question about each text."""
+        pieces = [self._fit_text(text, ask, apart=False) for text in texts]
+        read = [[self._text.bos_token_id, *prompt, *answer[:-1]] for prompt, answer in pieces]
+        with import_torch().inference_mode():
+            image = self._image_states(pixels)
+            answers = [answer for _, answer in pieces]
+            return read_batches(read, answers, self._context, lambda rows: self._predict_tokens(image, rows))
+
+    def generate(self, pictures: Sequence[Pixels], prompt: str, max_new_tokens: int) -> str:
+        """Return the greedy caption of one image, without the prompt that it was begun with."""
+        pixels = self._only_picture(pictures)
+        with import_torch().inference_mode():
+            start = [self._text.bos_token_id, *self._token_ids(prompt)]
+            return self._write_greedily(self._image_states(pixels), start, max_new_tokens)
+
+
+class BlipAnswerer(_Blip):
+    """`BlipForQuestionAnswering` with its processor. A prompt is a question."""
+
+    describe_prompt: Prompt | None = None
+    takes_frames = False
+    tasks: Mapping[Task, Prompt] = MappingProxyType({"vqa": QUESTION})
+
+    def log_probabilities(self, pixels: Pixels, texts: Sequence[str], ask: Ask) -> list[LogProbability]:
+        """Return log P(answer | image, prompt) of the question about each text."""
+        values = []
+        with import_torch().inference_mode():
+            for text in texts:
+                prompt, answer = self._fit_text(text, ask, apart=True)
+                read = [self._text.bos_token_id, *answer[:-1]]
+                logits = self._predict_tokens(self._question_states(pixels, prompt), [read])
+                values.append(log_probability_of(logits[0], answer))
+        return values
+
+    def generate(self, pictures: Sequence[Pixels], prompt: str, max_new_tokens: int) -> str:
+        """Return the greedy answer to a question about one image."""
+        pixels, ids = self._only_picture(pictures), self._token_ids(prompt)
+        if len(ids) + 2 > self._context:
+            raise too_long(self.source, len(ids) + 2, self._context)
+        with import_torch().inference_mode():
+            return self._write_greedily(self._question_states(pixels, ids), [self._text.bos_token_id], max_new_tokens)
+
+    def _question_states(self, pixels: Pixels, ids: list[int]) -> Tensor:
+        """Return the states of a question read with an image: `(1, tokens, dimensions)`."""
+        image = self._image_states(pixels)
+        sequence = [self.tokenizer.cls_token_id, *ids, self.tokenizer.sep_token_id]
+        row = import_torch().tensor([sequence], device=self.runtime.device)
+        return self.model.text_encoder(
+            input_ids=row,
+            attention_mask=_full_mask(row),
+            encoder_hidden_states=image,
+            encoder_attention_mask=_full_mask(image),
+        ).last_hidden_state
+
+
+def _full_mask(tensor: Tensor) -> Tensor:
+    """Return the mask, int64 `(row, length)`, that hides nothing of a tensor `(row, length, ...)`."""
+    return import_torch().ones(tensor.shape[:2], dtype=import_torch().long, device=tensor.device)
+
 
 #: Reading -> the task that the model must be trained for, and the error message if it is not.
 _TASKS: dict[str, tuple[Task, str]] = {

@@ -82,18 +82,7 @@ class Reader(Protocol):
 def fit(
     source: str, tokenizer: PreTrainedTokenizerBase, context: int, text: str, tokenize: Callable[[str], tuple[T, int]]
 ) -> tuple[T, bool]:
-    """Tokenize a text, which loses its end if it exceeds the context; return its tokens and whether it did.
-
-    Args:
-        source: of the model, for the error.
-        tokenizer: of transformers.
-        context: the most tokens that the model reads.
-        text: a caption, as a rule.
-        tokenize: takes the text, or its beginning, to its tokens and how many of them the model would read.
-
-    Raises:
-        ModelError: the context is full even without the text.
-    """
+    """Tokenize a text, which loses its end if it exceeds the context; return its tokens and whether it did."""
     short = text
     while True:
         tokens, needed = tokenize(short)

@@ -90,6 +90,8 @@ class MemoryModel:
         gradients: whether they are left on; a function may need them itself.
     """
 
+    ranks_by_cosine = False
+
     def __init__(
         self,
         identity: Identity,

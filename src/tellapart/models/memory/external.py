@@ -21,7 +21,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast, get_args
@@ -98,11 +98,7 @@ def read_scores(
 
 
 def round_scores(raw: RawScores, path: Path | str, *, ids: Sequence[str], kind: ScoreKind | None = None) -> Scores:
-    """Round the scores of `read_raw_scores` to float32; `read_scores` does both.
-
-    Raises:
-        ScoreError: the file names another kind, or a probability lies outside [0, 1].
-    """
+    """Round the scores of `read_raw_scores` to float32; `read_scores` does both."""
     if kind and raw.kind and kind != raw.kind:
         raise ScoreError(f"{path} says that its scores are of kind {raw.kind!r}; {kind!r} was asked for")
     try:
@@ -139,58 +135,40 @@ def read_raw_scores(
     state_field("scores" if suffix == ".npz" else "score")
     if suffix == ".npz":
         return _read_npz(path, ids, shape)
-    table = _Table(path, ids, shape)
-    for row in _read_parquet_rows(path, len(table.values)) if suffix == ".parquet" else _read_text_rows(path, suffix):
-        table.add_row(*row)
-    return RawScores(table.complete_values(), None)
+    rows_of = {".csv": _csv_rows, ".jsonl": _jsonl_rows, ".parquet": _parquet_rows}[suffix]
+    return RawScores(_gather_rows(path, rows_of(path, len(ids) * shape[0] * shape[1]), ids, shape), None)
 
 
 #: Line, id, image, text, score.
 _Row = tuple[int, str, int, int, float]
 
 
-class _Table:
-    """Rows in any order, gathered into an array that has each of them exactly once."""
-
-    def __init__(self, path: Path, ids: Sequence[str], shape: tuple[int, int]) -> None:
-        self.path, self.ids, self.shape = path, ids, shape
-        self.first = {item: k * shape[0] * shape[1] for k, item in enumerate(ids)}  # of an item's scores in `values`
-        self.values = [math.nan] * (len(ids) * shape[0] * shape[1])
-        self.unknown: list[str] = []
-        self.repeated: list[str] = []
-        self.not_finite: list[str] = []
-
-    def add_row(self, line: int, item: str, image: int, text: int, score: float) -> None:
-        images, texts = self.shape
-        first = self.first.get(item)
-        if first is None or image >= images or text >= texts:
-            self.unknown.append(_name_row(line, item, image, text))
-            return
-        place = first + image * texts + text
-        if not abs(score) <= _LARGEST:  # NaN, too
-            self.not_finite.append(_name_row(line, item, image, text))
-        elif not math.isnan(self.values[place]):
-            self.repeated.append(_name_row(line, item, image, text))
+def _gather_rows(path: Path, rows: Iterable[_Row], ids: Sequence[str], shape: tuple[int, int]) -> NDArray[np.float64]:
+    """Return rows in any order as an array that has each pair exactly once."""
+    images, texts = shape
+    first = {item: k * images * texts for k, item in enumerate(ids)}  # of an item's scores in `values`
+    values = [math.nan] * (len(ids) * images * texts)
+    unknown, not_finite, repeated = list[str](), list[str](), list[str]()
+    for line, item, image, text, score in rows:
+        place = first.get(item, 0) + image * texts + text
+        if item not in first or image >= images or text >= texts:
+            bad: list[str] | None = unknown
+        elif not abs(score) <= _LARGEST:  # NaN, too
+            bad = not_finite
         else:
-            self.values[place] = score
-
-    def complete_values(self) -> NDArray[np.float64]:
-        images, texts = self.shape
-        _refuse_names(
-            self.path,
-            self.unknown,
-            f"are of no item of this benchmark ({images} images by {texts} texts each, ids like {quote(self.ids[0])})",
-        )
-        _refuse_names(self.path, self.not_finite, _NOT_FINITE)
-        _refuse_names(self.path, self.repeated, "occur twice in the file")
-        values = np.array(self.values).reshape(len(self.ids), images, texts)
-        missing = [f"{self.ids[k]}_c{text}_i{image}" for k, image, text in np.argwhere(np.isnan(values))]
-        _refuse_names(self.path, missing, "are missing", total=values.size)
-        return values
-
-
-def _name_row(line: int, item: str, image: int, text: int) -> str:
-    return f"{item}_c{text}_i{image} (line {line})"
+            bad = None if math.isnan(values[place]) else repeated
+        if bad is None:
+            values[place] = score
+        else:
+            bad.append(f"{item}_c{text}_i{image} (line {line})")
+    facts = f"{images} images by {texts} texts each, ids like {quote(ids[0])}"
+    _refuse_names(path, unknown, f"are of no item of this benchmark ({facts})")
+    _refuse_names(path, not_finite, _NOT_FINITE)
+    _refuse_names(path, repeated, "occur twice in the file")
+    array = np.array(values).reshape(len(ids), images, texts)
+    missing = [f"{ids[k]}_c{text}_i{image}" for k, image, text in np.argwhere(np.isnan(array))]
+    _refuse_names(path, missing, "are missing", total=array.size)
+    return array
 
 
 def _refuse_names(path: Path, names: Sequence[str], how: str, *, total: int | None = None) -> None:
@@ -199,7 +177,7 @@ def _refuse_names(path: Path, names: Sequence[str], how: str, *, total: int | No
         raise ScoreError(f"{path}: {len(names)}{of} scores {how}: {join_names(names)}")
 
 
-def _read_parquet_rows(path: Path, pairs: int) -> Iterator[_Row]:
+def _parquet_rows(path: Path, pairs: int) -> Iterator[_Row]:
     parquet = require("pyarrow.parquet", extra="hub")
     try:
         with parquet.ParquetFile(path) as file:
@@ -214,18 +192,24 @@ def _read_parquet_rows(path: Path, pairs: int) -> Iterator[_Row]:
         raise ScoreError(f"{path} has no column {', '.join(missing)}; it has {join_names(held)}")
     if count > pairs:
         raise ScoreError(f"{path} holds {count:,} rows where this benchmark has {pairs:,} pairs; give a row for each")
-    for number, row in enumerate(rows, start=1):
-        for name in ("image", "text"):
-            if type(row[name]) is not int or row[name] < 0:
-                raise ScoreError(f"{path}:{number}: field {name!r}: expected 0, 1...; got {quote(row[name])}")
-        yield number, str(row["id"]), row["image"], row["text"], _read_number(path, number, row["score"])
+    return (_read_row(path, number, row) for number, row in enumerate(rows, start=1))
 
 
-def _read_text_rows(path: Path, suffix: str) -> Iterator[_Row]:
-    return (_csv_rows if suffix == ".csv" else _jsonl_rows)(path)
+def _csv_rows(path: Path, _pairs: int) -> Iterator[_Row]:
+    line = 0
+    try:
+        for line, row in read_csv(path):
+            if missing := [name for name in _COLUMNS if name not in row]:
+                got = quote(",".join(row))
+                raise ScoreError(f"{path}: expected the header {','.join(_COLUMNS)}; {missing[0]} is not in {got}")
+            yield _read_row(path, line, row)
+    except DataError as error:
+        raise ScoreError(str(error)) from error
+    if not line:
+        raise ScoreError(f"{path} holds no scores; give the header {','.join(_COLUMNS)}, and a row for each pair")
 
 
-def _jsonl_rows(path: Path) -> Iterator[_Row]:
+def _jsonl_rows(path: Path, _pairs: int) -> Iterator[_Row]:
     text = decode_text(read_whole(path, error=ScoreError), path, error=ScoreError)
     for line, row in enumerate(text.split("\n"), start=1):  # not splitlines: an id may hold U+2028
         if not row.strip():
@@ -236,42 +220,23 @@ def _jsonl_rows(path: Path) -> Iterator[_Row]:
         label = _LABEL.fullmatch(record["label"]) if isinstance(record["label"], str) else None
         if label is None:
             raise ScoreError(f"{path}:{line}: field 'label': expected ID_c0_i0; got {quote(record['label'])}")
-        yield (
-            line,
-            label["id"],
-            _read_index(label["image"]),
-            _read_index(label["text"]),
-            _read_number(path, line, record["score"]),
-        )
+        yield _read_row(path, line, {**label.groupdict(), "score": record["score"]})
 
 
-def _csv_rows(path: Path) -> Iterator[_Row]:
-    line = 0
-    try:
-        for line, row in read_csv(path):
-            if missing := [name for name in _COLUMNS if name not in row]:
-                got = quote(",".join(row))
-                raise ScoreError(f"{path}: expected the header {','.join(_COLUMNS)}; {missing[0]} is not in {got}")
-            for name in ("image", "text"):
-                if not (row[name].isdecimal() and row[name].isascii()):
-                    raise ScoreError(f"{path}:{line}: field {name!r}: expected 0, 1...; got {quote(row[name])}")
-            score = _read_number(path, line, row["score"])
-            yield line, row["id"], _read_index(row["image"]), _read_index(row["text"]), score
-    except DataError as error:
-        raise ScoreError(str(error)) from error
-    if not line:
-        raise ScoreError(f"{path} holds no scores; give the header {','.join(_COLUMNS)}, and a row for each pair")
-
-
-def _read_index(digits: str) -> int:
-    return int(digits) if len(digits) < 10 else 10**9  # beyond any item, and not slow to read
+def _read_row(path: Path, line: int, row: Mapping[str, Any]) -> _Row:
+    places = []
+    for name in ("image", "text"):
+        digits = str(row[name]) if type(row[name]) in (int, str) else ""
+        if not (digits.isdecimal() and digits.isascii()):
+            raise ScoreError(f"{path}:{line}: field {name!r}: expected 0, 1...; got {quote(row[name])}")
+        places.append(int(digits) if len(digits) < 10 else 10**9)  # beyond any item, and not slow to read
+    return line, str(row["id"]), places[0], places[1], _read_number(path, line, row["score"])
 
 
 def _read_number(path: Path, line: int, value: object) -> float:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
-    if isinstance(value, str) and _NUMBER.fullmatch(value):
-        return float(value)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if is_number or (isinstance(value, str) and _NUMBER.fullmatch(value)):
+        return float(value)  # type: ignore[arg-type]
     is_comma = re.fullmatch(r"-?\d{1,9},\d{1,19}", str(value))
     point = f"; write a point, as in {str(value).replace(',', '.')}" if is_comma else ""
     raise ScoreError(f"{path}:{line}: field 'score': expected a number; got {quote(value)}{point}")
@@ -342,38 +307,23 @@ def write_scores(scores: Scores, path: Path | str) -> None:
     bad = [ascii(item) for item in scores.ids if "\0" in item or re.search("[\ud800-\udfff]", item)]
     if bad:
         raise ScoreError(f"{path}: ids cannot hold a NUL or a lone surrogate: {join_names(bad)}")
-    data = {".npz": _npz_bytes, ".csv": _csv_bytes, ".jsonl": _jsonl_bytes}[path.suffix](scores)
+    # float() of a float32 is exact, and its repr reads back to the same number.
+    rows = [
+        (item, image, text, float(number))
+        for item, matrix in zip(scores.ids, scores.values, strict=True)
+        for (image, text), number in np.ndenumerate(matrix)
+    ]
     try:
-        with atomic_file(path) as draft:
-            draft.write_bytes(data)
+        with atomic_file(path) as draft, draft.open("wb") as file:
+            if path.suffix == ".npz":
+                ids, kind = np.array(scores.ids, np.str_), np.array(scores.kind)
+                np.savez_compressed(file, ids=ids, scores=scores.values, kind=kind)
+            elif path.suffix == ".csv":  # lines end in CR LF (RFC 4180); with LF alone, a CR in an id is not quoted
+                stream = io.StringIO(newline="")
+                csv.writer(stream).writerows([_COLUMNS, *rows])
+                file.write(stream.getvalue().encode())
+            else:
+                labels = ({"label": f"{item}_c{text}_i{image}", "score": score} for item, image, text, score in rows)
+                file.writelines(f"{json.dumps(label)}\n".encode() for label in labels)
     except OSError as error:
         raise ScoreError(f"{path} cannot be written: {error.strerror or error}") from error
-
-
-def _list_rows(scores: Scores) -> Iterator[tuple[str, int, int, float]]:
-    # float() of a float32 is exact, and its repr reads back to the same number.
-    for item, matrix in zip(scores.ids, scores.values, strict=True):
-        for (image, text), number in np.ndenumerate(matrix):
-            yield item, image, text, float(number)
-
-
-def _npz_bytes(scores: Scores) -> bytes:
-    stream = io.BytesIO()
-    np.savez_compressed(stream, ids=np.array(scores.ids, np.str_), scores=scores.values, kind=np.array(scores.kind))
-    return stream.getvalue()
-
-
-def _csv_bytes(scores: Scores) -> bytes:
-    stream = io.StringIO(newline="")
-    writer = csv.writer(stream)  # lines end in CR LF (RFC 4180); with LF alone, a CR in an id is not quoted
-    writer.writerow(_COLUMNS)
-    writer.writerows((item, image, text, repr(number)) for item, image, text, number in _list_rows(scores))
-    return stream.getvalue().encode()
-
-
-def _jsonl_bytes(scores: Scores) -> bytes:
-    lines = (
-        json.dumps({"label": f"{item}_c{text}_i{image}", "score": number})
-        for item, image, text, number in _list_rows(scores)
-    )
-    return "".join(f"{line}\n" for line in lines).encode()

@@ -81,7 +81,7 @@ def identify_model(thing: object, name: str, file: Path | None = None) -> Identi
         )
         return Identity(name, f"source-{digest}", kind, stored=False, file=file)
     declared = declared if file is None else hashlib.sha256(f"{declared}\n{digest}".encode()).hexdigest()
-    return Identity(name, declared, kind, file=file)
+    return Identity(name, str(declared), kind, file=file)
 
 
 def identify_functions(functions: Sequence[Any], name: str, fingerprint: str | None, kind: ScoreKind) -> Identity:
@@ -101,7 +101,8 @@ def identify_modules(thing: Any, modules: Sequence[Network], name: str) -> Ident
     if [*modules] != [thing]:
         facts += describe_attributes(thing, name_of(thing), unknown)
     digest = digest_facts([*(hash_tensors(module) for module in modules), *facts])
-    name, kind = name or name_of(thing), getattr(thing, "kind", "similarity")
+    name = name or name_of(thing)
+    kind: ScoreKind = getattr(thing, "kind", "similarity")
     why = explain_unstored(name, unknown, "an attribute `fingerprint` names it")
     return Identity(name, f"tellapart:memory:1:{digest}", kind, not unknown, None, why)
 

@@ -19,7 +19,7 @@ from tellapart.errors import ModelError, StoreError
 from tellapart.models.protocols import DualEncoder, ImagePreparer, Model, Pixels, Vectors
 from tellapart.models.scoring.frames import encode_slots, prepare_slot, score_slots
 from tellapart.models.store.batches import Batches, compute_named
-from tellapart.models.store.content_hash import HashedImage, ImageReader, KeptPictures, PixelFilter, text_hash
+from tellapart.models.store.content_hash import HashedImage, ImageReader, PixelFilter, text_hash
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.store.libraries import filed_as
 
@@ -75,7 +75,7 @@ class Job:
             needs_pixels=needs_pixels,
             prepare=prepare_slot(prepare, whole=getattr(self.model, "takes_frames", False)),
             hashes=self.hashes,
-            kept=KeptPictures.of(self.model, self.store),
+            keeper=self.model,
         )
 
     def count_distinct(self) -> None:

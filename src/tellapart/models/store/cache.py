@@ -22,11 +22,7 @@ CacheGiven: TypeAlias = PathGiven | EmbeddingStore | Literal[False] | None
 
 
 def store_path(cache: CacheGiven = None) -> Path | None:
-    """Return the file of an embedding store; None for one in memory.
-
-    Raises:
-        RunError: it is none of `CacheGiven`.
-    """
+    """Return the file of an embedding store; None for one in memory."""
     if cache is False:
         return None
     if isinstance(cache, EmbeddingStore):
@@ -41,10 +37,6 @@ def _file_in(folder: PathGiven | None) -> Path:
 @contextmanager
 def use_store(cache: CacheGiven = None) -> Iterator[EmbeddingStore]:
     """Yield an embedding store, and close it; one that is open is yielded as it is.
-
-    Raises:
-        RunError: it is none of `CacheGiven`.
-        StoreError: the file is not a store, or cannot be written.
 
     >>> with use_store(False) as store:
     ...     store.where

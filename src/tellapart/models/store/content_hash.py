@@ -18,8 +18,6 @@ from tellapart.models.store.libraries import decoded_as
 from tellapart.models.store.prefetch import Prefetch, bytes_held
 from tellapart.models.store.prepared import PreparedPictures
 
-__all__ = ["HashedImage", "ImageReader", "KeptPictures", "PixelFilter", "image_hashes", "text_hash"]
-
 #: Images that a thread reads before it comes back: their hashes are looked up in the store together.
 _BLOCK = 8
 
@@ -54,36 +52,15 @@ class HashedImage:
     file: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class KeptPictures:
-    """Pictures that a model's preprocessing made before, and the model, which packs and unpacks them."""
-
-    model: KeptPreparer
-    pictures: PreparedPictures
-
-    @classmethod
-    def of(cls, model: Model, store: EmbeddingStore) -> KeptPictures | None:
-        """Return those near a store; None of a model whose prepared images are not kept, or a store in memory."""
-        if store.prepared is None or not isinstance(model, KeptPreparer):
-            return None
-        return cls(model, PreparedPictures(store.prepared, model.preparation))
-
-
 class ImageReader:
     """Reads images of a pair set in threads, ahead of the loop over them, each distinct reference once and in order.
 
     It decodes images whose pixels are needed, and images whose hash the store does not know by the file's.
 
-    Args:
-        pairset: whose images to read.
-        store: has the hashes of decoded pixels; `take_new_hashes` returns those that it lacks.
-        references: of the images.
-        needs_pixels: which pixels are needed; none if not given.
-        prepare: applied to needed pixels in the threads, such as a model's preprocessing.
-        hashes: reference -> hash of pixels of images that this process read before; those read here are added.
-        kept: pictures that were prepared in the same way before; those prepared here are added. None are if not given.
-        known_only: stop at the first image whose hash the store does not know, in place of decoding it.
-        workers: threads; one for each core if not given. Their number changes nothing.
+    `needs_pixels` decides which pixels are needed (none if not given); `prepare` is applied to these in the threads,
+    such as a model's preprocessing. A `keeper` is a model whose prepared pictures are kept near the store. `hashes`,
+    reference -> hash of pixels, has the images that this process read before; those read here are added. With
+    `known_only` it stops at the first image whose hash the store does not know, in place of decoding it.
 
     Raises:
         DataError: in the loop, at the image that is missing, cannot be decoded, or changed since its hash was taken.
@@ -99,18 +76,23 @@ class ImageReader:
         needs_pixels: PixelFilter | None = None,
         prepare: Callable[[Pixels], Any] | None = None,
         hashes: MutableMapping[str, str] | None = None,
-        kept: KeptPictures | None = None,
+        keeper: Model | None = None,
         known_only: bool = False,
         workers: int | None = None,
     ) -> None:
         self._pairset, self._store, self._needs_pixels, self._known_only = pairset, store, needs_pixels, known_only
         self._prepare = prepare or (lambda pixels: pixels)
-        self._kept = kept
+        self._keeper = keeper if store.prepared is not None and isinstance(keeper, KeptPreparer) else None
+        self._kept: PreparedPictures | None = None
+        if self._keeper and store.prepared:
+            self._kept = PreparedPictures(store.prepared, self._keeper.preparation)
         self._hashes = {} if hashes is None else hashes
         self._new_hashes: dict[str, str] = {}
         distinct = list(dict.fromkeys(references))
         blocks = [distinct[start : start + _BLOCK] for start in range(0, len(distinct), _BLOCK)]
-        self._ahead = Prefetch(self._read, blocks, workers=workers, size=_block_size)
+        self._ahead = Prefetch(
+            self._read, blocks, workers=workers, size=lambda block: sum(bytes_held(image.pixels) for image in block[0])
+        )
 
     def __enter__(self) -> Self:
         self._ahead.__enter__()
@@ -120,7 +102,7 @@ class ImageReader:
         self._ahead.__exit__(*error)
         del self._ahead  # it holds this reader: both, and the pairs, would stay until the collector finds them
         if self._kept is not None:
-            self._kept.pictures.close()
+            self._kept.close()
 
     def __iter__(self) -> Iterator[HashedImage]:
         for block, error in self._ahead:
@@ -189,15 +171,14 @@ class ImageReader:
 
         The bytes that were hashed are decoded, not the file again: it may have changed meanwhile.
         """
-        stored = None if self._kept is None else self._kept.pictures.get(name)
-        if self._kept is None or stored is None:
-            return self._prepare_new(reference, name, self._decode_image(reference, data))
-        return self._kept.model.unpack_image(stored)
+        if self._keeper and self._kept and (stored := self._kept.get(name)) is not None:
+            return self._keeper.unpack_image(stored)
+        return self._prepare_new(reference, name, self._decode_image(reference, data))
 
     def _prepare_new(self, reference: str, name: str, pixels: Pixels) -> object:
         prepared = compute_named(lambda _: self._prepare(pixels), [f"{self._pairset.where(reference)}: {reference}"])
-        if self._kept is not None and pixels.ndim == 3:  # frames of a video are not kept
-            self._kept.pictures.put(name, self._kept.model.pack_image(prepared))
+        if self._keeper and self._kept and pixels.ndim == 3:  # frames of a video are not kept
+            self._kept.put(name, self._keeper.pack_image(prepared))
         return prepared
 
     def _need_pixels(self, images: Sequence[tuple[str, str]]) -> dict[tuple[str, str], bool]:
@@ -216,10 +197,6 @@ class ImageReader:
             raise DataError(f"{self._pairset.where(reference)}: {error}") from error
 
 
-def _block_size(block: tuple[list[HashedImage], Exception | None]) -> int:
-    return sum(bytes_held(image.pixels) for image in block[0])
-
-
 def image_hashes(
     pairset: PairSet,
     *,
@@ -229,11 +206,7 @@ def image_hashes(
 ) -> MutableMapping[str, str]:
     """Return the hash of every image's pixels: reference -> hash; for `PairSet.fingerprint` and the ledger.
 
-    Args:
-        pairset: whose images to read.
-        store: keeps the hashes.
-        hashes: those known already, as `score` gathers them: such an image is not read again. The others are added.
-        progress: called with the stage ("reading images"), how many are read, and the total.
+    `hashes` are those known already, as `score` gathers them: such an image is not read again. The others are added.
 
     Raises:
         DataError: an image is missing or cannot be decoded.

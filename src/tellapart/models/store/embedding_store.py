@@ -87,11 +87,7 @@ class EmbeddingStore(RowFile):
         return missing
 
     def put_vectors(self, model: str, vectors: Mapping[str, NDArray[np.float32]]) -> None:
-        """Keep vectors, float32 `(dimensions,)` each, in one transaction.
-
-        Raises:
-            StoreError: the file cannot be written, or a vector is not finite.
-        """
+        """Keep vectors, float32 `(dimensions,)` each, in one transaction."""
         for content, vector in vectors.items():
             self._check_finite(model, content, vector)
         self.write(
@@ -104,11 +100,7 @@ class EmbeddingStore(RowFile):
         return {(key[:32].hex(), key[32:].hex()): np.frombuffer(data, "<f4")[0] for key, data in rows.items()}
 
     def put_pair_scores(self, model: str, scores: Mapping[tuple[str, str], np.float32]) -> None:
-        """Keep the scores of (image, text) pairs, in one transaction.
-
-        Raises:
-            StoreError: the file cannot be written, or a score is not finite.
-        """
+        """Keep the scores of (image, text) pairs, in one transaction."""
         for (image, _), score in scores.items():
             self._check_finite(model, image, score)
         rows = {bytes.fromhex(image + text): score for (image, text), score in scores.items()}

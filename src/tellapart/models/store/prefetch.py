@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from threading import Condition, Lock, Thread
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from threading import Condition
 from typing import Generic, Self, TypeVar
 
 Input = TypeVar("Input")
@@ -54,64 +56,49 @@ class Prefetch(Generic[Input, Result]):
         size: Callable[[Result], int] = bytes_held,
     ) -> None:
         self._compute, self._inputs, self._budget, self._size = compute, inputs, budget, size
-        self._started = 0  # inputs before this one have been started
         self._held = 0  # bytes
-        self._stopped = False
-        self._finished: dict[int, tuple[Result | None, BaseException | None, int]] = {}
-        lock = Lock()
-        self._room, self._ready = Condition(lock), Condition(lock)
-        count = min(workers or available_cores(), len(inputs))
-        # Daemons: a read that a dead network disk never ends must not keep the process alive.
-        self._threads = [Thread(target=self._work_inputs, name=f"prefetch-{k}", daemon=True) for k in range(count)]
+        self._taken, self._end = 0, len(inputs)  # inputs whose results were taken, and those that may be computed
+        self._room = Condition()
+        self._workers = max(1, min(workers or available_cores(), len(inputs)))
 
     def __enter__(self) -> Self:
-        for thread in self._threads:
-            thread.start()
+        self._pool = ThreadPoolExecutor(self._workers, thread_name_prefix="prefetch")
+        self._results = deque(self._pool.submit(self._compute_input, k) for k in range(len(self._inputs)))
         return self
 
     def __exit__(self, *error: object) -> None:
-        with self._room:
-            self._stopped = True
-            self._finished.clear()
-            self._room.notify_all()
-        for thread in self._threads:
-            thread.join()
+        self._results.clear()
+        self._end_before(0)
+        self._pool.shutdown(cancel_futures=True)
 
     def __iter__(self) -> Iterator[Result]:
-        for position in range(len(self._inputs)):
-            with self._ready:
-                while position not in self._finished:
-                    self._ready.wait(1.0)  # with a timeout: on Windows nothing interrupts a wait without one
-                result, error, size = self._finished.pop(position)
+        while self._results:
+            result, size = self._results.popleft().result()
+            with self._room:
                 self._held -= size
-                self._room.notify()
-            if error is not None:
-                raise error
-            yield result  # type: ignore[misc]  # without an error it is a Result, which may be None
-
-    def _work_inputs(self) -> None:
-        while (position := self._next_input()) is not None:
-            result, failure, size = None, None, _LEAST
-            try:
-                result = self._compute(self._inputs[position])
-                size += self._size(result)
-            except BaseException as error:
-                failure = error
-            with self._ready:
-                if failure is not None:
-                    self._stopped = True  # every input before this one has been started already
-                self._finished[position] = result, failure, size
-                self._held += size
-                self._ready.notify()
-
-    def _next_input(self) -> int | None:
-        """Return the position of the next input once there is room for its result; None after the last."""
-        with self._room:
-            while self._held >= self._budget and not self._stopped:
-                self._room.wait()
-            if self._stopped or self._started == len(self._inputs):
+                self._taken += 1
                 self._room.notify_all()
-                return None
-            self._started += 1
-            self._room.notify()  # there may be room for another result
-            return self._started - 1
+            yield result
+
+    def _compute_input(self, position: int) -> tuple[Result, int]:
+        def may_begin() -> bool:
+            return self._held < self._budget or position == self._taken or position >= self._end
+
+        with self._room:
+            self._room.wait_for(may_begin)
+        if position >= self._end:
+            raise CancelledError
+        try:
+            result = self._compute(self._inputs[position])
+        except BaseException:
+            self._end_before(position)
+            raise
+        size = _LEAST + self._size(result)
+        with self._room:
+            self._held += size
+        return result, size
+
+    def _end_before(self, position: int) -> None:
+        with self._room:
+            self._end = min(self._end, position)
+            self._room.notify_all()

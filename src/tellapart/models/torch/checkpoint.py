@@ -113,11 +113,7 @@ class Checkpoint:
         return {self.prefix + name: tensor for name, tensor in self.tensors.items()}
 
     def expect_one(self, name: str) -> None:
-        """Refuse weights that were taken from among several by no choice of the user's.
-
-        Raises:
-            ModelError: the file holds others, and `name` names none of them after a `#`.
-        """
+        """Refuse weights that were taken from among several by no choice of the user's."""
         if self.others and not split_part(name)[1]:
             listed = " or ".join(f"{name}#{plain(part)}" for part in (self.part, *self.others)[:4])
             raise ModelError(f"{name}: {self.path.name} holds {1 + len(self.others)} sets of weights; write {listed}")
@@ -249,7 +245,7 @@ def _choose_part(path: Path, part: str, parts: Mapping[str, object]) -> str:
     return fits[0]
 
 
-class _Unpickler(pickle._Unpickler):  # type: ignore[name-defined]  # Python's: C's reserves room for any place named
+class _Unpickler(pickle._Unpickler):  # Python's: C's reserves room for any place named
     """Makes plain data and tensors; every other class of the file is an `InertObject`, and nothing is imported."""
 
     def find_class(self, module: str, name: str) -> Callable[..., object]:
