@@ -8,9 +8,8 @@ model does not read. So no number depends on padding, batch size, order or neigh
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -34,79 +33,8 @@ if TYPE_CHECKING:
     from transformers import GenerationConfig, PreTrainedConfig, PreTrainedModel, ProcessorMixin
 
 
-# Greedy texts written together: each prompt is read alone, and prompts of one length then go on in one batch.
-#
-# Reading a prompt is bound by arithmetic, which a batch does not save; writing is bound by the weights, which a batch
-# reads once for all its rows. Batches have one fixed shape and no padding, so no answer depends on its neighbours.
-
-#: Answers in one forward pass; part of a model's identity.
+#: Captions in one forward pass, of inputs of one shape and without padding, so that none depends on its neighbours.
 _ROWS = 4
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ReadPrompt:
-    """A prompt that was read.
-
-    Attributes:
-        cache: keys and values of one row.
-        length: tokens read.
-        shift: a token's position less its index; None if the model counts by itself.
-        first: the first token of the answer.
-    """
-
-    cache: Any
-    length: int
-    shift: int | None
-    first: int
-
-
-def write_answers(
-    model: PreTrainedModel, lengths: Sequence[int], read: Callable[[int], ReadPrompt], ends: Collection[int], most: int
-) -> list[list[int]]:
-    """Return the tokens of each answer, its end included."""
-    answers: list[list[int]] = [[] for _ in lengths]
-    for places in positions_by_key(lengths).values():
-        for batch, real in fixed_batches(places, _ROWS):
-            prompts = [read(place) for place in batch[:real]]
-            prompts += prompts[-1:] * (_ROWS - real)
-            written = _write_group(model, prompts, ends, most)
-            for place, tokens in zip(batch[:real], written[:real], strict=True):
-                answers[place] = tokens
-    return answers
-
-
-def _write_group(
-    model: PreTrainedModel, prompts: Sequence[ReadPrompt], ends: Collection[int], most: int
-) -> list[list[int]]:
-    torch = import_torch()
-    cache, length = _join_caches(prompts), prompts[0].length
-    written = [[prompt.first] for prompt in prompts]
-    while any(tokens[-1] not in ends for tokens in written) and len(written[0]) < most:
-        ids = torch.tensor([tokens[-1:] for tokens in written], device=model.device)
-        place = length + len(written[0]) - 1
-        positions = torch.tensor([[place + (prompt.shift or 0)] for prompt in prompts], device=model.device)
-        if prompts[0].shift is not None:
-            positions = positions.expand(3, -1, -1)  # time, height and width are the same in a text
-        out = model(input_ids=ids, position_ids=positions, past_key_values=cache, use_cache=True)
-        for tokens, token in zip(written, out.logits[:, -1].argmax(-1).tolist(), strict=True):
-            tokens.append(tokens[-1] if tokens[-1] in ends else token)  # an answer that is over waits
-    return [_until_end(tokens, ends) for tokens in written]
-
-
-def _join_caches(prompts: Sequence[ReadPrompt]) -> object:
-    """Return one cache of the rows of several."""
-    torch = import_torch()
-    joined = copy.deepcopy(prompts[0].cache)
-    for index, layer in enumerate(joined.layers):
-        layer.keys = torch.cat([prompt.cache.layers[index].keys for prompt in prompts])
-        layer.values = torch.cat([prompt.cache.layers[index].values for prompt in prompts])
-    return joined
-
-
-def _until_end(tokens: Sequence[int], ends: Collection[int]) -> list[int]:
-    last = next((index for index, token in enumerate(tokens) if token in ends), len(tokens))
-    return list(tokens[: last + 1])
-
 
 #: Of families whose processor brings no chat template: the prompt's format, and the mark of an image.
 _FORMATS = {
@@ -322,13 +250,12 @@ class ChatModel:
     def generate_all(self, asked: Sequence[tuple[Sequence[Pixels], str]], max_new_tokens: int) -> list[str]:
         """Return the greedy answer to each prompt about some images.
 
-        Captions, whose prompt is the same for every image, are written together if lengths match. Questions, whose
-        lengths differ, would leave such batches half empty and be slower: they are answered one by one.
+        Captions, whose prompt is the same for every image, are written together if their inputs have one shape.
+        Questions, whose lengths differ, would leave such batches half empty and be slower: they are answered one by
+        one.
         """
         prompt = self.tasks["caption"].text
-        places = [place for place, (_, text) in enumerate(asked) if text == prompt]
-        if not (places and self._caches_image and self._has_rows):
-            return [self.generate(pictures, text, max_new_tokens) for pictures, text in asked]
+        places = [place for place, (_, text) in enumerate(asked) if text == prompt and self._caches_image]
         captions = dict(zip(places, self._write_captions([asked[k][0] for k in places], max_new_tokens), strict=True))
         return [
             captions[place] if place in captions else self.generate(pictures, text, max_new_tokens)
@@ -337,32 +264,24 @@ class ChatModel:
 
     def _write_captions(self, images: Sequence[Sequence[Pixels]], most: int) -> list[str]:
         """Return captions of at most `most` tokens, written together."""
-        prompt = self.tasks["caption"].text
+        torch, prompt = import_torch(), self.tasks["caption"].text
         inputs = [
             self._encode_prompt(pictures, self.format.render_prompt(len(pictures), prompt)) for pictures in images
         ]
-        lengths = [int(name["input_ids"].shape[1]) for name in inputs]
-        if (needed := max(lengths) + most) > self.format.context:
-            raise too_long(self.source, needed, self.format.context)
-        stop = self.model.generation_config.eos_token_id
-        stop_ids = set(stop if isinstance(stop, list) else [stop])
-        with import_torch().inference_mode():
-            written = write_answers(self.model, lengths, lambda place: self._read_prompt(inputs[place]), stop_ids, most)
-        return [str(self.format.tokenizer.decode(ids, skip_special_tokens=True)).strip() for ids in written]
-
-    @cached_property
-    def _has_rows(self) -> bool:
-        """Whether the cache holds keys and values only, so that the caches of several prompts can be stacked."""
-        ids = import_torch().tensor([self.format.token_ids("a cat")], device=self.runtime.device)
-        with import_torch().inference_mode():
-            cache = self.model(input_ids=ids, use_cache=True).past_key_values
-        return all(getattr(layer, "keys", None) is not None for layer in getattr(cache, "layers", [None]))
-
-    def _read_prompt(self, inputs: Mapping[str, Any]) -> ReadPrompt:
-        out = self.model(**inputs, use_cache=True, logits_to_keep=1)
-        return ReadPrompt(
-            out.past_key_values, inputs["input_ids"].shape[1], self._position_shift(), int(out.logits[0, -1].argmax())
-        )
+        captions = [""] * len(images)
+        shapes = (tuple(tuple(tensor.shape) for tensor in tensors.values()) for tensors in inputs)
+        for places in positions_by_key(shapes).values():
+            length = int(inputs[places[0]]["input_ids"].shape[1])
+            if (needed := length + most) > self.format.context:
+                raise too_long(self.source, needed, self.format.context)
+            for batch, real in fixed_batches(places, _ROWS):
+                joined = {name: torch.cat([inputs[place][name] for place in batch]) for name in inputs[batch[0]]}
+                with torch.inference_mode():
+                    out = self.model.generate(**joined, max_new_tokens=most).tolist()
+                for place, row in zip(batch[:real], out[:real], strict=True):
+                    ids = new_tokens(row, inputs[place]["input_ids"][0].tolist())
+                    captions[place] = str(self.format.tokenizer.decode(ids, skip_special_tokens=True)).strip()
+        return captions
 
     def _position_shift(self) -> int | None:
         """Return the `shift` of `_CachedImage` after the tokens just read."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,7 +72,8 @@ class LinkGrammar:
 
     def score_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return 1 for each text with a complete parse, else 0: float32 `(n,)`."""
-        sentences = [_single_line(text) for text in texts]
+        # One line each, that begins with a letter or digit; "!" would begin a command, "%" a comment.
+        sentences = [re.sub(r"^\W+", "", " ".join(text.split())) for text in texts]
         scores = np.array(self._parse_sentences(sentences), np.float32)
         rest = [position for position, sentence in enumerate(sentences) if sentence and not scores[position]]
         phrases = [sentences[position] for position in rest]
@@ -105,11 +106,6 @@ class LinkGrammar:
             message = (done.stderr.strip().splitlines() or ["no message"])[-1]
             raise ModelError(f"{self.program} failed with exit status {done.returncode}: {message:.200}")
         return done.stdout
-
-
-def _single_line(text: str) -> str:
-    """Return a text in one line that begins with a letter or digit; "!" would begin a command, "%" a comment."""
-    return re.sub(r"^\W+", "", " ".join(text.split()))
 
 
 #: Texts in one forward pass; part of the scorer, as its last bits depend on it.
@@ -160,17 +156,14 @@ class TextClassifier:
         rows = self.text_model.ids(texts)
         scores = np.zeros(len(rows), np.float32)
         for places, inputs in self.text_model.batches(rows):
-            scores[places] = self._log_odds(inputs)[: len(places)]
+            with forward(self.name, self.text_model.model):
+                logits = self.text_model.model(**inputs).logits.float()
+                true_logits = logits[:, self.column]
+                if logits.shape[1] > 1:
+                    others = [column for column in range(logits.shape[1]) if column != self.column]
+                    true_logits = true_logits - logits[:, others].logsumexp(1)
+            scores[places] = np.asarray(true_logits.cpu(), np.float32)[: len(places)]
         return scores
-
-    def _log_odds(self, inputs: dict[str, Any]) -> NDArray[np.float32]:
-        with forward(self.name, self.text_model.model):
-            logits = self.text_model.model(**inputs).logits.float()
-            true_logits = logits[:, self.column]
-            if logits.shape[1] > 1:
-                others = [column for column in range(logits.shape[1]) if column != self.column]
-                true_logits = true_logits - logits[:, others].logsumexp(1)
-        return np.asarray(true_logits.cpu(), np.float32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,11 +190,9 @@ def resolve_beside(path: str, home: Path) -> str:
 
 
 class ScorerForm(NamedTuple):
-    """One form of a text scorer's name.
+    """What a text scorer's score means (the higher, the better), and how it is made.
 
-    Attributes:
-        meaning: of a score; the higher, the better.
-        make: makes the scorer, given the part behind the colon and the folder that a path is relative to.
+    `make` gets the part of its name behind the colon, and the folder that a path is relative to.
     """
 
     meaning: str

@@ -119,15 +119,10 @@ class TextModel:
 
         The inputs are tensors `(row, length)`: `input_ids`, and `attention_mask` with 1 on tokens and 0 on padding.
         """
-        limit = self.limit
+        limit, tensor, pad = self.limit, import_torch().tensor, self.tokenizer.pad_token_id or 0
         for length, positions in positions_by_key(bucket(len(row), limit) for row in rows).items():
             for batch, real in fixed_batches(positions, self.rows):
-                yield batch[:real], self._pad_rows([rows[position] for position in batch], length)
-
-    def _pad_rows(self, rows: Sequence[list[int]], length: int) -> dict[str, Any]:
-        tensor, pad, device = import_torch().tensor, self.tokenizer.pad_token_id or 0, self.runtime.device
-        gaps = [length - len(row) for row in rows]
-        return {
-            "input_ids": tensor([row + [pad] * gap for row, gap in zip(rows, gaps, strict=True)], device=device),
-            "attention_mask": tensor([[1] * (length - gap) + [0] * gap for gap in gaps], device=device),
-        }
+                padded = [rows[position] + [pad] * (length - len(rows[position])) for position in batch]
+                mask = [[1] * len(rows[position]) + [0] * (length - len(rows[position])) for position in batch]
+                inputs = {"input_ids": padded, "attention_mask": mask}
+                yield batch[:real], {name: tensor(row, device=self.runtime.device) for name, row in inputs.items()}

@@ -98,22 +98,6 @@ class Checkpoint:
 def read_checkpoint(path: Path) -> Checkpoint:
     """Read `model.bin`; its tokenizer follows in the same file, or lies beside it as `tokenizer.bin`."""
     data = _read_file(path, "name a checkpoint of llama2.c (model.bin)")
-    sizes, weights, end = _read_weights(path, data)
-    source = path if data[end:] else path.with_name("tokenizer.bin")
-    rest = data[end:] or _read_file(source, f"{path} holds no tokenizer, so it must lie there")
-    pieces = _read_pieces(source, rest, len(weights["embedding"]))
-    return Checkpoint(sizes, weights, pieces, hashlib.sha256(data[:end] + rest).hexdigest())
-
-
-def _read_file(path: Path, todo: str) -> bytes:
-    try:
-        return read_whole(path, error=ModelError, most=_MOST_BYTES)
-    except ModelError as error:
-        raise ModelError(f"{error}; {todo}") from error
-
-
-def _read_weights(path: Path, data: bytes) -> tuple[Sizes, dict[str, Floats], int]:
-    """Return the sizes, the weights and the position of their end."""
     begin = 4 * len(Sizes._fields)
     sizes = Sizes(*struct.unpack_from(f"<{len(Sizes._fields)}i", data.ljust(begin, b"\0")))
     counts = (*sizes[:5], abs(sizes.vocabulary) - BYTES - 255, sizes.context)
@@ -130,21 +114,25 @@ def _read_weights(path: Path, data: bytes) -> tuple[Sizes, dict[str, Floats], in
         # Multiplying few rows is twice as fast with (in, out).
         weights[name] = np.ascontiguousarray(stored.swapaxes(-1, -2)) if name in _MATRICES else stored
     weights.setdefault("classifier", np.ascontiguousarray(weights["embedding"].T))
-    return sizes, weights, end
-
-
-def _read_pieces(path: Path, data: bytes, expected: int) -> dict[bytes, tuple[float, int]]:
-    """Return `Checkpoint.pieces`."""
+    source = path if data[end:] else path.with_name("tokenizer.bin")
+    rest = data[end:] or _read_file(source, f"{path} holds no tokenizer, so it must lie there")
     pieces: dict[bytes, tuple[float, int]] = {}
-    at = 4
+    at, expected = 4, len(weights["embedding"])
     for number in range(expected):
-        score, length = struct.unpack_from("<fi", data, at) if at + 8 <= len(data) else (0.0, -1)
+        score, length = struct.unpack_from("<fi", rest, at) if at + 8 <= len(rest) else (0.0, -1)
         at += 8 + length
-        if length < 0 or at > len(data):
-            raise ModelError(f"{path} is cut short or no tokenizer: piece {number:,} of {expected:,} is not there")
+        if length < 0 or at > len(rest):
+            raise ModelError(f"{source} is cut short or no tokenizer: piece {number:,} of {expected:,} is not there")
         if number >= BYTES + 256:
-            pieces.setdefault(data[at - length : at], (score, number))
-    return pieces
+            pieces.setdefault(rest[at - length : at], (score, number))
+    return Checkpoint(sizes, weights, pieces, hashlib.sha256(data[:end] + rest).hexdigest())
+
+
+def _read_file(path: Path, todo: str) -> bytes:
+    try:
+        return read_whole(path, error=ModelError, most=_MOST_BYTES)
+    except ModelError as error:
+        raise ModelError(f"{error}; {todo}") from error
 
 
 _BEGIN = 1  # the piece that a text begins after
