@@ -69,7 +69,10 @@ class Connection:
         for attempt in range(tries):
             status, answer, wait = self._send_request(path, data)
             if 200 <= status < 300:
-                return self._parse_answer(answer)
+                try:
+                    return parse_json(decode_text(answer, self.base), self.base)
+                except DataError as error:
+                    raise ModelError(f"{self.base} answers something else than JSON: {answer[:80]!r}") from error
             text = " ".join(answer[:500].decode("utf-8", "replace").split())
             problem = f"HTTP {status} {text:.200}" if status else text
             if status not in _PASSING:
@@ -112,12 +115,6 @@ class Connection:
                 return response.status, response.read(_BYTES), seconds
         except (OSError, HTTPException) as error:  # URLError and timeouts are OSErrors
             return 0, str(getattr(error, "reason", None) or error or type(error).__name__).encode(), 0.0
-
-    def _parse_answer(self, answer: bytes) -> Any:
-        try:
-            return parse_json(decode_text(answer, self.base), self.base)
-        except DataError as error:
-            raise ModelError(f"{self.base} answers something else than JSON: {answer[:80]!r}") from error
 
 
 def _read_host(base: str, insecure: bool) -> str:

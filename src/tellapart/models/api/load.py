@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -147,7 +147,11 @@ class Server:
 
     def ask(self, questions: Sequence[Question]) -> list[Completion]:
         """Answer every question, several at once; each answer is kept as soon as it is there."""
-        keys = [self._question_key(question) for question in questions]
+        keys = []
+        for question in questions:
+            pictures = [pixel_hash(picture) for picture in question.pictures]
+            facts = [self.facts, pictures, question.prompt, question.tokens, question.listed and LISTED]
+            keys.append(bytes.fromhex(_hash_facts(*facts)))
         replies = {key: reply for key in dict.fromkeys(keys) if (reply := self._answers.get(key)) is not None}
         open_ = {key: question for key, question in zip(keys, questions, strict=True) if key not in replies}
         for key in keys:
@@ -170,18 +174,16 @@ class Server:
         finally:
             pool.shutdown(cancel_futures=True)
 
-    def take_usage(self) -> Usage:
-        """Return the usage so far, and count from 0 again."""
-        usage, self.usage = self.usage, Usage()
-        return usage
-
-    def _question_key(self, question: Question) -> bytes:
-        pictures = [pixel_hash(picture) for picture in question.pictures]
-        facts = [self.facts, pictures, question.prompt, question.tokens, question.listed and LISTED]
-        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).digest()
-
     def _complete_question(self, key: bytes, question: Question) -> Completion:
-        reply = self._completions.ask(self._request_body(question), question.tokens)
+        content = [*map(image_part, question.pictures), {"type": "text", "text": question.prompt}]
+        body = {
+            "model": self.model,
+            "messages": [{"role": "user", "content": content}],
+            "temperature": 0,
+            "seed": 0,
+            **({"logprobs": True, "top_logprobs": LISTED} if question.listed else {}),
+        }
+        reply = self._completions.ask(body, question.tokens)
         if question.listed and reply.first is None:
             raise ModelError(
                 f"{self.base} gives no log-probabilities (`logprobs`) of {self.model!r}, and its scores are made of "
@@ -189,18 +191,6 @@ class Server:
             )
         self._answers.put(key, reply)
         return reply
-
-    def _request_body(self, question: Question) -> dict[str, Any]:
-        pictures = [image_part(picture) for picture in question.pictures]
-        content = [*pictures, {"type": "text", "text": question.prompt}]
-        listed = {"logprobs": True, "top_logprobs": LISTED} if question.listed else {}
-        return {
-            "model": self.model,
-            "messages": [{"role": "user", "content": content}],
-            "temperature": 0,
-            "seed": 0,
-            **listed,
-        }
 
 
 def image_part(pixels: Pixels) -> dict[str, Any]:
@@ -241,31 +231,27 @@ def _ask_version(connection: Connection, owner: str) -> dict[str, str]:
     return {"version": str(answer.get(name))} if isinstance(answer, dict) else {}
 
 
+def _hash_facts(*facts: object) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
 # Models on a server that write nothing: dual encoders behind `/v1/embeddings`, and rerankers behind `/score`.
 #
 # Source: vLLM's documentation, "Pooling models": an image is embedded as a conversation of one message.
 
 
-class _Pooled:
-    """The identity of a model on a server. The store keeps its vectors and scores, batch by batch."""
-
-    kind: ScoreKind = "similarity"
-
-    def __init__(self, server: Server, reading: Literal["embeddings", "score"]) -> None:
-        self.name, self._server = server.model, server
-        self.fingerprint = hashlib.sha256(json.dumps([server.facts, reading], sort_keys=True).encode()).hexdigest()
-
-
-class ServedEncoder(_Pooled):
+class ServedEncoder:
     """A dual encoder: `/v1/embeddings` of a message with an image or a text alone, cosine similarity.
 
     The server puts its chat template around both; images and texts are asked for one a request, several at once.
     """
 
+    kind: ScoreKind = "similarity"
     ranks_by_cosine = True
 
     def __init__(self, server: Server) -> None:
-        super().__init__(server, "embeddings")
+        self.name, self._server = server.model, server
+        self.fingerprint = _hash_facts(server.facts, "embeddings")
 
     def encode_images(self, images: Sequence[Pixels]) -> Vectors:
         """Encode RGB images, uint8 `(height, width, 3)`, to vectors of length one, float32 `(n, dimensions)`."""
@@ -292,13 +278,15 @@ class ServedEncoder(_Pooled):
         return normalise(np.array(rows, np.float32), self.name)
 
 
-class ServedReranker(_Pooled):
+class ServedReranker:
     """A reranker: `/score` of a text, the query, with each of its images, the documents."""
 
+    kind: ScoreKind = "similarity"
     is_reranker = True
 
     def __init__(self, server: Server) -> None:
-        super().__init__(server, "score")
+        self.name, self._server = server.model, server
+        self.fingerprint = _hash_facts(server.facts, "score")
 
     def score_pairs(self, images: Sequence[Pixels], texts: Sequence[str]) -> NDArray[np.float32]:
         """Score image `k` against text `k`: float32 `(n,)`. The images of one text go in one request."""
@@ -348,8 +336,7 @@ class Served:
     def __init__(self, server: Server, prompt: Prompt, reading: str) -> None:
         self.prompt, self._server = prompt, server
         self.name = server.model
-        facts = [server.facts, prompt.label, prompt.text, reading, LISTED]
-        self.fingerprint = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+        self.fingerprint = _hash_facts(server.facts, prompt.label, prompt.text, reading, LISTED)
 
     def answer(
         self, images: Sequence[Sequence[Pixels]], prompts: Sequence[str], *, max_new_tokens: int = 32
@@ -377,7 +364,8 @@ class Served:
 
     def take_notes(self) -> tuple[str, ...]:
         """Return what a user should know of the answers since it was asked last, a sentence each."""
-        return self._server.take_usage().notes()
+        usage, self._server.usage = self._server.usage, Usage()
+        return usage.notes()
 
 
 class ServedYes(Served):
@@ -401,7 +389,16 @@ class ServedYes(Served):
             Question(list_frames(image), self.prompt.fill(text=text), 1, listed=True)
             for image, text in zip(images, texts, strict=True)
         ]
-        return np.array([self._read_probability(reply) for reply in self._server.ask(questions)], np.float32)
+        scores = np.full(len(texts), 0.5, np.float32)
+        for row, reply in enumerate(self._server.ask(questions)):
+            values, censored = zip(*map(reply.probability, self._words), strict=True)
+            self._scores += 1
+            self._bounds += any(censored)
+            if len(values) == 1:
+                scores[row] = values[0]
+            elif sum(values):
+                scores[row] = values[0] / sum(values)
+        return scores
 
     def take_notes(self) -> tuple[str, ...]:
         """Return what a user should know of the scores since it was asked last, a sentence each."""
@@ -412,15 +409,6 @@ class ServedYes(Served):
             "the server lists no others"
         )
         return (*((note,) if bounds else ()), *super().take_notes())
-
-    def _read_probability(self, reply: Completion) -> float:
-        probabilities = [reply.probability(word) for word in self._words]
-        self._scores += 1
-        self._bounds += any(probability.censored for probability in probabilities)
-        total = sum(probability.value for probability in probabilities)
-        if len(probabilities) == 1:
-            return probabilities[0].value
-        return probabilities[0].value / total if total else 0.5
 
 
 class ServedChoice(Served):

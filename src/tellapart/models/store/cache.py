@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import IO, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from tellapart.data.arguments import PathGiven, as_names, as_path, expect_used
 from tellapart.data.lock import take_lock
@@ -119,14 +119,15 @@ def cache_prune(
     before, leftovers = sum(_count_bytes(store).values()), everything or not (chosen or prepared)
     with ExitStack() as held:
         if leftovers and shard_folder(store).is_dir():
-            held.enter_context(_lock_ranks(shard_folder(store)))
+            if (lock := take_lock(shard_folder(store) / "lock")) is None:
+                raise StoreError(f"prune: a run in several ranks fills {shard_folder(store)}; wait until it has ended")
+            held.enter_context(lock)
         if (chosen or everything) and not (everything and not store.exists()):
-            opened = held.enter_context(_require_store(store))
-            opened.forget(
-                None
-                if everything
-                else [fingerprint for name in chosen for fingerprint in _find_fingerprints(opened, name)]
-            )
+            if not store.exists():
+                raise StoreError(f"{store.parent} holds no embedding store; name the folder: cache=")
+            opened = held.enter_context(EmbeddingStore(store))
+            fingerprints = [fingerprint for name in chosen for fingerprint in _find_fingerprints(opened, name)]
+            opened.forget(None if everything else fingerprints)
         files = [prepared_path(store)] if prepared or everything else []
         files += _list_leftovers(store, everything=everything) if leftovers else []
         try:
@@ -137,13 +138,6 @@ def cache_prune(
     return {"folder": str(store.parent), "freed": before - sum(_count_bytes(store).values())}
 
 
-def _lock_ranks(folder: Path) -> IO[bytes]:
-    lock = take_lock(folder / "lock")
-    if lock is None:
-        raise StoreError(f"prune: a run in several ranks fills {folder}; wait until it has ended")
-    return lock
-
-
 def _list_leftovers(store: Path, *, everything: bool) -> list[Path]:
     """Return files that were set aside, and those of ranks that no run takes up; with everything all of ranks."""
     folder = shard_folder(store)
@@ -152,12 +146,6 @@ def _list_leftovers(store: Path, *, everything: bool) -> list[Path]:
     audits = audit_folder(store).glob("*.json") if everything else ()
     of_ranks = (file for file in folder.glob("*") if file.name != "lock" and str(file) not in shards)
     return sorted(file for file in (*aside, *of_ranks, *audits) if file.is_file())
-
-
-def _require_store(store: Path) -> EmbeddingStore:
-    if not store.exists():
-        raise StoreError(f"{store.parent} holds no embedding store; name the folder: cache=")
-    return EmbeddingStore(store)
 
 
 def _find_fingerprints(store: EmbeddingStore, name: str) -> list[str]:
