@@ -115,7 +115,11 @@ def _read_names(source: str, config: Mapping[str, Any]) -> str:
     for name in (source, str(config.get("_name_or_path") or "")):
         if part := match_name(name):
             return f"its name has {part!r}"
-    card = _CARD.match(_read_card(Path(source).expanduser() / "README.md"))
+    try:
+        with (Path(source).expanduser() / "README.md").open(encoding="utf-8") as file:
+            card = _CARD.match(file.read(100_000))
+    except (OSError, ValueError):
+        card = None
     if card is None:
         return ""
     task, tags = _TASKS.search(card["facts"]), _TAGS.search(card["facts"] + "\n")
@@ -126,11 +130,3 @@ def _read_names(source: str, config: Mapping[str, Any]) -> str:
 def _find_word(text: str) -> str:
     match = _NAMES.search(text)
     return match[0].strip("-_. ") if match else ""
-
-
-def _read_card(path: Path) -> str:
-    try:
-        with path.open(encoding="utf-8") as file:
-            return file.read(100_000)
-    except (OSError, ValueError):
-        return ""

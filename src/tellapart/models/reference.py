@@ -35,13 +35,9 @@ class Random:
         """Draw a number for each image and text, float32 `(n,)` in [0, 1)."""
         # An array that is paired with several texts is hashed once.
         hashes = {id(image): pixel_hash(image) for image in {id(image): image for image in images}.values()}
-        return np.array(
-            [self._draw_score(hashes[id(i)], text) for i, text in zip(images, texts, strict=True)], np.float32
-        )
-
-    def _draw_score(self, image: str, text: str) -> float:
-        data = f"{self.seed}\n{image}\n{text}".encode("utf-8", "surrogatepass")
-        return int.from_bytes(hashlib.sha256(data).digest()[:3], "big") / 2**24
+        pairs = (f"{self.seed}\n{hashes[id(i)]}\n{text}" for i, text in zip(images, texts, strict=True))
+        digests = [hashlib.sha256(pair.encode("utf-8", "surrogatepass")).digest() for pair in pairs]
+        return np.array([int.from_bytes(digest[:3], "big") / 2**24 for digest in digests], np.float32)
 
 
 class Constant:

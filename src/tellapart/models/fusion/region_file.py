@@ -46,10 +46,6 @@ class RegionFile:
     way the look-up is by pixels, so a benchmark may name the image differently; two images with the same pixels must
     have the same regions. Arrays are read one image at a time, and nothing is unpickled.
 
-    Args:
-        path: the file.
-        dimensions: the length of the feature vectors that the model takes.
-
     Raises:
         ModelError: the file is missing or of another kind, or an image has only features or only boxes.
     """
@@ -69,10 +65,8 @@ class RegionFile:
         keys, name_set = dict.fromkeys(name.rpartition("/")[0] for name in names), set(names)
         missing = [f"{key}/{part}" for key in keys for part in _PARTS if f"{key}/{part}" not in name_set]
         if missing or not keys:
-            raise ModelError(
-                f"{path}: expected KEY/features and KEY/boxes of every image; it lacks "
-                f"{quote(missing[0], 200) if missing else 'all'}"
-            )
+            lacks = quote(missing[0], 200) if missing else "all"
+            raise ModelError(f"{path}: expected KEY/features and KEY/boxes of every image; it lacks {lacks}")
         self._keys = {key: key for key in keys if _HASH.fullmatch(key)}  # hash of pixels -> key
         self._unread = dict.fromkeys(key for key in keys if not _HASH.fullmatch(key))
         self._lengths: dict[int, list[str]] | None = None  # bytes of an image's file -> keys
@@ -104,7 +98,11 @@ class RegionFile:
             self._file_by_pixels(next(iter(self._unread)))
         if pixels_hash in self._keys:
             # An unread image with the same pixels may have other regions: check those whose files are equally long.
-            for reference in self._of_length().get(self._image_length(self._keys[pixels_hash]), ()):
+            if self._lengths is None:
+                self._lengths = {}
+                for reference in self._unread:
+                    self._lengths.setdefault(self._image_length(reference), []).append(reference)
+            for reference in self._lengths.get(self._image_length(self._keys[pixels_hash]), ()):
                 if reference in self._unread:
                     self._file_by_pixels(reference)
         if pixels_hash not in self._keys:
@@ -113,13 +111,6 @@ class RegionFile:
                 "too, and add its arrays under that hash, or under the image's path relative to the file's folder"
             )
         return self._keys[pixels_hash]
-
-    def _of_length(self) -> dict[int, list[str]]:
-        if self._lengths is None:
-            self._lengths = {}
-            for reference in self._unread:
-                self._lengths.setdefault(self._image_length(reference), []).append(reference)
-        return self._lengths
 
     def _image_length(self, reference: str) -> int:
         """Return how many bytes an image's file has; -1 if regions are filed under a hash, or the image is missing."""

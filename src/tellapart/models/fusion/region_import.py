@@ -11,7 +11,7 @@ import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,18 +77,13 @@ class ImageRegions:
 
 def read_regions(path: Path) -> Iterator[ImageRegions]:
     """Read a public file of region features, one image after the other."""
-    readers: dict[str, Callable[[Path], Iterator[ImageRegions]]] = {
-        ".tsv": _read_tsv,
-        ".h5": _read_h5,
-        ".hdf5": _read_h5,
-    }
+    readers = {".tsv": _read_tsv, ".h5": _read_h5, ".hdf5": _read_h5, ".lmdb": _read_lmdb, ".mdb": _read_lmdb}
     if not path.exists():
         raise DataError(f"{path} is not there; name a .tsv, an .h5 or an lmdb of region features")
-    if path.suffix in (".lmdb", ".mdb", ".db") or path.is_dir():
-        return _read_lmdb(path)
-    if path.suffix not in readers:
+    read = _read_lmdb if path.is_dir() or path.suffix == ".db" else readers.get(path.suffix)
+    if read is None:
         raise DataError(f"{path} is not a known file of region features; expected .tsv, .h5 or an lmdb")
-    return readers[path.suffix](path)
+    return read(path)
 
 
 @contextmanager
@@ -110,15 +105,12 @@ def _to_shares(boxes: NDArray[Any], width: float, height: float) -> NDArray[np.f
     return np.clip(shares, 0, 1).astype(np.float32)
 
 
-def _decode_rows(text: str | bytes, rows: int) -> NDArray[np.float32]:
-    """Read float32 rows from base64."""
-    numbers = np.frombuffer(base64.b64decode(text, validate=True), np.float32)
-    return numbers.reshape(rows, -1)
-
-
 def _from_base64(entry: Mapping[str, Any], name: str) -> ImageRegions:
     count, width, height = (int(entry[key]) for key in ("num_boxes", "image_w", "image_h"))
-    features, boxes = (_decode_rows(entry[key], count) for key in ("features", "boxes"))
+    features, boxes = (
+        np.frombuffer(base64.b64decode(entry[key], validate=True), np.float32).reshape(count, -1)
+        for key in ("features", "boxes")
+    )
     return ImageRegions(name, features, _to_shares(boxes, width, height))
 
 
@@ -278,7 +270,8 @@ def regions(
     header: dict[str, Any] = {}
     without_image = 0
     with tempfile.TemporaryFile(dir=out.parent) as numbers:
-        for done, (source, found) in enumerate(_chain_sources(sources), 1):
+        read = ((source, found) for source in sources for found in read_regions(source))
+        for done, (source, found) in enumerate(read, 1):
             picture = pictures.find(found.id, source)
             if picture is None:
                 without_image += 1
@@ -288,15 +281,14 @@ def regions(
                 progress("images", done, max(done, len(pictures)))
         if not header:
             raise DataError(f"{', '.join(map(str, sources))}: of {without_image} images none is in {folder}")
-        _write_file(out, header, numbers)
+        text = json.dumps(header).encode()
+        text += b" " * (-len(text) % 8)
+        numbers.seek(0)
+        with atomic_file(out) as draft, draft.open("wb") as file:  # its length in eight bytes, JSON, numbers
+            file.write(struct.pack("<Q", len(text)) + text)
+            shutil.copyfileobj(numbers, file)
     images_written = len(header) // 2
     return ImportedRegions(images_written, len(pictures) - images_written, without_image)
-
-
-def _chain_sources(sources: Sequence[Path]) -> Iterable[tuple[Path, ImageRegions]]:
-    for source in sources:
-        for regions in read_regions(source):
-            yield source, regions
 
 
 class _Pictures:
@@ -351,13 +343,3 @@ def _add_image(header: dict[str, Any], numbers: BinaryIO, key: str, regions: Ima
         start = numbers.tell()
         numbers.write(array.data)
         header[f"{key}/{part}"] = {"dtype": "F32", "shape": list(array.shape), "data_offsets": [start, numbers.tell()]}
-
-
-def _write_file(out: Path, header: dict[str, Any], numbers: BinaryIO) -> None:
-    """Write the header and the numbers: eight bytes of its length, JSON, and bytes as they were."""
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    numbers.seek(0)
-    with atomic_file(out) as draft, draft.open("wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text)
-        shutil.copyfileobj(numbers, file)

@@ -104,14 +104,9 @@ class RowFile:
     Each write is one transaction: a process that is killed loses the current one and nothing else. Threads may share
     one; their calls wait for each other. The file is in write-ahead mode, which needs a local disk, not a network one.
 
-    Args:
-        path: the file, made if it does not exist; None keeps everything in memory.
-        patience: seconds to wait for another writer.
-        synchronous: NORMAL survives a killed process, and a power cut costs the last batches; FULL survives both.
-        replaceable: whether a damaged file makes way for a new one; if not, it is an error.
-
-    Attributes:
-        where: the file's name in messages.
+    The file is made if it does not exist; without a path everything is kept in memory. `patience` are seconds to wait
+    for another writer. `synchronous` NORMAL survives a killed process, FULL a power cut, too. A damaged file makes way
+    for a new one if it is `replaceable`, and is an error if not.
 
     Raises:
         StoreError: the file was written by another version, or cannot be read or written; of every method, too.
