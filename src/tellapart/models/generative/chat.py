@@ -8,7 +8,7 @@ model does not read. So no number depends on padding, batch size, order or neigh
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ from tellapart.models.control_tokens import list_control_tokens, refusal
 from tellapart.models.generative import prompts
 from tellapart.models.generative.answers_grammar import BoxConvention
 from tellapart.models.generative.prompts import Prompt
-from tellapart.models.generative.reader import CHAT_TASKS, Ask, PromptedAnswer, Task, fit, new_tokens, too_long
+from tellapart.models.generative.reader import CHAT_TASKS, Ask, PromptedAnswer, Reader, fit, new_tokens, too_long
 from tellapart.models.huggingface.files import import_transformers
 from tellapart.models.protocols import Pixels
 from tellapart.models.scoring.frames import list_frames
@@ -194,18 +194,18 @@ class _CachedImage:
     shift: int | None
 
 
-class ChatModel:
+class ChatModel(Reader):
     """A `transformers` image-text-to-text model whose language model is a decoder, with its processor."""
 
-    describe_prompt: Prompt | None = prompts.DESCRIBE
+    describe_prompt = prompts.DESCRIBE
     takes_frames = True
 
     def __init__(self, source: str, model: PreTrainedModel, processor: ProcessorMixin, runtime: Runtime) -> None:
-        self.source, self.model, self.processor, self.runtime = source, model, processor, runtime
+        super().__init__(source, model, processor, runtime)
         tasks = dict(CHAT_TASKS)
         if model.config.model_type in BOXES:
             tasks["grounding"] = BOXES[model.config.model_type][1]
-        self.tasks: Mapping[Task, Prompt] = MappingProxyType(tasks)
+        self.tasks = MappingProxyType(tasks)
         self.format = ChatFormat(source, processor, model.config)
         # In place of the checkpoint's, which the library uses for every setting that a call leaves out.
         model.generation_config = self._greedy_settings()
@@ -244,8 +244,7 @@ class ChatModel:
             raise too_long(self.source, len(before) + max_new_tokens, self.format.context)
         with import_torch().inference_mode():
             out = self.model.generate(**inputs, max_new_tokens=max_new_tokens)
-        ids = new_tokens(out[0].tolist(), before)
-        return str(self.format.tokenizer.decode(ids, skip_special_tokens=True)).strip()
+        return self.decode(new_tokens(out[0].tolist(), before))
 
     def generate_all(self, asked: Sequence[tuple[Sequence[Pixels], str]], max_new_tokens: int) -> list[str]:
         """Return the greedy answer to each prompt about some images.
@@ -280,7 +279,7 @@ class ChatModel:
                     out = self.model.generate(**joined, max_new_tokens=most).tolist()
                 for place, row in zip(batch[:real], out[:real], strict=True):
                     ids = new_tokens(row, inputs[place]["input_ids"][0].tolist())
-                    captions[place] = str(self.format.tokenizer.decode(ids, skip_special_tokens=True)).strip()
+                    captions[place] = self.decode(ids)
         return captions
 
     def _position_shift(self) -> int | None:
@@ -289,19 +288,11 @@ class ChatModel:
         return None if deltas is None else int(deltas.reshape(-1)[0])
 
     def _encode_prompt(self, pictures: Sequence[Pixels], rendered: str) -> dict[str, Any]:
-        """Run the processor on a rendered prompt and its images: tensors of one row, on the device."""
-        from PIL import Image
-
-        images = [Image.fromarray(pixels) for pixels in pictures]
-        begin = self.format.tokenizer.bos_token
+        """Return the inputs of a rendered prompt and its images."""
+        begin = self.tokenizer.bos_token
         # As the library's chat does: if the template writes the beginning, no second one is added.
         options = {"add_special_tokens": False} if begin and rendered.startswith(begin) else {}
-        inputs = self.processor(text=[rendered], images=images or None, return_tensors="pt", **options)
-        inputs = inputs.to(self.runtime.device)
-        return {
-            name: value.to(self.runtime.torch_dtype) if value.is_floating_point() else value
-            for name, value in inputs.items()
-        }
+        return self.process_inputs(pictures, rendered, **options)
 
     def _read_image(self, pixels: Pixels) -> _CachedImage:
         """Read an image, or a video's frames, and the prompt before it, unless it was the last one read."""

@@ -151,11 +151,11 @@ def side_by_side(left: Pixels, right: Pixels) -> Pixels:
     return np.concatenate([_enlarge_picture(left, height), _enlarge_picture(right, height)], axis=1)
 
 
-def pad_to_square(pixels: Pixels) -> Pixels:
-    """Pad an image to a square, the image in the middle, on middle grey."""
+def pad_to_square(pixels: Pixels, colour: Sequence[int] = (127, 127, 127)) -> Pixels:
+    """Pad an image to a square, the image in the middle, on middle grey or another colour."""
     height, width = pixels.shape[:2]
     side = max(height, width)
-    canvas = np.full((side, side, 3), 127, np.uint8)
+    canvas = np.full((side, side, 3), colour, np.uint8)
     top, left = (side - height) // 2, (side - width) // 2
     canvas[top : top + height, left : left + width] = pixels
     return canvas

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from tellapart.data.images import pixel_hash
 from tellapart.errors import ModelError
+from tellapart.models.generative.choice import pad_to_square
 from tellapart.models.generative.encoder_decoder import EncoderDecoderModel
 from tellapart.models.huggingface.files import base_of, import_transformers, load_tokenizer, load_weights, loading
 from tellapart.models.protocols import Pixels
 from tellapart.models.torch.backend import Runtime, import_torch
 
 if TYPE_CHECKING:
-    from PIL.Image import Image
     from torch import Tensor
     from transformers import PreTrainedConfig, PreTrainedModel, ProcessorMixin
 
@@ -76,9 +76,12 @@ class ClipFlanT5Model(EncoderDecoderModel):
         return {"inputs_embeds": embedded, "attention_mask": torch.ones_like(embedded[..., 0], dtype=torch.long)}
 
     def _image_patches(self, pixels: Pixels) -> Tensor:
+        from PIL import Image
+
         key = pixel_hash(pixels)
         if self._read[0] != key:
-            image = _pad_to_square(pixels, self.processor.image_processor.image_mean)
+            mean = [int(part * 255) for part in self.processor.image_processor.image_mean]
+            image = Image.fromarray(pad_to_square(pixels, mean))
             values = self.processor.image_processor(images=[image], return_tensors="pt")["pixel_values"]
             self._read = key, self.model.read_images(values.to(self.runtime.device, self.runtime.torch_dtype))
         return self._read[1]
@@ -131,14 +134,3 @@ def _configure_t5(source: str, config: Mapping[str, Any], vision: PreTrainedConf
     merged.projector_depth = int(depth_match[1]) if depth_match else 1
     merged.model_type = "clip_t5"
     return merged
-
-
-def _pad_to_square(pixels: Pixels, mean: Sequence[float]) -> Image:
-    """Put a picture in the middle of a square of the mean colour, as the authors do."""
-    from PIL import Image
-
-    height, width = pixels.shape[:2]
-    side = max(height, width)
-    square = Image.new("RGB", (side, side), tuple(int(part * 255) for part in mean))
-    square.paste(Image.fromarray(pixels), ((side - width) // 2, (side - height) // 2))
-    return square

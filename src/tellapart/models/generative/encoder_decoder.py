@@ -15,7 +15,7 @@ from tellapart.errors import ModelError
 from tellapart.models.control_tokens import list_control_tokens, refusal
 from tellapart.models.generative import prompts
 from tellapart.models.generative.prompts import Prompt
-from tellapart.models.generative.reader import Ask, PromptedAnswer, Task, fit, too_long
+from tellapart.models.generative.reader import Ask, PromptedAnswer, Reader, Task, fit, too_long
 from tellapart.models.huggingface.files import import_transformers
 from tellapart.models.protocols import Pixels
 from tellapart.models.torch.backend import Runtime, import_torch, positions_by_key
@@ -43,7 +43,7 @@ FORMATS: Mapping[str, tuple[str, Prompt]] = MappingProxyType(
 _ONLY_CAPTIONS = frozenset({"florence2"})
 
 
-class EncoderDecoderModel:
+class EncoderDecoderModel(Reader):
     """A `transformers` image-text-to-text model whose language model is an encoder and a decoder, with its
     processor.
     """
@@ -57,16 +57,14 @@ class EncoderDecoderModel:
                 f"{source}: its language model is an encoder and a decoder, and no prompt format is known for the "
                 f"family {family!r}; {', '.join(FORMATS)} are read"
             )
-        self.source, self.model, self.processor, self.runtime = source, model, processor, runtime
-        self.tokenizer, self.truncated = processor.tokenizer, 0
+        super().__init__(source, model, processor, runtime)
         self._control = list_control_tokens(processor)
         self._format, describe = FORMATS[family]
-        self.describe_prompt: Prompt | None = describe
-        self.takes_frames = False
+        self.describe_prompt = describe
         tasks: dict[Task, Prompt] = {"caption": describe}
         if family not in _ONLY_CAPTIONS:
             tasks |= {"vqa": prompts.SHORT_ANSWER}
-        self.tasks: Mapping[Task, Prompt] = MappingProxyType(tasks)
+        self.tasks = MappingProxyType(tasks)
         text = model.config.get_text_config()
         self._context = int(getattr(text, "max_position_embeddings", None) or 1 << 30)
         settings = model.generation_config
@@ -88,7 +86,9 @@ class EncoderDecoderModel:
         values: dict[int, LogProbability] = {}
         with import_torch().inference_mode():
             for prompt, places in positions_by_key(question.prompt for question in questions).items():
-                states = self._encoder_states(self._encode_prompt([pixels], prompt))
+                start = import_torch().tensor([[self._start]], device=self.runtime.device)
+                outputs = self.model(**self._encode_prompt([pixels], prompt), decoder_input_ids=start)
+                states = getattr(outputs, "language_model_outputs", outputs).encoder_last_hidden_state
                 read, answers = zip(*(self._answer_ids(questions[place]) for place in places), strict=True)
                 logs = read_batches(read, answers, None, lambda rows, states=states: self._predict_tokens(states, rows))  # type: ignore[misc]
                 values |= zip(places, logs, strict=True)
@@ -97,14 +97,12 @@ class EncoderDecoderModel:
     def generate(self, pictures: Sequence[Pixels], prompt: str, max_new_tokens: int) -> str:
         """Return the greedy answer to one prompt about one image, without blanks at the ends."""
         self._check_text(prompt)
-        if len(pictures) != 1:
-            raise ModelError(f"{self.source} reads one image with a prompt; {len(pictures)} were given")
-        inputs = self._encode_prompt(pictures, prompt)
+        inputs = self._encode_prompt([self.only_picture(pictures)], prompt)
         if (needed := max(self._input_length(inputs), max_new_tokens)) > self._context:
             raise too_long(self.source, needed, self._context)
         with import_torch().inference_mode():
             out = self.model.generate(**inputs, max_new_tokens=max_new_tokens)
-        return str(self.tokenizer.decode(out[0], skip_special_tokens=True)).strip()
+        return self.decode(out[0])
 
     def _fit_question(self, pixels: Pixels, text: str, ask: Ask) -> PromptedAnswer:
         """Ask about a text, which loses its end if the question or the answer exceeds the context."""
@@ -140,24 +138,10 @@ class EncoderDecoderModel:
 
     def _encode_prompt(self, pictures: Sequence[Pixels], prompt: str) -> dict[str, Any]:
         """Run the processor on a prompt and its image: tensors of one row, on the device."""
-        from PIL import Image
-
-        images = [Image.fromarray(pixels) for pixels in pictures]
-        text = self._format.format(prompt=prompt)
-        inputs = self.processor(text=[text], images=images, return_tensors="pt").to(self.runtime.device)
-        return {
-            name: value.to(self.runtime.torch_dtype) if value.is_floating_point() else value
-            for name, value in inputs.items()
-        }
+        return self.process_inputs(pictures, self._format.format(prompt=prompt))
 
     def _input_length(self, inputs: Mapping[str, Any]) -> int:
         return int(inputs["input_ids"].shape[1])
-
-    def _encoder_states(self, inputs: Mapping[str, Any]) -> Tensor:
-        """Return the encoder's states, `(1, tokens, dimensions)`, of an image and a prompt."""
-        start = import_torch().tensor([[self._start]], device=self.runtime.device)
-        outputs = self.model(**inputs, decoder_input_ids=start)
-        return getattr(outputs, "language_model_outputs", outputs).encoder_last_hidden_state
 
     def _predict_tokens(self, states: Tensor, rows: list[list[int]]) -> Tensor:
         """Return the decoder's predictions after each token of rows of one length: `(row, length, vocabulary)`."""

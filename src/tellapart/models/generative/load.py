@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from tellapart.models.control_tokens import ControlTokens
 from tellapart.models.generative.chat import ChatModel
 from tellapart.models.generative.choice import ChoiceModel
 from tellapart.models.generative.encoder_decoder import EncoderDecoderModel
-from tellapart.models.generative.prompts import BLIP_CAPTION, QUESTION, Prompt
+from tellapart.models.generative.prompts import BLIP_CAPTION, QUESTION
 from tellapart.models.generative.reader import Ask, Reader, Task, fit, new_tokens, too_long
 from tellapart.models.generative.readings import CaptionLikelihood, Generative, YesProbability
 from tellapart.models.huggingface.files import (
@@ -38,16 +38,12 @@ if TYPE_CHECKING:
 # or those of a question read with the image, one by one, for its encoder looks both ways and would see padding.
 
 
-class _Blip:
+class _Blip(Reader):
     """The image's states and the decoder, as both models have them."""
 
-    method = ""
-
     def __init__(self, source: str, model: PreTrainedModel, processor: ProcessorMixin, runtime: Runtime) -> None:
-        self.source, self.model, self.processor, self.runtime = source, model, processor, runtime
-        self.tokenizer = processor.tokenizer
+        super().__init__(source, model, processor, runtime)
         self._control = ControlTokens(self.tokenizer)
-        self.truncated = 0  # texts so far that did not fit the context and lost their end
         self._text = model.config.text_config
         self._context = int(self._text.max_position_embeddings)
         self._inputs = image_inputs(source, processor.image_processor)
@@ -89,7 +85,7 @@ class _Blip:
             eos_token_id=self._text.sep_token_id,
             pad_token_id=self._text.pad_token_id,
         )
-        return str(self.tokenizer.decode(new_tokens(out[0].tolist(), start), skip_special_tokens=True)).strip()
+        return self.decode(new_tokens(out[0].tolist(), start))
 
     def _fit_text(self, text: str, ask: Ask, *, apart: bool) -> tuple[list[int], list[int]]:
         """Return the ids of prompt and answer, which share a context unless they are `apart`; a long text is cut."""
@@ -106,21 +102,12 @@ class _Blip:
         self.truncated += truncated
         return tokens
 
-    def _only_picture(self, pictures: Sequence[Pixels]) -> Pixels:
-        if len(pictures) != 1:
-            raise ModelError(
-                f"{self.source} reads one image at a time; {len(pictures)} were given: name a chat model, such as "
-                "LLaVA or Qwen2-VL"
-            )
-        return pictures[0]
-
 
 class BlipCaptioner(_Blip):
     """`BlipForConditionalGeneration` with its processor. A prompt is the beginning of the caption."""
 
-    describe_prompt: Prompt | None = BLIP_CAPTION
-    takes_frames = False
-    tasks: Mapping[Task, Prompt] = MappingProxyType({"caption": BLIP_CAPTION})
+    describe_prompt = BLIP_CAPTION
+    tasks = MappingProxyType({"caption": BLIP_CAPTION})
 
     def log_probabilities(self, pixels: Pixels, texts: Sequence[str], ask: Ask) -> list[LogProbability]:
         """Return log P(answer | image, prompt) of the question about each text."""
@@ -133,7 +120,7 @@ class BlipCaptioner(_Blip):
 
     def generate(self, pictures: Sequence[Pixels], prompt: str, max_new_tokens: int) -> str:
         """Return the greedy caption of one image, without the prompt that it was begun with."""
-        pixels = self._only_picture(pictures)
+        pixels = self.only_picture(pictures)
         with import_torch().inference_mode():
             start = [self._text.bos_token_id, *self._token_ids(prompt)]
             return self._write_greedily(self._image_states(pixels), start, max_new_tokens)
@@ -142,9 +129,7 @@ class BlipCaptioner(_Blip):
 class BlipAnswerer(_Blip):
     """`BlipForQuestionAnswering` with its processor. A prompt is a question."""
 
-    describe_prompt: Prompt | None = None
-    takes_frames = False
-    tasks: Mapping[Task, Prompt] = MappingProxyType({"vqa": QUESTION})
+    tasks = MappingProxyType({"vqa": QUESTION})
 
     def log_probabilities(self, pixels: Pixels, texts: Sequence[str], ask: Ask) -> list[LogProbability]:
         """Return log P(answer | image, prompt) of the question about each text."""
@@ -159,7 +144,7 @@ class BlipAnswerer(_Blip):
 
     def generate(self, pictures: Sequence[Pixels], prompt: str, max_new_tokens: int) -> str:
         """Return the greedy answer to a question about one image."""
-        pixels, ids = self._only_picture(pictures), self._token_ids(prompt)
+        pixels, ids = self.only_picture(pictures), self._token_ids(prompt)
         if len(ids) + 2 > self._context:
             raise too_long(self.source, len(ids) + 2, self._context)
         with import_torch().inference_mode():

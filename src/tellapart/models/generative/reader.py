@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from tellapart.errors import ModelError
 from tellapart.models.generative import prompts
@@ -14,7 +14,9 @@ from tellapart.models.protocols import Pixels
 from tellapart.models.torch.likelihood import LogProbability
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase, ProcessorMixin
+
+    from tellapart.models.torch.backend import Runtime
 
 __all__ = ["CHAT_TASKS", "Ask", "PromptedAnswer", "Reader", "Task", "fit", "new_tokens", "too_long"]
 
@@ -47,36 +49,60 @@ CHAT_TASKS: Mapping[Task, Prompt] = MappingProxyType(
 Ask = Callable[[str], PromptedAnswer]
 
 
-class Reader(Protocol):
-    """A loaded model that writes text about images; `source` is its folder or hub id."""
+class Reader:
+    """A loaded model that writes text about images.
 
-    source: str
-    model: Any
-    processor: Any
-    #: Precedes a caption whose likelihood is measured; None if none can be.
-    describe_prompt: Prompt | None
-    #: Prompts of the tasks that the model was trained for.
-    tasks: Mapping[Task, Prompt]
-    #: Whether a video comes as its frames, `(frames, height, width, 3)`, and is asked about in one prompt.
-    takes_frames: bool
+    Attributes:
+        source: its folder or hub id.
+        describe_prompt: precedes a caption whose likelihood is measured; None if none can be.
+        tasks: prompts of the tasks that the model was trained for.
+        takes_frames: whether a video comes as its frames, `(frames, height, width, 3)`, and is asked about in one
+            prompt.
+        method: a later method than the first, part of the fingerprint; empty for the first.
+        truncated: texts so far that did not fit the context and lost their end.
+    """
 
-    @property
-    def method(self) -> str:
-        """A later method than the first, part of the fingerprint; empty for the first."""
-        ...
+    describe_prompt: Prompt | None = None
+    tasks: Mapping[Task, Prompt] = MappingProxyType({})
+    takes_frames = False
+    method = ""
+    truncated = 0
 
-    @property
-    def truncated(self) -> int:
-        """Texts so far that did not fit the context and lost their end."""
-        ...
+    def __init__(self, source: str, model: PreTrainedModel, processor: ProcessorMixin, runtime: Runtime) -> None:
+        self.source, self.model, self.processor, self.runtime = source, model, processor, runtime
+        self.tokenizer = processor.tokenizer
 
     def log_probabilities(self, pixels: Pixels, texts: Sequence[str], ask: Ask) -> list[LogProbability]:
-        """Return log P(answer | image, prompt) of the question about each text."""
-        ...
+        """Return log P(answer | image, prompt) of the question about each text; a video's frames are read as images."""
+        raise NotImplementedError
 
     def generate(self, pictures: Sequence[Pixels], prompt: str, max_new_tokens: int) -> str:
-        """Return the greedy answer to one prompt about some images."""
-        ...
+        """Return the greedy answer to one prompt about some images, without blanks at the ends."""
+        raise NotImplementedError
+
+    def process_inputs(self, pictures: Sequence[Pixels], text: str, **options: Any) -> dict[str, Any]:
+        """Run the processor on a text and its images: tensors of one row, on the device."""
+        from PIL import Image
+
+        images = [Image.fromarray(pixels) for pixels in pictures]
+        inputs = self.processor(text=[text], images=images or None, return_tensors="pt", **options)
+        return {
+            name: value.to(self.runtime.torch_dtype) if value.is_floating_point() else value
+            for name, value in inputs.to(self.runtime.device).items()
+        }
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of an answer's tokens, without special ones and blanks at the ends."""
+        return str(self.tokenizer.decode(ids, skip_special_tokens=True)).strip()
+
+    def only_picture(self, pictures: Sequence[Pixels]) -> Pixels:
+        """Return the one picture of a prompt; others are refused."""
+        if len(pictures) != 1:
+            raise ModelError(
+                f"{self.source} reads one image at a time; {len(pictures)} were given: name a chat model, such as "
+                "LLaVA or Qwen2-VL"
+            )
+        return pictures[0]
 
 
 def fit(
