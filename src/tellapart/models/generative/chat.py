@@ -214,15 +214,11 @@ class ChatModel(Reader):
         if not self._caches_image:
             self._check_causal()
             self._caches_image = self._can_cache()
+        cached = "cached image" if self._caches_image and model.config.model_type not in _CACHES_IMAGE else ""
+        self.method = ", ".join(filter(None, (cached, "no thinking" if self.format.thinks else "")))
 
     @property
-    def method(self) -> str:
-        """The parts of the method that few models have, as part of the fingerprint; empty if none applies."""
-        cached = "cached image" if self._caches_image and self.model.config.model_type not in _CACHES_IMAGE else ""
-        return ", ".join(filter(None, (cached, "no thinking" if self.format.thinks else "")))
-
-    @property
-    def truncated(self) -> int:
+    def truncated(self) -> int:  # type: ignore[override]
         """The number of texts so far that were cut to fit the context."""
         return self.format.truncated
 

@@ -5,9 +5,9 @@ Threads read, decode and prepare images ahead of the model. What it computed is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,9 @@ from tellapart.models.store.batches import Batches, compute_named
 from tellapart.models.store.content_hash import HashedImage, ImageReader, PixelFilter, text_hash
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.store.libraries import filed_as
+
+Key = TypeVar("Key", str, tuple[str, str])
+Number = TypeVar("Number", NDArray[np.float32], np.float32)
 
 #: A model that fills up its forward passes fills up less, the more texts it can put with others of their length: of
 #: SugarCrepe's captions, in passes of 16, 18 % more with 64 texts at once, 4 % with 512.
@@ -142,101 +145,101 @@ def compute_texts(
 
 def compute_images(job: Job, model: DualEncoder) -> dict[str, NDArray[np.float32]]:
     """Return the vectors of the images by their hashes, and fill in the hash of each; missing ones are computed."""
-    references = job.references
-    batches = Batches(model, job.batch_size)
-    vectors: dict[str, NDArray[np.float32]] = {}
-    pending: list[HashedImage] = []
-    scheduled: set[str] = set()  # hashes that are pending or were
 
-    def needs_pixels(images: Sequence[tuple[str, str]]) -> list[bool]:
-        vectors.update(job.store.vectors(job.key, {name for _, name in images if name not in vectors}))
-        return [name not in vectors for _, name in images]
-
-    def encode_batch(batch: Sequence[HashedImage]) -> None:
+    def encode(_keys: Sequence[str], images: Sequence[HashedImage]) -> NDArray[np.float32]:
+        references = [image.reference for image in images]
         output = job.compute_images(
-            lambda part: encode_slots(model.encode_images, [image.pixels for image in batch[part]]),
-            [image.reference for image in batch],
+            lambda part: encode_slots(model.encode_images, [image.pixels for image in images[part]]), references
         )
-        rows = job.check_output(output, (len(batch), None), [image.reference for image in batch])
-        computed = {image.hash: row for image, row in zip(batch, rows, strict=True)}
-        job.store.put_pixel_hashes(reader.take_new_hashes())
-        job.store.put_vectors(job.key, computed)
-        vectors.update(computed)
+        return job.check_output(output, (len(images), None), references)
 
-    with job.open_reader(needs_pixels) as reader:
-        for done, image in enumerate(reader, 1):
-            if image.pixels is not None and image.hash not in scheduled:
-                scheduled.add(image.hash)
-                pending.append(image)
-            if len(pending) >= batches.size or done == len(references):
-                batches.run_samples(encode_batch, pending)
-                pending.clear()
-                job.progress("images", done, len(references))
-    job.store.put_pixel_hashes(reader.take_new_hashes())
-    job.counts["images_encoded"] = len(scheduled)
+    vectors, job.counts["images_encoded"] = _compute_by_image(
+        job,
+        "images",
+        lambda _reference, name: [name],
+        lambda names: job.store.vectors(job.key, names),
+        encode,
+        lambda computed: job.store.put_vectors(job.key, computed),
+    )
     return vectors
 
 
 def compute_pairs(
     job: Job, score: Callable[[Sequence[Pixels], Sequence[str]], NDArray[np.float32]]
 ) -> dict[tuple[str, str], np.float32]:
-    """Return the numbers of the pairs by their hashes; missing ones are computed.
-
-    Pairs come image by image: each is decoded once, for all its texts.
-    """
-    texts = _texts_of_images(job)
-    total, done = sum(map(len, texts.values())), 0
-    batches = Batches(job.model, job.batch_size)
-    scores: dict[tuple[str, str], np.float32] = {}
-    pending: dict[tuple[str, str], tuple[HashedImage, str]] = {}
-    scheduled: set[tuple[str, str]] = set()  # pairs that are pending or were
-
-    def find_missing(reference: str, name: str) -> list[tuple[str, str]]:
-        pairs = [(name, text) for text in texts[reference]]
-        scores.update(job.store.pair_scores(job.key, [pair for pair in pairs if pair not in scores]))
-        return [pair for pair in pairs if pair not in scores]
-
-    def needs_pixels(images: Sequence[tuple[str, str]]) -> list[bool]:
-        return [bool(find_missing(reference, name)) for reference, name in images]
-
-    def score_batch(keys: Sequence[tuple[str, str]]) -> None:
-        images = [pending[key][0] for key in keys]
-        captions = [pending[key][1] for key in keys]
-        names = [f"{image.reference} with {text}" for image, text in zip(images, captions, strict=True)]
-        output = job.compute_images(
-            lambda part: score_slots(score, [image.pixels for image in images[part]], captions[part]),
-            [image.reference for image in images],
-        )
-        computed = dict(zip(keys, job.check_output(output, (len(keys),), names), strict=True))
-        job.store.put_pixel_hashes(reader.take_new_hashes())
-        job.store.put_pair_scores(job.key, computed)
-        scores.update(computed)
-
-    with job.open_reader(needs_pixels) as reader:
-        for position, image in enumerate(reader, 1):
-            if image.pixels is not None:
-                new = [pair for pair in find_missing(image.reference, image.hash) if pair not in scheduled]
-                scheduled.update(new)
-                pending.update((pair, (image, texts[image.reference][pair[1]])) for pair in new)
-            done += len(texts[image.reference])
-            ready = len(pending) if position == len(texts) else len(pending) // batches.size * batches.size
-            if ready:
-                keys = list(pending)[:ready]
-                batches.run_samples(score_batch, keys)
-                for key in keys:
-                    del pending[key]
-            if ready or position == len(texts):
-                job.progress("pairs", done - len(pending), total)
-    job.store.put_pixel_hashes(reader.take_new_hashes())
-    job.counts["pairs_scored"] = len(scheduled)
-    return scores
-
-
-def _texts_of_images(job: Job) -> Mapping[str, Mapping[str, str]]:
-    """Return image reference -> hash of a text -> text, of every text that an item holds with that image."""
-    texts: dict[str, dict[str, str]] = {reference: {} for reference in job.references}
+    """Return the numbers of the pairs by their hashes; missing ones are computed."""
+    texts: dict[str, dict[str, str]] = {reference: {} for reference in job.references}  # hash of a text -> text
     for item in job.pairset.items:
         text_of_hash = {text_hash(text): text for text in item.texts}
         for image in item.images:
             texts[image].update(text_of_hash)
-    return texts
+
+    def score_keys(keys: Sequence[tuple[str, str]], images: Sequence[HashedImage]) -> NDArray[np.float32]:
+        captions = [texts[image.reference][text] for image, (_, text) in zip(images, keys, strict=True)]
+        output = job.compute_images(
+            lambda part: score_slots(score, [image.pixels for image in images[part]], captions[part]),
+            [image.reference for image in images],
+        )
+        names = [f"{image.reference} with {text}" for image, text in zip(images, captions, strict=True)]
+        return job.check_output(output, (len(keys),), names)
+
+    scores, job.counts["pairs_scored"] = _compute_by_image(
+        job,
+        "pairs",
+        lambda reference, name: [(name, text) for text in texts[reference]],
+        lambda pairs: job.store.pair_scores(job.key, pairs),
+        score_keys,
+        lambda computed: job.store.put_pair_scores(job.key, computed),
+    )
+    return scores
+
+
+def _compute_by_image(
+    job: Job,
+    stage: str,
+    keys_of: Callable[[str, str], list[Key]],
+    read_stored: Callable[[list[Key]], Mapping[Key, Number]],
+    compute: Callable[[Sequence[Key], Sequence[HashedImage]], Iterable[Number]],
+    put: Callable[[Mapping[Key, Number]], None],
+) -> tuple[dict[Key, Number], int]:
+    """Return numbers by key, and how many of them were computed: each image is decoded once, for all its keys.
+
+    `keys_of` lists the keys of an image, given its reference and its hash.
+    """
+    batches, references = Batches(job.model, job.batch_size), job.references
+    numbers: dict[Key, Number] = {}
+    pending: dict[Key, HashedImage] = {}
+    scheduled: set[Key] = set()  # keys that are pending or were
+    done, total = 0, sum(len(keys_of(reference, "")) for reference in references)
+
+    def needs_pixels(images: Sequence[tuple[str, str]]) -> list[bool]:
+        keys = [keys_of(*image) for image in images]
+        numbers.update(read_stored([key for row in keys for key in row if key not in numbers]))
+        return [any(key not in numbers for key in row) for row in keys]
+
+    reader = job.open_reader(needs_pixels)
+
+    def compute_batch(keys: Sequence[Key]) -> None:
+        computed = dict(zip(keys, compute(keys, [pending[key] for key in keys]), strict=True))
+        job.store.put_pixel_hashes(reader.take_new_hashes())
+        put(computed)
+        numbers.update(computed)
+
+    with reader:
+        for position, image in enumerate(reader, 1):
+            keys = keys_of(image.reference, image.hash)
+            if image.pixels is not None:
+                new = [key for key in keys if key not in numbers and key not in scheduled]
+                scheduled.update(new)
+                pending |= dict.fromkeys(new, image)
+            done += len(keys)
+            ready = len(pending) if position == len(references) else len(pending) // batches.size * batches.size
+            if ready:
+                batch = list(pending)[:ready]
+                batches.run_samples(compute_batch, batch)
+                for key in batch:
+                    del pending[key]
+            if ready or position == len(references):
+                job.progress(stage, done - len(pending), total)
+    job.store.put_pixel_hashes(reader.take_new_hashes())
+    return numbers, len(scheduled)
