@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from tellapart.models.onnx.dual_encoder import OnnxDualEncoder
 from tellapart.models.options import ModelOptions
+from tellapart.models.protocols import Model
 from tellapart.models.reference import BagOfWords, Blind, Constant, Oracle, Random
 
 DEMO_ENCODER_FOLDER = Path(__file__).parent / "demo_encoder"
@@ -21,21 +23,9 @@ def random(options: ModelOptions) -> Random:
     return Random(options.seed)
 
 
-def constant(_options: ModelOptions) -> Constant:
-    """Make the model that ties everywhere."""
-    return Constant()
+def _without_options(kind: Callable[[], Model]) -> Callable[[ModelOptions], Model]:
+    """Return the maker of a model that no option changes."""
+    return lambda _options: kind()
 
 
-def blind(_options: ModelOptions) -> Blind:
-    """Make the model that reads the text alone."""
-    return Blind()
-
-
-def bag_of_words(_options: ModelOptions) -> BagOfWords:
-    """Make the best model that ignores word order."""
-    return BagOfWords()
-
-
-def oracle(_options: ModelOptions) -> Oracle:
-    """Make the model that knows the answers."""
-    return Oracle()
+constant, blind, bag_of_words, oracle = map(_without_options, (Constant, Blind, BagOfWords, Oracle))

@@ -300,7 +300,8 @@ class ChatModel(Reader):
         rendered = self.format.render_prompt(len(frames), "?")
         inputs = self._encode_prompt(frames, rendered)
         ids, plain = inputs["input_ids"][0].tolist(), self.format.token_ids(rendered)
-        length = max(len(ids) - _shared_end(ids, plain), _after_last(ids, self.format.image_token))
+        after_image = max((index + 1 for index, token in enumerate(ids) if token == self.format.image_token), default=0)
+        length = max(len(ids) - _shared_end(ids, plain), after_image)
         head = len(plain) - (
             len(ids) - length
         )  # in some families the placeholder and the image's patches are different tokens
@@ -413,11 +414,6 @@ class ChatModel(Reader):
             eos_token_id=end_ids,
             pad_token_id=next((pad for pad in pads if pad is not None), None),
         )
-
-
-def _after_last(ids: Sequence[int], token: int | None) -> int:
-    """Return the index after the last of these tokens; 0 if there is none."""
-    return max((index + 1 for index, id_ in enumerate(ids) if id_ == token), default=0)
 
 
 def _shared_end(ids: Sequence[int], others: Sequence[int]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, get_args
 
@@ -61,7 +62,12 @@ def as_model(thing: object, *, name: str = "", file: Path | None = None, batched
     ('length', 'similarity')
     """
     if inspect.isclass(thing):
-        if missing := _required_arguments(thing):
+        missing: list[str] = []
+        with suppress(TypeError, ValueError):  # a class written in C has no signature
+            parameters = inspect.signature(thing).parameters.values()
+            needed = (each for each in parameters if each.default is each.empty)
+            missing = [each.name for each in needed if each.kind not in {each.VAR_POSITIONAL, each.VAR_KEYWORD}]
+        if missing:
             raise ModelError(f"{thing.__name__} is a class that needs {', '.join(missing)}; give an object of it")
         thing = thing()
     if isinstance(thing, HeldModel):
@@ -178,20 +184,6 @@ def _join_functions(
     raise ModelError(
         "ta.model: give images= and texts=, two functions that return vectors, or score=, one that returns a matrix"
     )
-
-
-def _required_arguments(kind: type) -> list[str]:
-    """List the arguments that a class's constructor requires."""
-    try:
-        parameters = inspect.signature(kind).parameters.values()
-    except (TypeError, ValueError):  # a class written in C has no signature
-        return []
-    optional = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    return [
-        parameter.name
-        for parameter in parameters
-        if parameter.default is inspect.Parameter.empty and parameter.kind not in optional
-    ]
 
 
 def _explain_refusal(thing: object) -> str:

@@ -109,26 +109,33 @@ def read_output(call: str, value: object, shape: tuple[int | None, ...], rows: s
     raise ModelError(f"{call} must return numbers {expected}, {rows}; it returned {got}{hint}")
 
 
+#: What an exception of a caller's function or module holds, and the line to write. An attribute of an image that no
+#: array has is a slip of the pen.
+_MISTAKES = tuple(
+    (re.compile(pattern), line)
+    for pattern, line in (
+        ("same device", "its parts, or its inputs, lie on two devices: move all of it, model.to(device)"),
+        ("not implemented.*Half", "it holds float16, which this device cannot compute: write model.float()"),
+        (
+            f"'Image' object has no attribute '({'|'.join(dir(np.ndarray))})'",
+            "images are PIL images, RGB: write lambda image: f(np.asarray(image)) for a function of arrays",
+        ),
+        (
+            r"PIL|(pic|img) should be|Image\.Image",
+            "images are PIL images, RGB, and not tensors: begin preprocess with a step to a tensor, as in "
+            "torchvision.transforms.ToTensor()",
+        ),
+    )
+)
+
+
 def explain_error(error: BaseException) -> str | None:
     """Return the line to write for an exception of a caller's function or module; None if no mistake is known.
 
     >>> explain_error(AttributeError("'Image' object has no attribute 'shape'"))  # doctest: +ELLIPSIS
     'images are PIL images, RGB: write lambda image: f(np.asarray(image)) ...'
     """
-    text = str(error)
-    if "same device" in text:
-        return "its parts, or its inputs, lie on two devices: move all of it, model.to(device)"
-    if "Half" in text and "not implemented" in text:
-        return "it holds float16, which this device cannot compute: write model.float()"
-    missing = re.search(r"'Image' object has no attribute '(\w+)'", text)
-    if missing is not None and hasattr(np.ndarray, missing[1]):  # else it is a slip of the pen
-        return "images are PIL images, RGB: write lambda image: f(np.asarray(image)) for a function of arrays"
-    if "PIL" in text or "pic should be" in text or "img should be" in text or "Image.Image" in text:
-        return (
-            "images are PIL images, RGB, and not tensors: begin preprocess with a step to a tensor, as in "
-            "torchvision.transforms.ToTensor()"
-        )
-    return None
+    return next((line for pattern, line in _MISTAKES if pattern.search(str(error))), None)
 
 
 def refuse_steps(name: str, steps: Sequence[Any]) -> None:
