@@ -18,6 +18,8 @@ from tellapart.models.store.libraries import decoded_as
 from tellapart.models.store.prefetch import Prefetch, bytes_held
 from tellapart.models.store.prepared import PreparedPictures
 
+__all__ = ["HashedImage", "ImageReader", "PixelFilter", "image_hashes", "text_hash"]
+
 #: Images that a thread reads before it comes back: their hashes are looked up in the store together.
 _BLOCK = 8
 
