@@ -15,7 +15,7 @@ from tellapart.data.pairset import PairSet
 from tellapart.metrics.registry import METRICS
 from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
-from tellapart.models.scoring.embeddings import Embeddings, embeddings
+from tellapart.models.scoring.compute import Embeddings, embeddings
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.training.encoders.trainable import autocast
 

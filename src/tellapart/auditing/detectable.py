@@ -24,7 +24,7 @@ from tellapart.auditing.finding import MARGIN, MOST_EXAMPLES, Finding, NotDone, 
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.models.find import find_model
-from tellapart.models.scoring.embeddings import embeddings
+from tellapart.models.scoring.compute import embeddings
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.stats.held_out import held_out, in_order
 

@@ -20,8 +20,8 @@ from tellapart.data.scores import Scores
 from tellapart.metrics.metric import Metric, read_scores
 from tellapart.metrics.per_item import PerItem
 from tellapart.models.protocols import DualEncoder
+from tellapart.models.scoring.compute import embeddings
 from tellapart.models.scoring.deferred import Deferred
-from tellapart.models.scoring.embeddings import embeddings
 from tellapart.models.scoring.score import Scored
 from tellapart.tasks.task import OF_SCORES, Session, Task, Unit, Units
 from tellapart.tasks.vectors import read_scored

@@ -14,8 +14,7 @@ from tellapart.builders.captions.similarity import MeanPooledEncoder, cosines
 from tellapart.builders.captions.stages import CaptionOptions, WordNet, open_stages
 from tellapart.builders.captions.tagging import NltkTagger
 from tellapart.errors import ModelError
-from tellapart.models.text.causal_likelihood import CausalLikelihood
-from tellapart.models.text.text_model import TextModel
+from tellapart.models.text.text_model import CausalLikelihood, TextModel
 from tellapart.models.torch.backend import Runtime
 
 CPU = Runtime("cpu")

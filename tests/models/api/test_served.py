@@ -23,8 +23,7 @@ from tellapart.data.pairset import PairSet
 from tellapart.data.task_records import Choice, ChoiceSet
 from tellapart.errors import ModelError, StoreError
 from tellapart.models.api import connection
-from tellapart.models.api.completion import Completion
-from tellapart.models.api.connection import HOST, KEY
+from tellapart.models.api.connection import HOST, KEY, Completion
 from tellapart.models.api.load import Answers
 from tellapart.models.find import find_model
 from tellapart.models.generative.choice import ask_both_orders

@@ -17,8 +17,7 @@ from tellapart.builders.captions.tagging import NltkTagger
 from tellapart.errors import ModelError
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import TextScorer
-from tellapart.models.text.causal_likelihood import CausalLikelihood
-from tellapart.models.text.text_model import ROWS
+from tellapart.models.text.text_model import ROWS, CausalLikelihood
 from tellapart.models.text.tinystories import TinyStories
 from tellapart.models.torch.backend import runtime
 

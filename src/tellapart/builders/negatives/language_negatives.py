@@ -18,8 +18,7 @@ from tellapart.builders.negatives.false_captions import FalseCaptionBuilder, Fal
 from tellapart.builders.negatives.wording import words
 from tellapart.data.answer_text import strip_thought
 from tellapart.errors import ModelError
-from tellapart.models.api.completion import Completions
-from tellapart.models.api.connection import Connection
+from tellapart.models.api.connection import Completions, Connection
 from tellapart.models.huggingface.files import config_facts, import_transformers, load_tokenizer, load_weights, quiet
 from tellapart.models.options import ModelOptions
 from tellapart.models.torch.backend import forward, import_torch, runtime, weights_fingerprint

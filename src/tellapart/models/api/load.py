@@ -19,8 +19,7 @@ from pydantic import ValidationError
 from tellapart.data.images import pixel_hash
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError, quote
-from tellapart.models.api.completion import Completion, Completions
-from tellapart.models.api.connection import Connection
+from tellapart.models.api.connection import Completion, Completions, Connection
 from tellapart.models.control_tokens import refuse_known_marks
 from tellapart.models.generative import prompts
 from tellapart.models.generative.choice import ANSWER_TOKENS, beside_each_other

@@ -112,13 +112,8 @@ def read_raw_scores(
 ) -> RawScores:
     """Read scores as `read_scores` does, in the file's precision.
 
-    Args:
-        path: this and the next two as for `read_scores`.
-        rows: place of every pair, int `(item, image, text)`, in a `.npy` file with one number a pair; None if they
-            stand item by item, image by image.
-
-    Raises:
-        ScoreError: as `read_scores`.
+    `rows` are the places of every pair, int `(item, image, text)`, in a `.npy` file with one number a pair; without
+    them the pairs stand item by item, image by image.
     """
     path = Path(path)
     if path.suffix == ".npy":

@@ -241,21 +241,23 @@ class HeldModel(MemoryModel):
 
     def expect_settings(self, *, device: str, dtype: str, reading: str | None) -> None:
         """Refuse settings of models that are named, which do not move this one."""
-        if device != "cpu" and device != self.device.partition(":")[0]:
-            raise ModelError(
-                f"{self.name} lies on {self.device}, and device={device!r} moves only models that are named: write "
-                f"model.to({device!r})"
-            )
-        if dtype not in {"float32", AUTO, self.dtype}:
-            raise ModelError(
-                f"{self.name} computes in {self.dtype}, and dtype={dtype!r} is of models that are named: write "
-                f"model.to(torch.{dtype})"
-            )
-        if reading is not None and reading != self.parts.reading:
-            raise ModelError(
-                f"{self.name}: reading={reading!r} is of models that are named: write "
-                f"ta.model(..., reading={reading!r})"
-            )
+        kind = self.device.partition(":")[0]
+        moved = (
+            (device in {"cpu", kind}, f"device={device!r}", f"it lies on {self.device}: write model.to({device!r})"),
+            (
+                dtype in {"float32", AUTO, self.dtype},
+                f"dtype={dtype!r}",
+                f"it computes in {self.dtype}: write model.to(torch.{dtype})",
+            ),
+            (
+                reading in {None, self.parts.reading},
+                f"reading={reading!r}",
+                f"write ta.model(..., reading={reading!r})",
+            ),
+        )
+        for fits, setting, remedy in moved:
+            if not fits:
+                raise ModelError(f"{self.name}: {setting} is of models that are named; {remedy}")
 
 
 def unwrap(module: Any) -> Any:

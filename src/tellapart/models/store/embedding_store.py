@@ -22,9 +22,6 @@ from tellapart.models.store.row_file import RowFile
 #: Spaces of the file: of a model's vectors and scores, of pictures' hashes, and of models by the files they come from.
 _VECTORS, _SCORES, _PICTURES, _SOURCES = "vectors of ", "scores of ", "pictures", "models"
 
-#: Vectors that are read at once to check them: all of a benchmark's may not fit into memory.
-_BLOCK = 256
-
 
 @dataclass(frozen=True, slots=True)
 class StoreCounts:
@@ -79,12 +76,9 @@ class EmbeddingStore(RowFile):
 
     def missing_vectors(self, model: str, contents: Iterable[str]) -> list[str]:
         """Return the contents that have no vector yet, or a damaged one, in the order given."""
-        contents, missing = list(contents), list[str]()
-        for start in range(0, len(contents), _BLOCK):
-            block = contents[start : start + _BLOCK]
-            stored = self.vectors(model, block)
-            missing += [content for content in block if content not in stored]
-        return missing
+        contents = list(contents)
+        stored = self.vectors(model, contents)
+        return [content for content in contents if content not in stored]
 
     def put_vectors(self, model: str, vectors: Mapping[str, NDArray[np.float32]]) -> None:
         """Keep vectors, float32 `(dimensions,)` each, in one transaction."""

@@ -26,8 +26,7 @@ from tellapart.models.find import find_model
 from tellapart.models.huggingface.files import read_config
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import TextScorer
-from tellapart.models.text.causal_likelihood import CausalLikelihood
-from tellapart.models.text.text_model import TextModel
+from tellapart.models.text.text_model import CausalLikelihood, TextModel
 from tellapart.models.text.tinystories import TinyStories
 from tellapart.models.torch.backend import forward, runtime
 
@@ -189,6 +188,19 @@ def resolve_beside(path: str, home: Path) -> str:
     return str(local) if local.exists() else path
 
 
+def _load_stories(path: str, home: Path, *, per_token: bool = False) -> TextScorer:
+    return TinyStories.load(Path(resolve_beside(path, home)), per_token=per_token)
+
+
+def _load_causal(path: str, home: Path, *, per_token: bool = False) -> TextScorer:
+    return CausalLikelihood.from_mark(resolve_beside(path, home), per_token=per_token)
+
+
+def _load_classifier(path: str, home: Path) -> TextScorer:
+    folder, _, label = path.partition("#")
+    return TextClassifier.load(resolve_beside(folder, home), label or None)
+
+
 class ScorerForm(NamedTuple):
     """What a text scorer's score means (the higher, the better), and how it is made.
 
@@ -199,44 +211,23 @@ class ScorerForm(NamedTuple):
     make: Callable[[str, Path], TextScorer]
 
 
-def _load_tinystories(path: str, home: Path, *, per_token: bool = False) -> TextScorer:
-    return TinyStories.load(Path(resolve_beside(path, home)), per_token=per_token)
-
-
-def _load_likelihood(path: str, home: Path, *, per_token: bool = False) -> TextScorer:
-    return CausalLikelihood.from_mark(resolve_beside(path, home), per_token=per_token)
-
-
-def _load_classifier(path: str, home: Path) -> TextScorer:
-    folder, _, label = path.partition("#")
-    return TextClassifier.load(resolve_beside(folder, home), label or None)
-
+_REGRESSOR = "the output of a sequence regressor of transformers (plausibility, acceptability)"
+_LABEL = "log-odds of one label of a sequence classifier of transformers (CoLA's `acceptable`)"
+_PARSED = "1 if the Link Grammar parser (`link-parser` on the PATH) can parse the whole sentence, else 0"
+_CAUSAL = "log-likelihood in nats under a causal model of transformers"
 
 #: Every form of a name; the word before the colon decides which scorer is made.
 SCORERS: Mapping[str, ScorerForm] = MappingProxyType(
     {
         "words": ScorerForm("how many words", lambda *_: Length("words")),
         "characters": ScorerForm("how many characters", lambda *_: Length("characters")),
-        "tinystories:FILE": ScorerForm("log-likelihood in nats under a checkpoint of llama2.c", _load_tinystories),
-        "tinystories-per-token:FILE": ScorerForm(
-            "its mean over the pieces", partial(_load_tinystories, per_token=True)
-        ),
-        "likelihood:FOLDER": ScorerForm(
-            "log-likelihood in nats under a causal model of transformers", _load_likelihood
-        ),
-        "likelihood-per-token:FOLDER": ScorerForm(
-            "its mean over the tokens", partial(_load_likelihood, per_token=True)
-        ),
-        "classifier:FOLDER": ScorerForm(
-            "the output of a sequence regressor of transformers (plausibility, acceptability)", _load_classifier
-        ),
-        "classifier:FOLDER#LABEL": ScorerForm(
-            "log-odds of one label of a sequence classifier of transformers (CoLA's `acceptable`)", _load_classifier
-        ),
-        "link-grammar": ScorerForm(
-            "1 if the Link Grammar parser (`link-parser` on the PATH) can parse the whole sentence, else 0",
-            lambda *_: LinkGrammar.find(),
-        ),
+        "tinystories:FILE": ScorerForm("log-likelihood in nats under a checkpoint of llama2.c", _load_stories),
+        "tinystories-per-token:FILE": ScorerForm("its mean over the pieces", partial(_load_stories, per_token=True)),
+        "likelihood:FOLDER": ScorerForm(_CAUSAL, _load_causal),
+        "likelihood-per-token:FOLDER": ScorerForm("its mean over the tokens", partial(_load_causal, per_token=True)),
+        "classifier:FOLDER": ScorerForm(_REGRESSOR, _load_classifier),
+        "classifier:FOLDER#LABEL": ScorerForm(_LABEL, _load_classifier),
+        "link-grammar": ScorerForm(_PARSED, lambda *_: LinkGrammar.find()),
     }
 )
 
