@@ -28,4 +28,7 @@ def _without_options(kind: Callable[[], Model]) -> Callable[[ModelOptions], Mode
     return lambda _options: kind()
 
 
-constant, blind, bag_of_words, oracle = map(_without_options, (Constant, Blind, BagOfWords, Oracle))
+constant = _without_options(Constant)
+blind = _without_options(Blind)
+bag_of_words = _without_options(BagOfWords)
+oracle = _without_options(Oracle)
