@@ -68,12 +68,7 @@ class TrainingState:
 
 
 def weights_of(module: nn.Module) -> Weights:
-    """Return copies of the trained tensors: parameters with gradients, and buffers that are saved; shared ones once.
-
-    >>> import torch
-    >>> sorted(weights_of(torch.nn.BatchNorm1d(1)))
-    ['bias', 'num_batches_tracked', 'running_mean', 'running_var', 'weight']
-    """
+    """Return copies of the trained tensors: parameters with gradients, and buffers that are saved; shared ones once."""
     trained = {name: value for name, value in module.named_parameters() if value.requires_grad}
     saved = set(module.state_dict())
     buffers = {name: value for name, value in module.named_buffers() if name in saved}

@@ -174,11 +174,7 @@ class RoundsConfig(_Table):
     last_threshold: float = Field(default=0.0, ge=0)
 
     def thresholds(self) -> list[float]:
-        """Return the threshold of each round, on a line from the first to the last.
-
-        >>> RoundsConfig(rounds=3, threshold=0.5).thresholds()
-        [0.5, 0.25, 0.0]
-        """
+        """Return the threshold of each round, on a line from the first to the last."""
         step = (self.threshold - self.last_threshold) / max(1, self.rounds - 1)
         return [self.threshold - number * step for number in range(self.rounds)]
 

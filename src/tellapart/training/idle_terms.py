@@ -23,13 +23,7 @@ IDLE_STEPS = 50
 
 
 def find_idle_terms(log: Path, first: int = IDLE_STEPS) -> tuple[str, ...]:
-    """Return the terms that a run's log has as exactly 0 at each of its first steps: none had a gradient.
-
-    >>> log = getfixture("tmp_path") / "log.jsonl"
-    >>> _ = log.write_text("".join('{"step": %d, "total": 1.0, "itc": 1.0, "v1": 0.0}\\n' % (k + 1) for k in range(50)))
-    >>> find_idle_terms(log)
-    ('v1',)
-    """
+    """Return the terms that a run's log has as exactly 0 at each of its first steps: none had a gradient."""
     steps = list(islice(_read_steps(log), first))
     if len(steps) < first:
         return ()
@@ -44,11 +38,7 @@ def _read_steps(log: Path) -> Iterator[dict[str, float]]:
 
 
 def describe_idle(idle: Sequence[str], terms: Sequence[LossTerm], first: int = IDLE_STEPS) -> str:
-    """Name the idle terms, and the reason of their losses if one is declared.
-
-    >>> describe_idle(["v1"], [])
-    'v1 was 0 at each of the first 50 steps and had no gradient'
-    """
+    """Name the idle terms, and the reason of their losses if one is declared."""
     # Terms of an added loss begin with its name and a dot.
     owners = {name.partition(".")[0] if "." in name else terms[0].name for name in idle if terms}
     reasons = dict.fromkeys(term.loss.idle_reason for term in terms if term.name in owners and term.loss.idle_reason)

@@ -30,9 +30,6 @@ class Preset:
         source: the paper, and the released command.
         ours: a key, or a step of training -> the released form, and the reason for another one here. All else is as
             released.
-
-    >>> find_preset("trohn-img").ours["batch.size"]
-    "the paper's 200, to which the negatives are added; the code's default is 400"
     """
 
     values: Mapping[str, Any]
@@ -45,9 +42,6 @@ def list_presets() -> dict[str, Preset]:
 
     All have `data.duplicates = "negatives"`, as the released code, unless they name it themselves.
     A loss of another package that cannot be loaded has none.
-
-    >>> list_presets()["trohn-text"].values["loss"]
-    {'name': 'negclip'}
     """
     presets: dict[str, Preset] = {}
     for name in names("loss"):
@@ -81,11 +75,7 @@ def _read_presets(path: Path) -> dict[str, Preset]:
 
 
 def find_preset(name: str) -> Preset:
-    """Return a preset by its name.
-
-    >>> find_preset("negclip").values["batch"]
-    {'size': 256}
-    """
+    """Return a preset by its name."""
     presets = list_presets()
     if name not in presets:
         hint = nearest(name, presets) or ";"
@@ -98,11 +88,6 @@ def merge_preset(preset: Mapping[str, Any], values: Mapping[str, Any]) -> dict[s
 
     A loss of another name takes none of the preset's options, and steps take the place of epochs. Losses of
     `[loss.also]` are completed one by one.
-
-    >>> merge_preset({"batch": {"size": 8, "chunk": 2}, "seed": 1}, {"batch": {"size": 4}})
-    {'batch': {'size': 4, 'chunk': 2}, 'seed': 1}
-    >>> merge_preset({"optimiser": {"epochs": 5, "learning_rate": 1.0}}, {"optimiser": {"steps": 9}})
-    {'optimiser': {'learning_rate': 1.0, 'steps': 9}}
     """
     merged: dict[str, Any] = dict(preset)
     for key, value in values.items():

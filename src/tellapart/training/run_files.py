@@ -39,9 +39,6 @@ class RunFiles:
         sweep: folder of the sweep between the start and the trained weights (WiSE-FT).
         rounds: folder of the items and the earlier rounds of test-time matching.
         log_path: one JSON object a line: the step and its numbers.
-
-    >>> RunFiles(Path("runs/a")).best
-    PosixPath('runs/a/best/weights.safetensors')
     """
 
     folder: Path

@@ -99,10 +99,6 @@ def interpolate(before: Mapping[str, Tensor], after: Mapping[str, Tensor], alpha
     Computed in float64 and rounded once to the tensors' type, on the device of `before`; 0 and 1 give the ends to
     the bit. Tensors of integers or truth values (counters, positions) are not points on a line: they are copied
     from the nearer end, at 1/2 from `after`.
-
-    >>> import torch
-    >>> interpolate({"w": torch.tensor([0.0, 4.0])}, {"w": torch.tensor([1.0, 0.0])}, 0.25)
-    {'w': tensor([0.2500, 3.0000])}
     """
     if not 0 <= alpha <= 1:
         raise ModelError(f"interpolate: alpha must lie between 0 (before) and 1 (after); got {alpha}")
@@ -143,9 +139,6 @@ def best_alpha(curve: Mapping[float, Sequence[float]]) -> float:
 
     Of equally good ones the smallest is taken: it is nearest to the weights before, and forgets least. An alpha with a
     NaN among its scores was not measured and is left out.
-
-    >>> best_alpha({0.0: (0.30, 0.60), 0.5: (0.45, 0.58), 1.0: (0.46, 0.40)})
-    0.5
     """
     if not curve or any(math.isnan(alpha) for alpha in curve):
         raise MetricError(f"best_alpha: a score for each of one or more alphas is needed; got {list(curve)}")

@@ -76,11 +76,7 @@ class Trained(Shown):
 
 
 def open_training(folder: PathGiven, *, outside_images: bool = False) -> Trained | None:
-    """Open a folder that `train` wrote, and write its page again; None if it is not one.
-
-    >>> open_training(getfixture("tmp_path")) is None
-    True
-    """
+    """Open a folder that `train` wrote, and write its page again; None if it is not one."""
     path = as_path(folder, "folder")
     if (path / RECORD).is_file():
         record = read_record(path)

@@ -23,13 +23,6 @@ class BatchOrder:
         size: pairs a step, over all ranks.
         seed: of the permutations.
         together: keep the rows of an item in one batch.
-
-    >>> from pathlib import Path
-    >>> from tellapart.training.data.rows import TrainingRow
-    >>> rows = TrainingRows(tuple(TrainingRow(Path("a.png"), str(i), item=i // 2) for i in range(6)))
-    >>> order = BatchOrder(rows, size=4, seed=1, together=True)
-    >>> order.steps_per_epoch, order.batch(0) == order.batch(0), [n // 2 for n in order.batch(0)]
-    (1, True, [0, 0, 1, 1])
     """
 
     rows: TrainingRows
@@ -78,11 +71,7 @@ class BatchOrder:
 
 
 def draw_choices(pool: Sequence[int], count: int, seed: int, step: int, row: int) -> list[int]:
-    """Draw `count` different entries of a pool, or all of it if it has fewer, by seed, step and row alone.
-
-    >>> sorted(draw_choices([7, 8], 5, seed=0, step=3, row=5))
-    [7, 8]
-    """
+    """Draw `count` different entries of a pool, or all of it if it has fewer, by seed, step and row alone."""
     rng = np.random.default_rng([seed, step, row, 1])  # the 1 keeps these draws apart from the permutations
     return [pool[k] for k in rng.permutation(len(pool))[:count]]
 
@@ -91,12 +80,6 @@ def draw_units(row: TrainingRow, count: int, seed: int, step: int, number: int) 
     """Draw units with their foils, with replacement, by seed, step and row alone; relations alone if there are some.
 
     Source: CS-CLIP (Kargi et al. 2026), `StructuredSampler` of its code with its released settings.
-
-    >>> from pathlib import Path
-    >>> units = (("a cup", "a bowl"), ("a cup on a table", "a cup under a table"))
-    >>> row = TrainingRow(Path("a.png"), "a cup on a table", units=units, relations=(1,))
-    >>> draw_units(row, 2, seed=0, step=3, number=5)
-    [('a cup on a table', 'a cup under a table'), ('a cup on a table', 'a cup under a table')]
     """
     rng = np.random.default_rng([seed, step, number, 4])  # the 4 keeps these draws apart from all others
     pool = [row.units[k] for k in row.relations] or list(row.units)

@@ -17,15 +17,7 @@ _BLOCK, _KEPT = 4096, 1 << 22
 
 
 class TextIds:
-    """A number for each text: the same for texts of the same tokens within the context, in every process.
-
-    >>> class Letters:
-    ...     def token_ids(self, texts):
-    ...         return [[ord(letter) for letter in text.lower()[:5]] for text in texts]
-    >>> one, other, third = TextIds(Letters())(["A cat", "a cat sleeps", "a dog"])
-    >>> one == other, one == third
-    (True, False)
-    """
+    """A number for each text: the same for texts of the same tokens within the context, in every process."""
 
     def __init__(self, reader: Bounded) -> None:
         self._reader = reader
@@ -82,11 +74,7 @@ class Duplicates:
         return {name: float(count) for name, count in counts.items() if count}
 
     def describe(self) -> str:
-        """Return the counts in words; empty if all are 0.
-
-        >>> Duplicates(2, 0, 0, 1, 9, 0, ("a cat", 2), ("a.png", 1), 1).describe()
-        "2 rows share their captions' tokens with another picture, 1 of 9 texts loses the end"
-        """
+        """Return the counts in words; empty if all are 0."""
         counts = (
             (self.captions, "row shares its caption's", "rows share their captions'", " tokens with another picture"),
             (self.pictures, "row shows", "rows show", " a picture that another file also holds"),

@@ -63,11 +63,7 @@ def draw_joined(rows: TrainingRows, first: int, positives: int, seed: int, step:
 
 
 def join_captions(first: str, second: str) -> str:
-    """Return two captions as two sentences.
-
-    >>> join_captions("a red cup", "A dog runs. ")
-    'a red cup. A dog runs.'
-    """
+    """Return two captions as two sentences."""
     return " ".join(text.rstrip().rstrip(".") + "." for text in (first, second))
 
 

@@ -86,14 +86,7 @@ def find_leaks(
     place: Locations | None = None,
     hashes: PictureHashes | None = None,
 ) -> list[Leak]:
-    """Compare every training image with every picture of the benchmarks, by pixels and by perceptual hash.
-
-    >>> from tellapart.training.data.rows import TrainingRow
-    >>> demo = find_benchmark("demo").records()
-    >>> rows = TrainingRows((TrainingRow(demo.root / demo.items[0].images[0], "a"),))
-    >>> [(leak.same, leak.alike) for leak in find_leaks(rows, ["demo"])]
-    [(('attribute-000_0.webp',), ())]
-    """
+    """Compare every training image with every picture of the benchmarks, by pixels and by perceptual hash."""
     if not benchmarks:
         return []
     ours = hash_pictures(rows, progress) if hashes is None else hashes.select(_list_files(rows))

@@ -51,10 +51,6 @@ def left_over(rows: TrainingRows, trained: TrainingRows | None = None) -> PairSe
     """Make a validation set of rows that are not trained on: each item's images with its captions.
 
     Rows that have no false caption are left out: nothing can be chosen by them.
-
-    >>> from tellapart.training.data.rows import TrainingRow
-    >>> left_over(TrainingRows((TrainingRow(Path("a.png"), "two clocks", ("three clocks",)),))).shape
-    (1, 2)
     """
     items = []
     for numbers in rows.items:
@@ -110,14 +106,6 @@ def better_beyond_doubt(now: Sequence[float], before: Sequence[float], pairs: Pa
 
     Its level is 95 % for one look. Of several each gets an equal part of the 5 % (Bonferroni), so that in a run that
     gets no better at all of them together, one in twenty at most mistakes noise for progress.
-
-    >>> from tellapart.training.data.rows import TrainingRow
-    >>> rows = (TrainingRow(Path("a.png"), "one", ("two",), item=k, cluster=str(k)) for k in range(40))
-    >>> pairs = left_over(TrainingRows(tuple(rows)))
-    >>> [better_beyond_doubt([1] * right + [0] * (40 - right), [1] * 8 + [0] * 32, pairs) for right in (10, 24)]
-    [False, True]
-    >>> [better_beyond_doubt([1] * 14 + [0] * 26, [1] * 8 + [0] * 32, pairs, looks) for looks in (1, 20)]
-    [True, False]
     """
     low = paired_difference(now, before, pairs.outline.clusters, binary=True, level=1 - 0.05 / looks).low
     return low is not None and low > 0

@@ -103,12 +103,7 @@ def _drop_key(values: dict[str, Any], problem: DataError) -> None:
 
 
 def open_images(rows: TrainingRows, seconds: float) -> tuple[TrainingRows, int, list[str]]:
-    """Open every image, and decode as many as the time allows.
-
-    Returns:
-        The rows whose images can be read, with the hashes of those that were decoded; how many these are, and a line
-        for each that cannot be read.
-    """
+    """Open every image, and decode as many as the time allows."""
     paths = list(dict.fromkeys(row.image for row in rows.rows if row.image != Path()))
     until = time.monotonic() + seconds
 
@@ -132,11 +127,7 @@ def open_images(rows: TrainingRows, seconds: float) -> tuple[TrainingRows, int, 
 
 
 def join_faults(lines: Iterable[str]) -> list[str]:
-    """Return the first line of each fault, with the other rows or files that have it.
-
-    >>> join_faults(["a.csv:2: field 'image': no 'x'", "a.csv:3: field 'image': no 'y'", "a.csv:4: field 'text': ''"])
-    ["a.csv:2: field 'image': no 'x'; likewise line 3", "a.csv:4: field 'text': ''"]
-    """
+    """Return the first line of each fault, with the other rows or files that have it."""
     firsts: dict[tuple[str, str], str] = {}
     others: dict[tuple[str, str], list[str]] = {}
     for line in lines:

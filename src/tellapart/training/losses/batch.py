@@ -200,12 +200,7 @@ def sum_parts(**parts: Tensor) -> LossParts:
 
 
 def wide(tensor: Tensor) -> Tensor:
-    """Return float32 for half precision, and any other tensor unchanged: losses compare in float32 at least.
-
-    >>> import torch
-    >>> wide(torch.zeros(1, dtype=torch.bfloat16)).dtype, wide(torch.zeros(1, dtype=torch.float64)).dtype
-    (torch.float32, torch.float64)
-    """
+    """Return float32 for half precision, and any other tensor unchanged: losses compare in float32 at least."""
     import torch
 
     return tensor.float() if tensor.dtype in {torch.float16, torch.bfloat16} else tensor

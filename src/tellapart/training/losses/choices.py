@@ -30,25 +30,7 @@ _Smoothing = Annotated[float, Field(ge=0, lt=1)]
 
 
 def own_choices(batch: Batch, name: str) -> tuple[Tensor, Tensor]:
-    """Return each image's logits with its captions, and which captions there are.
-
-    Args:
-        batch: with false captions.
-        name: of the loss, in error messages.
-
-    Returns:
-        Float `(b, 1 + f)`, the true caption first, and 0 if one is missing; bool `(b, 1 + f)`. A false caption that is
-        true of the image is missing.
-
-    Raises:
-        ModelError: the batch has no false captions.
-
-    >>> import torch
-    >>> false = torch.tensor([[[0.0, 1.0]], [[0.0, 1.0]]])
-    >>> batch = Batch(torch.eye(2), torch.eye(2), torch.tensor(10.0), torch.arange(2), negative_texts=false)
-    >>> own_choices(batch, "mine")[0].tolist()  # the second image cannot tell its false caption from its own
-    [[10.0, 0.0], [10.0, 10.0]]
-    """
+    """Return each image's logits with its captions, and which captions there are."""
     import torch
 
     if batch.negative_texts is None:
@@ -216,20 +198,6 @@ def local_logits(batch: Batch, *, unit_patches: bool = False) -> Tensor:
     A word looks at the patches: their dot products with it, from 0 for the lowest to 1 for the highest, are their
     shares in a mean patch (these have no gradient). Its logit is `scale` times its cosine with that mean, and a
     caption's is the logarithm of the sum of its words' exponentials.
-
-    Args:
-        batch: with patches and words.
-        unit_patches: make patches unit vectors first.
-
-    Raises:
-        ModelError: the batch has no patches and words.
-
-    >>> import torch
-    >>> words = torch.tensor([[[[1.0, 0.0], [0.0, 1.0]]]])  # of one caption, and one patch for both
-    >>> batch = Batch(torch.eye(2)[:1], torch.eye(2)[:1], torch.tensor(2.0), torch.arange(1), words=words,
-    ...     patches=torch.eye(2)[:1, None], real_words=torch.tensor([[[True, False]]]))
-    >>> local_logits(batch).tolist()
-    [[2.0]]
     """
     import torch
     from torch.nn.functional import normalize

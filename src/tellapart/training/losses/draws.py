@@ -20,11 +20,6 @@ def uniform(step: int, rows: Tensor, columns: int) -> Tensor:
     """Return numbers within (0, 1), float32 `(len(rows), columns)`: a hash of step, row and column.
 
     Source: the finaliser of SplitMix64 (Steele, Lea and Flood 2014).
-
-    >>> import torch
-    >>> whole, part = uniform(3, torch.arange(4), 5), uniform(3, torch.arange(2, 4), 5)
-    >>> torch.equal(whole[2:], part), bool((whole == uniform(4, torch.arange(4), 5)).any())
-    (True, False)
     """
     import torch
 
@@ -45,19 +40,6 @@ def draw(logits: Tensor, count: int, step: int, rows: Tensor) -> Tensor:
     """Draw `count` distinct columns a row with the probabilities of a softmax; -1 if none is left.
 
     The same distribution as `torch.multinomial` without replacement.
-
-    Args:
-        logits: `(c, n)`; -inf is never drawn.
-        count: draws a row.
-        step: other numbers, other draws.
-        rows: int64 `(c,)`, the rows' numbers in the batch of all ranks.
-
-    Returns:
-        int64 `(c, count)`.
-
-    >>> import torch
-    >>> draw(torch.tensor([[0.0, -torch.inf, 2.0]]), 3, 0, torch.arange(1)).sort().values.tolist()
-    [[-1, 0, 2]]
     """
     # With standard Gumbel noise added to logits, the largest is a draw by their softmax.
     noise = -(-uniform(step, rows, logits.shape[1]).log()).log()
@@ -65,12 +47,7 @@ def draw(logits: Tensor, count: int, step: int, rows: Tensor) -> Tensor:
 
 
 def best(values: Tensor, count: int) -> Tensor:
-    """Return the columns of each row's `count` largest values, int64 `(c, count)`; -1 if a value is -inf or missing.
-
-    >>> import torch
-    >>> best(torch.tensor([[3.0, 5.0, -torch.inf]]), 4).tolist()
-    [[1, 0, -1, -1]]
-    """
+    """Return the columns of each row's `count` largest values, int64 `(c, count)`; -1 if a value is -inf or missing."""
     import torch
     from torch.nn.functional import pad
 

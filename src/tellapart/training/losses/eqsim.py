@@ -319,11 +319,6 @@ def drawn_negatives(pairs: MatrixRows, k: int, step: int) -> Tensor:
     """Return `k // 2` images drawn for each text and then `k // 2` texts drawn for each image, int64 `(n, 2 (k // 2))`.
 
     Drawn without replacement by the softmax of the logits; the two lists may overlap. -1 if there are too few.
-
-    >>> import torch
-    >>> pairs = MatrixRows(torch.eye(3), torch.eye(3), torch.tensor(10.0), torch.tensor([0, 0, 1]), slice(0, 3))
-    >>> drawn_negatives(pairs, 2, step=0)[:2].tolist()  # pairs 0 and 1 show one image
-    [[2, 2], [2, 2]]
     """
     import torch
 

@@ -72,11 +72,6 @@ class NegativePairs:
     Attributes:
         texts: int64 `(b, m)`: row `i` has the pairs whose texts are wrong for image `i`; -1 fills up.
         images: int64 `(b, m)`: row `i` has the pairs whose images are wrong for text `i`; -1 fills up.
-
-    >>> import torch
-    >>> other = torch.tensor([[1], [0]])  # two pairs, crossed with each other
-    >>> NegativePairs(texts=other, images=other).texts.tolist()
-    [[1], [0]]
     """
 
     texts: Tensor
@@ -89,21 +84,7 @@ def hard_negatives(batch: Batch, count: int = 1, *, shared: bool = False, hardes
     The draws depend on `batch.step` and on the pair's number over all ranks, not on how many ranks there are. The
     caller gathers the encoded negatives and runs the fusion half on them.
 
-    Args:
-        batch: unit vectors; a text that is true of the image is never drawn, nor is an image that the text is true of.
-        count: negatives a pair.
-        shared: cross image `i` and text `i` with the same pairs, as EqSim needs: its four similarities then take no
-            more passes through the model than matching does, for the fourth is another pair's true logit
-            (`counterparts`).
-        hardest: take the most similar ones and draw nothing.
-
     Source: ALBEF (Li et al. 2021), section 3.2; EqSim's released `hard_itm` for `shared`.
-
-    >>> import torch
-    >>> images = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]])
-    >>> batch = Batch(images, images, torch.tensor(10.0), torch.tensor([4, 4, 5]))
-    >>> hard_negatives(batch, hardest=True).texts.tolist()  # 0 and 1 show one image
-    [[2], [2], [1]]
     """
     import torch
 
@@ -125,14 +106,5 @@ def hard_negatives(batch: Batch, count: int = 1, *, shared: bool = False, hardes
 
 
 def counterparts(true: Tensor, negatives: Tensor) -> Tensor:
-    """Return the true logits of the negative pairs, `(b, m)`, with gradients to the ranks that they come from.
-
-    Args:
-        true: float `(b,)`, this rank's true logits.
-        negatives: int64 `(b, m)`, pairs counted over all ranks; -1 gives an arbitrary logit, which no loss counts.
-
-    >>> import torch
-    >>> counterparts(torch.tensor([0.5, 2.0]), torch.tensor([[1], [0]])).tolist()
-    [[2.0], [0.5]]
-    """
+    """Return the true logits of the negative pairs, `(b, m)`, with gradients to the ranks that they come from."""
     return gather(true)[negatives.clamp(min=0)]

@@ -37,11 +37,6 @@ class MatrixRows:
         chunk: rows at a time in memory; None for all.
         text_ids: int64 `(n,)`, equal for texts of the same tokens; None if each is true of its image alone.
         true: int64, sorted: a number for each image id with the id of a text that is true of it; None without text_ids.
-
-    >>> import torch
-    >>> rows = MatrixRows(torch.eye(3), torch.eye(3), torch.tensor(10.0), torch.tensor([7, 7, 8]), slice(0, 2))
-    >>> rows.negative.tolist()
-    [[False, False, True], [False, False, True]]
     """
 
     images: Tensor
@@ -99,17 +94,7 @@ class MatrixRows:
 
 
 def gather_pairs(batch: Batch) -> MatrixRows:
-    """Gather the pairs of all ranks, with gradients, and return this rank's rows; half precision becomes float32.
-
-    Raises:
-        ModelError: ranks hold unequal numbers of pairs.
-
-    >>> import torch
-    >>> from tellapart.training.losses.batch import Batch
-    >>> half = torch.eye(2, dtype=torch.bfloat16)
-    >>> gather_pairs(Batch(half, half, torch.tensor(10.0), torch.arange(2))).images.dtype
-    torch.float32
-    """
+    """Gather the pairs of all ranks, with gradients, and return this rank's rows; half precision becomes float32."""
     count, (rank, _) = count_rows(batch.images), rank_and_count()
     image_ids, true = gather(batch.image_ids), gather_true(batch)
     text_ids = None if batch.text_ids is None else gather(batch.text_ids)
@@ -121,15 +106,7 @@ def gather_pairs(batch: Batch) -> MatrixRows:
 
 
 def gather_true(batch: Batch) -> Tensor | None:
-    """Return the images with the texts that any rank knows to be true of them, as `find_true` takes them.
-
-    >>> import torch
-    >>> from tellapart.training.losses.batch import Batch
-    >>> ids = torch.tensor([0, 1])
-    >>> batch = Batch(torch.eye(2), torch.eye(2), torch.tensor(1.0), ids, text_ids=torch.tensor([5, 6]))
-    >>> find_true(gather_true(batch), ids, torch.tensor([5, 5])).tolist()
-    [True, False]
-    """
+    """Return the images with the texts that any rank knows to be true of them, as `find_true` takes them."""
     pairs = batch.true_pairs()
     if pairs is None:
         return None
@@ -138,12 +115,7 @@ def gather_true(batch: Batch) -> Tensor | None:
 
 
 def find_true(true: Tensor | None, image_ids: Tensor, text_ids: Tensor | None) -> Tensor:
-    """Return whether texts are known to be true of images, bool, of shapes that broadcast; False without ids.
-
-    >>> import torch
-    >>> find_true(None, torch.tensor([0, 1]), torch.tensor([5, 6])).tolist()  # texts have no ids
-    [False, False]
-    """
+    """Return whether texts are known to be true of images, bool, of shapes that broadcast; False without ids."""
     import torch
 
     if true is None or text_ids is None:
@@ -153,17 +125,7 @@ def find_true(true: Tensor | None, image_ids: Tensor, text_ids: Tensor | None) -
 
 
 def by_rows(rows: MatrixRows, function: Callable[[MatrixRows], Tensor]) -> Tensor:
-    """Return `function` of rows, `(c, ...)`, computed a chunk at a time and again in the backward pass.
-
-    Args:
-        rows: this rank's.
-        function: maps `k` rows to `(k, ...)`; a row's result must not depend on the other rows of the chunk.
-
-    >>> import torch
-    >>> rows = MatrixRows(torch.eye(3), torch.eye(3), torch.tensor(10.0), torch.arange(3), slice(0, 3), chunk=2)
-    >>> by_rows(rows, lambda part: part.logits()[0].amax(1)).tolist()
-    [10.0, 10.0, 10.0]
-    """
+    """Return `function` of rows, `(c, ...)`, computed a chunk at a time and again in the backward pass."""
     import torch
     from torch.utils.checkpoint import checkpoint
 

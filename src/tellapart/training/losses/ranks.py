@@ -17,26 +17,14 @@ if TYPE_CHECKING:
 
 
 def rank_and_count() -> tuple[int, int]:
-    """Return this process's rank, and how many ranks train together; 0 and 1 without torch.distributed.
-
-    >>> rank_and_count()
-    (0, 1)
-    """
+    """Return this process's rank, and how many ranks train together; 0 and 1 without torch.distributed."""
     import torch.distributed as dist
 
     return (dist.get_rank(), dist.get_world_size()) if dist.is_available() and dist.is_initialized() else (0, 1)
 
 
 def count_rows(rows: Tensor) -> int:
-    """Return how many rows this rank holds; if another holds a different number, all ranks raise, so none waits.
-
-    Raises:
-        ModelError: the ranks' numbers differ.
-
-    >>> import torch
-    >>> count_rows(torch.zeros(3, 2))
-    3
-    """
+    """Return how many rows this rank holds; if another holds a different number, all ranks raise, so none waits."""
     import torch
 
     counts = gather(torch.tensor([len(rows)], device=rows.device)).tolist()
@@ -48,15 +36,7 @@ def count_rows(rows: Tensor) -> int:
 
 
 def gather(rows: Tensor) -> Tensor:
-    """Return every rank's rows, rank 0's first; a gradient flows back to the rank that each row came from.
-
-    Args:
-        rows: `(b, ...)`, the same shape on every rank.
-
-    >>> import torch
-    >>> gather(torch.arange(3)).tolist()
-    [0, 1, 2]
-    """
+    """Return every rank's rows, rank 0's first; a gradient flows back to the rank that each row came from."""
     joined: Tensor = rows if rank_and_count()[1] == 1 else _gather_function().apply(rows)
     return joined
 
@@ -86,12 +66,7 @@ def _gather_function() -> type[Function]:
 
 
 def mean_over_ranks(value: Tensor) -> Tensor:
-    """Return the mean of all ranks' values; its gradient is that of this rank's value, as DDP expects.
-
-    >>> import torch
-    >>> mean_over_ranks(torch.tensor(2.0)).item()
-    2.0
-    """
+    """Return the mean of all ranks' values; its gradient is that of this rank's value, as DDP expects."""
     _, count = rank_and_count()
     if count == 1:
         return value
@@ -103,16 +78,7 @@ def mean_over_ranks(value: Tensor) -> Tensor:
 
 
 def share(total: Tensor, count: Tensor) -> Tensor:
-    """Return the mean of all ranks' counts: the sum of `total` over the sum of `count`; 0 if nothing counted.
-
-    Args:
-        total: scalar, this rank's sum.
-        count: scalar, how many terms it has; the ranks' counts may differ.
-
-    >>> import torch
-    >>> share(torch.tensor(6.0), torch.tensor(4)).item(), share(torch.tensor(0.0), torch.tensor(0)).item()
-    (1.5, 0.0)
-    """
+    """Return the mean of all ranks' counts: the sum of `total` over the sum of `count`; 0 if nothing counted."""
     counted = mean_over_ranks(count.detach().to(total.dtype))
     # Below one term in all no rank has a term, and the sum is 0.
     return mean_over_ranks(total / counted.clamp(min=1.0 / rank_and_count()[1]))

@@ -21,9 +21,6 @@ class LossTerm:
         options: all of them, by name.
         factor: that its parts are multiplied by.
         reading: the matching head that gives its logits; None for the one that `reading` of the run names.
-
-    >>> read_terms({"name": "itm", "also": {"eqsim": {"k": 4, "factor": 0.5}}})[1].factor
-    0.5
     """
 
     name: str
@@ -38,17 +35,6 @@ def read_terms(table: Mapping[str, Any], where: str = "[loss]") -> tuple[LossTer
 
     A loss of matching may have any loss added to it, a contrastive one then taking the unimodal vectors; a contrastive
     loss may have contrastive ones.
-
-    Args:
-        table: the loss's `name`, its options, and `also`: name -> options, `factor` and `reading`.
-        where: the place that an error names.
-
-    Raises:
-        DataError: a name is missing, a loss has no such option, a value is out of range, or the losses cannot be added.
-        UnknownNameError: no such loss.
-
-    >>> [term.name for term in read_terms({"name": "itm", "also": {"eqsim": {}}})]
-    ['itm', 'eqsim']
     """
     options, also = dict(table), table.get("also", {})
     if not isinstance(name := options.pop("name", None), str):
@@ -89,14 +75,7 @@ def _check_term(first: LossTerm, term: LossTerm, place: str) -> None:
 
 
 def sum_terms(terms: Sequence[LossTerm], parts: Sequence[LossParts]) -> LossParts:
-    """Return the weighted sum of losses: the first one's parts by their names, the others' with the loss's before them.
-
-    >>> import torch
-    >>> terms = read_terms({"name": "itm", "also": {"itc": {"factor": 0.5}}})
-    >>> one, two = ({"a": torch.tensor(value), "total": torch.tensor(value)} for value in (1.0, 4.0))
-    >>> {name: part.item() for name, part in sum_terms(terms, [one, two]).items()}
-    {'a': 1.0, 'itc.a': 2.0, 'total': 3.0}
-    """
+    """Return the weighted sum of losses: the first one's parts by their names, the others' with the loss's before them."""
     summed = dict(parts[0])
     total = summed.pop("total")
     for term, more in zip(terms[1:], parts[1:], strict=True):

@@ -51,12 +51,6 @@ def nearest(
 
     A float32 matrix product finds the candidates, with its rounding error as their margin; their cosines are then
     summed in float64, each by itself. So the answer is that of the slow way, and depends on no order of computation.
-
-    Returns:
-        int64 `(n, k)`.
-
-    >>> nearest(np.array([[1, 0], [0, 1], [1, 0.1], [1, 0.2]], np.float32), 2).tolist()
-    [[2, 3], [3, 2], [3, 0], [2, 0]]
     """
     if not 1 <= k < len(vectors):
         raise DataError(f"{k} nearest of {len(vectors)} images: ask for at least 1 and fewer than there are")

@@ -41,10 +41,6 @@ def sweep_chart(sweep: Sweep) -> LineChart:
     """Draw each benchmark's mean headline metric, in percent, over alpha; the Pareto-best alpha is marked.
 
     Source: WiSE-FT (Wortsman et al. 2022), Figure 1, with alpha instead of the plane of the two accuracies.
-
-    >>> from tellapart.training.sweep import Sweep
-    >>> sweep_chart(Sweep(("demo",), {0.0: (0.1,), 1.0: (0.4,)}, 1.0, "local-dir:model")).lines
-    {'demo': [(0.0, 10.0), (1.0, 40.0)]}
     """
     lines = {
         name: [(alpha, 100 * values[position]) for alpha, values in sweep.curve.items()]
@@ -189,12 +185,7 @@ def _by_benchmark(rows: Sequence[MetricComparison]) -> dict[str, list[MetricComp
 
 
 def difference_bar(difference: float, low: float | None, high: float | None, reach: float) -> Markup:
-    """Draw a difference and its interval around zero; the bar goes from -reach to reach.
-
-    >>> bar = difference_bar(0.1, 0.05, 0.2, 0.2)
-    >>> 'class="range better" x="62.5"' in bar, 'class="point" x1="75"' in bar
-    (True, True)
-    """
+    """Draw a difference and its interval around zero; the bar goes from -reach to reach."""
 
     def across(value: float) -> float:
         return round(50 + 50 * value / (reach or 1.0), 2)

@@ -106,11 +106,7 @@ def seeds_json(records: Sequence[TrainRecord], others: Sequence[TrainRecord] | N
 
 
 def print_seeds(records: Sequence[TrainRecord], others: Sequence[TrainRecord] | None = None) -> None:
-    """Print each metric's mean and spread over seeds, next to the start and, if there is one, another configuration.
-
-    >>> print_seeds([])
-    nothing was measured before and after: name benchmarks in report.benchmarks
-    """
+    """Print each metric's mean and spread over seeds, next to the start and, if there is one, another configuration."""
     from tellapart.training.seeds import between, over_seeds
 
     rows = over_seeds(records)

@@ -168,12 +168,7 @@ class FusionStep(TrainingStep[DrawnPairs]):
     def _join_pairs(
         self, fusion: Any, drawn: DrawnPairs, inputs: Sequence[Inputs], tokens: Inputs, step: int
     ) -> dict[str, Any]:
-        """Encode, choose negatives and join, in one forward call of the module: DDP allows one a step.
-
-        Returns:
-            `matches`: the logits of each head, a list of `Matches`; `batch`: the vectors of both towers, or None if no
-            contrastive loss asks for them.
-        """
+        """Encode, choose negatives and join, in one forward call of the module: DDP allows one a step."""
         import torch
 
         count, device = drawn.own, self.accelerator.device
@@ -202,11 +197,7 @@ class FusionStep(TrainingStep[DrawnPairs]):
     def _make_matches(
         self, join: _Join, pairs: NegativePairs, ids: Tensor, positions: range, drawn: DrawnPairs
     ) -> list[Matches]:
-        """Join the true pairs at `positions`, their negatives, and mined pairs from outside the batch, in one call.
-
-        Returns:
-            The logits of each head.
-        """
+        """Join the true pairs at `positions`, their negatives, and mined pairs from outside the batch, in one call."""
         import torch
 
         mined = drawn.negatives is not None
