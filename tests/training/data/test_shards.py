@@ -21,7 +21,7 @@ from tellapart.training.data.rows import TrainingRow, TrainingRows, read_rows, w
 from tellapart.training.data.shards import read_image
 from tellapart.training.data.sources import find_sources
 from tellapart.training.data.validation import left_over
-from tellapart.training.dry_run.lenient import open_images
+from tellapart.training.dry_run.rehearse import open_images
 
 
 def picture(value: int, size: tuple[int, int] = (6, 4)) -> bytes:

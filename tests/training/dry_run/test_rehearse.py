@@ -21,9 +21,8 @@ import tellapart as ta
 from facts import check_facts, find_missing, raises
 from tellapart.errors import DataError
 from tellapart.training.config import DataConfig, read_config
-from tellapart.training.dry_run.lenient import Problems, read_leniently
-from tellapart.training.dry_run.plan import DryRun
-from tellapart.training.dry_run.rehearse import rehearse
+from tellapart.training.dry_run.plan import DryRun, Problems
+from tellapart.training.dry_run.rehearse import read_leniently, rehearse
 from tellapart.training.training_run import read_sources
 
 pytestmark = pytest.mark.usefixtures("single_thread")

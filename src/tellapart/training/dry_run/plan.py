@@ -2,39 +2,76 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from typing import Any
 
 from rich.filesize import decimal
 
-from tellapart.errors import plain
+from tellapart.data.scores import join_names
+from tellapart.errors import TellapartError, plain
 from tellapart.report.numbers import thousands
 from tellapart.report.terminal import console, print_lines, table
 from tellapart.training.data.duplicates import Duplicates
-from tellapart.training.dry_run.lenient import join_faults
 
 #: Missing pictures that are listed on the terminal; JSON has all.
 _LISTED = 10
 
 _BLOCKS = {True: "▁▂▃▄▅▆▇█", False: "_.-=+*#@"}
 
+#: A line on a row or a file that cannot be read; and the values in it, which differ from row to row.
+_FAULT = re.compile(r"(?P<place>.+?)(?::(?P<line>\d+))?: (?P<fault>.*)", re.DOTALL)
+_VALUE = re.compile(r"(field '[^']*')|'[^']*'|\"[^\"]*\"")
+
+
+@dataclass
+class Problems:
+    """The problems found so far, each a line that names its place and the next step."""
+
+    found: list[str] = field(default_factory=list)
+
+    def add(self, problem: object) -> None:
+        """Keep a problem, once."""
+        if (text := plain(str(problem))) not in self.found:
+            self.found.append(text)
+
+    @contextmanager
+    def collect(self, before: str = "") -> Iterator[None]:
+        """Keep an error of the block as a problem, with a text before it, and go on after the block."""
+        try:
+            yield
+        except (TellapartError, OSError) as error:
+            self.add(f"{before}{error}")
+
+
+def join_faults(lines: Iterable[str]) -> list[str]:
+    """Return the first line of each fault, with the other rows or files that have it.
+
+    >>> join_faults(["a.csv:2: field 'image': no 'x'", "a.csv:3: field 'image': no 'y'", "a.csv:4: field 'text': ''"])
+    ["a.csv:2: field 'image': no 'x'; likewise line 3", "a.csv:4: field 'text': ''"]
+    """
+    alike: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    for line in lines:
+        match = _FAULT.fullmatch(line)
+        place, number, fault = match.groups() if match else (line, None, line)
+        key = (place if number else "", _VALUE.sub(r"\1", fault))
+        alike.setdefault(key, []).append((line, f"line {number}" if number else place))
+    return [
+        first + (f"; likewise {join_names([place for _, place in others], limit=3)}" if others else "")
+        for (first, _), *others in alike.values()
+    ]
+
 
 @dataclass(frozen=True, slots=True)
 class DataPlan:
-    """The data.
+    """The data: rows and images of training, and how many images were decoded and compared with the reported sets.
 
-    Attributes:
-        rows, images: of training.
-        decoded: images that were decoded; the rest were opened.
-        compared: images that were compared with those of the reported sets.
-        missing: a line for each image or row that cannot be read.
-        validation: items that choose the weights; None if none do.
-        metric: by which metric of theirs.
-        duplicates: rows with the same caption or decoded picture, and texts that are cut; None if the model was not
-            opened.
+    `missing` has a line for each image or row that cannot be read; `validation` is the number of items that choose the
+    weights, by a `metric` of theirs, if any do. `duplicates` are counted if the model was opened.
     """
 
     rows: int
@@ -42,21 +79,14 @@ class DataPlan:
     decoded: int
     compared: int
     missing: tuple[str, ...]
-    validation: int | None
-    metric: str | None
+    validation: int | None = None
+    metric: str | None = None
     duplicates: Duplicates | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class WeightGroup:
-    """Weights of one part of the model that are treated alike.
-
-    Attributes:
-        part: the beginning of their names.
-        parameters: how many numbers.
-        rate: factor on the learning rate; None if they are frozen.
-        decay: of the weights; None if they are frozen.
-    """
+    """Weights of one part of the model that are treated alike: a factor on the learning rate, None if frozen."""
 
     part: str
     parameters: int
@@ -66,18 +96,7 @@ class WeightGroup:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """The steps.
-
-    Attributes:
-        steps: in all.
-        epochs: passes over the rows.
-        pairs: a step.
-        parts: equal parts of a step, each with its similarity matrix.
-        learning_rate, warm_up, decay: as configured.
-        rates: shares of the highest rate, evenly spread over the steps.
-        every: steps between two measurements.
-        measurements: how many there are.
-    """
+    """The steps in all, their pairs in equal parts, shares of the highest rate evenly spread, and measurements."""
 
     steps: int
     epochs: float
@@ -95,14 +114,8 @@ class Schedule:
 class Trial:
     """The steps that were taken and thrown away.
 
-    Attributes:
-        steps: how many.
-        seconds: of those that were timed, wall time.
-        peak_bytes: the most memory of the process, or of the GPU.
-        checkpoint_bytes: of one checkpoint.
-        checkpoint_seconds: to write it.
-        same: whether the checkpoint read again, and the step taken again after resuming, had the same weights.
-        loss: the parts of the loss in the last step.
+    `seconds` are of those that were timed. `same` is whether the step taken again after resuming wrote the same
+    checkpoint. `loss` has the parts of the last step.
     """
 
     steps: int
@@ -125,14 +138,10 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """The cost of the run.
+    """The cost of the run: wall time as if nothing else ran, its parts, and disk in the end and at most.
 
-    Attributes:
-        seconds: wall time, as if nothing else ran. The interval has steps as fast as the tenth and as slow as the
-            ninetieth percentile of those taken, and a quarter more or less for each other part.
-        parts: seconds of each part.
-        disk_bytes: of the folder when the run is done.
-        disk_peak_bytes: the most while it trains.
+    The interval of time has steps as fast as the tenth and as slow as the ninetieth percentile of those taken, and a
+    quarter more or less for each other part.
     """
 
     seconds: Span
@@ -209,8 +218,11 @@ class DryRun:
                 f"schedule: {schedule.steps:,} steps of {schedule.pairs:,} pairs{parts}, {schedule.epochs:.2f} epochs; "
                 f"rate {schedule.learning_rate:g} after {schedule.warm_up:,} steps, then {schedule.decay}"
             )
-            yield f"  {_draw_rates(schedule.rates)}"
-            yield f"  {_mark_measurements(schedule)}"
+            blocks, width = _BLOCKS[(sys.stdout.encoding or "ascii").lower().startswith("utf")], len(schedule.rates)
+            yield "  " + "".join(blocks[min(7, int(8 * rate))] for rate in schedule.rates)
+            measured = (*range(schedule.every, schedule.steps, schedule.every), schedule.steps)
+            marked = {(step - 1) * width // schedule.steps for step in measured} | {width - 1}
+            yield "  " + "".join("^" if column in marked else " " for column in range(width))
             many = schedule.measurements > 1
             times = f"every {schedule.every:,} steps, {schedule.measurements:,} times (^)" if many else "at the end (^)"
             if data is not None and data.validation is not None:
@@ -231,27 +243,11 @@ class DryRun:
         if forecast is not None:
             seconds, seeds = forecast.seconds, "" if self.seeds == 1 else f" for {self.seeds} seeds"
             clock = [str(timedelta(seconds=round(bound))) for bound in (seconds.value, seconds.low, seconds.high)]
-            yield f"time{seeds}: {clock[0]} ({clock[1]} to {clock[2]}), of it {_join_parts(forecast.parts)}"
+            parts = (f"{name} {timedelta(seconds=round(long))}" for name, long in forecast.parts.items() if long >= 0.5)
+            yield f"time{seeds}: {clock[0]} ({clock[1]} to {clock[2]}), of it {', '.join(parts)}"
             yield (
                 f"disk{seeds}: {decimal(forecast.disk_bytes)} in the end, {decimal(forecast.disk_peak_bytes)} at most"
             )
         yield from (f"note: {note}" for note in self.notes)
         yield from (f"problem: {problem}" for problem in self.problems)
         yield "no problem found" if self.passed else f"{len(self.problems)} to mend before this run"
-
-
-def _draw_rates(rates: Sequence[float]) -> str:
-    blocks = _BLOCKS[(sys.stdout.encoding or "ascii").lower().startswith("utf")]
-    return "".join(blocks[min(7, int(8 * rate))] for rate in rates)
-
-
-def _mark_measurements(schedule: Schedule) -> str:
-    """Mark the columns of the picture in which a measurement falls."""
-    width, steps = len(schedule.rates), schedule.steps
-    marked = {min(width - 1, (step - 1) * width // steps) for step in range(schedule.every, steps, schedule.every)}
-    marked.add(width - 1)
-    return "".join("^" if column in marked else " " for column in range(width))
-
-
-def _join_parts(parts: dict[str, float]) -> str:
-    return ", ".join(f"{name} {timedelta(seconds=round(seconds))}" for name, seconds in parts.items() if seconds >= 0.5)

@@ -2,44 +2,59 @@
 
 from __future__ import annotations
 
+import io
 import math
 import os
 import shutil
 import time
 import warnings
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 from rich.filesize import decimal
 
 from tellapart.benchmarks.find import find_benchmark
+from tellapart.data.images import decode, pixel_hash
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import NotedProgress
-from tellapart.errors import DataError, RunError, TellapartWarning, quote, require
+from tellapart.data.validation import find_problems
+from tellapart.errors import DataError, RunError, TellapartError, TellapartWarning, quote, require
 from tellapart.evaluation.run import run
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.machine import device_peak, forget_device_peak, resident_memory
 from tellapart.tasks.registry import find_task
-from tellapart.training.checkpoint import Weights, read_weights, weights_of
-from tellapart.training.config import LogConfig, TrainConfig
+from tellapart.training.config import LogConfig, TrainConfig, config_tables, locate_reported, read_values
 from tellapart.training.data.augmentation import warn_of_flips
 from tellapart.training.data.batch_order import BatchOrder
 from tellapart.training.data.duplicates import Duplicates, count_duplicates
 from tellapart.training.data.leaks import find_leaks, refuse_leaks
 from tellapart.training.data.rows import TrainingRows
+from tellapart.training.data.shards import read_image
 from tellapart.training.data.sources import RECIPE, find_sources
 from tellapart.training.data.validation import better_beyond_doubt, items_right, metric_of, rescore
-from tellapart.training.dry_run.lenient import Problems, join_faults, open_images, read_leniently
-from tellapart.training.dry_run.plan import DataPlan, DryRun, Forecast, Schedule, Span, Trial, WeightGroup
+from tellapart.training.dry_run.plan import (
+    DataPlan,
+    DryRun,
+    Forecast,
+    Problems,
+    Schedule,
+    Span,
+    Trial,
+    WeightGroup,
+    join_faults,
+)
 from tellapart.training.encoders.load_start import draw_start, open_start, resolve_name
 from tellapart.training.encoders.lora import describe_updated
 from tellapart.training.encoders.trainable import Trainable
 from tellapart.training.idle_terms import IDLE_STEPS, NOT_TERMS, describe_idle, find_idle_terms
 from tellapart.training.loop import Training, fit_steps, make_optimiser, rate, train
+from tellapart.training.losses.terms import read_terms
 from tellapart.training.presets import list_presets
 from tellapart.training.ranks import RankGroup, open_accelerator
 from tellapart.training.run_files import RunFiles
@@ -54,97 +69,147 @@ from tellapart.training.training_run import (
     step_of,
 )
 
-#: Items of each set on which the evaluation is tried, and then those by which its time is measured.
+#: Items of each set on which the evaluation is tried, and then those by which its time is measured; seconds after which
+#: no more are tried.
 TRIED_ITEMS = (8, 32)
-
-#: Seconds after which no more items are tried.
 _PATIENCE = 5.0
 
+#: Seconds that a dry run takes at most, if two steps and the start fit in; the shares of its parts in what is left.
+_SECONDS = 30.0
+_OPENING, _COMPARING, _STEPPING = 0.15, 0.2, 0.35
 
-@dataclass
-class _Watch:
-    """Times a training loop by its calls: of a tracker after each step, of progress after the step's checkpoint."""
+#: Rows whose images are hashed, to time it; images that are compared however long that takes.
+_HASHED, _COMPARED = 200, 500
 
-    training: Training
-    progress: NotedProgress | None
-    seconds: list[float] = field(default_factory=list)
-    written: list[float] = field(default_factory=list)
-    weights: Weights = field(default_factory=dict)
-    numbers: Mapping[str, float] = field(default_factory=dict)
-    _begun: float = 0.0
-    _logged: float = 0.0
+#: Rows whose duplicates are counted; captions of a picture, as a multiple of the median, that only a placeholder has.
+_COUNTED, _PLACEHOLDER = 100_000, 10
 
-    def run(self, config: TrainConfig) -> None:
-        """Train to the end of a configuration."""
-        self._begun = time.perf_counter()
-        training = replace(self.training, config=config)
-        training.files.trackers[:] = [self._track_numbers]
-        train(training, progress=self._note_step)
+#: Columns of the schedule's picture; share by which the forecast of a part that was measured once may be wrong.
+_COLUMNS, _DOUBT = 60, 0.25
 
-    def _track_numbers(self, _step: int, numbers: Mapping[str, float]) -> None:
-        self._logged = time.perf_counter()
-        if "total" in numbers:
-            self.seconds.append(self._logged - self._begun)
-            self.numbers = numbers
+#: Values of needed tables that are wrong or missing, by which the rest of a configuration can still be checked.
+_STAND_INS: Mapping[str, Any] = {
+    "name": "unnamed",
+    "model": "unnamed",
+    "loss": {"name": "itc"},
+    "optimiser": {"learning_rate": 1e-6, "steps": 2},
+    "batch": {"size": 2},
+}
 
-    def _note_step(self, stage: str, done: int, total: int, note: str = "", /) -> None:
-        if self.progress is not None:
-            self.progress(stage, done, total, note)
-        if done == total:
-            self.written.append(time.perf_counter() - self._logged)
-            self.weights = weights_of(self.training.trainable.module)
-        self._begun = time.perf_counter()
+
+def read_leniently(path: Path, problems: Problems) -> TrainConfig | None:
+    """Read a configuration and keep all of its problems.
+
+    Wrong keys are left out, and stand-ins take the place of needed ones, so that data and sets can be checked in the
+    same call. None if the file cannot be read, or names no data.
+    """
+
+    def keep_right(table: Any, values: Mapping[str, Any], place: str, checked: frozenset[str]) -> dict[str, Any]:
+        right = dict(values)
+        for problem in find_problems(table, values, place):
+            key = str(problem.field).partition(".")[0].partition("[")[0]
+            if key not in checked:
+                problems.add(problem)
+            right.pop(key, None)
+        return right
+
+    values: dict[str, Any] = {}
+    with problems.collect():
+        values, checked = read_values(path), set[str]()
+        for key, table in config_tables().items():
+            if isinstance(values.get(key), Mapping):
+                checked.add(key)
+                values[key] = keep_right(table, values[key], f"{path}: [{key}]", frozenset())
+                if find_problems(table, values[key], ""):
+                    values[key] = _STAND_INS.get(key, {})
+        values = keep_right(TrainConfig, values, str(path), frozenset(checked))
+        if isinstance(values.get("loss"), Mapping):
+            read_terms(values["loss"], f"{path}: [loss]")
+    if problems.found:
+        values = {**_STAND_INS, **values}
+        try:
+            read_terms(values["loss"])
+        except TellapartError:
+            values["loss"] = _STAND_INS["loss"]
+    if find_problems(TrainConfig, values, ""):
+        return None
+    return locate_reported(TrainConfig.model_validate(values), path.parent)
+
+
+def open_images(rows: TrainingRows, seconds: float) -> tuple[TrainingRows, int, list[str]]:
+    """Open every image, and decode as many as the time allows.
+
+    Returns:
+        The rows whose images can be read, with the hashes of those that were decoded; how many these are, and a line
+        for each that cannot be read.
+    """
+    until = time.monotonic() + seconds
+
+    def open_image(path: Path) -> tuple[str, str]:
+        try:
+            if time.monotonic() < until:
+                return pixel_hash(decode(read_image(path), str(path))), ""
+            with path.open("rb") if path.is_file() else io.BytesIO(read_image(path)) as file:
+                return "", "" if file.read(16) else f"{path}: is empty"
+        except DataError as error:
+            return "", str(error)
+        except OSError as error:
+            return "", f"{path}: cannot be read ({error.strerror})"
+
+    paths = list(dict.fromkeys(row.image for row in rows.rows if row.image != Path()))
+    with ThreadPoolExecutor(4) as pool:
+        opened = dict(zip(paths, pool.map(open_image, paths), strict=True))
+    numbers = [number for number, row in enumerate(rows.rows) if row.image in opened and not opened[row.image][1]]
+    hashes = {path: value for path, (value, _) in opened.items() if value}
+    return rows.select(numbers).with_pictures(hashes), len(hashes), [error for _, error in opened.values() if error]
 
 
 def try_steps(training: Training, steps: int, seconds: float, progress: NotedProgress | None = None) -> Trial:
-    """Take two steps, read their checkpoint, take the second one again from that of the first, and go on."""
-    files, module, device = training.files, training.trainable.module, training.config.device
-    watch = _Watch(training, progress)
+    """Take two steps, then the second one again from the checkpoint of the first, and go on as long as time allows."""
+    files, device, config = training.files, training.config.device, training.config
+    marks: list[list[float]] = []  # of each step: when its numbers were logged, and when its checkpoint was written
+    last: dict[str, float] = {}
+
+    def track_numbers(_step: int, numbers: Mapping[str, float]) -> None:
+        if "total" in numbers:
+            marks.append([time.perf_counter()])
+            last.update(numbers)
+
+    def note_step(stage: str, done: int, total: int, note: str = "", /) -> None:
+        if progress is not None:
+            progress(stage, done, total, note)
+        marks[-1].append(time.perf_counter())
+
+    def take_steps(count: int, every: int) -> list[float]:
+        """Train to a step, and return the seconds of all steps but the first, which has the loop's preparations."""
+        validation = config.validation.model_copy(update={"every": every, "keep": 2, "patience": None})
+        short = config.with_steps(count).model_copy(update={"validation": validation, "log": LogConfig()})
+        begun = len(marks)
+        train(replace(training, config=short), progress=note_step)
+        return [logged - marks[number][1] for number, (logged, _) in enumerate(marks[begun + 1 :], start=begun)]
+
     files.folder.mkdir(parents=True, exist_ok=True)
+    files.trackers[:] = [track_numbers]
     forget_device_peak()
-    watch.run(_shorten_run(training.config, 2, every=1))
-    checkpoint, first = files.checkpoints / "step-00000002", watch.weights
-    size = sum(path.stat().st_size for path in checkpoint.iterdir())
-    read_weights(checkpoint / "weights.safetensors", module)
-    same = _are_equal(first, weights_of(module))
+    taken = take_steps(2, every=1)
+    checkpoint, writing = files.checkpoints / "step-00000002", marks[1][1] - marks[1][0]
+    size, sums = _count_bytes(checkpoint), (checkpoint / "SHA256SUMS").read_bytes()
     shutil.rmtree(checkpoint)
-    watch.run(_shorten_run(training.config, 2, every=1))
-    same = same and _are_equal(first, watch.weights)
-    # The first step of a loop has its preparations in its time.
-    batches = [1]
-    more = min(steps, IDLE_STEPS, 2 + int(seconds / watch.seconds[1]))
+    take_steps(2, every=1)
+    same = sums == (checkpoint / "SHA256SUMS").read_bytes()
+    more = min(steps, IDLE_STEPS, 2 + int(seconds / taken[0]))
     if more > 2:
-        begun = len(watch.seconds)
-        watch.run(_shorten_run(training.config, more, every=more))
-        batches += range(begun + 1, len(watch.seconds))
+        taken += take_steps(more, every=more)
     memory = device_peak(device)
     return Trial(
-        seconds=tuple(watch.seconds[k] for k in batches),
+        seconds=tuple(taken),
         steps=more,
         peak_bytes=resident_memory(peak=True) if memory is None else memory,
         checkpoint_bytes=size,
-        checkpoint_seconds=watch.written[0],
+        checkpoint_seconds=writing,
         same=same,
-        loss={name: value for name, value in watch.numbers.items() if name not in NOT_TERMS},
+        loss={name: value for name, value in last.items() if name not in NOT_TERMS},
     )
-
-
-def _shorten_run(config: TrainConfig, steps: int, every: int) -> TrainConfig:
-    validation = config.validation.model_copy(update={"every": every, "keep": 2, "patience": None})
-    return config.with_steps(steps).model_copy(update={"validation": validation, "log": LogConfig()})
-
-
-def _are_equal(one: Weights, other: Weights) -> bool:
-    return one.keys() == other.keys() and all(bool((value == other[name]).all()) for name, value in one.items())
-
-
-def try_validation(training: Training, pairs: PairSet, metric: str) -> float:
-    """Measure a few items of the validation set, and return the seconds that all of them would take."""
-
-    def measure_some(count: int) -> None:
-        items_right(metric, rescore(training.trainable.model(), pairs.select(range(count))))
-
-    return fit_seconds(measure_some, len(pairs))
 
 
 def fit_seconds(measure_some: Callable[[int], None], items: int) -> float:
@@ -161,23 +226,6 @@ def fit_seconds(measure_some: Callable[[int], None], items: int) -> float:
             break
     (few, short), (many, long) = points[-2:]
     return long + max(0.0, long - short) / (many - few) * (items - many)
-
-
-#: Seconds that a dry run takes at most, if two steps and the start fit in; the shares of its parts in what is left.
-_SECONDS = 30.0
-_OPENING, _COMPARING, _STEPPING = 0.15, 0.2, 0.35
-
-#: Rows whose images are hashed, to time it; images that are compared however long that takes.
-_HASHED, _COMPARED = 200, 500
-
-#: Rows whose duplicates are counted; captions of a picture, as a multiple of the median, that only a placeholder has.
-_COUNTED, _PLACEHOLDER = 100_000, 10
-
-#: Columns of the schedule's picture.
-_COLUMNS = 60
-
-#: Share by which the forecast of a part that was measured once may be wrong.
-_DOUBT = 0.25
 
 
 def rehearse(
@@ -201,24 +249,15 @@ def rehearse(
     out = out or Path("runs") / f"train-{config.name}"
     if data is not None:
         config = config.model_copy(update={"data": config.data.model_copy(update={"folder": str(data.absolute())})})
-    with (
-        TemporaryDirectory(prefix="tellapart-dry-run-") as scratch,
-        warnings.catch_warnings(record=True) as warned,
-    ):
+    with TemporaryDirectory(prefix="tellapart-dry-run-") as scratch, warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always", TellapartWarning)
-        files = RunFiles(Path(scratch) / "run")
-        rehearsal = _Rehearsal(
-            config, path.parent, out, files, problems, limit, allow_leak, seeds, began + seconds, progress
-        )
+        files, until = RunFiles(Path(scratch) / "run"), began + seconds
+        rehearsal = _Rehearsal(config, path.parent, out, files, problems, limit, allow_leak, seeds, until, progress)
         done = rehearsal.try_all(sound=not problems.found)
     notes = [str(warning.message) for warning in warned if issubclass(warning.category, TellapartWarning)]
-    notes = [note for note in notes if note not in problems.found]
-    return replace(
-        done,
-        problems=tuple(problems.found),
-        notes=(*done.notes, *dict.fromkeys(notes)),
-        seconds=time.monotonic() - began,
-    )
+    notes = [*done.notes, *dict.fromkeys(note for note in notes if note not in problems.found)]
+    seconds = time.monotonic() - began
+    return replace(done, problems=tuple(problems.found), notes=tuple(notes), seconds=seconds)
 
 
 @dataclass
@@ -243,14 +282,16 @@ class _Rehearsal:
         self._check_out()
         rows, validation, data = self._read_data()
         plan = DryRun(config.name, str(self.out), (), (), 0.0, self.seeds, data)
-        if sound and rows is not None:
+        if not sound:
+            self.notes.append("model and steps are not tried before the configuration is mended")
+        elif rows is not None:
             begun, before = time.perf_counter(), len(problems.found)
             training, name = self._open_training(rows, validation)
             self.parts["load"] = time.perf_counter() - begun
             if training is not None:
                 with problems.collect():
                     duplicates = self._judge_duplicates(rows, training.trainable)
-                    plan = replace(plan, data=data and replace(data, duplicates=duplicates))
+                    plan = replace(plan, data=replace(data, duplicates=duplicates))
                 with problems.collect():
                     plan = replace(plan, weights=_group_weights(training.trainable, config))
                 with problems.collect():
@@ -260,9 +301,8 @@ class _Rehearsal:
                 if len(problems.found) == before:
                     with problems.collect("the tried steps: "):
                         plan = self._try_training(training, name, plan)
-            self._judge_schedule(plan.schedule, validation)
-        elif not sound:
-            self.notes.append("model and steps are not tried before the configuration is mended")
+            if plan.schedule is not None:
+                self._judge_schedule(plan.schedule, validation)
         return replace(plan, notes=tuple(self.notes))
 
     def _check_out(self) -> None:
@@ -270,25 +310,23 @@ class _Rehearsal:
         out, problems, report = self.out, self.problems, self.config.report
         if out.exists() and (not out.is_dir() or any(out.iterdir())):
             problems.add(f"{out} holds something already; train to a new folder with out=")
-        place = next(parent for parent in (out, *out.absolute().parents) if parent.exists())
-        if not os.access(place, os.W_OK):
+        if not os.access(place := _present_part(out), os.W_OK):
             problems.add(f"{out}: {place} cannot be written; train to another folder with out=")
         if report.alphas and not report.benchmarks:
             problems.add("report.alphas: no weights are interpolated without report.benchmarks; name some")
-        if self.config.log.wandb is not None:
-            with problems.collect():
+        with problems.collect():
+            if self.config.log.wandb is not None:
                 require("wandb", extra="wandb")
-        if self.config.log.tensorboard:
-            with problems.collect():
+            if self.config.log.tensorboard:
                 require("torch.utils.tensorboard", extra="train")
 
-    def _read_data(self) -> tuple[TrainingRows | None, PairSet | None, DataPlan | None]:
+    def _read_data(self) -> tuple[TrainingRows | None, PairSet | None, DataPlan]:
         """Read and open rows and validation set, and compare their pictures with those of the reported sets."""
         config, problems, refused = self.config, self.problems, list[DataError]()
-        rows, validation, metric = None, None, None
+        rows, validation, metric, compared = None, None, None, 0
+        begun = time.perf_counter()
         with problems.collect():
             self._expect_recipes()
-        begun = time.perf_counter()
         with problems.collect():
             rows = read_sources(config.data, self.home, refused)
         self.parts["reading"] = time.perf_counter() - begun
@@ -300,12 +338,12 @@ class _Rehearsal:
         if bad:
             problems.add(f"data.train: {len(bad):,} rows or images cannot be read: {join_faults(bad)[0]}")
         if not rows:
-            return None, None, DataPlan(0, 0, 0, 0, tuple(bad), None, None)
+            return None, None, DataPlan(0, 0, 0, 0, tuple(bad))
         with problems.collect():
             rows, validation = choose_validation(config, self.home, rows)
             metric = None if validation is None else metric_of(config.validation.metric, validation.shape)
         warn_of_flips(config.data.augment, rows)
-        numbers, begun, compared = range(min(len(rows), _HASHED)), time.perf_counter(), 0
+        numbers, begun = range(min(len(rows), _HASHED)), time.perf_counter()
         _ = rows.select(numbers).fingerprint  # the run hashes all images
         self.parts["reading"] += (time.perf_counter() - begun) * len(rows) / len(numbers)
         with problems.collect():
@@ -336,14 +374,12 @@ class _Rehearsal:
             return 0
         numbers = list({row.image: number for number, row in enumerate(rows.rows)}.values())
         # A comparison decodes each image again, and takes about as long again for its hashes.
-        compared = max(_COMPARED, int(_COMPARING * (self.until - time.monotonic()) / (2 * pace)))
-        spread = math.ceil(len(numbers) / compared)
-        some = rows.select(numbers[::spread])
-        begun = time.perf_counter()
+        most = max(_COMPARED, int(_COMPARING * (self.until - time.monotonic()) / (2 * pace)))
+        some, begun = rows.select(numbers[:: math.ceil(len(numbers) / most)]), time.perf_counter()
         leaks = find_leaks(some, names, self.progress, place)
-        took = time.perf_counter() - begun
         pictures = sum(leak.images for leak in leaks)
-        self.parts["leaks"] = took * (len(numbers) + pictures) / (len(some) + pictures)
+        share = (len(some) + pictures) / (len(numbers) + pictures)
+        self.parts["leaks"] = (time.perf_counter() - begun) / share
         for leak in leaks:
             if leak.benchmark == validation and (line := leak.describe_choice()):
                 self.problems.add(line)
@@ -419,12 +455,9 @@ class _Rehearsal:
             measurements=math.ceil(steps / interval),
         )
 
-    def _judge_schedule(self, schedule: Schedule | None, validation: PairSet | None) -> None:
+    def _judge_schedule(self, schedule: Schedule, validation: PairSet | None) -> None:
         """Keep as problems a schedule that its data or its length do not carry, and a choice that cannot be made."""
-        config, problems = self.config, self.problems
-        if schedule is None:
-            return
-        steps, interval, patience = schedule.steps, schedule.every, config.validation.patience
+        config, problems, steps, interval = self.config, self.problems, schedule.steps, schedule.every
         if config.optimiser.warm_up >= steps:
             problems.add(
                 f"optimiser.warm_up: {config.optimiser.warm_up:,} of {steps:,} steps: the rate never falls, or never "
@@ -442,10 +475,9 @@ class _Rehearsal:
         elif interval >= steps:
             problems.add(
                 f"validation.every: {interval:,} of {steps:,} steps: the validation set is measured once, after the "
-                "last "
-                "step, and cannot choose weights; lower it"
+                "last step, and cannot choose weights; lower it"
             )
-        elif patience is not None:
+        elif config.validation.patience is not None:
             looks, items = max(1, schedule.measurements - 1), len(validation)
             if not better_beyond_doubt([1.0] * items, [0.0] * items, validation, looks):
                 problems.add(
@@ -467,32 +499,36 @@ class _Rehearsal:
         self.parts["steps"] = schedule.steps * fmean(trial.seconds)
         self.parts["checkpoints"] = schedule.measurements * trial.checkpoint_seconds
         if validation is not None:
-            metric = metric_of(config.validation.metric, validation.shape)
-            self.parts["validation"] = schedule.measurements * try_validation(training, validation, metric)
-        model, reported = save_model(training.trainable, self.files), 0.0
+            pairs, metric, model = validation, metric_of(config.validation.metric, validation.shape), training.trainable
+
+            def measure_some(count: int) -> None:
+                items_right(metric, rescore(model.model(), pairs.select(range(count))))
+
+            self.parts["validation"] = schedule.measurements * fit_seconds(measure_some, len(pairs))
+        saved, reported = save_model(training.trainable, self.files), 0.0
         for benchmark in config.report.benchmarks:
             with problems.collect():
-                seconds = self._try_benchmark(benchmark, (model, name))
-                self.parts[benchmark], reported = seconds, reported + seconds
+                self.parts[benchmark] = self._try_benchmark(benchmark, (saved, name))
+                reported += self.parts[benchmark]
         self.parts["sweep"] = len({*config.report.alphas} - {0, 1}) * reported / 2  # the ends are measured already
         self._expect_memory(training, trial)
         return replace(plan, trial=trial, forecast=self._forecast_costs(schedule, trial))
 
     def _try_benchmark(self, name: str, models: tuple[str, str]) -> float:
         """Measure a few items with both models, and return the seconds that all items would take."""
-        place = data_locations(self.config.data, self.home)
+        place, folder = data_locations(self.config.data, self.home), self.files.folder.parent / "tried"
         settings = replace(report_settings(self.config, models, place), benchmarks=(name,))
         benchmark = find_benchmark(name, place)
-        items, sizes = find_task(benchmark.task, name).size(benchmark.records()), [0.0]
+        items, size = find_task(benchmark.task, name).size(benchmark.records()), 0.0
 
         def measure_some(count: int) -> None:
-            folder = self.files.folder.parent / "tried"
+            nonlocal size
             run(replace(settings, limit=str(count)), folder, store=EmbeddingStore(None), command="tellapart train")
-            sizes[0] = _count_bytes(folder) * items / count
+            size = _count_bytes(folder) * items / count
             shutil.rmtree(folder)
 
         seconds = fit_seconds(measure_some, items)
-        self.report_bytes += sizes[0]
+        self.report_bytes += size
         return seconds
 
     def _expect_memory(self, training: Training, trial: Trial) -> None:
@@ -522,7 +558,7 @@ class _Rehearsal:
         kept = trial.checkpoint_bytes * min(config.validation.keep, schedule.measurements)
         disk = kept + best + model + _count_bytes(files.start) + log + self.report_bytes + sweep
         peak = seeds * disk + max(trial.checkpoint_bytes + best, alphas * model)
-        place = next(parent for parent in (self.out, *self.out.absolute().parents) if parent.exists())
+        place = _present_part(self.out)
         if peak > (free := shutil.disk_usage(place).free):
             self.problems.add(
                 f"{self.out}: the run needs {decimal(round(peak))} of disk, and {place} has {decimal(free)} left; "
@@ -530,6 +566,10 @@ class _Rehearsal:
             )
         parts = {name: seeds * seconds for name, seconds in self.parts.items()}
         return Forecast(Span(*(seeds * float(end) for end in bounds)), parts, round(seeds * disk), round(peak))
+
+
+def _present_part(path: Path) -> Path:
+    return next(parent for parent in (path, *path.absolute().parents) if parent.exists())
 
 
 def _count_bytes(folder: Path) -> int:
