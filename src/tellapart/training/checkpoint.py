@@ -21,6 +21,7 @@ from tellapart.data.scores import join_names
 from tellapart.data.strict_json import decode_text, read_whole
 from tellapart.data.validation import first_problem
 from tellapart.errors import DataError, ModelError, RunError, first_line, require
+from tellapart.training.lazy_torch import torch
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -77,8 +78,6 @@ def weights_of(module: nn.Module) -> Weights:
 
 def copy_weights(weights: Weights, module: nn.Module) -> None:
     """Copy weights into a module that has the same names, shapes and types."""
-    import torch
-
     tensors = dict(module.named_parameters()) | dict(module.named_buffers())
     expected = set(weights_of(module))
     odd = sorted(set(weights) ^ expected)

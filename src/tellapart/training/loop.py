@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import NotedProgress
 from tellapart.errors import DataError, RunError, TellapartWarning
-from tellapart.models.torch.backend import import_torch
 from tellapart.stats.intervals import share_in_clusters
 from tellapart.training.checkpoint import (
     TrainingState,
@@ -43,6 +42,7 @@ from tellapart.training.data.validation import better_beyond_doubt, items_right,
 from tellapart.training.encoders.lora import count_updated
 from tellapart.training.encoders.trainable import Inputs, Trainable, picture_side
 from tellapart.training.idle_terms import IDLE_STEPS, describe_idle, find_idle_terms
+from tellapart.training.lazy_torch import torch
 from tellapart.training.losses.batch import LossParts
 from tellapart.training.ranks import RankGroup
 from tellapart.training.run_files import RunFiles
@@ -62,7 +62,6 @@ def measure_moves(
     The gradient's is the length of the difference over the plain one's. No gradient is left behind, and buffers (the
     running means of batch normalisation) are as they were.
     """
-    torch = import_torch()
     found = []
     buffers = [(buffer, buffer.clone()) for buffer in steps.trainable.module.buffers()]
     for step in (plain, steps):
@@ -181,7 +180,7 @@ def _make_steps(training: Training) -> tuple[TrainingStep[Any], TrainingStep[Any
     """Make the run's steps; if they are compiled or not in float32, also uncompiled float32 steps to compare with."""
     config, accelerator = training.config, training.ranks.accelerator
     module = accelerator.prepare(training.trainable.module)
-    wrapped = module if config.compile is None else import_torch().compile(module, backend=config.compile)
+    wrapped = module if config.compile is None else torch.compile(module, backend=config.compile)
     steps = training.step(config, training.trainable, training.rows, accelerator, wrapped)
     if config.compile is None and config.precision == "float32":
         return steps, None
@@ -280,7 +279,7 @@ def make_optimiser(module: nn.Module, settings: OptimiserConfig) -> Optimizer:
         factor = next((f for pattern, f in settings.groups.items() if fnmatchcase(name, pattern)), 1.0)
         decay = settings.weight_decay if parameter.ndim >= 2 or settings.decayed == "all" else 0.0
         groups.setdefault((factor, decay), []).append(parameter)
-    optimiser: Optimizer = import_torch().optim.AdamW(
+    optimiser: Optimizer = torch.optim.AdamW(
         [{"params": p, "weight_decay": decay, "factor": factor} for (factor, decay), p in groups.items() if p],
         lr=settings.learning_rate,
         betas=settings.betas,
@@ -334,7 +333,7 @@ def _begin_state(training: Training, optimiser: Optimizer) -> TrainingState:
 
 def _update_weights(training: Training, optimiser: Optimizer, batch: str) -> float:
     """Take the optimiser's step, cap the scale at `max_scale`, and return the gradient's norm before clipping."""
-    torch, config, trainable = import_torch(), training.config, training.trainable
+    config, trainable = training.config, training.trainable
     limit = config.optimiser.clip_norm or float("inf")
     parameters = [parameter for parameter in trainable.module.parameters() if parameter.requires_grad]
     norm = float(torch.nn.utils.clip_grad_norm_(parameters, limit, foreach=parameters[0].is_cuda))

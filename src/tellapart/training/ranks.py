@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tellapart.errors import RunError, TellapartError, require
 from tellapart.evaluation.distributed import read_ranks
+from tellapart.training.lazy_torch import torch
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -96,7 +97,6 @@ class RankGroup:
 
     def _gather_failures(self, own: Exception | None) -> list[tuple[type[TellapartError], str] | None]:
         """Return every rank's failure, by rank."""
-        import torch
         import torch.distributed as dist
 
         failed = torch.tensor([own is not None], dtype=torch.uint8)

@@ -14,7 +14,6 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tellapart.data.progress import Progress
 from tellapart.data.scores import join_names
@@ -27,9 +26,7 @@ from tellapart.records.run_folder import write_text_file
 from tellapart.stats.pareto import pareto_best
 from tellapart.tasks.registry import headline
 from tellapart.training.checkpoint import Weights
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from tellapart.training.lazy_torch import Tensor, torch
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +104,6 @@ def interpolate(before: Mapping[str, Tensor], after: Mapping[str, Tensor], alpha
 
 
 def _mix_weights(start: Tensor, end: Tensor, alpha: float) -> Tensor:
-    import torch
-
     nearer = start if alpha < 0.5 else end.to(start.device)
     # At an end no arithmetic: nought times infinity is not a number.
     if alpha in (0, 1) or not start.is_floating_point():

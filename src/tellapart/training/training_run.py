@@ -25,7 +25,6 @@ from tellapart.evaluation.run import Settings, run
 from tellapart.evaluation.systems import System
 from tellapart.evaluation.why import Why, explain
 from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.models.torch.backend import import_torch
 from tellapart.models.transductive import read_mark, write_mark
 from tellapart.records.machine import this_machine, versions
 from tellapart.records.run_folder import write_text_file
@@ -43,6 +42,7 @@ from tellapart.training.encoders.load_start import draw_start, open_start, resol
 from tellapart.training.encoders.lora import add_updates, describe_updated, save_merged, with_directions
 from tellapart.training.encoders.trainable import Trainable, freeze_images
 from tellapart.training.idle_terms import describe_idle, find_idle_terms
+from tellapart.training.lazy_torch import torch
 from tellapart.training.loop import Training, fit_steps, train
 from tellapart.training.losses.loss import FusionLoss
 from tellapart.training.model_card import model_card
@@ -175,7 +175,7 @@ def run_training(
                 None if show is None else partial(show, files, config.name),
             )
         )  # fmt: skip
-        import_torch().manual_seed(config.seed)
+        torch.manual_seed(config.seed)
         finished = FinishedRun("", train(training, limit=limit, progress=progress), beginning.resumed)
     with ranks.together():
         if ranks.leads:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from tellapart.errors import ModelError
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from tellapart.training.lazy_torch import Tensor, torch
 
 #: Scalars that are summed, by name, and their sum under `total`. Weights are in the parts already.
 LossParts = dict[str, "Tensor"]
@@ -125,8 +122,6 @@ class Batch:
 
         None if texts have no ids.
         """
-        import torch
-
         if self.text_ids is None:
             return None
         texts = [self.text_ids[:, None]]
@@ -201,6 +196,4 @@ def sum_parts(**parts: Tensor) -> LossParts:
 
 def wide(tensor: Tensor) -> Tensor:
     """Return float32 for half precision, and any other tensor unchanged: losses compare in float32 at least."""
-    import torch
-
     return tensor.float() if tensor.dtype in {torch.float16, torch.bfloat16} else tensor

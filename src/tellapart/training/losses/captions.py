@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import NonNegativeFloat
 
 from tellapart.errors import ModelError
+from tellapart.training.lazy_torch import Tensor, torch
 from tellapart.training.losses.batch import Batch, LossParts, sum_parts, wide
 from tellapart.training.losses.choices import own_choices
 from tellapart.training.losses.contrast import contrast, contrasts
 from tellapart.training.losses.loss import loss
 from tellapart.training.losses.matrix_rows import MatrixRows, by_rows, find_true, gather_pairs
 from tellapart.training.losses.ranks import gather, mean_over_ranks, share
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @loss(negative_captions=1, negative_images="pairs")
@@ -39,8 +37,6 @@ def negclip(batch: Batch) -> LossParts:
     >>> {name: round(part.item(), 4) for name, part in negclip(batch).items()}  # ln 4 / 2 and ln 2 / 2
     {'image_to_text': 0.6931, 'text_to_image': 0.3466, 'total': 1.0397}
     """
-    import torch
-
     pairs = gather_pairs(batch)
     captions, missing, ids = _gather_false(batch, "negclip")
 
@@ -57,8 +53,6 @@ def negclip(batch: Batch) -> LossParts:
 
 def _gather_false(batch: Batch, name: str) -> tuple[Tensor, Tensor, Tensor | None]:
     """Return all ranks' false captions `(m, d)`, which are missing `(m,)`, and their ids; a name is for the error."""
-    import torch
-
     negatives, ids = batch.negative_texts, batch.negative_text_ids
     if negatives is None:
         raise ModelError(f"{name} needs false captions: give Batch(negative_texts=...) (pairs, captions, dimensions)")
@@ -121,8 +115,6 @@ def ce_clip(
 
 def _between_texts(batch: Batch) -> Tensor:
     """Return the contrast of each pair's logit with those of its text and all false captions."""
-    import torch
-
     captions, missing, ids = _gather_false(batch, "ce-clip")
 
     def nats(rows: MatrixRows) -> Tensor:
@@ -183,8 +175,6 @@ def cs_clip(batch: Batch, *, weight: NonNegativeFloat = 0.5, foils: Literal["own
 
 def _against_its_foil(batch: Batch, foils: Tensor, foil_ids: Tensor | None) -> Tensor:
     """Return the contrast of images and units, in which each image has its unit's foil as one more candidate."""
-    import torch
-
     pairs = gather_pairs(batch)
 
     def with_foil(rows: MatrixRows) -> Tensor:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import AfterValidator, Field, NonNegativeFloat
 
 from tellapart.errors import ModelError
+from tellapart.training.lazy_torch import Tensor, torch
 from tellapart.training.losses.batch import Batch, LossParts, sum_parts, wide
 from tellapart.training.losses.contrast import itc
 from tellapart.training.losses.loss import loss
 from tellapart.training.losses.matrix_rows import find_true, gather_true
 from tellapart.training.losses.ranks import mean_over_ranks, share
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 def _check_gamma(gamma: float) -> float:
@@ -31,8 +29,6 @@ _Smoothing = Annotated[float, Field(ge=0, lt=1)]
 
 def own_choices(batch: Batch, name: str) -> tuple[Tensor, Tensor]:
     """Return each image's logits with its captions, and which captions there are."""
-    import torch
-
     if batch.negative_texts is None:
         raise ModelError(f"{name} needs false captions: give Batch(negative_texts=...) (pairs, captions, dimensions)")
     with torch.autocast(batch.images.device.type, enabled=False):
@@ -199,7 +195,6 @@ def local_logits(batch: Batch, *, unit_patches: bool = False) -> Tensor:
     shares in a mean patch (these have no gradient). Its logit is `scale` times its cosine with that mean, and a
     caption's is the logarithm of the sum of its words' exponentials.
     """
-    import torch
     from torch.nn.functional import normalize
 
     if batch.patches is None or batch.words is None or batch.real_words is None:
@@ -227,8 +222,6 @@ def _focal_choice(logits: Tensor, there: Tensor, gamma: float, smoothing: float)
     `smoothing / m`; a caption of probability `p` costs its label times `-(1 - p)^gamma ln p`. Images of one caption
     are left out.
     """
-    import torch
-
     nats = logits.masked_fill(~there, float("-inf")).logsumexp(1, keepdim=True) - logits
     focal = nats * (-torch.expm1(-nats)) ** gamma
     label = (smoothing / there.sum(1, keepdim=True).to(nats.dtype)).repeat(1, nats.shape[1])

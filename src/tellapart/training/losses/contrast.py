@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field, NonNegativeFloat
 
 from tellapart.errors import ModelError
+from tellapart.training.lazy_torch import Tensor, torch
 from tellapart.training.losses.batch import Batch, LossParts, sum_parts
 from tellapart.training.losses.loss import loss
 from tellapart.training.losses.matrix_rows import MatrixRows, by_rows, gather_pairs
 from tellapart.training.losses.ranks import mean_over_ranks
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @loss()
@@ -37,8 +35,6 @@ def contrasts(rows: MatrixRows) -> Tensor:
     """Return log-normalisers and logits of true pairs, `(c, 4)`: over texts, over images, true as image row, as text
     row.
     """
-    import torch
-
     sides, first = rows.logits(), rows.part.start
     return torch.stack([side.logsumexp(1) for side in sides] + [side.diagonal(first) for side in sides], dim=1)
 
@@ -65,7 +61,6 @@ def siglip(batch: Batch) -> LossParts:
     >>> round(siglip(batch)["matched"].item(), 4)  # the logarithm of 2
     0.6931
     """
-    import torch
     from torch.nn.functional import softplus
 
     if batch.bias is None:
@@ -97,7 +92,6 @@ def hardneg(batch: Batch, *, k: Annotated[int, Field(ge=1)] = 8, weight: NonNega
     >>> {name: round(part.item(), 4) for name, part in hardneg(batch, k=1).items()}  # ln 4 and ln 2
     {'itc': 1.3863, 'hard': 0.6931, 'total': 2.0794}
     """
-    import torch
 
     def among_hardest(true: Tensor, negatives: Tensor) -> Tensor:
         hardest = negatives.topk(min(k, negatives.shape[1]), dim=1).values
@@ -133,7 +127,6 @@ def cyclip(batch: Batch, *, cross: NonNegativeFloat = 0.25, within: NonNegativeF
     >>> [round(cyclip(batch)[name].item(), 4) for name in ("cross", "within")]
     [0.0, 0.0]
     """
-    import torch
 
     def deviations(rows: MatrixRows) -> Tensor:
         of_images, of_texts = rows.cosines()
@@ -206,8 +199,6 @@ def _find_mates(batch: Batch, name: str) -> Batch:
 
 def _side_by_side(batch: Batch, mates: Batch) -> Batch:
     """Return one batch of the pairs and, after them, their mates."""
-    import torch
-
     texts = None if batch.text_ids is None or mates.text_ids is None else torch.cat([batch.text_ids, mates.text_ids])
     return Batch(
         images=torch.cat([batch.images, mates.images]),

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from tellapart.training.lazy_torch import Tensor, torch
 
 
 def _sign_constant(constant: int) -> int:
@@ -21,8 +18,6 @@ def uniform(step: int, rows: Tensor, columns: int) -> Tensor:
 
     Source: the finaliser of SplitMix64 (Steele, Lea and Flood 2014).
     """
-    import torch
-
     mixed = rows[:, None] * _ROW + torch.arange(columns, device=rows.device)[None, :] * _COLUMN
     mixed = _mix_bits(mixed + _mix_bits(torch.tensor(step * _STEP % (1 << 63), device=rows.device)))
     # The upper 23 bits: with the half they are exact in float32, and never 0 or 1.
@@ -48,7 +43,6 @@ def draw(logits: Tensor, count: int, step: int, rows: Tensor) -> Tensor:
 
 def best(values: Tensor, count: int) -> Tensor:
     """Return the columns of each row's `count` largest values, int64 `(c, count)`; -1 if a value is -inf or missing."""
-    import torch
     from torch.nn.functional import pad
 
     top = values.topk(min(count, values.shape[1]), dim=1)

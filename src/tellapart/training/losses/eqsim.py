@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, NonNegativeFloat, ValidationInfo
 
 from tellapart.errors import ModelError
+from tellapart.training.lazy_torch import Tensor, torch
 from tellapart.training.losses.batch import Batch, LossParts, Matches, sum_parts, wide
 from tellapart.training.losses.contrast import contrast, contrasts
 from tellapart.training.losses.draws import best, draw
@@ -21,9 +22,6 @@ from tellapart.training.losses.loss import loss
 from tellapart.training.losses.matching import itm, ranking
 from tellapart.training.losses.matrix_rows import MatrixRows, by_rows, gather_pairs
 from tellapart.training.losses.ranks import gather, mean_over_ranks, share
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 #: Which pairs v1 and v2 hold for. Section 3 of the paper has `eqsim`, v1 on distant pairs; section 5.4 on all.
 Variant = Literal["eqsim", "v1-all+v2-close", "v1-all", "v2-all", "v2-close"]
@@ -212,8 +210,6 @@ def _row_sums(
     rows: MatrixRows, fours: tuple[_Four, _Four], neighbours: Tensor | None, variant: Variant, alpha: float
 ) -> Tensor:
     """Return each row's sum of hinged v1, its count, its sum of hinged v2 and its count, `(c, 4)`."""
-    import torch
-
     (as_texts, as_images), negative = fours, rows.negative
     close = torch.zeros_like(negative) if neighbours is None else _close_pairs(rows, neighbours)
     first = (_hinge(as_texts.v1, alpha) + _hinge(as_images.v1, alpha)) / 2
@@ -226,8 +222,6 @@ def _row_sums(
 
 def _four_similarities(rows: MatrixRows, whole: Tensor, normalise: Normalisation) -> tuple[_Four, _Four]:
     """Return the similarities of the rows' pairs with all, `(c, n)`, for a change of text and for one of image."""
-    import torch
-
     over_texts, over_images, true = whole.unbind(1)
     part = rows.part
     if normalise == "batch":
@@ -258,7 +252,6 @@ def _closest_pairs(pairs: MatrixRows, k: int) -> Tensor:
 
     The similarity of two pairs is the higher of their two crossed cosines.
     """
-    import torch
 
     def nearest(rows: MatrixRows) -> Tensor:
         return best(
@@ -271,8 +264,6 @@ def _closest_pairs(pairs: MatrixRows, k: int) -> Tensor:
 
 def _close_pairs(rows: MatrixRows, neighbours: Tensor) -> Tensor:
     """Return which pairs are close to the rows' pairs, bool `(c, n)`: one is a neighbour, `(n, k)`, of the other."""
-    import torch
-
     n, k = neighbours.shape
     close = _mark(neighbours[rows.part], n)
     choosing = torch.arange(n, device=neighbours.device).repeat_interleave(k)
@@ -284,8 +275,6 @@ def _close_pairs(rows: MatrixRows, neighbours: Tensor) -> Tensor:
 
 def _mark(chosen: Tensor, count: int) -> Tensor:
     """Return a mask `(c, count)` that is True at each row's chosen columns `(c, k)`; -1 is none."""
-    import torch
-
     mask = torch.zeros(len(chosen), count + 1, dtype=torch.bool, device=chosen.device)
     # A column more takes those that are missing.
     return mask.scatter_(1, torch.where(chosen < 0, count, chosen), True)[:, :count]
@@ -305,8 +294,6 @@ def _regularise_as_released(pairs: MatrixRows, whole: Tensor, alpha: float, k: i
 
     Source: `get_pairloss_itc_hard` and `get_pairloss_v1_itc_hard` of EqSim's released objectives.
     """
-    import torch
-
     n, negatives = len(pairs.images), drawn_negatives(pairs, k, step)
     sums = by_rows(pairs, partial(_row_deviations, whole=whole, negatives=negatives)).sum(0)
     drawn = (negatives >= 0).sum().clamp(min=1)
@@ -320,8 +307,6 @@ def drawn_negatives(pairs: MatrixRows, k: int, step: int) -> Tensor:
 
     Drawn without replacement by the softmax of the logits; the two lists may overlap. -1 if there are too few.
     """
-    import torch
-
     count = min(k, 2 * len(pairs.images)) // 2
 
     def draw_rows(rows: MatrixRows) -> Tensor:
@@ -342,8 +327,6 @@ def _row_deviations(rows: MatrixRows, whole: Tensor, negatives: Tensor) -> Tenso
 
     The whole is of all pairs: log-normaliser over texts, and logit of the true pair, `(n, 2)`.
     """
-    import torch
-
     log, true = whole.unbind(1)
     chosen = negatives[rows.part]
     of_images, of_texts = rows.logits()
@@ -359,8 +342,6 @@ def _regularise_matches(
     matches: Matches, alpha: float, k: int, variant: Variant, as_released: bool
 ) -> tuple[Tensor, Tensor]:
     """Return v1 and v2 of the probabilities of a match."""
-    import torch
-
     if matches.counterparts is None:
         raise ModelError("EqSim needs Matches(counterparts=...), the logits of the negatives' true pairs")
     # EqSim compares a pair with one other pair: its wrong text and wrong image must come from the same one.

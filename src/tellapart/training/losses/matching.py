@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from tellapart.training.lazy_torch import Tensor, torch
 from tellapart.training.losses.batch import Batch, LossParts, Matches, sum_parts, wide
 from tellapart.training.losses.draws import best, draw
 from tellapart.training.losses.loss import loss
 from tellapart.training.losses.matrix_rows import MatrixRows, by_rows, gather_pairs
 from tellapart.training.losses.ranks import gather, mean_over_ranks, share
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @loss()
@@ -58,8 +55,6 @@ def ranking(matches: Matches) -> LossParts:
     >>> round(ranking(Matches(torch.zeros(1), zeros, zeros, None, torch.tensor([0]), ids, ids))["total"].item(), 4)
     1.3863
     """
-    import torch
-
     wrong = matches.wrong_texts.masked_fill(~matches.has_wrong_text, float("-inf"))
     logits = wide(torch.cat([matches.true[:, None], wrong], dim=1))
     return sum_parts(rank=mean_over_ranks((logits.logsumexp(1) - logits[:, 0]).mean()))
@@ -86,8 +81,6 @@ def hard_negatives(batch: Batch, count: int = 1, *, shared: bool = False, hardes
 
     Source: ALBEF (Li et al. 2021), section 3.2; EqSim's released `hard_itm` for `shared`.
     """
-    import torch
-
     pairs = gather_pairs(batch)
 
     def choose(rows: MatrixRows) -> Tensor:

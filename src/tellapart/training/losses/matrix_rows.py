@@ -9,15 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from tellapart.training.losses.batch import wide
+from tellapart.training.lazy_torch import Tensor, torch
+from tellapart.training.losses.batch import Batch, wide
 from tellapart.training.losses.ranks import count_rows, gather, rank_and_count
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from tellapart.training.losses.batch import Batch
 
 #: Makes one number of an image's and a text's (an odd number: int64 wraps, and nothing is lost).
 _IMAGE = -0x61C8864680B583EB
@@ -51,8 +46,6 @@ class MatrixRows:
     @property
     def index(self) -> Tensor:
         """The rows' numbers among all pairs, int64 `(c,)`."""
-        import torch
-
         return torch.arange(self.part.start, self.part.stop, device=self.images.device)
 
     @property
@@ -116,8 +109,6 @@ def gather_true(batch: Batch) -> Tensor | None:
 
 def find_true(true: Tensor | None, image_ids: Tensor, text_ids: Tensor | None) -> Tensor:
     """Return whether texts are known to be true of images, bool, of shapes that broadcast; False without ids."""
-    import torch
-
     if true is None or text_ids is None:
         return torch.zeros_like(image_ids, dtype=torch.bool)
     sought = image_ids * _IMAGE + text_ids
@@ -126,7 +117,6 @@ def find_true(true: Tensor | None, image_ids: Tensor, text_ids: Tensor | None) -
 
 def by_rows(rows: MatrixRows, function: Callable[[MatrixRows], Tensor]) -> Tensor:
     """Return `function` of rows, `(c, ...)`, computed a chunk at a time and again in the backward pass."""
-    import torch
     from torch.utils.checkpoint import checkpoint
 
     first, last = rows.part.start, rows.part.stop

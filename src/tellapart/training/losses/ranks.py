@@ -10,9 +10,9 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from tellapart.errors import ModelError
+from tellapart.training.lazy_torch import Tensor, torch
 
 if TYPE_CHECKING:
-    from torch import Tensor
     from torch.autograd import Function
 
 
@@ -25,8 +25,6 @@ def rank_and_count() -> tuple[int, int]:
 
 def count_rows(rows: Tensor) -> int:
     """Return how many rows this rank holds; if another holds a different number, all ranks raise, so none waits."""
-    import torch
-
     counts = gather(torch.tensor([len(rows)], device=rows.device)).tolist()
     if len(set(counts)) > 1:
         raise ModelError(
@@ -44,7 +42,6 @@ def gather(rows: Tensor) -> Tensor:
 @cache
 def _gather_function() -> type[Function]:
     """Return torch's function for `gather`, made on first use, because its base class is torch's."""
-    import torch
     import torch.distributed as dist
 
     class Gather(torch.autograd.Function):

@@ -75,7 +75,7 @@ def _check_term(first: LossTerm, term: LossTerm, place: str) -> None:
 
 
 def sum_terms(terms: Sequence[LossTerm], parts: Sequence[LossParts]) -> LossParts:
-    """Return the weighted sum of losses: the first one's parts by name, the others' with the loss's name before them."""
+    """Return the weighted sum of losses: the first one's parts by name, the others' after the loss's name."""
     summed = dict(parts[0])
     total = summed.pop("total")
     for term, more in zip(terms[1:], parts[1:], strict=True):

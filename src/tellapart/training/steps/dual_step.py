@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,12 +20,10 @@ from tellapart.errors import DataError, quote
 from tellapart.training.data.batch_order import draw_choices, draw_units
 from tellapart.training.data.joined_rows import JoinedRows, draw_joined
 from tellapart.training.encoders.trainable import Encoded, Inputs, autocast
+from tellapart.training.lazy_torch import Tensor, torch
 from tellapart.training.losses.batch import Batch, LossParts
 from tellapart.training.losses.loss import DualLoss
 from tellapart.training.steps.step import TrainingStep
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 #: Some prepared images and some texts that are encoded at a time.
 _Piece = tuple[Sequence[Inputs], Sequence[str]]
@@ -163,8 +161,6 @@ class DualStep(TrainingStep[DrawnRows]):
             yield images[image], texts[text]
 
     def _encode_piece(self, piece: _Piece, step: int, number: int) -> Encoded:
-        import torch
-
         prepared, texts = piece
         device = self.accelerator.device
         images = {name: torch.stack([row[name] for row in prepared]).to(device) for name in prepared[0]}
@@ -176,8 +172,6 @@ class DualStep(TrainingStep[DrawnRows]):
     def _backward_in_pieces(
         self, drawn: DrawnRows, pieces: Sequence[_Piece], every: Sequence[str], step: int
     ) -> LossParts:
-        import torch
-
         with torch.no_grad():
             first = [self._encode_piece(piece, step, number) for number, piece in enumerate(pieces)]
         images = torch.cat([row.images for row in first]).requires_grad_()
@@ -203,8 +197,6 @@ class DualStep(TrainingStep[DrawnRows]):
         return parts
 
     def _make_batch(self, drawn: DrawnRows, encoded: Encoded, every: Sequence[str], step: int) -> Batch:
-        import torch
-
         device, count = encoded.images.device, len(drawn.rows)
         ids = torch.from_numpy(self._image_ids(drawn)).to(device)
         numbers = None if self._text_ids is None else torch.tensor(self._text_ids(every), device=device)
@@ -253,8 +245,6 @@ class DualStep(TrainingStep[DrawnRows]):
 
     def _of_captions(self, tokens: Tensor | None, count: int, own: slice) -> Tensor | None:
         """Return the tokens of each caption and its false ones, `(b, 1 + f, ...)`, from those of all texts in order."""
-        import torch
-
         if tokens is None:
             return None
         false = tokens[count : count * (1 + self._captions)].reshape(count, self._captions, *tokens.shape[1:])

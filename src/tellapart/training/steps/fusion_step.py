@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from tellapart.errors import DataError, ModelError, quote
 from tellapart.models.fusion.family import Tensors, pad_tokens
@@ -18,6 +18,7 @@ from tellapart.training.config import MatchingConfig, TrainConfig
 from tellapart.training.data.batch_order import draw_choices
 from tellapart.training.data.rows import TrainingRows
 from tellapart.training.encoders.trainable import Inputs, autocast
+from tellapart.training.lazy_torch import Tensor, torch
 from tellapart.training.losses.batch import Batch, LossParts, Matches
 from tellapart.training.losses.contrast import itc
 from tellapart.training.losses.loss import FusionLoss
@@ -25,9 +26,6 @@ from tellapart.training.losses.matching import NegativePairs, counterparts, hard
 from tellapart.training.losses.ranks import gather, rank_and_count
 from tellapart.training.losses.terms import LossTerm
 from tellapart.training.steps.step import TrainingStep
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +167,6 @@ class FusionStep(TrainingStep[DrawnPairs]):
         self, fusion: Any, drawn: DrawnPairs, inputs: Sequence[Inputs], tokens: Inputs, step: int
     ) -> dict[str, Any]:
         """Encode, choose negatives and join, in one forward call of the module: DDP allows one a step."""
-        import torch
-
         count, device = drawn.own, self.accelerator.device
         images, texts = fusion.images(inputs), fusion.texts(tokens)
         ids = torch.from_numpy(self.rows.image_ids[drawn.rows]).to(device)
@@ -198,8 +194,6 @@ class FusionStep(TrainingStep[DrawnPairs]):
         self, join: _Join, pairs: NegativePairs, ids: Tensor, positions: range, drawn: DrawnPairs
     ) -> list[Matches]:
         """Join the true pairs at `positions`, their negatives, and mined pairs from outside the batch, in one call."""
-        import torch
-
         mined = drawn.negatives is not None
         device, (b, m) = ids.device, pairs.texts.shape
         true_rows = torch.arange(positions.start, positions.stop, device=device)
@@ -242,7 +236,6 @@ class _Join:
     micro: int | None
 
     def __call__(self, images: Tensor, texts: Tensor) -> Tensor:
-        import torch
         from torch.utils.checkpoint import checkpoint
 
         if self.micro is None:
@@ -261,7 +254,6 @@ def _gather_states(states: Tensors) -> Tensors:
     """Return every rank's states `(n, length, ...)`, padded to the longest of all ranks."""
     if rank_and_count()[1] == 1:
         return states
-    import torch
     import torch.distributed as dist
 
     length = torch.tensor([states[0].shape[1]], device=states[0].device)
@@ -273,8 +265,6 @@ def _gather_states(states: Tensors) -> Tensors:
 
 def _take_ids(ids: Tensor, numbers: Tensor, rows: Tensor, true: Sequence[Sequence[bool]] | None) -> Tensor:
     """Return the images of negatives, and the row's image for those that are true of it."""
-    import torch
-
     token_ids = ids[numbers.clamp(min=0)].masked_fill(numbers < 0, -1)
     return (
         token_ids if true is None else torch.where(torch.tensor(true, device=ids.device), ids[rows][:, None], token_ids)

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from tellapart.models.torch.backend import import_torch
 from tellapart.training.config import TrainConfig
 from tellapart.training.data.duplicates import TextIds
 from tellapart.training.data.rows import TrainingRows
 from tellapart.training.encoders.trainable import Inputs, Trainable
+from tellapart.training.lazy_torch import torch
 from tellapart.training.losses.batch import LossParts
 from tellapart.training.losses.terms import LossTerm, sum_terms
 
@@ -66,4 +66,4 @@ class TrainingStep(ABC, Generic[Drawn]):
     def _seed_dropout(self, step: int, piece: int | None = None) -> None:
         """Let dropout draw from the seed, the step, the rank and the piece alone."""
         number = (self.config.seed * 1_000_003 + step) * 4099 + self.accelerator.process_index
-        import_torch().manual_seed(number if piece is None else number * 4099 + piece)
+        torch.manual_seed(number if piece is None else number * 4099 + piece)

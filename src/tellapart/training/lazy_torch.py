@@ -1,0 +1,19 @@
+"""torch, imported when a name of it is first used: losses are listed, and files checked, where torch is not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch as torch  # noqa: PLC0414  (re-exported)
+    from torch import Tensor as Tensor  # noqa: PLC0414
+else:
+    from tellapart.errors import import_torch
+
+    class _Torch:
+        """The library, by attribute."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(import_torch(), name)
+
+    torch, Tensor = _Torch(), Any  # annotations alone name a tensor
