@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import resource
 import shutil
 import subprocess
@@ -123,41 +122,15 @@ def deleted(path: Path) -> None:
     path.unlink()
 
 
-@pytest.mark.parametrize("name", ["weights.safetensors", "optimiser.safetensors"])
+@pytest.mark.parametrize("name", ["weights.safetensors", "optimiser.safetensors", "state.json"])
 @pytest.mark.parametrize("damage", [cut, foreign, deleted])
-def test_damaged_tensors_are_said(tmp_path: Path, name: str, damage: Callable[[Path], None]) -> None:
+def test_a_damaged_file_is_said(tmp_path: Path, name: str, damage: Callable[[Path], None]) -> None:
     module, optimiser = trained()
     write_checkpoint(tmp_path, module, optimiser, TrainingState(2), keep=1)
     checkpoint = tmp_path / "step-00000002"
     damage(checkpoint / name)
-    with raises(RunError, name, "weights", "delete"):
+    with raises(RunError, name, "step-00000002", "delete"):
         read_checkpoint(checkpoint, *trained())
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        "",
-        "{",
-        "[]",
-        '{"step": 2}',
-        '{"step":1,"best":0,"best_step":1,"history":[[1]]}',
-        '{"step":1,"step":2,"best":0,"best_step":1,"history":[]}',
-        '{"step":1,"best":NaN,"best_step":1,"history":[]}',
-        '{"step":"2","best":null,"best_step":null,"history":[]}',
-        '{"step":2,"best":"0","best_step":1,"history":[]}',
-        '{"step":2,"right":[1,null]}',
-        '{"step":2,"history":[["1",0.5]]}',
-        '{"step":-2}',
-        '{"step":2,"seed":0}',
-    ],
-)
-def test_a_damaged_state_is_said(tmp_path: Path, content: str) -> None:
-    module, optimiser = trained()
-    write_checkpoint(tmp_path, module, optimiser, TrainingState(2), keep=1)
-    (tmp_path / "step-00000002" / "state.json").write_text(content)
-    with raises(RunError, "state.json", "step-00000002", "delete"):
-        read_checkpoint(tmp_path / "step-00000002", *trained())
 
 
 def test_another_models_checkpoint_is_refused(tmp_path: Path) -> None:
@@ -172,16 +145,6 @@ def test_another_models_checkpoint_is_refused(tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "other", wider, moments, TrainingState(1), keep=1)
     with raises(RunError, "run"):
         read_checkpoint(tmp_path / "other" / "step-00000001", *trained())
-    # Weights of this run beside moments of another.
-    torch.optim.AdamW(wider.parameters())
-    more = torch.optim.AdamW(wider.parameters(), lr=0.1)
-    wider(torch.randn(8, 4)).sum().backward()
-    more.step()
-    write_checkpoint(tmp_path / "third", wider, more, TrainingState(1), keep=1)
-    shutil.copy(tmp_path / "third/step-00000001/optimiser.safetensors", tmp_path / "step-00000002")
-    with raises(RunError, "moments") as caught:
-        read_checkpoint(tmp_path / "step-00000002", *trained())
-    assert re.search(r"'3\.(weight|bias)'", str(caught.value))
 
 
 def without(prefix: str) -> Callable[[dict[str, Any]], None]:
@@ -194,16 +157,8 @@ def without(prefix: str) -> Callable[[dict[str, Any]], None]:
     return change
 
 
-def half(tensors: dict[str, Any]) -> None:
-    tensors["0.weight"] = tensors["0.weight"].half()
-
-
 def late(tensors: dict[str, Any]) -> None:
     tensors["0.weight:step"] += 1
-
-
-def turned(tensors: dict[str, Any]) -> None:
-    tensors["0.weight:exp_avg"] = tensors["0.weight:exp_avg"].T.contiguous()
 
 
 def seal(checkpoint: Path) -> None:
@@ -213,29 +168,17 @@ def seal(checkpoint: Path) -> None:
     (checkpoint / "SHA256SUMS").write_text("".join(lines))
 
 
-@pytest.mark.parametrize(
-    ("name", "change", "sealed", "said"),
-    [
-        ("optimiser.safetensors", without("0.weight:"), False, "optimiser.safetensors"),
-        ("optimiser.safetensors", without(""), False, "optimiser.safetensors"),
-        ("optimiser.safetensors", late, False, "optimiser.safetensors"),
-        ("optimiser.safetensors", without("0.weight:exp_avg_sq"), True, ("0.weight", "exp_avg_sq")),
-        ("optimiser.safetensors", turned, True, ("0.weight", "shapes")),
-        ("weights.safetensors", half, True, ("weights.safetensors", "0.weight", "torch.float16", "torch.float32")),
-    ],
-)
+@pytest.mark.parametrize("change", [without("0.weight:"), without(""), late])
 def test_a_checkpoint_that_is_not_as_it_was_written_is_refused(
-    tmp_path: Path, name: str, change: Callable[[dict[str, Any]], None], sealed: bool, said: str | tuple[str, ...]
+    tmp_path: Path, change: Callable[[dict[str, Any]], None]
 ) -> None:
     write_checkpoint(tmp_path, *trained(), TrainingState(2), keep=1)
-    checkpoint = tmp_path / "step-00000002"
-    tensors = load_file(checkpoint / name)
+    file = tmp_path / "step-00000002" / "optimiser.safetensors"
+    tensors = load_file(file)
     change(tensors)
-    save_file(tensors, checkpoint / name)
-    if sealed:
-        seal(checkpoint)
-    with raises(RunError, "step-00000002", said):
-        read_checkpoint(checkpoint, *trained())
+    save_file(tensors, file)
+    with raises(RunError, "step-00000002", "optimiser.safetensors"):
+        read_checkpoint(file.parent, *trained())
 
 
 def test_the_state_of_another_step_and_a_checkpoint_without_sums_are_refused(tmp_path: Path) -> None:
@@ -275,9 +218,8 @@ def test_best_weights_of_another_type_or_step_are_refused(tmp_path: Path) -> Non
     save_file({name: value + 1 for name, value in weights.items()}, path)
     with raises(RunError, "best/weights.safetensors", "SHA-256"):
         read_weights(path, module, sums["weights.safetensors"])
-    save_file({name: value.half() for name, value in weights.items()}, path)
-    with raises(RunError, "best/weights.safetensors", "torch.float16"):
-        read_weights(path, module)
+    with raises(ModelError, "0.weight", "type"):
+        copy_weights({name: value.half() for name, value in weights.items()}, module)
 
 
 def test_what_a_kill_left_of_older_checkpoints_is_deleted(tmp_path: Path) -> None:

@@ -8,23 +8,18 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-from pydantic import ConfigDict, Field, ValidationError
-from pydantic.dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from tellapart.data.atomic import sync_folder
 from tellapart.data.rows import read_object
 from tellapart.data.scores import join_names
-from tellapart.data.strict_json import decode_text, read_whole
-from tellapart.data.validation import first_problem
-from tellapart.errors import DataError, ModelError, RunError, first_line, require
-from tellapart.training.lazy_torch import torch
+from tellapart.errors import ModelError, RunError, require
+from tellapart.training.lazy_torch import Tensor, torch
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
+    from torch import nn
     from torch.optim import Optimizer
 
 #: Tensors of a module by name: trained parameters, and buffers.
@@ -35,13 +30,8 @@ _FOLDER = "step-{:08d}"
 #: The files of a checkpoint, and the file of their SHA-256, as `sha256sum --check` reads it.
 _FILES, _SUMS = ("weights.safetensors", "optimiser.safetensors", "state.json"), "SHA256SUMS"
 
-#: What AdamW keeps of a weight.
-_MOMENTS = {"step", "exp_avg", "exp_avg_sq"}
 
-_Whole = Annotated[int, Field(ge=0)]
-
-
-@dataclass(config=ConfigDict(extra="forbid", strict=True, allow_inf_nan=False))
+@dataclass
 class TrainingState:
     """The progress of a run.
 
@@ -57,12 +47,12 @@ class TrainingState:
         run: fingerprint of the run.
     """
 
-    step: _Whole = 0
+    step: int = 0
     best: float | None = None
-    best_step: _Whole | None = None
-    history: list[Annotated[tuple[_Whole, float], Field(strict=False)]] = field(default_factory=list)  # JSON has lists
+    best_step: int | None = None
+    history: list[tuple[int, float]] = field(default_factory=list)
     right: list[float] = field(default_factory=list)
-    unmoved: _Whole = 0
+    unmoved: int = 0
     stopped: bool = False
     best_sha256: str | None = None
     run: str | None = None
@@ -78,32 +68,24 @@ def weights_of(module: nn.Module) -> Weights:
 
 def copy_weights(weights: Weights, module: nn.Module) -> None:
     """Copy weights into a module that has the same names, shapes and types."""
-    tensors = dict(module.named_parameters()) | dict(module.named_buffers())
-    expected = set(weights_of(module))
-    odd = sorted(set(weights) ^ expected)
-    if odd:
+    expected, tensors = weights_of(module), dict(module.named_parameters()) | dict(module.named_buffers())
+    if odd := sorted(weights.keys() ^ expected.keys()):
         raise ModelError(f"other weights than the model's: {join_names(odd)} in one alone")
-    if odd := [name for name in sorted(expected) if weights[name].shape != tensors[name].shape]:
-        raise ModelError(f"other weights than the model's: {join_names(odd)} of another shape")
-    if odd := [name for name in sorted(expected) if weights[name].dtype != tensors[name].dtype]:
-        types = f"{weights[odd[0]].dtype} in place of {tensors[odd[0]].dtype}"
-        raise ModelError(f"other weights than the model's: {join_names(odd)} of another type ({types})")
+    kinds = {name: [(side[name].shape, side[name].dtype) for side in (weights, expected)] for name in weights}
+    if odd := [name for name, (given, trained) in kinds.items() if given != trained]:
+        raise ModelError(f"other weights than the model's: {join_names(odd)} of another shape or type")
     with torch.no_grad():
         for name, value in weights.items():
             tensors[name].copy_(value)
 
 
-def read_weights(path: Path, module: nn.Module, sha256: str | None = None) -> None:
-    """Copy weights of a file into a module that has the same names, shapes and types."""
-    weights = _read_tensors(path)
-    if sha256 is not None and _digest(path) != sha256:
+def read_weights(path: Path, module: nn.Module, sha256: str | None) -> None:
+    """Copy weights of a file, of this SHA-256, into a module that has the same names, shapes and types."""
+    if _digest(path) != sha256:
         raise RunError(
             f"{path}: holds other weights than this run's best: its SHA-256 is another; train to a new folder"
         )
-    try:
-        copy_weights(weights, module)
-    except ModelError as error:
-        raise RunError(f"{path}: holds {error}; it is another run's: train to a new folder") from error
+    copy_weights(_read_tensors(path), module)
 
 
 def write_folder(folder: Path, files: Mapping[str, Weights | dict[str, Any]]) -> dict[str, str]:
@@ -177,64 +159,43 @@ def latest_checkpoint(folder: Path) -> Path | None:
 
 
 def read_checkpoint(checkpoint: Path, module: nn.Module, optimiser: Optimizer) -> TrainingState:
-    """Restore weights and moments, and return the state."""
-    state = _read_state(checkpoint)
-    read_weights(checkpoint / "weights.safetensors", module)
+    """Restore weights and moments, and return the state; files that are not as they were written are refused."""
+    sums = checkpoint / _SUMS
+    lines = sums.read_text("utf-8", "replace").splitlines() if sums.is_file() else []
+    if changed := [name for name in _FILES if f"{_digest(checkpoint / name)}  {name}" not in lines]:
+        raise RunError(
+            f"{checkpoint}: {join_names(changed)} damaged or changed after {_SUMS} was written; delete {checkpoint} "
+            "and go on from the checkpoint before it"
+        )
+    state = TrainingState(**read_object(checkpoint / "state.json"))
+    state.history = [(step, value) for step, value in state.history]  # JSON has lists
+    if checkpoint.name != _FOLDER.format(state.step):
+        raise RunError(f"{checkpoint}: state.json is of step {state.step}; delete {checkpoint} and go on")
     parameters = {name: value for name, value in module.named_parameters() if value.requires_grad}
     moments: dict[str, dict[str, Tensor]] = {}
     for name, value in _read_tensors(checkpoint / "optimiser.safetensors").items():
         moments.setdefault(name.rpartition(":")[0], {})[name.rpartition(":")[2]] = value
+    try:
+        copy_weights(_read_tensors(checkpoint / "weights.safetensors"), module)
+        if odd := sorted(moments.keys() - parameters.keys()):
+            raise ModelError(f"moments of {join_names(odd)}, not trained here")
+    except ModelError as error:
+        raise RunError(f"{checkpoint}: holds {error}; it is another run's: train to a new folder") from error
     for name, values in moments.items():
-        if name not in parameters:
-            raise RunError(f"{checkpoint}: holds moments of {name!r}, which is not trained; it is another run's")
-        parameter = parameters[name]
-        like = {key: (value.shape, value.dtype) for key, value in values.items() if key != "step"}
-        if values.keys() != _MOMENTS or any(kind != (parameter.shape, parameter.dtype) for kind in like.values()):
-            raise RunError(
-                f"{checkpoint}: the moments of {name!r} are {', '.join(sorted(values))}, of other shapes or types than "
-                f"the weight's or not {', '.join(sorted(_MOMENTS))}; delete the checkpoint's folder and go on"
-            )
         # AdamW counts steps on the CPU; moments lie on the device of their parameter.
-        optimiser.state[parameter] = {
-            key: value if key == "step" else value.to(parameter.device) for key, value in values.items()
+        optimiser.state[parameters[name]] = {
+            key: value if key == "step" else value.to(parameters[name].device) for key, value in values.items()
         }
-    _check_sums(checkpoint)
     return state
-
-
-def _read_state(checkpoint: Path) -> TrainingState:
-    path = checkpoint / "state.json"
-    try:
-        state = TrainingState(**read_object(path))
-    except (DataError, ValidationError) as error:
-        raise RunError(f"{path}: is damaged ({first_problem(error)}); delete {checkpoint} and go on") from error
-    if checkpoint.name != _FOLDER.format(state.step):
-        raise RunError(f"{path}: is of step {state.step}; delete {checkpoint} and go on")
-    return state
-
-
-def _check_sums(checkpoint: Path) -> None:
-    """Check that the files of a checkpoint are as they were written: no other check sees moments that are gone.
-
-    A weight that never had a gradient has none.
-    """
-    path = checkpoint / _SUMS
-    try:
-        sums = decode_text(read_whole(path), path).splitlines()
-    except DataError as error:
-        raise RunError(
-            f"{path}: cannot be read ({first_line(error)}): the checkpoint is incomplete; delete {checkpoint} and go on"
-        ) from error
-    if changed := [name for name in _FILES if f"{_digest(checkpoint / name)}  {name}" not in sums]:
-        raise RunError(
-            f"{checkpoint}: {join_names(changed)} changed after {_SUMS} was written; delete {checkpoint} and go on "
-            "from the checkpoint before it"
-        )
 
 
 def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    """Return the SHA-256 of a file; nothing if it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return ""
 
 
 def _complete_checkpoints(folder: Path) -> list[Path]:
@@ -242,11 +203,5 @@ def _complete_checkpoints(folder: Path) -> list[Path]:
 
 
 def _read_tensors(path: Path) -> Weights:
-    try:
-        tensors: Weights = require("safetensors.torch", extra="train").load_file(path)
-    except Exception as error:  # the library raises a bare Exception
-        raise RunError(
-            f"{path}: cannot be read as weights ({first_line(error)}); delete the checkpoint's folder to go on from "
-            "the one before"
-        ) from error
+    tensors: Weights = require("safetensors.torch", extra="train").load_file(path)
     return tensors
