@@ -306,7 +306,8 @@ def test_pictures_of_a_reported_benchmark_are_refused(tmp_path: Path) -> None:
         run_training(settings, tmp_path, tmp_path / "run")
     assert not (tmp_path / "run").exists()
     finished = run_training(settings, tmp_path, tmp_path / "run", allow_leak=True)
-    assert finished.comparison is not None and finished.comparison.a.endswith("start")
+    assert finished.record is not None and finished.record.comparison is not None
+    assert finished.record.comparison.a.endswith("start")
 
 
 @pytest.mark.slow
@@ -354,16 +355,17 @@ def test_what_was_gained_and_what_lies_between_is_measured(tmp_path: Path) -> No
     names = [f"folder:{squares(tmp_path / 'test', seed=5)}", "demo-objects"]
     settings = config(tmp_path, report={"benchmarks": names, "alphas": [0.0, 0.5, 1.0]})
     result = run_training(settings, tmp_path, tmp_path / "run", allow_leak=True)
-    assert result.comparison is not None and result.sweep is not None
-    assert {row.benchmark for row in result.comparison.rows} == {"folder:test", "demo-objects"}
-    assert all(row.low is not None and row.low <= row.difference <= row.high for row in result.comparison.rows)
-    assert list(result.sweep.curve) == [0.0, 0.5, 1.0]
+    record = result.record
+    assert record is not None and record.comparison is not None and record.sweep is not None
+    assert {row.benchmark for row in record.comparison.rows} == {"folder:test", "demo-objects"}
+    assert all(row.low is not None and row.low <= row.difference <= row.high for row in record.comparison.rows)
+    assert list(record.sweep.curve) == [0.0, 0.5, 1.0]
     # The ends of the sweep are the start and the trained model themselves, and are not computed again.
-    swept = [read_result(tmp_path / f"run/wise/alpha-{alpha:.2f}/report").benchmarks for alpha in result.sweep.curve]
-    assert [sum(record.images_encoded for record in each.values()) > 0 for each in swept] == [False, True, False]
-    group = next(row for row in result.comparison.rows if row.metric == "group_score")
-    assert result.comparison.b == result.name and group.b >= 0
-    kept = tmp_path / "run" / "wise" / f"alpha-{result.sweep.best:.2f}" / "model"
+    swept = [read_result(tmp_path / f"run/wise/alpha-{alpha:.2f}/report").benchmarks for alpha in record.sweep.curve]
+    assert [sum(measured.images_encoded for measured in each.values()) > 0 for each in swept] == [False, True, False]
+    group = next(row for row in record.comparison.rows if row.metric == "group_score")
+    assert record.comparison.b == result.name and group.b >= 0
+    kept = tmp_path / "run" / "wise" / f"alpha-{record.sweep.best:.2f}" / "model"
     assert kept.is_dir() and len(list((tmp_path / "run" / "wise").glob("*/model"))) == 1
 
 

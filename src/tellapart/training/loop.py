@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +44,6 @@ from tellapart.training.encoders.lora import count_updated
 from tellapart.training.encoders.trainable import Inputs, Trainable, picture_side
 from tellapart.training.idle_terms import IDLE_STEPS, describe_idle, find_idle_terms
 from tellapart.training.lazy_torch import torch
-from tellapart.training.losses.batch import LossParts
 from tellapart.training.ranks import RankGroup
 from tellapart.training.run_files import RunFiles
 from tellapart.training.steps.step import Drawn, TrainingStep
@@ -65,7 +65,7 @@ def measure_moves(
     found = []
     buffers = [(buffer, buffer.clone()) for buffer in steps.trainable.module.buffers()]
     for step in (plain, steps):
-        loss = float(step.backward(drawn, images, 0)["total"])
+        loss = float(step.backward(drawn, images, 0)["total"].detach())
         gradients = []
         for parameter in step.trainable.module.parameters():
             if parameter.grad is not None:
@@ -89,9 +89,6 @@ _NAMED = 8
 
 #: Steps by which a run of so many minutes is planned; the first has its preparations in its time.
 _TIMED = 5
-
-#: A part of a step on one rank: the drawn inputs, and the futures of their images.
-_Part = tuple[Any, list[Any]]
 
 
 @dataclass(frozen=True)
@@ -126,38 +123,29 @@ def train(training: Training, *, limit: int | None = None, progress: NotedProgre
     total = state.step if state.stopped else total
     trainable.module.train()
     steps, plain = _make_steps(training)
-    augment = find_augmentation(config.data.augment, config.seed, trainable)
-    loader = ImageLoader(
-        training.rows,
-        trainable.image,
-        keep=config.data.keep_images,
-        threads=_READERS,
-        side=picture_side(trainable),
-        augment=augment,
-    )
-
-    def read_part(number: int) -> _Part:
-        drawn = steps.draw(order.batch(number, ranks.number, ranks.of, parts=count), number)
-        return drawn, loader.read(drawn.rows, number, drawn.joined)
-
+    augment, side = find_augmentation(config.data.augment, config.seed, trainable), picture_side(trainable)
+    keep, threads = config.data.keep_images, _READERS
+    loader = ImageLoader(training.rows, trainable.image, keep=keep, threads=threads, side=side, augment=augment)
+    read = partial(_read_parts, training, steps, order, loader)
     try:
         moved: dict[str, float] = {"lora_layers": sum(count_updated(trainable.module).values())} if config.lora else {}
         moved |= {} if training.duplicates is None else training.duplicates.to_log()
         if plain is not None and state.step == 0 < total:
-            moved |= _measure_moves(steps, plain, read_part(0), ranks)
-        feed = _read_ahead(read_part, range(state.step * count, total * count))
+            moved |= measure_moves(steps, plain, *next(read(range(1))))
+        feed = read(range(state.step * count, total * count))
         for step in range(state.step, total):
             learning_rate = settings.learning_rate * rate(step, total, settings.warm_up, settings.decay)
             for group in optimiser.param_groups:
                 group["lr"] = group["factor"] * learning_rate
             optimiser.zero_grad(set_to_none=True)
-            parts = _accumulate_parts(training, steps, feed, step, order)
+            parts = _accumulate_parts(training, steps, islice(feed, count), step, order)
             if step == 0 and config.lora and ranks.leads and (idle := count_updated(trainable.module, idle=True)):
                 text = f"lora: no gradient reaches {', '.join(idle)}: the loss does not read them; set lora.targets"
                 warnings.warn(text, TellapartWarning, stacklevel=2)
-            batch = _name_rows(training.rows, order.batch(step))
-            norm = _update_weights(training, optimiser, batch)
-            numbers = _step_numbers(parts, norm, learning_rate, trainable) | (moved if step == 0 else {})
+            norm = _update_weights(training, optimiser, _name_rows(training.rows, order.batch(step)))
+            scale = {} if (log := trainable.log_scale) is None else {"scale": float(log.detach().exp())}
+            numbers = parts | {"gradient_norm": norm, "learning_rate": learning_rate} | scale
+            numbers |= moved if step == 0 else {}
             state.step = step + 1
             with ranks.together():
                 if ranks.leads:
@@ -188,37 +176,39 @@ def _make_steps(training: Training) -> tuple[TrainingStep[Any], TrainingStep[Any
     return steps, training.step(plain_config, training.trainable, training.rows, accelerator, module)
 
 
-def _measure_moves(
-    steps: TrainingStep[Any], plain: TrainingStep[Any], part: _Part, ranks: RankGroup
-) -> dict[str, float]:
-    with ranks.together():
-        images = [image.result() for image in part[1]]
-    return measure_moves(steps, plain, part[0], images)
-
-
-def _read_ahead(read_part: Callable[[int], _Part], numbers: range) -> Iterator[_Part]:
-    """Yield each part of a step while the images of the next part are being read."""
-    ahead = read_part(numbers[0]) if numbers else None
-    for number in numbers:
-        part, ahead = ahead, read_part(number + 1) if number + 1 in numbers else None
-        assert part is not None  # noqa: S101  (for the type checker)
-        yield part
+def _read_parts(
+    training: Training, steps: TrainingStep[Any], order: BatchOrder, loader: ImageLoader, numbers: range
+) -> Iterator[tuple[Any, list[Inputs]]]:
+    """Yield the drawn inputs and the images of each part of a step, while the images of the next are being read."""
+    ranks, parts = training.ranks, training.config.batch.accumulate
+    ahead: Any = None
+    for number in range(numbers.start, numbers.stop + 1):
+        part = ahead
+        if number in numbers:
+            drawn = steps.draw(order.batch(number, ranks.number, ranks.of, parts=parts), number)
+            ahead = drawn, loader.read(drawn.rows, number, drawn.joined)
+        if part is not None:
+            with ranks.together():
+                images = [image.result() for image in part[1]]
+            yield part[0], images
 
 
 def _accumulate_parts(
-    training: Training, steps: TrainingStep[Any], feed: Iterator[_Part], step: int, order: BatchOrder
-) -> LossParts:
+    training: Training,
+    steps: TrainingStep[Any],
+    feed: Iterator[tuple[Any, list[Inputs]]],
+    step: int,
+    order: BatchOrder,
+) -> dict[str, float]:
     """Accumulate the mean gradient of a step's parts in the parameters, and return the mean of their losses.
 
     Each part has a similarity matrix of its pairs on all ranks. Ranks exchange gradients once, in the last part.
     """
-    ranks, count, means = training.ranks, training.config.batch.accumulate, dict[str, Any]()
-    for part, (drawn, futures) in enumerate(islice(feed, count)):
-        with ranks.together():
-            images = [image.result() for image in futures]
+    count, means = training.config.batch.accumulate, dict[str, Any]()
+    for part, (drawn, images) in enumerate(feed):
         number = step * count + part
-        with nullcontext() if part == count - 1 else ranks.accelerator.no_sync(steps.module):
-            losses = steps.backward(drawn, images, number)
+        with nullcontext() if part == count - 1 else training.ranks.accelerator.no_sync(steps.module):
+            losses = {name: value.detach() for name, value in steps.backward(drawn, images, number).items()}
         bad = next((name for name, value in losses.items() if not abs(float(value)) < float("inf")), None)
         if bad is not None:
             raise RunError(
@@ -231,7 +221,7 @@ def _accumulate_parts(
     for parameter in training.trainable.module.parameters() if count > 1 else ():
         if parameter.grad is not None:
             parameter.grad.div_(count)
-    return means
+    return {name: float(value) for name, value in means.items()}
 
 
 def _name_rows(rows: TrainingRows, numbers: list[int]) -> str:
@@ -349,14 +339,6 @@ def _update_weights(training: Training, optimiser: Optimizer, batch: str) -> flo
         with torch.no_grad():
             scale.clamp_(max=float(torch.tensor(highest).log()))
     return norm
-
-
-def _step_numbers(parts: LossParts, norm: float, learning_rate: float, trainable: Trainable) -> dict[str, float]:
-    numbers = {name: float(part) for name, part in parts.items()}
-    numbers |= {"gradient_norm": norm, "learning_rate": learning_rate}
-    if trainable.log_scale is not None:
-        numbers["scale"] = float(trainable.log_scale.detach().exp())
-    return numbers
 
 
 def _finish_step(

@@ -5,7 +5,7 @@ An interval over items covers one run's number; it does not cover the change by 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -111,11 +111,8 @@ def read_seeds(out: Path) -> list[TrainRecord]:
 
 def over_seeds(records: Sequence[TrainRecord]) -> tuple[SeedRow, ...]:
     """Compare the trained models with their starts, seed by seed, on every metric that all seeds measured."""
-    after, before = (
-        [_record_values(record) for record in records],
-        [_record_values(record, start=True) for record in records],
-    )
-    return _adjust_values([_seed_row(key, after, before) for key in _shared_keys(after)])
+    after, before = ([_record_values(record, start=start) for record in records] for start in (False, True))
+    return _compare_values(_shared_keys(after), after, before)
 
 
 def between(first: Sequence[TrainRecord], second: Sequence[TrainRecord]) -> tuple[SeedRow, ...]:
@@ -133,7 +130,7 @@ def between(first: Sequence[TrainRecord], second: Sequence[TrainRecord]) -> tupl
     keys = list(_shared_keys([*a, *b]))
     if not keys:
         raise RunError("the two report no benchmark in common; give both the same report.benchmarks")
-    return _adjust_values([_seed_row(key, a, b) for key in keys])
+    return _compare_values(keys, a, b)
 
 
 def paired_by_seed(
@@ -168,15 +165,14 @@ def _shared_keys(runs: Sequence[_Values]) -> Iterator[_Key]:
     return (key for key in (runs[0] if runs else {}) if all(key in values for values in runs))
 
 
-def _seed_row(key: _Key, a: Sequence[_Values], b: Sequence[_Values]) -> SeedRow:
-    first, second = [values[key] for values in a], [values[key] for values in b]
-    low, high, p, ranks = paired_by_seed(first, second)
-    mean, other = float(np.mean(first)), float(np.mean(second))
-    sd = float(np.std(first, ddof=1)) if len(first) > 1 else None
-    return SeedRow(*key, len(first), mean, sd, other, mean - other, low, high, p, None, ranks)
-
-
-def _adjust_values(rows: Sequence[SeedRow]) -> tuple[SeedRow, ...]:
+def _compare_values(keys: Iterable[_Key], a: Sequence[_Values], b: Sequence[_Values]) -> tuple[SeedRow, ...]:
+    rows = []
+    for key in keys:
+        first, second = [values[key] for values in a], [values[key] for values in b]
+        low, high, p, ranks = paired_by_seed(first, second)
+        mean, other = float(np.mean(first)), float(np.mean(second))
+        sd = float(np.std(first, ddof=1)) if len(first) > 1 else None
+        rows.append(SeedRow(*key, len(first), mean, sd, other, mean - other, low, high, p, None, ranks))
     tested = [row.p for row in rows if row.p is not None]
     adjusted = iter(holm(tested) if tested else ())
     return tuple(row if row.p is None else replace(row, p_holm=float(next(adjusted))) for row in rows)

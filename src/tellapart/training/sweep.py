@@ -21,7 +21,6 @@ from tellapart.errors import MetricError, ModelError
 from tellapart.evaluation.run import Settings, run
 from tellapart.evaluation.verified import read_result
 from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.records.result import BenchmarkResult
 from tellapart.records.run_folder import write_text_file
 from tellapart.stats.pareto import pareto_best
 from tellapart.tasks.registry import headline
@@ -56,10 +55,7 @@ def run_sweep(
     *,
     progress: Callable[[str], Progress] | None = None,
 ) -> Sweep:
-    """Measure the weights at each alpha; keep the model of the best one.
-
-    Source: Wortsman et al., Robust fine-tuning of zero-shot models (WiSE-FT), CVPR 2022, equation 1.
-    """
+    """Measure the weights at each alpha; keep the model of the best one."""
     curve: dict[float, tuple[float, ...]] = {}
     names: dict[float, str] = {}
     for alpha in sorted({*alphas}):
@@ -74,7 +70,8 @@ def run_sweep(
             progress=progress,
         )
         results = read_result(folder / "report").benchmarks
-        curve[alpha] = tuple(map(_mean_headline, results.values()))
+        headlines = [[result.metrics[name].value for name in headline(result.metrics)] for result in results.values()]
+        curve[alpha] = tuple(sum(values) / len(values) for values in headlines)
     best = best_alpha(curve)
     for alpha in curve:
         if alpha != best:
@@ -82,12 +79,6 @@ def run_sweep(
     sweep = Sweep(tuple(results), curve, best, names[best])
     write_text_file(out / "curve.json", json.dumps(asdict(sweep), indent=1, allow_nan=False) + "\n")
     return sweep
-
-
-def _mean_headline(result: BenchmarkResult) -> float:
-    """Return the mean of a benchmark's headline metrics."""
-    names = headline(result.metrics)
-    return sum(result.metrics[name].value for name in names) / len(names)
 
 
 def interpolate(before: Mapping[str, Tensor], after: Mapping[str, Tensor], alpha: float) -> dict[str, Tensor]:
@@ -99,7 +90,13 @@ def interpolate(before: Mapping[str, Tensor], after: Mapping[str, Tensor], alpha
     """
     if not 0 <= alpha <= 1:
         raise ModelError(f"interpolate: alpha must lie between 0 (before) and 1 (after); got {alpha}")
-    _check_alike(before, after)
+    kinds = [{name: (tuple(tensor.shape), tensor.dtype) for name, tensor in side.items()} for side in (before, after)]
+    if odd := sorted(name for name in before.keys() | after.keys() if kinds[0].get(name) != kinds[1].get(name)):
+        first, second = (side.get(odd[0], "none") for side in kinds)
+        raise ModelError(
+            f"interpolate: {len(odd)} tensors differ, {join_names(odd)}: {odd[0]!r} is {first} before and {second} "
+            "after; both ends must be one architecture (merge LoRA's matrices into the weights first)"
+        )
     return {name: _mix_weights(start, after[name], alpha) for name, start in before.items()}
 
 
@@ -112,23 +109,6 @@ def _mix_weights(start: Tensor, end: Tensor, alpha: float) -> Tensor:
     return ((1 - alpha) * start64 + alpha * end64).to(start.dtype)
 
 
-def _check_alike(before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> None:
-    for noun, alone in (("before", before.keys() - after.keys()), ("after", after.keys() - before.keys())):
-        if alone:
-            raise ModelError(
-                f"interpolate: {len(alone)} tensors are in the weights {noun} alone: {join_names(sorted(alone))}; "
-                "both ends must be one architecture (merge LoRA's matrices into the weights first)"
-            )
-    for name, start in before.items():
-        end = after[name]
-        for aspect, first, second in (
-            ("shape", tuple(start.shape), tuple(end.shape)),
-            ("dtype", start.dtype, end.dtype),
-        ):
-            if first != second:
-                raise ModelError(f"interpolate: {name!r} has {aspect} {first} before and {second} after")
-
-
 def best_alpha(curve: Mapping[float, Sequence[float]]) -> float:
     """Return the Pareto-best alpha of a sweep: of the front, the greatest mean over objectives.
 
@@ -137,8 +117,7 @@ def best_alpha(curve: Mapping[float, Sequence[float]]) -> float:
     """
     if not curve or any(math.isnan(alpha) for alpha in curve):
         raise MetricError(f"best_alpha: a score for each of one or more alphas is needed; got {list(curve)}")
-    alphas = sorted(curve)
-    sizes = sorted({len(curve[alpha]) for alpha in alphas})
+    alphas, sizes = sorted(curve), sorted({len(scores) for scores in curve.values()})
     if len(sizes) > 1:
         raise MetricError(f"best_alpha: every alpha needs a score for each objective; got {sizes[0]} and {sizes[-1]}")
     return alphas[pareto_best([curve[alpha] for alpha in alphas])]

@@ -14,13 +14,13 @@ from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tellapart.benchmarks.locations import Locations
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import NotedProgress, Progress
 from tellapart.errors import DataError, RunError, TellapartWarning
-from tellapart.evaluation.compare import Comparison, compare
+from tellapart.evaluation.compare import compare
 from tellapart.evaluation.run import Settings, run
 from tellapart.evaluation.systems import System
 from tellapart.evaluation.why import Why, explain
@@ -31,7 +31,7 @@ from tellapart.records.run_folder import write_text_file
 from tellapart.training.checkpoint import TrainingState, Weights, copy_weights, replace_folder, weights_of
 from tellapart.training.config import DataConfig, ReportConfig, TrainConfig
 from tellapart.training.data.augmentation import warn_of_flips
-from tellapart.training.data.duplicates import Duplicates, count_duplicates
+from tellapart.training.data.duplicates import count_duplicates
 from tellapart.training.data.leaks import Leak, PictureHashes, find_leaks, hash_pictures, refuse_leaks
 from tellapart.training.data.rows import TrainingRows, read_rows
 from tellapart.training.data.sources import build_recipes, data_folder, find_sources
@@ -51,30 +51,20 @@ from tellapart.training.record import DataRecord, MatchedRound, TrainRecord, wri
 from tellapart.training.run_files import RunFiles
 from tellapart.training.steps.dual_step import DualStep
 from tellapart.training.steps.fusion_step import FusionStep
-from tellapart.training.sweep import Sweep, run_sweep
+from tellapart.training.sweep import run_sweep
 from tellapart.training.trackers import open_trackers
 
 
 @dataclass(frozen=True, slots=True)
 class FinishedRun:
-    """The outcome of a training run.
+    """The outcome of a training run: the model's name as `tellapart run -m` takes it, and the steps done.
 
-    Attributes:
-        name: of the trained model, as `tellapart run -m` takes it.
-        state: the steps done, and the best of them.
-        resumed: whether the run continued from a checkpoint.
-        comparison: of the start with the trained model, on the reported benchmarks; None if none are configured.
-        why: the match and the priors before and after; None if no reported benchmark has square items.
-        sweep: the results of weights between the start's and the trained ones; None if none was asked for.
-        record: the content of `record.json`; None on other ranks than the first.
+    `resumed` is whether the run continued from a checkpoint. The first rank alone has the record.
     """
 
     name: str
     state: TrainingState
     resumed: bool
-    comparison: Comparison | None = None
-    why: Why | None = None
-    sweep: Sweep | None = None
     record: TrainRecord | None = None
 
 
@@ -85,22 +75,6 @@ class Rounds(NamedTuple):
     start: str = ""
     items: str = ""
     done: tuple[MatchedRound, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _Beginning:
-    """The facts of a run that are known before its first step; `clock` is `perf_counter` at its start."""
-
-    rounds: Rounds
-    started: str
-    clock: float
-    fingerprint: str
-    start: str
-    data: DataRecord
-    leaks: tuple[Leak, ...]
-    limit: int | None
-    resumed: bool
-    ranks: int
 
 
 def run_training(
@@ -137,28 +111,26 @@ def run_training(
         for change in () if trainable is None else prepare_start(config, trainable, ranks.of):
             change()  # what they refuse is refused before the folder is this run's
 
-    def begin() -> _Beginning:
-        """Check for leaks and claim the run's folder, before any rank trains."""
-        reported = config.report.benchmarks
-        validation_names = [] if config.data.validation is None else [resolve_name(config.data.validation, home)]
-        leaks = find_leaks(
-            rows, [*reported, *validation_names], progress, data_locations(config.data, home), pictures.pop()
-        )
-        leaks, shared = leaks[: len(reported)], next(iter(leaks[len(reported) :]), None)
-        if not allow_leak:
-            refuse_leaks(leaks)
-        if shared is not None and shared.same and (line := shared.describe_choice()):
-            warnings.warn(line, TellapartWarning, stacklevel=2)
+    def begin() -> dict[str, Any]:
+        """Check for leaks and claim the run's folder before any rank trains; return the record's first entries."""
+        leaks, shared = _check_leaks(config, home, rows, pictures.pop(), progress, allowed=allow_leak)
         warn_of_flips(config.data.augment, rows)
         decisive = {"rows": rows.fingerprint, "start": facts, "tellapart": version("tellapart"), "limit": str(limit)}
         fingerprint = config.fingerprint(*decisive.values())
-        data, resumed = (
-            _data_record(config.validation.metric, rows, validation, shared),
-            files.claim(fingerprint, config.decisive_values() | decisive, resume=resume),
-        )
-        return _Beginning(rounds, started, clock, fingerprint, facts, data, tuple(leaks), limit, resumed, ranks.of)
+        return {
+            "config": rounds.config.model_dump(mode="json"),
+            "fingerprint": fingerprint,
+            "start": rounds.done[0].start if rounds.done else facts,
+            "limit": limit,
+            "started": started,
+            "resumed": files.claim(fingerprint, config.decisive_values() | decisive, resume=resume),
+            "ranks": ranks.of,
+            "data": _data_record(config.validation.metric, rows, validation, shared),
+            "leaks": leaks,
+            "rounds": rounds.done,
+        }
 
-    beginning = ranks.first(begin)
+    entries = ranks.first(begin)
     if trainable is None:
         name, trainable = draw_start(name, config.start_settings(), files.start, ranks)
         with ranks.together():
@@ -169,31 +141,46 @@ def run_training(
     duplicates = ranks.first(lambda: count_duplicates(rows, trainable.reader))
     with open_trackers(config.log, files.folder, config.name) as trackers:
         files.trackers += trackers
-        training = _plan_steps(
-            Training(
-                config, trainable, rows_of_step(config, rows), step_of(config), files, validation, ranks, duplicates,
-                None if show is None else partial(show, files, config.name),
-            )
+        training = Training(
+            config, trainable, rows_of_step(config, rows), step_of(config), files, validation, ranks, duplicates,
+            None if show is None else partial(show, files, config.name),
         )  # fmt: skip
+        if config.optimiser.minutes is not None:
+            steps = files.fix_steps(partial(fit_steps, training))
+            training = replace(training, config=config.with_steps(steps))
         torch.manual_seed(config.seed)
-        finished = FinishedRun("", train(training, limit=limit, progress=progress), beginning.resumed)
+        state = train(training, limit=limit, progress=progress)
+    finished, place = FinishedRun("", state, entries["resumed"]), data_locations(config.data, home)
     with ranks.together():
         if ranks.leads:
-            finished = replace(finished, name=save_model(trainable, files, rounds.items or read_mark(name)))
-            finished = _measure_both(
-                training, (rounds.start or name, data_locations(config.data, home)), before, finished, progress
-            )
-            finished = _write_record(beginning, files, finished, describe_updated(trainable.module), duplicates)
+            trained, start = save_model(trainable, files, rounds.items or read_mark(name)), rounds.start or name
+            entries |= _measure_both(training, (trained, start), place, before, progress)
+            entries["data"] = entries["data"].model_copy(update={"duplicates": duplicates})
+            record = _write_record(entries, training, state, trained, time.perf_counter() - clock)
+            finished = replace(finished, name=trained, record=record)
     ranks.leave()
     return finished
 
 
-def _plan_steps(training: Training) -> Training:
-    """Give a run of so many minutes its steps."""
-    config = training.config
-    if config.optimiser.minutes is None:
-        return training
-    return replace(training, config=config.with_steps(training.files.fix_steps(lambda: fit_steps(training))))
+def _check_leaks(
+    config: TrainConfig,
+    home: Path,
+    rows: TrainingRows,
+    pictures: PictureHashes,
+    progress: Progress | None,
+    *,
+    allowed: bool,
+) -> tuple[tuple[Leak, ...], Leak | None]:
+    """Refuse pictures of reported sets and warn of those that choose weights; return what these sets share."""
+    names, place = list(config.report.benchmarks), data_locations(config.data, home)
+    names += [] if config.data.validation is None else [resolve_name(config.data.validation, home)]
+    leaks, count = tuple(find_leaks(rows, names, progress, place, pictures)), len(config.report.benchmarks)
+    if not allowed:
+        refuse_leaks(leaks[:count])
+    shared = next(iter(leaks[count:]), None)
+    if shared is not None and shared.same and (line := shared.describe_choice()):
+        warnings.warn(line, TellapartWarning, stacklevel=2)
+    return leaks[:count], shared
 
 
 def prepare_start(config: TrainConfig, trainable: Trainable, ranks: int) -> tuple[Callable[[], None], ...]:
@@ -222,35 +209,29 @@ def _has_sweep(report: ReportConfig) -> bool:
 
 
 def _measure_both(
-    training: Training,
-    started: tuple[str, Locations],
-    before: Weights,
-    finished: FinishedRun,
-    progress: Progress | None,
-) -> FinishedRun:
-    """Measure the start and the trained model, and weights between both, on the reported benchmarks."""
-    start, place = started
+    training: Training, names: tuple[str, str], place: Locations, before: Weights, progress: Progress | None
+) -> dict[str, Any]:
+    """Measure the trained model and its start, and weights between both, on the reported benchmarks, for the record."""
     config, trainable, files = training.config, training.trainable, training.files
     stages = None if progress is None else _add_title(progress)
     if not config.report.benchmarks:
-        return finished
+        return {}
     # Does training make the model forget? The start comes first: positive differences are gains.
-    settings = report_settings(config, (finished.name, start), place)
-    store = EmbeddingStore(None)
+    settings, store = report_settings(config, names, place), EmbeddingStore(None)
     folders = run(settings, files.report, store=store, command="tellapart train", progress=stages)
-    finished = replace(finished, comparison=compare(folders[1], folders[0]), why=_explain_both(*folders))
+    measured = {"comparison": compare(folders[1], folders[0]), "why": _explain_both(*folders)}
     if not _has_sweep(config.report):
-        return finished
+        return measured
     after = weights_of(trainable.module)
 
     def save(weights: Weights, folder: Path) -> str:
         copy_weights(weights, trainable.module)
         return save_merged(trainable, folder)
 
-    comparisons = (with_directions(before, after), after)
-    sweep = run_sweep(comparisons, config.report.alphas, save, settings, files.sweep, store, progress=stages)
+    ends = (with_directions(before, after), after)
+    sweep = run_sweep(ends, config.report.alphas, save, settings, files.sweep, store, progress=stages)
     copy_weights(after, trainable.module)
-    return replace(finished, sweep=sweep)
+    return measured | {"sweep": sweep}
 
 
 def _explain_both(trained: Path, start: Path) -> Why | None:
@@ -284,39 +265,28 @@ def save_model(trainable: Trainable, files: RunFiles, transductive: str = "") ->
 
 
 def _write_record(
-    beginning: _Beginning, files: RunFiles, finished: FinishedRun, updated: str, duplicates: Duplicates
-) -> FinishedRun:
+    entries: dict[str, Any], training: Training, state: TrainingState, model: str, seconds: float
+) -> TrainRecord:
     """Write the model card, then the record. The record comes last: a folder that has one is complete."""
-    state, config, rounds = finished.state, beginning.rounds.config, beginning.rounds.done
+    config, files = training.config, training.files
+    idle = find_idle_terms(files.log_path)
     record = TrainRecord(
-        config=config.model_dump(mode="json"),
-        fingerprint=beginning.fingerprint,
-        start=rounds[0].start if rounds else beginning.start,
-        model=finished.name,
-        limit=beginning.limit,
-        started=beginning.started,
-        seconds=round(time.perf_counter() - beginning.clock, 1),
-        resumed=finished.resumed,
-        ranks=beginning.ranks,
+        **entries,
+        model=model,
+        seconds=round(seconds, 1),
         versions=versions(),
         machine=this_machine(config.device),
-        data=beginning.data.model_copy(update={"duplicates": duplicates}),
-        leaks=beginning.leaks,
         steps=state.step,
         best_step=state.best_step,
         best=state.best,
         history=tuple(state.history),
-        updated=updated,
-        idle=describe_idle(idle, config.loss_terms()) if (idle := find_idle_terms(files.log_path)) else "",
-        comparison=finished.comparison,
-        why=finished.why,
-        sweep=finished.sweep,
+        updated=describe_updated(training.trainable.module),
+        idle=describe_idle(idle, config.loss_terms()) if idle else "",
         transductive=read_mark(str(files.model)),
-        rounds=rounds,
     )
     write_text_file(files.model / "README.md", model_card(record))
     write_record(files.folder, record)
-    return replace(finished, record=record)
+    return record
 
 
 def _data_record(metric: str | None, rows: TrainingRows, validation: PairSet | None, leak: Leak | None) -> DataRecord:

@@ -261,11 +261,12 @@ def test_what_lies_between_the_start_and_the_updates_is_a_mean_of_merged_weights
     name = f"folder:{squares(tmp_path / 'test', seed=5)}"
     settings = config(tmp_path, lora={"rank": 2}, report={"benchmarks": [name], "alphas": [0.0, 1.0]})
     result = run_training(settings, tmp_path, tmp_path / "run", allow_leak=True)
-    assert result.sweep is not None and result.comparison is not None
-    ends = {alpha: result.sweep.curve[alpha][0] for alpha in (0.0, 1.0)}
+    record = result.record
+    assert record is not None and record.sweep is not None and record.comparison is not None
+    ends = {alpha: record.sweep.curve[alpha][0] for alpha in (0.0, 1.0)}
     scores = [
         (row.b, row.a)
-        for row in result.comparison.rows
+        for row in record.comparison.rows
         if row.metric in {"text_score", "image_score", "group_score", "match_score"}
     ]
     assert ends[1.0] == pytest.approx(float(np.mean([a for a, _ in scores])))

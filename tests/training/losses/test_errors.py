@@ -23,6 +23,7 @@ from tellapart.training.losses.eqsim import eqsim_itm
 from tellapart.training.losses.loss import find_loss
 
 FULL = batch(ids=[0, 1, 2])
+LACKS = {"negative_texts": None, "has_negative": None}
 
 
 @pytest.mark.parametrize(
@@ -52,12 +53,32 @@ def test_a_batch_of_wrong_shapes_is_refused(change: dict[str, Any], says: str | 
 @pytest.mark.parametrize(
     ("loss", "change", "says"),
     [
-        (negclip, {"negative_texts": None, "has_negative": None}, ("negclip", "captions")),
-        (ce_clip, {"negative_texts": None, "has_negative": None}, ("ce-clip", "captions")),
-        (fsc_global, {"negative_texts": None, "has_negative": None}, ("fsc-global", "captions")),
-        (fsc_clip, {"patches": None}, ("fsc-clip", "words", "Batch(patches")),
-        (negbench, {"negative_texts": None, "has_negative": None}, ("negbench", "captions")),
-        (clic, {"negative_texts": None, "has_negative": None}, ("clic", "captions")),
+        (
+            negclip,
+            {"negative_texts": None, "has_negative": None},
+            ("negclip", "Batch(negative_texts", "(pairs, negatives, dimensions)"),
+        ),
+        (
+            ce_clip,
+            {"negative_texts": None, "has_negative": None},
+            ("ce-clip", "Batch(negative_texts", "(pairs, negatives, dimensions)"),
+        ),
+        (
+            fsc_global,
+            {"negative_texts": None, "has_negative": None},
+            ("fsc-global", "Batch(negative_texts", "(pairs, negatives, dimensions)"),
+        ),
+        (fsc_clip, {"patches": None}, ("fsc-clip", "Batch(patches", "(pairs, patches, dimensions)")),
+        (
+            negbench,
+            {"negative_texts": None, "has_negative": None},
+            ("negbench", "Batch(negative_texts", "(pairs, negatives, dimensions)"),
+        ),
+        (
+            clic,
+            {"negative_texts": None, "has_negative": None},
+            ("clic", "Batch(negative_texts", "(pairs, negatives, dimensions)"),
+        ),
         (cs_clip, {"units": None}, ("cs-clip", "units")),
         (tripletclip, {"mates": None}, ("tripletclip", "Batch(mates")),
         (siglip, {"bias": None}, ("siglip", "Batch(bias")),

@@ -77,7 +77,7 @@ class Batch:
         facts: int64 `(k, 2)`, further images and texts that are true of them, by id; as many on each rank.
 
     Raises:
-        ModelError: a shape is none of the above, or chunk is below 1.
+        ModelError: a shape is none of the above, or chunk is below 1; later, a loss needs what is None.
 
     >>> import torch
     >>> from tellapart.training.losses.contrast import itc
@@ -116,6 +116,15 @@ class Batch:
             )
         if self.chunk is not None and self.chunk < 1:
             raise ModelError(f"Batch(chunk={self.chunk}): a chunk has at least one row; None takes all rows at once")
+
+    def need(self, name: str, loss: str) -> Tensor:
+        """Return a field that a loss needs; an error names both, and the field's axes."""
+        tensor: Tensor | None = getattr(self, name)
+        if tensor is None:
+            axes = next((axes for axes, names in _SHAPES.items() if name in names.split()), "")
+            named = f" ({', '.join(_AXES[axis] for axis in axes)})" if axes else ""
+            raise ModelError(f"{loss} needs Batch({name}=...){named}, which this batch lacks")
+        return tensor
 
     def true_pairs(self) -> Tensor | None:
         """Return the ids of each image with each text that this rank knows to be true of it, `(k, 2)`, of mates too.

@@ -7,7 +7,6 @@ from typing import Literal
 
 from pydantic import NonNegativeFloat
 
-from tellapart.errors import ModelError
 from tellapart.training.lazy_torch import Tensor, torch
 from tellapart.training.losses.batch import Batch, LossParts, sum_parts, wide
 from tellapart.training.losses.choices import own_choices
@@ -25,9 +24,6 @@ def negclip(batch: Batch) -> LossParts:
     original gathers both at once, and its labels do not fit two ranks). Its hard images with their captions are
     further pairs of the batch. A false caption that is true of another image is none of that image's candidates.
     TROHN-Text is this loss with one false caption an image.
-
-    Raises:
-        ModelError: the batch has no false captions.
 
     Source: NegCLIP (Yuksekgonul et al. 2023), section 4; TROHN-Text (BiVLC, Miranda et al. 2024), section 5.
 
@@ -53,10 +49,7 @@ def negclip(batch: Batch) -> LossParts:
 
 def _gather_false(batch: Batch, name: str) -> tuple[Tensor, Tensor, Tensor | None]:
     """Return all ranks' false captions `(m, d)`, which are missing `(m,)`, and their ids; a name is for the error."""
-    negatives, ids = batch.negative_texts, batch.negative_text_ids
-    if negatives is None:
-        raise ModelError(f"{name} needs false captions: give Batch(negative_texts=...) (pairs, captions, dimensions)")
-    captions = gather(wide(negatives).flatten(0, 1))
+    captions, ids = gather(wide(batch.need("negative_texts", name)).flatten(0, 1)), batch.negative_text_ids
     if batch.has_negative is None:
         missing = torch.zeros(len(captions), dtype=torch.bool, device=captions.device)
     else:
@@ -85,9 +78,6 @@ def ce_clip(
         rank: weight of the rank.
         bound: the highest threshold, in logits.
         threshold: a fixed one; if None, the mean by which true captions are ahead of false ones, at most `bound`.
-
-    Raises:
-        ModelError: the batch has no false captions.
 
     Source: CE-CLIP (Zhang et al. 2024), `Clip_DALoss` of its code, with hard negatives in the contrast as its released
     command has them.
@@ -140,9 +130,6 @@ def cs_clip(batch: Batch, *, weight: NonNegativeFloat = 0.5, foils: Literal["own
         foils: an image's candidates among foils: `own`, its unit's alone (the released run's `negclip_hard`), or `all`
             of the batch (`negclip`).
 
-    Raises:
-        ModelError: the batch has no false captions, or no units.
-
     Source: CS-CLIP (Kargi et al. 2026), its unit loss in the form of its released run (`negclip_hard`, two units).
 
     >>> import torch
@@ -152,10 +139,8 @@ def cs_clip(batch: Batch, *, weight: NonNegativeFloat = 0.5, foils: Literal["own
     >>> {name: round(part.item(), 4) for name, part in cs_clip(batch).items()}  # (ln 4 + ln 2) / 2; (ln 3 + ln 2) / 4
     {'negclip': 1.0397, 'units': 0.4479, 'total': 1.4877}
     """
-    if batch.units is None:
-        raise ModelError("cs-clip needs units with their foils: give Batch(units=...) (pairs, units, 2, dimensions)")
-    captions, facts, losses = negclip(batch)["total"], batch.true_pairs(), []
-    for place, (unit, foil) in enumerate(pair.unbind(1) for pair in batch.units.unbind(1)):
+    units, facts, losses = batch.need("units", "cs-clip"), batch.true_pairs(), []
+    for place, (unit, foil) in enumerate(pair.unbind(1) for pair in units.unbind(1)):
         ids = (None, None) if batch.unit_ids is None else batch.unit_ids[:, place].unbind(1)
         pairs = replace(
             batch,
@@ -169,8 +154,7 @@ def cs_clip(batch: Batch, *, weight: NonNegativeFloat = 0.5, foils: Literal["own
             facts=facts,
         )
         losses.append(_against_its_foil(pairs, foil, ids[1]) if foils == "own" else negclip(pairs)["total"])
-    units = sum(losses[1:], start=losses[0]) / len(losses)
-    return sum_parts(negclip=captions, units=weight * units)
+    return sum_parts(negclip=negclip(batch)["total"], units=weight * sum(losses[1:], start=losses[0]) / len(losses))
 
 
 def _against_its_foil(batch: Batch, foils: Tensor, foil_ids: Tensor | None) -> Tensor:

@@ -7,7 +7,6 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, NonNegativeFloat
 
-from tellapart.errors import ModelError
 from tellapart.training.lazy_torch import Tensor, torch
 from tellapart.training.losses.batch import Batch, LossParts, sum_parts, wide
 from tellapart.training.losses.contrast import itc
@@ -29,10 +28,9 @@ _Smoothing = Annotated[float, Field(ge=0, lt=1)]
 
 def own_choices(batch: Batch, name: str) -> tuple[Tensor, Tensor]:
     """Return each image's logits with its captions, and which captions there are."""
-    if batch.negative_texts is None:
-        raise ModelError(f"{name} needs false captions: give Batch(negative_texts=...) (pairs, captions, dimensions)")
+    negatives = batch.need("negative_texts", name)
     with torch.autocast(batch.images.device.type, enabled=False):
-        captions = torch.cat([wide(batch.texts)[:, None], wide(batch.negative_texts)], dim=1)
+        captions = torch.cat([wide(batch.texts)[:, None], wide(negatives)], dim=1)
         logits = wide(batch.scale) * torch.einsum("bd,bfd->bf", wide(batch.images), captions)
     there = torch.ones(logits.shape, dtype=torch.bool, device=logits.device)
     if batch.has_negative is not None:
@@ -51,9 +49,6 @@ def negbench(batch: Batch, *, contrast: NonNegativeFloat = 0.99, choice: NonNega
     Args:
         contrast: weight of the contrast.
         choice: weight of the question.
-
-    Raises:
-        ModelError: the batch has no false captions.
 
     Source: NegBench (Alhamoud et al. 2025), its objective with multiple-choice questions; three false
     captions an image.
@@ -90,9 +85,6 @@ def clic(
         choice: weight of the question.
         paraphrase: weight of the distance between captions of one meaning.
 
-    Raises:
-        ModelError: images have several true captions, and no false ones.
-
     Source: CLIC (Peleg et al. 2025), Eq. 4 to 7, with the weights of its code.
 
     >>> import torch
@@ -107,8 +99,7 @@ def clic(
     if positives is None:
         zero = batch.images.sum() * 0
         return sum_parts(itc=itc(batch)["total"], choice=zero, paraphrase=zero)
-    if batch.negative_texts is None:
-        raise ModelError("clic needs false captions: give Batch(negative_texts=...) (pairs, captions, dimensions)")
+    batch.need("negative_texts", "clic")
     side = replace(batch, positive_texts=None, positive_text_ids=None, facts=batch.true_pairs())
     weights = {"contrast": contrast / (1 + len(positives[0])), "choice": choice / (1 + len(positives[0]))}
     parts = negbench(side, **weights)
@@ -133,9 +124,6 @@ def fsc_global(
         weight: of the choice among an image's captions.
         gamma: how much less a caption counts that the model is sure of; 0 for plain cross-entropy.
         smoothing: share of the label that is spread evenly over the image's captions, false ones as well.
-
-    Raises:
-        ModelError: the batch has no false captions.
 
     Source: FSC-CLIP (Oh et al. 2024), `Global_HNLoss` of its code with focal loss and label smoothing.
 
@@ -168,9 +156,6 @@ def fsc_clip(
         smoothing: likewise.
         unit_patches: patches are made unit vectors first; in the released code a longer one counts more.
 
-    Raises:
-        ModelError: the batch has no false captions, or no patches and words.
-
     Source: FSC-CLIP (Oh et al. 2024), section 3.2 and 3.3, with the weights of its code.
 
     >>> import torch
@@ -195,24 +180,18 @@ def local_logits(batch: Batch, *, unit_patches: bool = False) -> Tensor:
     shares in a mean patch (these have no gradient). Its logit is `scale` times its cosine with that mean, and a
     caption's is the logarithm of the sum of its words' exponentials.
     """
-    from torch.nn.functional import normalize
-
-    if batch.patches is None or batch.words is None or batch.real_words is None:
-        raise ModelError(
-            "fsc-clip needs patches and words: give Batch(patches=...) (pairs, patches, dimensions), Batch(words=...) "
-            "(pairs, captions, words, dimensions) and Batch(real_words=...)"
-        )
+    patches, words, real = (batch.need(name, "fsc-clip") for name in ("patches", "words", "real_words"))
     with torch.autocast(batch.images.device.type, enabled=False):
-        patches, words = wide(batch.patches), wide(batch.words)
-        patches = normalize(patches, dim=-1) if unit_patches else patches
+        patches, words = wide(patches), wide(words)
+        patches = torch.nn.functional.normalize(patches, dim=-1) if unit_patches else patches
         products = torch.einsum("bcwd,bpd->bcwp", words, patches).detach()
         lowest, highest = products.aminmax(dim=-1, keepdim=True)
         # If all patches are alike, each has the same share.
         shares = torch.where(highest > lowest, (products - lowest) / (highest - lowest), 1.0)
         shares = shares / shares.sum(-1, keepdim=True)
-        looked_at = normalize(torch.einsum("bcwp,bpd->bcwd", shares, patches), dim=-1)
+        looked_at = torch.nn.functional.normalize(torch.einsum("bcwp,bpd->bcwd", shares, patches), dim=-1)
         logits = wide(batch.scale) * (looked_at * words).sum(-1)
-    return logits.masked_fill(~batch.real_words, float("-inf")).logsumexp(-1)
+    return logits.masked_fill(~real, float("-inf")).logsumexp(-1)
 
 
 def _focal_choice(logits: Tensor, there: Tensor, gamma: float, smoothing: float) -> Tensor:

@@ -51,9 +51,6 @@ def siglip(batch: Batch) -> LossParts:
 
     Every pair is classified by itself, matched or not. Other texts that are true of the image are left out.
 
-    Raises:
-        ModelError: the batch has no bias.
-
     Source: SigLIP (Zhai et al. 2023), Eq. 1.
 
     >>> import torch
@@ -61,16 +58,12 @@ def siglip(batch: Batch) -> LossParts:
     >>> round(siglip(batch)["matched"].item(), 4)  # the logarithm of 2
     0.6931
     """
-    from torch.nn.functional import softplus
-
-    if batch.bias is None:
-        raise ModelError("siglip needs Batch(bias=...), the number that SigLIP adds to its logits (it begins at -10)")
-    bias = batch.bias
+    bias = batch.need("bias", "siglip")
 
     def losses(rows: MatrixRows) -> Tensor:
         logits = rows.scale * (rows.images[rows.part] @ rows.texts.T) + bias
-        unmatched = softplus(logits).masked_fill(~rows.negative_texts, 0.0).sum(1)
-        return torch.stack([softplus(-logits.diagonal(rows.part.start)), unmatched], dim=1)
+        unmatched = torch.nn.functional.softplus(logits).masked_fill(~rows.negative_texts, 0.0).sum(1)
+        return torch.stack([torch.nn.functional.softplus(-logits.diagonal(rows.part.start)), unmatched], dim=1)
 
     matched, unmatched = mean_over_ranks(by_rows(gather_pairs(batch), losses).mean(0))
     return sum_parts(matched=matched, unmatched=unmatched)
@@ -144,9 +137,6 @@ def cyclip(batch: Batch, *, cross: NonNegativeFloat = 0.25, within: NonNegativeF
 def trohn_img(batch: Batch) -> LossParts:
     """Return `itc` over the pairs and their mates: images `[I; I']` with texts `[T; T']`, `2b` by `2b` on one rank.
 
-    Raises:
-        ModelError: the batch has no mates, or a mate shows its pair's image.
-
     Source: TROHN-Img (BiVLC, Miranda et al. 2024), section 5.
 
     >>> import torch
@@ -166,9 +156,6 @@ def tripletclip(batch: Batch) -> LossParts:
     alone. The paper makes the mates' pictures from false captions; here they are the rows' hard counterparts, which may
     be in the batch themselves, so no caption of an image is ever its false one.
 
-    Raises:
-        ModelError: the batch has no mates, or a mate shows its pair's image.
-
     Source: TripletCLIP (Patel et al. 2024), `tripletclip_loss` of its code, which sums the two sides.
 
     >>> import torch
@@ -187,8 +174,8 @@ def tripletclip(batch: Batch) -> LossParts:
 
 def _find_mates(batch: Batch, name: str) -> Batch:
     """Return the hard counterparts of a batch, which show other images; a loss's name is for the error."""
-    if batch.mates is None:
-        raise ModelError(f"{name} needs Batch(mates=...), the hard counterpart of each pair")
+    batch.need("mates", name)
+    assert batch.mates is not None  # noqa: S101  (for the type checker)
     alike = (batch.image_ids == batch.mates.image_ids).nonzero()[:, 0].tolist()
     if alike:
         raise ModelError(

@@ -43,8 +43,6 @@ def draw(logits: Tensor, count: int, step: int, rows: Tensor) -> Tensor:
 
 def best(values: Tensor, count: int) -> Tensor:
     """Return the columns of each row's `count` largest values, int64 `(c, count)`; -1 if a value is -inf or missing."""
-    from torch.nn.functional import pad
-
     top = values.topk(min(count, values.shape[1]), dim=1)
     columns = torch.where(top.values == float("-inf"), -1, top.indices)
-    return pad(columns, (0, count - columns.shape[1]), value=-1)
+    return torch.nn.functional.pad(columns, (0, count - columns.shape[1]), value=-1)

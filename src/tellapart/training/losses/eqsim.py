@@ -127,9 +127,6 @@ def eqsim_itm(
     released (the code's `hard_itm`), v2 holds for all negatives, with a hinge on each side's mean deviation, and v1 is
     left out. Options are those of `eqsim`.
 
-    Raises:
-        ModelError: the negatives' counterparts are missing.
-
     Source: EqSim (Wang et al. 2023), section 3, Eq. 6, and appendix C.
 
     >>> import torch
@@ -155,9 +152,6 @@ def eqsim_ranking(
     as_released: _Released = False,
 ) -> LossParts:
     """Return `ranking` and EqSim's regularisation, as METER is fine-tuned: parts `rank`, `v1` and `v2`.
-
-    Raises:
-        ModelError: the negatives' counterparts are missing.
 
     Source: EqSim (Wang et al. 2023), appendix C: 15 sampled captions and their images, 8 of them close.
 

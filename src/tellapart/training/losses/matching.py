@@ -28,13 +28,12 @@ def itm(matches: Matches) -> LossParts:
     >>> round(itm(matches)["total"].item(), 4)
     0.6931
     """
-    from torch.nn.functional import softplus
 
     def wrong(logits: Tensor, counted: Tensor) -> Tensor:
-        return share(softplus(wide(logits)).masked_fill(~counted, 0.0).sum(), counted.sum()) / 3
+        return share(torch.nn.functional.softplus(wide(logits)).masked_fill(~counted, 0.0).sum(), counted.sum()) / 3
 
     return sum_parts(
-        true=mean_over_ranks(softplus(-wide(matches.true)).mean()) / 3,
+        true=mean_over_ranks(torch.nn.functional.softplus(-wide(matches.true)).mean()) / 3,
         wrong_text=wrong(matches.wrong_texts, matches.has_wrong_text),
         wrong_image=wrong(matches.wrong_images, matches.has_wrong_image),
     )

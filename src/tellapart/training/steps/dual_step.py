@@ -135,7 +135,8 @@ class DualStep(TrainingStep[DrawnRows]):
         texts = self.rows.rows[number].negatives
         return [texts[k] for k in draw_choices(range(len(texts)), self._captions, self.config.seed, step, number)]
 
-    def _backward_step(self, drawn: DrawnRows, images: Sequence[Inputs], step: int) -> LossParts:
+    def backward(self, drawn: DrawnRows, images: Sequence[Inputs], step: int) -> LossParts:
+        """Take the loss of drawn rows, in pieces if `batch.micro` asks for it, and add its gradients."""
         captions = [self.rows.rows[number].caption for number in drawn.rows]
         captions = [row.captions[0] for row in drawn.joined] or captions
         texts = list(captions)

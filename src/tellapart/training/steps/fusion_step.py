@@ -145,7 +145,8 @@ class FusionStep(TrainingStep[DrawnPairs]):
             [[texts[row] in of_image[images[other]] for other in others] for row, others in rows],
         )
 
-    def _backward_step(self, drawn: DrawnPairs, images: Sequence[Inputs], step: int) -> LossParts:
+    def backward(self, drawn: DrawnPairs, images: Sequence[Inputs], step: int) -> LossParts:
+        """Take the loss of drawn pairs and their negatives, and add its gradients."""
         device = self.accelerator.device
         inputs = [{name: tensor.to(device) for name, tensor in image.items()} for image in images]
         tokens = self._read_tokens(self._captions(drawn.rows))

@@ -47,12 +47,9 @@ class TrainingStep(ABC, Generic[Drawn]):
         of the rows whose images it needs.
         """
 
-    def backward(self, drawn: Drawn, images: Sequence[Inputs], step: int) -> LossParts:
-        """Take the loss of drawn rows, add gradients to the parameters', and return the loss's parts, detached."""
-        return {name: part.detach() for name, part in self._backward_step(drawn, images, step).items()}
-
     @abstractmethod
-    def _backward_step(self, drawn: Drawn, images: Sequence[Inputs], step: int) -> LossParts: ...
+    def backward(self, drawn: Drawn, images: Sequence[Inputs], step: int) -> LossParts:
+        """Take the loss of drawn rows, add gradients to the parameters', and return the loss's parts."""
 
     def _sum_losses(self, inputs: Sequence[Any]) -> LossParts:
         """Add up the losses, each of its `Batch` or `Matches`."""
