@@ -11,16 +11,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
 from tellapart.data.rows import read_jsonl
 from tellapart.errors import DataError, RunError, first_line, quote
-from tellapart.evaluation.compare import MetricComparison
 from tellapart.records.run_folder import RESULTS, write_text_file
+from tellapart.report.charts import score_bar
 from tellapart.report.line_chart import LineChart, svg
-from tellapart.report.numbers import points
+from tellapart.report.numbers import thousands
 from tellapart.report.page import page_environment
 from tellapart.report.show import write_run_report
 from tellapart.training.idle_terms import ENDS, NOT_TERMS
@@ -127,41 +127,33 @@ def write_training_report(folder: Path, record: TrainRecord, *, outside: bool = 
         charts.append(sweep_chart(record.sweep))
     rows = record.comparison.rows if record.comparison else ()
     bounds = [abs(end) for row in rows for end in (row.low, row.high, row.difference) if end is not None]
-    text = (
-        page_environment()
-        .from_string(files("tellapart.training.report").joinpath("page.html.j2").read_text(encoding="utf-8"))
-        .render(
-            record=record,
-            groups=_by_benchmark(rows),
-            reach=max(bounds, default=0.0),
-            difference_bar=difference_bar,
-            points=points,
-            figures=charts,
-            settings=[(key, str(value)) for key, value in settings_of(record)],
-            links=list(_file_links(run_files, record)),
-        )
+    return _write_page(
+        folder,
+        record=record,
+        title=f"{record.config['name']}, trained",
+        groups={row.benchmark: [each for each in rows if each.benchmark == row.benchmark] for row in rows},
+        reach=max(bounds, default=0.0),
+        difference_bar=difference_bar,
+        figures=charts,
+        settings=[(key, str(value)) for key, value in settings_of(record)],
+        links=list(_file_links(run_files, record)),
     )
-    path = folder / PAGE
-    write_text_file(path, text)
-    return path
 
 
 def write_progress(run_files: RunFiles, name: str, done: int, total: int) -> None:
     """Write the page of a run that still trains, which loads itself again; `write_training_report` ends it."""
-    text = (
-        page_environment()
-        .from_string(files("tellapart.training.report").joinpath("progress.html.j2").read_text(encoding="utf-8"))
-        .render(name=name, done=done, total=total, now=datetime.now(UTC), figures=log_charts(run_files.log_path))
-    )
-    write_text_file(run_files.folder / PAGE, text)
+    title = f"{name}: step {thousands(done)} of {thousands(total)}"
+    figures = log_charts(run_files.log_path)
+    _write_page(run_files.folder, record=None, title=title, now=datetime.now(UTC), figures=figures)
 
 
-class _Link(NamedTuple):
-    path: str
-    what: str
+def _write_page(folder: Path, **content: Any) -> Path:
+    template = files("tellapart.training.report").joinpath("page.html.j2").read_text(encoding="utf-8")
+    write_text_file(folder / PAGE, page_environment().from_string(template).render(content))
+    return folder / PAGE
 
 
-def _file_links(files: RunFiles, record: TrainRecord) -> Iterator[_Link]:
+def _file_links(files: RunFiles, record: TrainRecord) -> Iterator[tuple[str, str]]:
     """Yield the files of the run's folder, relative to it."""
     alphas = record.sweep.curve if record.sweep else ()
     links = [
@@ -174,31 +166,12 @@ def _file_links(files: RunFiles, record: TrainRecord) -> Iterator[_Link]:
     ]
     for path, meaning in links:
         if path.exists():
-            yield _Link(path.relative_to(files.folder).as_posix() + ("/" if path.is_dir() else ""), meaning)
-
-
-def _by_benchmark(rows: Sequence[MetricComparison]) -> dict[str, list[MetricComparison]]:
-    groups: dict[str, list[MetricComparison]] = {}
-    for row in rows:
-        groups.setdefault(row.benchmark, []).append(row)
-    return groups
+            yield path.relative_to(files.folder).as_posix() + ("/" if path.is_dir() else ""), meaning
 
 
 def difference_bar(difference: float, low: float | None, high: float | None, reach: float) -> Markup:
     """Draw a difference and its interval around zero; the bar goes from -reach to reach."""
-
-    def across(value: float) -> float:
-        return round(50 + 50 * value / (reach or 1.0), 2)
-
-    parts = [
-        '<svg class="bar" viewBox="-3 0 106 12" preserveAspectRatio="none" aria-hidden="true" focusable="false">'
-        '<line class="track" x1="0" x2="100" y1="6" y2="6"/>'
-    ]
-    if low is not None and high is not None:
-        sure = " better" if low > 0 else " worse" if high < 0 else ""
-        width = across(high) - across(low)
-        parts.append(f'<rect class="range{sure}" x="{across(low):g}" y="3.5" width="{width:.4g}" height="5"/>')
-    x = f"{across(difference):g}"
-    parts.append('<line class="chance" x1="50" x2="50" y1="0" y2="12"/>')
-    parts.append(f'<line class="point" x1="{x}" x2="{x}" y1="1.5" y2="10.5"/></svg>')
-    return Markup("".join(parts))  # noqa: S704  (numbers only)
+    middle, start, end = (at if at is None else 0.5 + at / (2 * (reach or 1.0)) for at in (difference, low, high))
+    sure = "" if low is None or high is None else " better" if low > 0 else " worse" if high < 0 else ""
+    bar = str(score_bar(middle or 0.0, start, end, chance=0.5))
+    return Markup(bar.replace('class="range"', f'class="range{sure}"'))  # noqa: S704  (numbers only)
