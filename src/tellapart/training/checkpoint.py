@@ -33,18 +33,11 @@ _FILES, _SUMS = ("weights.safetensors", "optimiser.safetensors", "state.json"), 
 
 @dataclass
 class TrainingState:
-    """The progress of a run.
+    """The progress of a run: steps done, the best value of the validation set, and the step after which it was reached.
 
-    Attributes:
-        step: steps done.
-        best: the highest value of the validation set so far.
-        best_step: after which step it was reached.
-        history: steps, with the validation set's values after them.
-        right: the items that were right, 0 or 1, at the last measurement that was better beyond doubt.
-        unmoved: measurements since then.
-        stopped: whether those are as many as `validation.patience` allows.
-        best_sha256: of the file of the best weights.
-        run: fingerprint of the run.
+    `history` has the values of the validation set by step. `right` are the items that were right at the last
+    measurement that was better beyond doubt, and `unmoved` the measurements since then. `stopped` is whether
+    `validation.patience` is over. `best_sha256` is of the file of the best weights, `run` the fingerprint of the run.
     """
 
     step: int = 0

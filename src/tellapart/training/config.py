@@ -188,18 +188,7 @@ class LogConfig(_Table):
 
 @dataclass(frozen=True, slots=True)
 class StartSettings:
-    """The settings of a configuration with which the start is opened.
-
-    Attributes:
-        loss: name of the first loss.
-        terms: all losses, the first one first.
-        device: of the model.
-        seed: for the weights of a new model.
-        reading: the matching head; None for the family's first.
-        image_size: side of the pictures, of a fusion encoder in its authors' file.
-        compiled: the backend that compiles the model; None if nothing does.
-        matching: negatives of a fusion encoder; None if the configuration leaves them out.
-    """
+    """The settings of a configuration with which the start is opened; `loss` names the first of the terms."""
 
     loss: str
     terms: tuple[LossTerm, ...]

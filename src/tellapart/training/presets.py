@@ -25,11 +25,8 @@ _RELEASED: Mapping[str, Any] = {"data": {"duplicates": "negatives"}}
 class Preset:
     """Values that fill in the keys that a configuration leaves out; it gives the model, the data and the device itself.
 
-    Attributes:
-        values: tables of a configuration. They are the paper's or its released code's, but for `ours`.
-        source: the paper, and the released command.
-        ours: a key, or a step of training -> the released form, and the reason for another one here. All else is as
-            released.
+    `source` is the paper, and the released command. `ours` has each key, or step of training, that is not as released,
+    with the reason.
     """
 
     values: Mapping[str, Any]

@@ -27,13 +27,7 @@ Result = TypeVar("Result")
 
 
 class RankGroup:
-    """The processes of one run, as each of them sees the others.
-
-    Attributes:
-        accelerator: of accelerate, which knows the device and the ranks.
-        of: how many there are.
-        number: of this one, from 0.
-    """
+    """The processes of one run, as each of them sees the others: `of` them, and its number from 0."""
 
     def __init__(self, accelerator: Accelerator) -> None:
         self.accelerator = accelerator

@@ -24,21 +24,10 @@ OWNER = "run.json"
 
 @dataclass
 class RunFiles:
-    """A training run's folder.
+    """A training run's folder, of which `run.json` names the run; trackers get each step's numbers beside the log.
 
-    `run.json` names the run.
-
-    Attributes:
-        folder: of the run.
-        trackers: called with each step and its numbers, in addition to the log (TensorBoard).
-        checkpoints: folder of the last ones.
-        best: file of the weights that did best on the validation set.
-        model: folder of the trained model, when all is done.
-        start: folder of the start, if its weights were drawn for this run.
-        report: run folder of the trained model, next to the start's.
-        sweep: folder of the sweep between the start and the trained weights (WiSE-FT).
-        rounds: folder of the items and the earlier rounds of test-time matching.
-        log_path: one JSON object a line: the step and its numbers.
+    `best` is the file of the weights that did best on the validation set, `start` the folder of the start, if its
+    weights were drawn for this run, `sweep` that of the weights between the start and the trained ones (WiSE-FT).
     """
 
     folder: Path

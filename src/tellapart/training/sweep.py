@@ -30,13 +30,9 @@ from tellapart.training.lazy_torch import Tensor, torch
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """A curve over alphas.
+    """A curve over alphas: each one's mean headline metric on each benchmark; 0 is the start, 1 the trained model.
 
-    Attributes:
-        benchmarks: one objective each: the mean of its headline metrics.
-        curve: alpha -> objectives, in the order of the benchmarks; 0 are the start's weights, 1 the trained ones.
-        best: the Pareto-best alpha. It is chosen on the reported benchmarks, so its numbers flatter it.
-        model: its name.
+    `best` is Pareto-best, chosen on the reported benchmarks, so its numbers flatter it; `model` is its name.
     """
 
     benchmarks: tuple[str, ...]

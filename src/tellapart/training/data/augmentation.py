@@ -31,16 +31,9 @@ _Change = Callable[[Image.Image, _Generator, int], Image.Image]
 
 @dataclass(frozen=True, slots=True)
 class _RandAugment:
-    """Operations drawn with replacement, each done by its chance, all with one magnitude.
+    """Operations drawn with replacement, each done by its chance, all with one magnitude: a share of their ranges.
 
-    Attributes:
-        names: of the operations.
-        magnitude: as a share of each operation's range.
-        chance: that a drawn operation is done.
-        farthest: the greatest move, in pixels.
-        fill: grey of the pixels that a rotation, a shear or a move leaves empty.
-        resample: of those.
-        count: how many are drawn.
+    `farthest` is the greatest move in pixels, `fill` the grey of pixels that a change of place leaves empty.
     """
 
     names: tuple[str, ...]

@@ -16,14 +16,7 @@ from tellapart.training.data.rows import TrainingRow, TrainingRows
 
 @dataclass(frozen=True)
 class BatchOrder:
-    """The batches of a run.
-
-    Attributes:
-        rows: training rows.
-        size: pairs a step, over all ranks.
-        seed: of the permutations.
-        together: keep the rows of an item in one batch.
-    """
+    """The batches of a run: `size` pairs a step over all ranks; `together` keeps the rows of an item in one batch."""
 
     rows: TrainingRows
     size: int

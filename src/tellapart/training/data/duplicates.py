@@ -44,17 +44,10 @@ def _hash_tokens(ids: Sequence[int]) -> int:
 class Duplicates:
     """How much of some rows is the same to a model.
 
-    Attributes:
-        captions: rows whose caption is that of another picture, too.
-        pictures: rows whose picture is in a file of another name, too.
-        foils: false captions that are a true caption of their picture.
-        cut: texts that lose their end.
-        texts: different texts.
-        merged: rows whose caption is that of another row after the cut alone.
-        caption: the most frequent caption, and how many pictures have it.
-        picture: a file of the picture with the most captions, and how many it has.
-        middle: captions of a picture, the median.
-        counterparts: hard counterparts that show their row's picture in another file, and are left out.
+    Rows count whose caption is that of another picture, or whose picture is in a file of another name. `foils` are false
+    captions that are true of their picture, `merged` rows whose caption is that of another row after the cut alone, and
+    `counterparts` hard ones that show their row's picture in another file. `caption` and `picture` are the most
+    frequent ones, `middle` the median of captions of a picture.
     """
 
     captions: int

@@ -18,14 +18,10 @@ _TRIES = 32
 
 @dataclass(frozen=True, slots=True)
 class JoinedRows:
-    """Two rows as one.
+    """Two rows as one: the number of the second, whose picture comes first if `swapped`, and true captions of both.
 
-    Attributes:
-        second: number of the row whose picture is joined to the first's.
-        swapped: whether the second's picture comes first.
-        captions: true of the joined picture; the first two mean the same in another order.
-        false: the captions with a word of one in the other's place; None if that is true as well, or each has
-            only the other's words.
+    `false` has a word of one caption in the other's place; None if that is true as well, or each has only the other's
+    words.
     """
 
     second: int

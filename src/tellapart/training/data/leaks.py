@@ -25,14 +25,7 @@ from tellapart.training.data.shards import read_image
 
 @dataclass(frozen=True, slots=True)
 class Leak:
-    """The training images that a benchmark shares.
-
-    Attributes:
-        benchmark: its name.
-        same: training images that are one of its pictures, to the pixel.
-        alike: training images that look like one of its pictures, and are none.
-        images: how many pictures it has.
-    """
+    """The training images that a benchmark shares, the same to the pixel or alike, and how many pictures it has."""
 
     benchmark: str
     same: tuple[str, ...]

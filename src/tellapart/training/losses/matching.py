@@ -63,9 +63,8 @@ def ranking(matches: Matches) -> LossParts:
 class NegativePairs:
     """The pairs of all ranks that each of this rank's pairs is crossed with; rank 0's pairs are counted first.
 
-    Attributes:
-        texts: int64 `(b, m)`: row `i` has the pairs whose texts are wrong for image `i`; -1 fills up.
-        images: int64 `(b, m)`: row `i` has the pairs whose images are wrong for text `i`; -1 fills up.
+    Both are int64 `(b, m)`: the pairs whose texts are wrong for image `i`, and whose images are wrong for text `i`; -1
+    fills up.
     """
 
     texts: Tensor

@@ -22,16 +22,9 @@ _IMAGE = -0x61C8864680B583EB
 class MatrixRows:
     """`c` rows of the matrix of all ranks' `n` pairs, and of its transpose: this rank's, or a chunk of them.
 
-    Attributes:
-        images: float32 or float64 `(n, d)`, unit vectors.
-        texts: the same for texts.
-        scale: scalar.
-        image_ids: int64 `(n,)`.
-        part: the rows among all pairs, from a first to a last number; an entry of its own pair is on the diagonal that
-            begins at `part.start`.
-        chunk: rows at a time in memory; None for all.
-        text_ids: int64 `(n,)`, equal for texts of the same tokens; None if each is true of its image alone.
-        true: int64, sorted: a number for each image id with the id of a text that is true of it; None without text_ids.
+    Images and texts are unit vectors `(n, d)`, float32 or float64. An entry of a row's own pair is on the diagonal that
+    begins at `part.start`. `text_ids` are None if each text is true of its image alone; else `true` has, sorted, a
+    number for each image id with the id of a text that is true of it.
     """
 
     images: Tensor

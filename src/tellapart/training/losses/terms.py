@@ -13,14 +13,9 @@ from tellapart.training.losses.loss import DualLoss, FusionLoss, Loss, find_loss
 
 @dataclass(frozen=True, slots=True)
 class LossTerm:
-    """One loss of a sum.
+    """One loss of a sum, with all of its options, and a factor that its parts are multiplied by.
 
-    Attributes:
-        name: of the loss.
-        loss: its declaration.
-        options: all of them, by name.
-        factor: that its parts are multiplied by.
-        reading: the matching head that gives its logits; None for the one that `reading` of the run names.
+    `reading` is the matching head that gives its logits; None for the one that `reading` of the run names.
     """
 
     name: str

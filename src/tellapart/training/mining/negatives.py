@@ -89,14 +89,7 @@ _IMAGES = 32
 
 @dataclass(frozen=True, slots=True)
 class MiningSettings:
-    """The number of negatives, and of images whose captions they come from.
-
-    Attributes:
-        nearest: images whose captions are scored.
-        negatives: captions that each row gets.
-        hard: of those, the ones with the highest scores; the others are drawn at random.
-        seed: of the draws.
-    """
+    """Nearest images whose captions are scored; captions that each row gets, and how many of them are the hardest."""
 
     nearest: int = 128
     negatives: int = 15
@@ -113,15 +106,9 @@ class MiningSettings:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowPictures:
-    """Pictures, one number each: files with the same pixels are one picture.
+    """Pictures, one number each: files with the same pixels are one picture, with its rows and captions as they read.
 
-    Attributes:
-        files: the first file of each picture.
-        rows: numbers of the rows of each picture.
-        of_row: the picture of each row.
-        captions: the texts of each picture's rows, as `_reading` has them.
-        vectors: float32 `(picture, dimensions)`.
-        hashes: file -> hash of its pixels.
+    `vectors` are float32 `(picture, dimensions)`; `hashes` are of the pixels, by file.
     """
 
     files: tuple[str, ...]

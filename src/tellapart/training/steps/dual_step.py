@@ -33,12 +33,9 @@ _Piece = tuple[Sequence[Inputs], Sequence[str]]
 class DrawnRows:
     """The inputs of one rank in one step.
 
-    Attributes:
-        rows: numbers of the rows whose images and captions are encoded: the batch's, then their hard counterparts.
-        own: how many of them are the batch's.
-        negatives: for each row its false captions, as many as are drawn; fewer if it has fewer.
-        units: of each of the batch's rows its units, each followed by its foil; none if the loss reads none.
-        joined: for each row the one that its picture is joined to, with their captions; none if pictures stay plain.
+    `rows` are numbers of the rows whose images and captions are encoded: the batch's `own` ones, then their hard
+    counterparts. Each has its false captions in `negatives`; `units` are each followed by their foils, and `joined` has
+    for each row the one that its picture is joined to, if any is.
     """
 
     rows: list[int]

@@ -30,15 +30,10 @@ from tellapart.training.steps.step import TrainingStep
 
 @dataclass(frozen=True, slots=True)
 class DrawnPairs:
-    """The inputs of one rank in one step.
+    """The inputs of one rank in one step: numbers of the batch's `own` rows, then of other, mined rows.
 
-    Attributes:
-        rows: numbers of the rows to encode: the batch's rows, then mined rows that are not in the batch.
-        own: the number of batch rows, which come first in `rows`.
-        negatives: for each batch row, the positions of its mined negatives in `rows`; None if negatives come from the
-            batch.
-        close: for each of these negatives, whether it is one of its row's first `matching.close` counterparts; None
-            if `matching.close` is not set.
+    `negatives` has for each batch row the positions of its mined negatives in `rows`, and `close` whether each is one
+    of its first `matching.close` counterparts; both are None if the configuration asks for none.
     """
 
     rows: list[int]

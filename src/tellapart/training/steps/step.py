@@ -21,12 +21,7 @@ Drawn = TypeVar("Drawn")
 
 @dataclass
 class TrainingStep(ABC, Generic[Drawn]):
-    """Steps of one family of encoders.
-
-    Attributes:
-        accelerator: of accelerate; it knows the device, the precision and the ranks.
-        module: the model's module, as the accelerator wrapped it.
-    """
+    """Steps of one family of encoders, with accelerate's accelerator and the module that it wrapped."""
 
     config: TrainConfig
     trainable: Trainable
