@@ -44,8 +44,8 @@ def _hash_tokens(ids: Sequence[int]) -> int:
 class Duplicates:
     """How much of some rows is the same to a model.
 
-    Rows count whose caption is that of another picture, or whose picture is in a file of another name. `foils` are false
-    captions that are true of their picture, `merged` rows whose caption is that of another row after the cut alone, and
+    Rows count whose caption is that of another picture, or whose picture is in a file of another name. `foils` are
+    false captions that are true of their picture, `merged` rows whose caption is that of another row after the cut alone, and
     `counterparts` hard ones that show their row's picture in another file. `caption` and `picture` are the most
     frequent ones, `middle` the median of captions of a picture.
     """
