@@ -24,7 +24,7 @@ from PIL import Image
 from tellapart.models.huggingface.files import import_transformers, quiet
 from tellapart.models.torch.backend import import_torch
 from tellapart.training.config import TrainConfig
-from tellapart.training.data.image_loader import ImageLoader
+from tellapart.training.data.pictures import ImageLoader
 from tellapart.training.data.rows import TrainingRows, read_rows
 from tellapart.training.encoders.fusion_encoder import open_fusion
 from tellapart.training.encoders.load_start import open_dual, write_new_model

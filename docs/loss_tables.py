@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tellapart.catalog import LOSSES
-from tellapart.training.config import TrainConfig
+from tellapart.training.config import TrainConfig, list_presets, merge_preset
 from tellapart.training.losses.loss import DualLoss, find_loss
-from tellapart.training.presets import list_presets, merge_preset
 
 HERE = Path(__file__).resolve().parent
 

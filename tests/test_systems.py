@@ -23,7 +23,7 @@ from tellapart.models.find import declared_prefix, find_prefix
 from tellapart.models.fusion.prefix import FusionPrefix
 from tellapart.models.huggingface.load import readings_of
 from tellapart.models.openclip.source import resolve
-from tellapart.training.presets import list_presets
+from tellapart.training.config import list_presets
 from tellapart_native.family import NativeFamily
 from tellapart_native.prefix import find_family
 

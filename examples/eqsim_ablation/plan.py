@@ -17,8 +17,7 @@ from tellapart.data.rows import read_object
 from tellapart.data.scores import join_names
 from tellapart.errors import DataError
 from tellapart.records.run_folder import write_text_file
-from tellapart.training.config import TrainConfig, read_config
-from tellapart.training.presets import merge_preset
+from tellapart.training.config import TrainConfig, merge_preset, read_config
 
 __all__ = ["HERE", "Method", "Plan", "read_plan"]
 

@@ -29,7 +29,7 @@ from tellapart.training.checkpoint import replace_folder
 from tellapart.training.config import TrainConfig
 from tellapart.training.data.leaks import find_leaks, refuse_leaks
 from tellapart.training.data.rows import read_rows
-from tellapart.training.idle_terms import NOT_TERMS
+from tellapart.training.run_files import NOT_TERMS
 from tellapart.training.training_run import run_training
 from tellapart_render.training_rows import write_training_rows
 

@@ -18,8 +18,7 @@ from training_sets import toml
 from facts import raises
 from tellapart.catalog import LOSSES, names
 from tellapart.errors import DataError, UnknownNameError
-from tellapart.training.config import TrainConfig, config_tables, read_config
-from tellapart.training.presets import list_presets
+from tellapart.training.config import TrainConfig, config_tables, list_presets, read_config
 
 ROOT = Path(__file__).parents[2]
 PAGE = "".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("training.md", "training_file.md"))

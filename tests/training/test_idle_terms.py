@@ -13,10 +13,10 @@ from training_sets import config
 
 from facts import check_facts
 from tellapart.errors import TellapartWarning
-from tellapart.training.idle_terms import describe_idle, find_idle_terms
-from tellapart.training.losses.terms import read_terms
+from tellapart.training.losses.loss import read_terms
 from tellapart.training.record import read_record
 from tellapart.training.report.page import write_training_report
+from tellapart.training.run_files import describe_idle, find_idle_terms
 from tellapart.training.training_run import run_training
 
 pytestmark = pytest.mark.usefixtures("single_thread")

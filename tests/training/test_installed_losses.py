@@ -13,8 +13,7 @@ from facts import raises
 from tellapart.api.listing import ls
 from tellapart.catalog import LOSSES
 from tellapart.errors import DataError
-from tellapart.training.losses.loss import DualLoss, FusionLoss, find_loss
-from tellapart.training.losses.terms import read_terms
+from tellapart.training.losses.loss import DualLoss, FusionLoss, find_loss, read_terms
 from tellapart.training.training_run import run_training
 
 SOURCE = """

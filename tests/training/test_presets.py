@@ -12,8 +12,7 @@ from training_sets import toml
 
 from facts import raises
 from tellapart.errors import DataError
-from tellapart.training.config import DataConfig, TrainConfig, read_config
-from tellapart.training.presets import find_preset, list_presets, merge_preset
+from tellapart.training.config import DataConfig, TrainConfig, find_preset, list_presets, merge_preset, read_config
 
 
 def settings(folder: Path, preset: str, **more: Any) -> TrainConfig:

@@ -10,7 +10,7 @@ from training_sets import config, logged
 
 from facts import raises
 from tellapart.errors import MissingDependencyError
-from tellapart.training.trackers import open_trackers
+from tellapart.training.run_files import open_trackers
 from tellapart.training.training_run import run_training
 
 

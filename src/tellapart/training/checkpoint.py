@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tellapart.data.atomic import sync_folder
 from tellapart.data.rows import read_object
 from tellapart.data.scores import join_names
+from tellapart.data.strict_json import read_whole
 from tellapart.errors import ModelError, RunError, require
 from tellapart.training.lazy_torch import Tensor, torch
 
@@ -154,7 +155,7 @@ def latest_checkpoint(folder: Path) -> Path | None:
 def read_checkpoint(checkpoint: Path, module: nn.Module, optimiser: Optimizer) -> TrainingState:
     """Restore weights and moments, and return the state; files that are not as they were written are refused."""
     sums = checkpoint / _SUMS
-    lines = sums.read_text("utf-8", "replace").splitlines() if sums.is_file() else []
+    lines = read_whole(sums).decode("utf-8", "replace").splitlines() if sums.is_file() else []
     if changed := [name for name in _FILES if f"{_digest(checkpoint / name)}  {name}" not in lines]:
         raise RunError(
             f"{checkpoint}: {join_names(changed)} damaged or changed after {_SUMS} was written; delete {checkpoint} "

@@ -34,18 +34,16 @@ from tellapart.training.checkpoint import (
     write_folder,
 )
 from tellapart.training.config import OptimiserConfig, TrainConfig
-from tellapart.training.data.augmentation import find_augmentation
 from tellapart.training.data.batch_order import BatchOrder
 from tellapart.training.data.duplicates import Duplicates
-from tellapart.training.data.image_loader import ImageLoader
+from tellapart.training.data.pictures import ImageLoader, find_augmentation
 from tellapart.training.data.rows import TrainingRows
 from tellapart.training.data.validation import better_beyond_doubt, items_right, match_numbers, metric_of, rescore
 from tellapart.training.encoders.lora import count_updated
 from tellapart.training.encoders.trainable import Inputs, Trainable, picture_side
-from tellapart.training.idle_terms import IDLE_STEPS, describe_idle, find_idle_terms
 from tellapart.training.lazy_torch import torch
 from tellapart.training.ranks import RankGroup
-from tellapart.training.run_files import RunFiles
+from tellapart.training.run_files import IDLE_STEPS, RunFiles, describe_idle, find_idle_terms
 from tellapart.training.steps.step import Drawn, TrainingStep
 
 if TYPE_CHECKING:
@@ -124,8 +122,8 @@ def train(training: Training, *, limit: int | None = None, progress: NotedProgre
     trainable.module.train()
     steps, plain = _make_steps(training)
     augment, side = find_augmentation(config.data.augment, config.seed, trainable), picture_side(trainable)
-    keep, threads = config.data.keep_images, _READERS
-    loader = ImageLoader(training.rows, trainable.image, keep=keep, threads=threads, side=side, augment=augment)
+    keep = config.data.keep_images
+    loader = ImageLoader(training.rows, trainable.image, keep=keep, threads=_READERS, side=side, augment=augment)
     read = partial(_read_parts, training, steps, order, loader)
     try:
         moved: dict[str, float] = {"lora_layers": sum(count_updated(trainable.module).values())} if config.lora else {}

@@ -1,22 +1,101 @@
-"""The folder of a training run: its files, which run it belongs to, and its log."""
+"""The folder of a training run: its files, which run it belongs to, and its log, which trackers get too."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tellapart.data.atomic import sync_folder
-from tellapart.data.rows import read_object
+from tellapart.data.rows import read_jsonl, read_object
 from tellapart.data.strict_json import parse_json
 from tellapart.data.validation import describe_changes
-from tellapart.errors import DataError, RunError, first_line
+from tellapart.errors import DataError, RunError, first_line, require
 from tellapart.records.run_folder import write_text_file
 from tellapart.training.checkpoint import latest_checkpoint
-from tellapart.training.trackers import Tracker
+from tellapart.training.config import LogConfig
+
+if TYPE_CHECKING:
+    from tellapart.training.losses.loss import LossTerm
+
+
+#: Ends of the interval of a validation value, in a log.
+ENDS = ("validation_low", "validation_high")
+#: Fields of a log's line that are not terms of the loss.
+NOT_TERMS = {"step", "gradient_norm", "learning_rate", "scale", "moved_loss", "moved_gradient", "lora_layers", *ENDS}
+NOT_TERMS |= {"rows_same_caption", "rows_same_picture", "texts_cut"}
+
+#: Steps after which a term that was always 0 is named.
+IDLE_STEPS = 50
+
+
+def find_idle_terms(log: Path, first: int = IDLE_STEPS) -> tuple[str, ...]:
+    """Return the terms that a run's log has as exactly 0 at each of its first steps: none had a gradient."""
+    lines = (line for _, line in read_jsonl(log) if "total" in line)
+    steps = [{name: line[name] for name in line if name not in {*NOT_TERMS, "total"}} for line in islice(lines, first)]
+    if len(steps) < first:
+        return ()
+    return tuple(term for term in steps[0] if all(step.get(term) == 0 for step in steps))
+
+
+def describe_idle(idle: Sequence[str], terms: Sequence[LossTerm], first: int = IDLE_STEPS) -> str:
+    """Name the idle terms, and the reason of their losses if one is declared."""
+    # Terms of an added loss begin with its name and a dot.
+    owners = {name.partition(".")[0] if "." in name else terms[0].name for name in idle if terms}
+    reasons = dict.fromkeys(term.loss.idle_reason for term in terms if term.name in owners and term.loss.idle_reason)
+    verb = "was" if len(idle) == 1 else "were"
+    why = f": {'; '.join(reasons)}" if reasons else ""
+    return f"{', '.join(idle)} {verb} 0 at each of the first {first} steps and had no gradient{why}"
+
+
+#: Called with a step and its numbers.
+Tracker = Callable[[int, Mapping[str, float]], None]
+
+
+@contextmanager
+def open_trackers(config: LogConfig, folder: Path, name: str) -> Iterator[list[Tracker]]:
+    """Give a callable for each tracker of the configuration, which writes below the run's folder; close all at the end.
+
+    Nothing is opened before the first number, so other ranks than the first, which log nothing, open nothing.
+    """
+    trackers, opened = list[Tracker](), dict[str, Any]()
+    with ExitStack() as stack:
+        if config.tensorboard:
+            writer_class = require("torch.utils.tensorboard", extra="train").SummaryWriter
+
+            def track_tensorboard(step: int, numbers: Mapping[str, float]) -> None:
+                if "tensorboard" not in opened:
+                    # A killed run may have written steps beyond its last checkpoint, which are taken again.
+                    opened["tensorboard"] = writer_class(str(folder / "tensorboard"), purge_step=step)
+                    stack.callback(opened["tensorboard"].close)
+                for key, value in numbers.items():
+                    opened["tensorboard"].add_scalar(key, value, step)
+                opened["tensorboard"].flush()  # steps before a checkpoint are never written again
+
+            trackers.append(track_tensorboard)
+        if config.wandb is not None:
+            wandb = require("wandb", extra="wandb")
+
+            def track_wandb(step: int, numbers: Mapping[str, float]) -> None:
+                if "wandb" not in opened:
+                    # The run's id, so that a resumed run goes on in the same place; W&B drops steps that it has.
+                    path = folder / "wandb-id.txt"
+                    if not path.exists():
+                        path.write_text(secrets.token_hex(8), encoding="utf-8")
+                    same = {"id": path.read_text("utf-8"), "resume": "allow"}
+                    opened["wandb"] = wandb.init(project=config.wandb, name=name, dir=str(folder), **same)
+                    stack.callback(opened["wandb"].finish)
+                opened["wandb"].log(dict(numbers), step=step)
+
+            trackers.append(track_wandb)
+        yield trackers
+
 
 #: The file that names the run whose folder it is.
 OWNER = "run.json"

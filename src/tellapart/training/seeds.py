@@ -27,17 +27,11 @@ _Values = Mapping[_Key, float]
 
 @dataclass(frozen=True, slots=True)
 class SeedRow:
-    """One metric of one benchmark over seeds, paired with its counterpart.
+    """One metric of one benchmark over seeds, paired with the start or another configuration, whose mean is `other`.
 
-    Attributes:
-        seeds: how many.
-        mean, sd: of the trained models; the sd is that of a sample, None of one seed.
-        other: mean of the start, or of the other configuration.
-        difference, low, high: mean less other, with Student's 95 % interval over seeds; None of one seed, or if all
-            seeds differ by the same.
-        p: of the paired t-test, two-sided; None without an interval.
-        p_holm: p, adjusted for all rows that have one (Holm).
-        p_ranks: of Wilcoxon's signed ranks, which assumes no normal distribution; None of one seed.
+    The sd is that of a sample, and `low` and `high` are Student's 95 % interval of the difference over seeds; None of
+    one seed, or if all seeds differ by the same. `p` is of the paired t-test, two-sided, `p_holm` adjusted for all rows
+    that have one, and `p_ranks` of Wilcoxon's signed ranks, which assumes no normal distribution.
     """
 
     benchmark: str

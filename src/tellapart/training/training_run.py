@@ -30,9 +30,9 @@ from tellapart.records.machine import this_machine, versions
 from tellapart.records.run_folder import write_text_file
 from tellapart.training.checkpoint import TrainingState, Weights, copy_weights, replace_folder, weights_of
 from tellapart.training.config import DataConfig, ReportConfig, TrainConfig
-from tellapart.training.data.augmentation import warn_of_flips
 from tellapart.training.data.duplicates import count_duplicates
 from tellapart.training.data.leaks import Leak, PictureHashes, find_leaks, hash_pictures, refuse_leaks
+from tellapart.training.data.pictures import warn_of_flips
 from tellapart.training.data.rows import TrainingRows, read_rows
 from tellapart.training.data.sources import build_recipes, data_folder, find_sources
 from tellapart.training.data.validation import left_over, metric_of, validation_set
@@ -41,18 +41,16 @@ from tellapart.training.encoders.dropout import add_dropout
 from tellapart.training.encoders.load_start import draw_start, open_start, resolve_name
 from tellapart.training.encoders.lora import add_updates, describe_updated, save_merged, with_directions
 from tellapart.training.encoders.trainable import Trainable, freeze_images
-from tellapart.training.idle_terms import describe_idle, find_idle_terms
 from tellapart.training.lazy_torch import torch
 from tellapart.training.loop import Training, fit_steps, train
 from tellapart.training.losses.loss import FusionLoss
 from tellapart.training.model_card import model_card
 from tellapart.training.ranks import RankGroup, open_accelerator
 from tellapart.training.record import DataRecord, MatchedRound, TrainRecord, write_record
-from tellapart.training.run_files import RunFiles
+from tellapart.training.run_files import RunFiles, describe_idle, find_idle_terms, open_trackers
 from tellapart.training.steps.dual_step import DualStep
 from tellapart.training.steps.fusion_step import FusionStep
 from tellapart.training.sweep import run_sweep
-from tellapart.training.trackers import open_trackers
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,7 @@ from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError
 from tellapart.models.torch.checkpoint import read_state_dict
 from tellapart.training.config import TrainConfig
-from tellapart.training.data.image_loader import ImageLoader
-from tellapart.training.data.joined_rows import draw_joined, join_captions
+from tellapart.training.data.pictures import ImageLoader, draw_joined, join_captions
 from tellapart.training.data.rows import TrainingRows, read_rows, write_rows
 from tellapart.training.training_run import run_training
 

@@ -19,7 +19,7 @@ from training_sets import squares
 
 from facts import check_facts, raises
 from tellapart.errors import DataError, TellapartWarning
-from tellapart.training.data.image_loader import ImageLoader
+from tellapart.training.data.pictures import ImageLoader
 from tellapart.training.data.rows import TrainingRow, TrainingRows, read_rows, write_rows
 from tellapart.training.data.validation import left_over
 

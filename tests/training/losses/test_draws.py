@@ -8,7 +8,7 @@ from itertools import permutations
 import pytest
 import torch
 
-from tellapart.training.losses.draws import draw, uniform
+from tellapart.training.losses.matrix_rows import draw, uniform
 
 
 def test_the_numbers_are_uniform_and_independent_between_rows_columns_and_steps() -> None:

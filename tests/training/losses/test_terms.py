@@ -13,8 +13,8 @@ from made_batches import batch, matches
 from facts import raises
 from tellapart.errors import DataError, UnknownNameError
 from tellapart.training.losses.eqsim import drawn_negatives
+from tellapart.training.losses.loss import read_terms, sum_terms
 from tellapart.training.losses.matrix_rows import gather_pairs
-from tellapart.training.losses.terms import read_terms, sum_terms
 
 RELEASED = {"alpha": 0.001, "beta": 0.5, "k": 4, "as_released": True}
 

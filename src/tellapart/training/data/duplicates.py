@@ -45,9 +45,9 @@ class Duplicates:
     """How much of some rows is the same to a model.
 
     Rows count whose caption is that of another picture, or whose picture is in a file of another name. `foils` are
-    false captions that are true of their picture, `merged` rows whose caption is that of another row after the cut alone, and
-    `counterparts` hard ones that show their row's picture in another file. `caption` and `picture` are the most
-    frequent ones, `middle` the median of captions of a picture.
+    false captions that are true of their picture, `merged` rows whose caption is another row's after the cut alone.
+    `counterparts` are hard ones that show their row's picture in another file. `caption` and `picture` are the most
+    frequent ones, `middle` is the median of captions of a picture.
     """
 
     captions: int

@@ -22,6 +22,9 @@ from tellapart.tasks.registry import find_task
 from tellapart.training.data.rows import TrainingRows
 from tellapart.training.data.shards import read_image
 
+#: Words for several images, and for one.
+_SAME, _ALIKE = ("images are its pictures", "image is one of its pictures"), ("look like one", "looks like one")
+
 
 @dataclass(frozen=True, slots=True)
 class Leak:
@@ -65,11 +68,7 @@ class PictureHashes:
 
 def hash_pictures(rows: TrainingRows, progress: Progress | None = None) -> PictureHashes:
     """Return the hashes of the rows' image files, each of which is decoded once."""
-    return _hash_images(_list_files(rows), lambda name: read_image(Path(name)), "training images", progress)
-
-
-def _list_files(rows: TrainingRows) -> list[str]:
-    return list(dict.fromkeys(str(row.image) for row in rows.rows))
+    return _hash_images(list(rows.files), lambda name: read_image(Path(name)), "training images", progress)
 
 
 def find_leaks(
@@ -82,7 +81,7 @@ def find_leaks(
     """Compare every training image with every picture of the benchmarks, by pixels and by perceptual hash."""
     if not benchmarks:
         return []
-    ours = hash_pictures(rows, progress) if hashes is None else hashes.select(_list_files(rows))
+    ours = hash_pictures(rows, progress) if hashes is None else hashes.select(rows.files)
     leaks = []
     for name in benchmarks:
         benchmark = find_benchmark(name, place)
@@ -102,13 +101,9 @@ def find_leaks(
 def refuse_leaks(leaks: Sequence[Leak]) -> None:
     """Refuse to train on a benchmark's pictures."""
     for leak in leaks:
-        parts = []
-        if leak.same:
-            verb = "image is one of its pictures" if len(leak.same) == 1 else "images are its pictures"
-            parts.append(f"{len(leak.same)} training {verb} to the pixel ({_join_few(leak.same)})")
-        if leak.alike:
-            noun = "looks like one" if len(leak.alike) == 1 else "look like one"
-            parts.append(f"{len(leak.alike)} {noun} ({_join_few(leak.alike)})")
+        same, alike = len(leak.same), len(leak.alike)
+        parts = [f"{same} training {_SAME[same == 1]} to the pixel ({_join_few(leak.same)})"] if same else []
+        parts += [f"{alike} {_ALIKE[alike == 1]} ({_join_few(leak.alike)})"] if alike else []
         if parts:
             raise DataError(
                 f"{leak.benchmark}: {', '.join(parts)}; a number measured on training images means nothing: leave "

@@ -281,6 +281,11 @@ class TrainingRows:
         return np.array([numbers.setdefault(row.picture or row.image, len(numbers)) for row in self.rows], np.int64)
 
     @cached_property
+    def files(self) -> tuple[str, ...]:
+        """The image files, in order, each once."""
+        return tuple(dict.fromkeys(str(row.image) for row in self.rows))
+
+    @cached_property
     def counterparts(self) -> list[list[int]]:
         """The hard counterparts of each row that show another picture than it."""
         ids = self.image_ids.tolist()

@@ -23,17 +23,18 @@ from tellapart.benchmarks.find import find_benchmark
 from tellapart.data.images import decode, pixel_hash
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import NotedProgress
+from tellapart.data.strict_json import read_whole
 from tellapart.data.validation import find_problems
 from tellapart.errors import DataError, RunError, TellapartError, TellapartWarning, quote, require
 from tellapart.evaluation.run import run
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.machine import device_peak, forget_device_peak, resident_memory
 from tellapart.tasks.registry import find_task
-from tellapart.training.config import LogConfig, TrainConfig, config_tables, locate_reported, read_values
-from tellapart.training.data.augmentation import warn_of_flips
+from tellapart.training.config import LogConfig, TrainConfig, config_tables, list_presets, locate_reported, read_values
 from tellapart.training.data.batch_order import BatchOrder
 from tellapart.training.data.duplicates import Duplicates, count_duplicates
 from tellapart.training.data.leaks import find_leaks, refuse_leaks
+from tellapart.training.data.pictures import warn_of_flips
 from tellapart.training.data.rows import TrainingRows
 from tellapart.training.data.shards import read_image
 from tellapart.training.data.sources import RECIPE, find_sources
@@ -52,12 +53,10 @@ from tellapart.training.dry_run.plan import (
 from tellapart.training.encoders.load_start import draw_start, open_start, resolve_name
 from tellapart.training.encoders.lora import describe_updated
 from tellapart.training.encoders.trainable import Trainable
-from tellapart.training.idle_terms import IDLE_STEPS, NOT_TERMS, describe_idle, find_idle_terms
 from tellapart.training.loop import Training, fit_steps, make_optimiser, rate, train
-from tellapart.training.losses.terms import read_terms
-from tellapart.training.presets import list_presets
+from tellapart.training.losses.loss import read_terms
 from tellapart.training.ranks import RankGroup, open_accelerator
-from tellapart.training.run_files import RunFiles
+from tellapart.training.run_files import IDLE_STEPS, NOT_TERMS, RunFiles, describe_idle, find_idle_terms
 from tellapart.training.training_run import (
     choose_validation,
     data_locations,
@@ -193,10 +192,10 @@ def try_steps(training: Training, steps: int, seconds: float, progress: NotedPro
     forget_device_peak()
     taken = take_steps(2, every=1)
     checkpoint, writing = files.checkpoints / "step-00000002", marks[1][1] - marks[1][0]
-    size, sums = _count_bytes(checkpoint), (checkpoint / "SHA256SUMS").read_bytes()
+    size, sums = _count_bytes(checkpoint), read_whole(checkpoint / "SHA256SUMS")
     shutil.rmtree(checkpoint)
     take_steps(2, every=1)
-    same = sums == (checkpoint / "SHA256SUMS").read_bytes()
+    same = sums == read_whole(checkpoint / "SHA256SUMS")
     more = min(steps, IDLE_STEPS, 2 + int(seconds / taken[0]))
     if more > 2:
         taken += take_steps(more, every=more)

@@ -12,8 +12,15 @@ from tellapart.training.losses.batch import Batch, LossParts, sum_parts, wide
 from tellapart.training.losses.choices import own_choices
 from tellapart.training.losses.contrast import contrast, contrasts
 from tellapart.training.losses.loss import loss
-from tellapart.training.losses.matrix_rows import MatrixRows, by_rows, find_true, gather_pairs
-from tellapart.training.losses.ranks import gather, mean_over_ranks, share
+from tellapart.training.losses.matrix_rows import (
+    MatrixRows,
+    by_rows,
+    find_true,
+    gather,
+    gather_pairs,
+    mean_over_ranks,
+    share,
+)
 
 
 @loss(negative_captions=1, negative_images="pairs")
@@ -81,15 +88,6 @@ def ce_clip(
 
     Source: CE-CLIP (Zhang et al. 2024), `Clip_DALoss` of its code, with hard negatives in the contrast as its released
     command has them.
-
-    >>> import torch
-    >>> false = torch.tensor([[[0.0, 0.0]], [[0.0, 0.0]]])
-    >>> batch = Batch(torch.eye(2), torch.eye(2), torch.tensor(3.0), torch.arange(2), negative_texts=false)
-    >>> for threshold in (3.0, 5.0, None):  # true ones are ahead by 3
-    ...     print(round(ce_clip(batch, rank=1.0, threshold=threshold)["rank"].item(), 4))
-    0.0
-    2.0
-    0.0
     """
     logits, there = own_choices(batch, "ce-clip")
     there = there[:, 1:]
@@ -131,13 +129,6 @@ def cs_clip(batch: Batch, *, weight: NonNegativeFloat = 0.5, foils: Literal["own
             of the batch (`negclip`).
 
     Source: CS-CLIP (Kargi et al. 2026), its unit loss in the form of its released run (`negclip_hard`, two units).
-
-    >>> import torch
-    >>> half = torch.zeros(2, 1, 2)
-    >>> batch = Batch(torch.eye(2), torch.eye(2), torch.tensor(0.0), torch.arange(2), negative_texts=half,
-    ...     units=torch.zeros(2, 1, 2, 2))
-    >>> {name: round(part.item(), 4) for name, part in cs_clip(batch).items()}  # (ln 4 + ln 2) / 2; (ln 3 + ln 2) / 4
-    {'negclip': 1.0397, 'units': 0.4479, 'total': 1.4877}
     """
     units, facts, losses = batch.need("units", "cs-clip"), batch.true_pairs(), []
     for place, (unit, foil) in enumerate(pair.unbind(1) for pair in units.unbind(1)):

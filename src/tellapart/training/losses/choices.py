@@ -11,8 +11,7 @@ from tellapart.training.lazy_torch import Tensor, torch
 from tellapart.training.losses.batch import Batch, LossParts, sum_parts, wide
 from tellapart.training.losses.contrast import itc
 from tellapart.training.losses.loss import loss
-from tellapart.training.losses.matrix_rows import find_true, gather_true
-from tellapart.training.losses.ranks import mean_over_ranks, share
+from tellapart.training.losses.matrix_rows import find_true, gather_true, mean_over_ranks, share
 
 
 def _check_gamma(gamma: float) -> float:
@@ -52,12 +51,6 @@ def negbench(batch: Batch, *, contrast: NonNegativeFloat = 0.99, choice: NonNega
 
     Source: NegBench (Alhamoud et al. 2025), its objective with multiple-choice questions; three false
     captions an image.
-
-    >>> import torch
-    >>> false = torch.eye(2)[:, None]  # which nothing tells from the true ones
-    >>> batch = Batch(torch.eye(2), torch.eye(2), torch.tensor(9.0), torch.arange(2), negative_texts=false)
-    >>> round(negbench(batch, contrast=0.0, choice=1.0)["choice"].item(), 4)  # the logarithm of 2
-    0.6931
     """
     logits, there = own_choices(batch, "negbench")
     asked = there[:, 1:].any(1)
@@ -86,14 +79,6 @@ def clic(
         paraphrase: weight of the distance between captions of one meaning.
 
     Source: CLIC (Peleg et al. 2025), Eq. 4 to 7, with the weights of its code.
-
-    >>> import torch
-    >>> texts = torch.eye(2)
-    >>> batch = Batch(texts, texts, torch.tensor(9.0), torch.arange(2), negative_texts=texts[:, None],
-    ...     positive_texts=texts.flip(0)[:, None])
-    >>> parts = clic(batch, contrast=0.0)  # the question: ln 2, and 9 + ln(1 + e^-9) for the other true caption
-    >>> {name: round(part.item(), 4) for name, part in parts.items()}
-    {'itc': 0.0, 'choice': 2.4233, 'paraphrase': 2.0, 'total': 4.4233}
     """
     positives, ids = batch.positive_texts, batch.positive_text_ids
     if positives is None:
@@ -157,15 +142,6 @@ def fsc_clip(
         unit_patches: patches are made unit vectors first; in the released code a longer one counts more.
 
     Source: FSC-CLIP (Oh et al. 2024), section 3.2 and 3.3, with the weights of its code.
-
-    >>> import torch
-    >>> false = torch.eye(2).flip(0)[:, None]
-    >>> words = torch.stack([torch.eye(2), torch.eye(2).flip(0)], dim=1)[:, :, None]  # one word a caption
-    >>> batch = Batch(torch.eye(2), torch.eye(2), torch.tensor(3.0), torch.arange(2), negative_texts=false,
-    ...     patches=torch.eye(2)[:, None], words=words, real_words=torch.ones(2, 2, 1, dtype=torch.bool))
-    >>> parts = fsc_clip(batch, weight=1.0, local=1.0)
-    >>> parts["local"].item() == parts["choice"].item()  # one patch and one word say what the whole says
-    True
     """
     of_words = local_logits(batch, unit_patches=unit_patches)
     logits, there = own_choices(batch, "fsc-clip")

@@ -6,10 +6,17 @@ from dataclasses import dataclass
 
 from tellapart.training.lazy_torch import Tensor, torch
 from tellapart.training.losses.batch import Batch, LossParts, Matches, sum_parts, wide
-from tellapart.training.losses.draws import best, draw
 from tellapart.training.losses.loss import loss
-from tellapart.training.losses.matrix_rows import MatrixRows, by_rows, gather_pairs
-from tellapart.training.losses.ranks import gather, mean_over_ranks, share
+from tellapart.training.losses.matrix_rows import (
+    MatrixRows,
+    best,
+    by_rows,
+    draw,
+    gather,
+    gather_pairs,
+    mean_over_ranks,
+    share,
+)
 
 
 @loss()

@@ -3,16 +3,140 @@
 A contrastive loss is a function of rows: of image `i` with all texts, and of text `i` with all images. `by_rows` calls
 it for chunks of this rank's rows and forgets each chunk's matrix until the backward pass computes it again, so memory
 grows with the chunk times the batch and not with the square of the batch.
+
+Several ranks are one batch: a loss computes the rows of its rank against the columns of all, gathered with gradients.
+Each rank's gradient is then that of the mean over its rows, and DDP's average over ranks is the gradient of the mean
+over all rows: that of one rank. Random draws depend on the step, the row and the column alone, not on ranks or chunks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING
 
+from tellapart.errors import ModelError
 from tellapart.training.lazy_torch import Tensor, torch
 from tellapart.training.losses.batch import Batch, wide
-from tellapart.training.losses.ranks import count_rows, gather, rank_and_count
+
+if TYPE_CHECKING:
+    from torch.autograd import Function
+
+
+def _sign_constant(constant: int) -> int:
+    return constant - (1 << 64) if constant >= 1 << 63 else constant
+
+
+_ROW, _COLUMN, _STEP = (_sign_constant(c) for c in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9))
+_FIRST, _SECOND = (_sign_constant(c) for c in (0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+
+
+def uniform(step: int, rows: Tensor, columns: int) -> Tensor:
+    """Return numbers within (0, 1), float32 `(len(rows), columns)`: a hash of step, row and column.
+
+    Source: the finaliser of SplitMix64 (Steele, Lea and Flood 2014).
+    """
+    mixed = rows[:, None] * _ROW + torch.arange(columns, device=rows.device)[None, :] * _COLUMN
+    mixed = _mix_bits(mixed + _mix_bits(torch.tensor(step * _STEP % (1 << 63), device=rows.device)))
+    # The upper 23 bits: with the half they are exact in float32, and never 0 or 1.
+    return (((mixed >> 41) & 0x7FFFFF).float() + 0.5) / (1 << 23)
+
+
+def _mix_bits(x: Tensor) -> Tensor:
+    # int64 wraps as the source's uint64 does; its right shift is arithmetic, so the copies of the sign are cut off.
+    x = (x ^ ((x >> 30) & ((1 << 34) - 1))) * _FIRST
+    x = (x ^ ((x >> 27) & ((1 << 37) - 1))) * _SECOND
+    return x ^ ((x >> 31) & ((1 << 33) - 1))
+
+
+def draw(logits: Tensor, count: int, step: int, rows: Tensor) -> Tensor:
+    """Draw `count` distinct columns a row with the probabilities of a softmax; -1 if none is left.
+
+    The same distribution as `torch.multinomial` without replacement.
+    """
+    # With standard Gumbel noise added to logits, the largest is a draw by their softmax.
+    noise = -(-uniform(step, rows, logits.shape[1]).log()).log()
+    return best(logits + noise.to(logits.dtype), count)
+
+
+def best(values: Tensor, count: int) -> Tensor:
+    """Return the columns of each row's `count` largest values, int64 `(c, count)`; -1 if a value is -inf or missing."""
+    top = values.topk(min(count, values.shape[1]), dim=1)
+    columns = torch.where(top.values == float("-inf"), -1, top.indices)
+    return torch.nn.functional.pad(columns, (0, count - columns.shape[1]), value=-1)
+
+
+# Several ranks as one batch: rows gathered with gradients, and means over all ranks.
+#
+# A loss here computes the rows of its rank against the columns of all. Each rank's gradient is then that of the mean
+# over its rows, and DDP's average over ranks is the gradient of the mean over all rows: that of one rank.
+
+
+def rank_and_count() -> tuple[int, int]:
+    """Return this process's rank, and how many ranks train together; 0 and 1 without torch.distributed."""
+    import torch.distributed as dist
+
+    return (dist.get_rank(), dist.get_world_size()) if dist.is_available() and dist.is_initialized() else (0, 1)
+
+
+def count_rows(rows: Tensor) -> int:
+    """Return how many rows this rank holds; if another holds a different number, all ranks raise, so none waits."""
+    counts = gather(torch.tensor([len(rows)], device=rows.device)).tolist()
+    if len(set(counts)) > 1:
+        raise ModelError(
+            f"ranks hold {counts} pairs; a loss over ranks needs equal numbers: drop or pad the last batch"
+        )
+    return len(rows)
+
+
+def gather(rows: Tensor) -> Tensor:
+    """Return every rank's rows, rank 0's first; a gradient flows back to the rank that each row came from."""
+    joined: Tensor = rows if rank_and_count()[1] == 1 else _gather_function().apply(rows)
+    return joined
+
+
+@cache
+def _gather_function() -> type[Function]:
+    """Return torch's function for `gather`, made on first use, because its base class is torch's."""
+    import torch.distributed as dist
+
+    class Gather(torch.autograd.Function):
+        @staticmethod
+        def forward(_context: object, rows: Tensor) -> Tensor:
+            rows = rows.contiguous()
+            everyone = [torch.empty_like(rows) for _ in range(dist.get_world_size())]
+            dist.all_gather(everyone, rows)
+            return torch.cat(everyone)
+
+        @staticmethod
+        def backward(_context: object, gradient: Tensor) -> Tensor:
+            # Every rank's loss depends on these rows; gloo has no reduce_scatter, so all is summed and cut.
+            gradient = gradient.clone(memory_format=torch.contiguous_format)
+            dist.all_reduce(gradient)
+            return gradient.chunk(dist.get_world_size())[dist.get_rank()]
+
+    return Gather
+
+
+def mean_over_ranks(value: Tensor) -> Tensor:
+    """Return the mean of all ranks' values; its gradient is that of this rank's value, as DDP expects."""
+    _, count = rank_and_count()
+    if count == 1:
+        return value
+    import torch.distributed as dist
+
+    mean = value.detach().clone()
+    dist.all_reduce(mean)
+    return mean / count + (value - value.detach())
+
+
+def share(total: Tensor, count: Tensor) -> Tensor:
+    """Return the mean of all ranks' counts: the sum of `total` over the sum of `count`; 0 if nothing counted."""
+    counted = mean_over_ranks(count.detach().to(total.dtype))
+    # Below one term in all no rank has a term, and the sum is 0.
+    return mean_over_ranks(total / counted.clamp(min=1.0 / rank_and_count()[1]))
+
 
 #: Makes one number of an image's and a text's (an odd number: int64 wraps, and nothing is lost).
 _IMAGE = -0x61C8864680B583EB

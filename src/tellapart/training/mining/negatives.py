@@ -138,30 +138,23 @@ def coarse_to_fine(
     near = nearest(pictures.vectors, min(settings.nearest, len(pictures.files) - 1), progress=progress)
     hard = hard_rows(rows.rows, pictures, near, scorer, store=store, count=settings.hard, progress=progress)
     mined = []
+    readings = [_reading(row.caption) for row in rows.rows]
     for number, row in enumerate(rows.rows):
         candidates = list(hard[pictures.of_row[number]])
-        texts = pictures.captions[pictures.of_row[number]] | {
-            _reading(rows.rows[candidate].caption) for candidate in candidates
-        }
+        texts = pictures.captions[pictures.of_row[number]].union(readings[candidate] for candidate in candidates)
         for other in _draw_rows(len(rows), settings.seed, number):
             if len(candidates) == settings.negatives:
                 break
-            if (text := _reading(rows.rows[other].caption)) not in texts:
-                texts |= {text}
+            if readings[other] not in texts:
+                texts |= {readings[other]}
                 candidates.append(other)
         if len(candidates) < settings.negatives:
             raise DataError(
                 f"training row {number} ({quote(row.caption)}): there are {len(candidates)} different captions of "
-                "other "
-                f"images, and {settings.negatives} negatives are asked for; ask for fewer"
+                f"other images, and {settings.negatives} negatives are asked for; ask for fewer"
             )
-        mined.append(
-            replace(
-                row,
-                negatives=tuple(rows.rows[candidate].caption for candidate in candidates),
-                counterparts=tuple(candidates),
-            )
-        )
+        negatives = tuple(rows.rows[candidate].caption for candidate in candidates)
+        mined.append(replace(row, negatives=negatives, counterparts=tuple(candidates)))
     return TrainingRows(tuple(mined))
 
 
@@ -230,12 +223,8 @@ def hard_rows(
         # One shape for all: the last caption fills a row up, and is scored once.
         widest = max(map(len, candidates))
         filled = [numbers + numbers[-1:] * (widest - len(numbers)) for numbers in candidates]
-        pairs = _as_pairs(
-            [
-                (pictures.files[picture], [rows[number].caption for number in numbers])
-                for picture, numbers in zip(block, filled, strict=True)
-            ]
-        )
+        captions = [[rows[number].caption for number in numbers] for numbers in filled]
+        pairs = _as_pairs(list(zip(pictures.files[block.start : block.stop], captions, strict=True)))
         scores = score(scorer, pairs, store=store, hashes=pictures.hashes).scores.values
         for numbers, values in zip(candidates, scores[:, 0], strict=True):
             best = np.argsort(-values[: len(numbers)], kind="stable")[:count]

@@ -23,10 +23,9 @@ from tellapart.report.line_chart import LineChart, svg
 from tellapart.report.numbers import thousands
 from tellapart.report.page import page_environment
 from tellapart.report.show import write_run_report
-from tellapart.training.idle_terms import ENDS, NOT_TERMS
 from tellapart.training.model_card import settings_of
 from tellapart.training.record import RECORD, TrainRecord
-from tellapart.training.run_files import RunFiles
+from tellapart.training.run_files import ENDS, NOT_TERMS, RunFiles
 
 if TYPE_CHECKING:
     from tellapart.training.run_files import RunFiles

@@ -23,18 +23,12 @@ if TYPE_CHECKING:
 
 def trained_json(record: TrainRecord, page: Path) -> dict[str, Any]:
     """Return a training run as one object: its model, its progress, its gains and losses, and its page."""
+    values, same = record.model_dump(mode="json"), ("history", "resumed", "transductive", "comparison", "why")
     return {
-        "model": record.model,
-        "steps": record.steps,
-        "limit": record.limit,
-        "best_step": record.best_step,
+        **{key: values[key] for key in ("model", "steps", "limit", "best_step")},
         "validation": record.best,
         "validation_metric": record.data.validation_metric,
-        "history": record.history,
-        "resumed": record.resumed,
-        "transductive": record.transductive,
-        "comparison": None if record.comparison is None else record.comparison.model_dump(mode="json"),
-        "why": None if record.why is None else record.why.model_dump(mode="json"),
+        **{key: values[key] for key in same},
         "better": [{"benchmark": row.benchmark, "metric": row.metric} for row in record.gained],
         "worse": [{"benchmark": row.benchmark, "metric": row.metric} for row in record.lost],
         "sweep": None if record.sweep is None else asdict(record.sweep),

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tellapart.errors import DataError, quote
 from tellapart.training.data.batch_order import draw_choices, draw_units
-from tellapart.training.data.joined_rows import JoinedRows, draw_joined
+from tellapart.training.data.pictures import JoinedRows, draw_joined
 from tellapart.training.encoders.trainable import Encoded, Inputs, autocast
 from tellapart.training.lazy_torch import Tensor, torch
 from tellapart.training.losses.batch import Batch, LossParts
@@ -27,6 +27,10 @@ from tellapart.training.steps.step import TrainingStep
 
 #: Some prepared images and some texts that are encoded at a time.
 _Piece = tuple[Sequence[Inputs], Sequence[str]]
+
+#: Fields of a batch with the vectors of the texts, and with their numbers, in the order of encoding.
+_TEXTS = ("texts", "negative_texts", "positive_texts", "units")
+_TEXT_IDS = ("text_ids", "negative_text_ids", "positive_text_ids", "unit_ids")
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,50 +200,45 @@ class DualStep(TrainingStep[DrawnRows]):
 
     def _make_batch(self, drawn: DrawnRows, encoded: Encoded, every: Sequence[str], step: int) -> Batch:
         device, count = encoded.images.device, len(drawn.rows)
+        block, rest = slice(drawn.own if self._counterparts == "mate" else count), slice(drawn.own, count)
         ids = torch.from_numpy(self._image_ids(drawn)).to(device)
-        numbers = None if self._text_ids is None else torch.tensor(self._text_ids(every), device=device)
-        texts, present = self._part_texts(drawn, encoded.texts), None
-        text_ids = dict.fromkeys(texts) if numbers is None else self._part_texts(drawn, numbers)
+        fields: dict[str, Any] = self._part_texts(drawn, encoded.texts, _TEXTS)
         shared: dict[str, Any] = {"scale": encoded.scale, "chunk": self.config.batch.chunk, "step": step}
-        block, mates = slice(count), None
+        rest_ids = None
+        if self._text_ids is not None:
+            numbers = torch.tensor(self._text_ids(every), device=device)
+            fields |= self._part_texts(drawn, numbers, _TEXT_IDS)
+            rest_ids = numbers[rest]
         if self._counterparts == "mate":
-            block, rest = slice(drawn.own), slice(drawn.own, count)
-            rest_ids = None if numbers is None else numbers[rest]
-            mates = Batch(encoded.images[rest], encoded.texts[rest], image_ids=ids[rest], text_ids=rest_ids, **shared)
+            fields["mates"] = Batch(
+                encoded.images[rest], encoded.texts[rest], image_ids=ids[rest], text_ids=rest_ids, **shared
+            )
         if drawn.negatives:
             counts = torch.tensor([len(texts) for texts in drawn.negatives], device=device)[block]
-            present = torch.arange(self._captions, device=device)[None, :] < counts[:, None]
+            fields["has_negative"] = torch.arange(self._captions, device=device)[None, :] < counts[:, None]
         return Batch(
             encoded.images[block],
-            texts["true"],
             image_ids=ids[block],
-            text_ids=text_ids["true"],
-            negative_text_ids=text_ids["negative"],
-            positive_text_ids=text_ids["positive"],
-            unit_ids=text_ids["unit"],
             bias=None if encoded.bias is None else encoded.bias.reshape(()),
-            positive_texts=texts["positive"],
-            negative_texts=texts["negative"],
-            has_negative=present,
-            patches=encoded.patches if encoded.patches is None else encoded.patches[block],
+            patches=None if encoded.patches is None else encoded.patches[block],
             words=self._of_captions(encoded.words, count, block),
             real_words=self._of_captions(encoded.real_words, count, block),
-            units=texts["unit"],
-            mates=mates,
+            **fields,
             **shared,
         )
 
-    def _part_texts(self, drawn: DrawnRows, values: Any) -> dict[str, Any]:
+    def _part_texts(self, drawn: DrawnRows, values: Tensor, names: Sequence[str]) -> dict[str, Tensor | None]:
         """Return the parts of a tensor that has a vector or a number of each text, in the order of encoding."""
         count, rest = len(drawn.rows), values.shape[1:]
         block = slice(drawn.own if self._counterparts == "mate" else count)
         false = values[count : count * (1 + self._captions)]
-        return {
-            "true": values[block],
-            "negative": false.reshape(count, self._captions, *rest)[block] if drawn.negatives else None,
-            "positive": values[-count * drawn.positives :].reshape(count, -1, *rest) if drawn.joined else None,
-            "unit": values[-len(drawn.units) :].reshape(-1, self._units, 2, *rest) if drawn.units else None,
-        }
+        parts = (
+            values[block],
+            false.reshape(count, self._captions, *rest)[block] if drawn.negatives else None,
+            values[-count * drawn.positives :].reshape(count, -1, *rest) if drawn.joined else None,
+            values[-len(drawn.units) :].reshape(-1, self._units, 2, *rest) if drawn.units else None,
+        )
+        return dict(zip(names, parts, strict=True))
 
     def _of_captions(self, tokens: Tensor | None, count: int, own: slice) -> Tensor | None:
         """Return the tokens of each caption and its false ones, `(b, 1 + f, ...)`, from those of all texts in order."""

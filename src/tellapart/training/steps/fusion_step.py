@@ -8,8 +8,9 @@ the batch it is already computed; a mined one that is not in the batch costs ano
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 from tellapart.errors import DataError, ModelError, quote
@@ -21,10 +22,9 @@ from tellapart.training.encoders.trainable import Inputs, autocast
 from tellapart.training.lazy_torch import Tensor, torch
 from tellapart.training.losses.batch import Batch, LossParts, Matches
 from tellapart.training.losses.contrast import itc
-from tellapart.training.losses.loss import FusionLoss
+from tellapart.training.losses.loss import FusionLoss, LossTerm
 from tellapart.training.losses.matching import NegativePairs, counterparts, hard_negatives
-from tellapart.training.losses.ranks import gather, rank_and_count
-from tellapart.training.losses.terms import LossTerm
+from tellapart.training.losses.matrix_rows import gather, rank_and_count
 from tellapart.training.steps.step import TrainingStep
 
 
@@ -182,12 +182,17 @@ class FusionStep(TrainingStep[DrawnPairs]):
         else:
             positions, start = torch.tensor(drawn.negatives, device=device), 0
             pairs = NegativePairs(positions, positions)
-        join = _Join(fusion, images, texts, self.config.batch.micro)
+        join = partial(_join_positions, fusion, (images, texts), self.config.batch.micro)
         matches = self._make_matches(join, pairs, ids, range(start, start + count), drawn)
         return {"matches": matches, "batch": batch if self._contrast else None}
 
     def _make_matches(
-        self, join: _Join, pairs: NegativePairs, ids: Tensor, positions: range, drawn: DrawnPairs
+        self,
+        join: Callable[[Tensor, Tensor], Tensor],
+        pairs: NegativePairs,
+        ids: Tensor,
+        positions: range,
+        drawn: DrawnPairs,
     ) -> list[Matches]:
         """Join the true pairs at `positions`, their negatives, and mined pairs from outside the batch, in one call."""
         mined = drawn.negatives is not None
@@ -222,28 +227,22 @@ class FusionStep(TrainingStep[DrawnPairs]):
         return heads
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Join:
-    """Joins images and texts by position; with `micro`, so many pairs at a time, with gradient checkpointing."""
+def _join_positions(
+    fusion: Any, states: tuple[Tensors, Tensors], micro: int | None, images: Tensor, texts: Tensor
+) -> Tensor:
+    """Join images and texts by position; with `micro`, so many pairs at a time, with gradient checkpointing."""
 
-    fusion: Any
-    images: Tensors
-    texts: Tensors
-    micro: int | None
-
-    def __call__(self, images: Tensor, texts: Tensor) -> Tensor:
-        from torch.utils.checkpoint import checkpoint
-
-        if self.micro is None:
-            return self._join_some(images, texts)
-        pieces = zip(torch.split(images, self.micro), torch.split(texts, self.micro), strict=True)
-        return torch.cat([checkpoint(self._join_some, *piece, use_reentrant=False) for piece in pieces])
-
-    def _join_some(self, images: Tensor, texts: Tensor) -> Tensor:
-        logits: Tensor = self.fusion.join(
-            tuple(tensor[images] for tensor in self.images), tuple(tensor[texts] for tensor in self.texts)
-        )
+    def join(*positions: Tensor) -> Tensor:
+        sides = zip(states, positions, strict=True)
+        logits: Tensor = fusion.join(*(tuple(tensor[numbers] for tensor in side) for side, numbers in sides))
         return logits
+
+    from torch.utils.checkpoint import checkpoint
+
+    if micro is None:
+        return join(images, texts)
+    pieces = zip(torch.split(images, micro), torch.split(texts, micro), strict=True)
+    return torch.cat([checkpoint(join, *piece, use_reentrant=False) for piece in pieces])
 
 
 def _gather_states(states: Tensors) -> Tensors:

@@ -13,7 +13,7 @@ from tellapart.training.data.rows import TrainingRows
 from tellapart.training.encoders.trainable import Inputs, Trainable
 from tellapart.training.lazy_torch import torch
 from tellapart.training.losses.batch import LossParts
-from tellapart.training.losses.terms import LossTerm, sum_terms
+from tellapart.training.losses.loss import LossTerm, sum_terms
 
 #: The rows that one family draws for a step.
 Drawn = TypeVar("Drawn")

@@ -1,7 +1,7 @@
-"""Changes of training pictures, drawn by the seed, the step and the row alone: resuming and ranks change nothing.
+"""Training pictures: read in threads, joined by two (CLIC), and changed, by the seed, the step and the row alone.
 
-They are made in Pillow, before the model's preparation, as the authors' are. Each picture has a separate generator;
-torchvision's transforms share torch's with dropout and with all threads that read.
+So resuming and ranks change nothing. Changes are made in Pillow, before the model's preparation, as the authors' are.
+Each picture has a separate generator; torchvision's transforms share torch's with dropout and all threads that read.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -17,11 +18,145 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageEnhance, ImageOps
 
+from tellapart.builders.negatives.lexicon import function_words
 from tellapart.errors import TellapartWarning
 from tellapart.models.protocols import Pixels
-from tellapart.training.data.image_loader import Augment
 from tellapart.training.data.rows import TrainingRows
-from tellapart.training.encoders.trainable import Trainable, picture_side
+from tellapart.training.encoders.trainable import Inputs, Trainable, picture_side
+
+#: Draws of a second row that is of another picture and lies as the first does; after them any shape will do.
+_TRIES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedRows:
+    """Two rows as one: the number of the second, whose picture comes first if `swapped`, and true captions of both.
+
+    `false` has a word of one caption in the other's place; None if that is true as well, or each has only the other's
+    words.
+    """
+
+    second: int
+    swapped: bool
+    captions: tuple[str, ...]
+    false: str | None
+
+
+def draw_joined(rows: TrainingRows, first: int, positives: int, seed: int, step: int) -> JoinedRows:
+    """Draw a row to join to another, and the captions, by seed, step and row alone.
+
+    Source: CLIC (Peleg et al. 2025), `CombineCsvDataset` of its code, which swaps words of one part of speech; here
+    they are words that name a thing or a property.
+    """
+    rng = np.random.default_rng([seed, step, first, 3])  # the 3 keeps these draws apart from all others
+    others = np.flatnonzero(rows.image_ids != rows.image_ids[first])
+    second = int(rng.choice(others))
+    for _ in range(_TRIES):
+        if rows.is_wide(second) == rows.is_wide(first):
+            break
+        second = int(rng.choice(others))
+    pair = rows.rows[first], rows.rows[second]
+    one, two = (row.caption for row in pair)
+    captions = [join_captions(one, two), join_captions(two, one)]
+    # Each row's captions in a separate order, again from the start if there are too few.
+    orders = [rng.permutation(len(row.positives)) for row in pair]
+    for k in range(positives):
+        texts = [row.positives[order[k % len(order)]] for row, order in zip(pair, orders, strict=True)]
+        captions.append(join_captions(*(texts if rng.random() < 0.5 else texts[::-1])))
+    changed = swap_words(one, two, rng)
+    false = None if changed is None else join_captions(*(changed if rng.random() < 0.5 else changed[::-1]))
+    if false in captions:  # "a red cup. a blue cup." with its colours changed is the same in another order
+        false = None
+    return JoinedRows(second, bool(rng.random() < 0.5), tuple(captions), false)
+
+
+def join_captions(first: str, second: str) -> str:
+    """Return two captions as two sentences."""
+    return " ".join(text.rstrip().rstrip(".") + "." for text in (first, second))
+
+
+def swap_words(first: str, second: str, rng: np.random.Generator) -> tuple[str, str] | None:
+    """Return two captions with a word of each in the other's place; None without two such words.
+
+    A word names a thing or a property, and is none of the other caption's.
+
+    >>> swap_words("the cup", "the dog and the boat", np.random.default_rng(0))
+    ('the boat', 'the dog and the cup')
+    >>> swap_words("the cup", "a cup", np.random.default_rng(0)) is None
+    True
+    """
+    words = [dict.fromkeys(re.findall(r"[^\W\d_]+", text)) for text in (first, second)]
+    word_sets = [{word.casefold() for word in caption_words} | function_words() for caption_words in words]
+    left, right = ([w for w in words[k] if w.casefold() not in word_sets[1 - k] | function_words()] for k in (0, 1))
+    if not left or not right:
+        return None
+    one, two = left[int(rng.integers(len(left)))], right[int(rng.integers(len(right)))]
+    return re.sub(rf"\b{one}\b", two, first), re.sub(rf"\b{two}\b", one, second)
+
+
+def join_pictures(first: Pixels, second: Pixels, side: int) -> Pixels:
+    """Join two pictures to a square, uint8 `(side, side, 3)`; each is stretched to a half.
+
+    High ones are joined left and right, wide (and square) ones top and bottom; the first picture decides.
+
+    >>> black, white = np.zeros((4, 2, 3), np.uint8), np.full((4, 2, 3), 255, np.uint8)
+    >>> join_pictures(black, white, 4)[0, :, 0].tolist(), join_pictures(black[:2], white[:2], 4)[:, 0, 0].tolist()
+    ([0, 0, 255, 255], [0, 0, 255, 255])
+    """
+    high = first.shape[0] > first.shape[1]
+    size = (side // 2, side) if high else (side, side // 2)
+    rest = (side - side // 2, side) if high else (side, side - side // 2)
+    halves = [
+        np.asarray(Image.fromarray(pixels).resize(width, Image.Resampling.BICUBIC))
+        for pixels, width in ((first, size), (second, rest))
+    ]
+    return np.concatenate(halves, axis=1 if high else 0)
+
+
+#: Changes a picture, by the step's number and the row's.
+Augment = Callable[[Pixels, int, int], Pixels]
+
+
+class ImageLoader:
+    """Reads and prepares the images of rows in threads, while another step is computed."""
+
+    def __init__(
+        self,
+        rows: TrainingRows,
+        prepare: Callable[[Pixels], Inputs],
+        *,
+        keep: bool,
+        threads: int,
+        side: int,
+        augment: Augment | None = None,
+    ) -> None:
+        self._rows, self._prepare, self._keep, self._side, self._augment = rows, prepare, keep, side, augment
+        self._prepared: dict[int, Inputs] = {}  # by the image's number: several rows show one image
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="images")
+
+    def read(self, numbers: Sequence[int], step: int, joined: Sequence[JoinedRows] = ()) -> list[Future[Inputs]]:
+        """Begin to read and prepare the images of rows, by number, for a step; each joined to another's, if to any."""
+        others: Sequence[JoinedRows | None] = joined or [None] * len(numbers)
+        pairs = zip(numbers, others, strict=True)
+        return [self._pool.submit(self._read_image, number, step, other) for number, other in pairs]
+
+    def _read_image(self, number: int, step: int, other: JoinedRows | None) -> Inputs:
+        image = int(self._rows.image_ids[number])
+        if other is None and image in self._prepared:
+            return self._prepared[image]
+        pixels = self._rows.pixels(number)
+        if other is not None:
+            pair = pixels, self._rows.pixels(other.second)
+            pixels = join_pictures(*(pair[::-1] if other.swapped else pair), self._side)
+        prepared = self._prepare(pixels if self._augment is None else self._augment(pixels, step, number))
+        if self._keep and other is None:
+            self._prepared[image] = prepared
+        return prepared
+
+    def close(self) -> None:
+        """End the threads."""
+        self._pool.shutdown(cancel_futures=True)
+
 
 _Generator = np.random.Generator
 

@@ -13,8 +13,8 @@ from training_sets import config, logged, squares
 from facts import raises
 from tellapart.errors import TellapartWarning
 from tellapart.models.torch.backend import import_torch
-from tellapart.training.data import augmentation
-from tellapart.training.data.augmentation import find_augmentation, warn_of_flips
+from tellapart.training.data import pictures
+from tellapart.training.data.pictures import find_augmentation, warn_of_flips
 from tellapart.training.data.rows import read_rows
 from tellapart.training.encoders.trainable import Trainable
 from tellapart.training.training_run import run_training
@@ -60,7 +60,7 @@ def test_every_operation_acts_and_only_the_plain_one_does_not() -> None:
 
     pixels = np.random.default_rng(0).integers(60, 120, (64, 64, 3)).astype(np.uint8)
     before = Image.fromarray(pixels)
-    for recipe in (augmentation._METER, augmentation._FIBER):
+    for recipe in (pictures._METER, pictures._FIBER):
         still = {
             name
             for name in recipe.names
@@ -68,12 +68,12 @@ def test_every_operation_acts_and_only_the_plain_one_does_not() -> None:
         }
         assert still <= {"identity"}
     # The amounts: 9 of 30 of 100 pixels; 7 of 10 of 10 pixels, on grey.
-    moved = np.asarray(augmentation._METER._change_picture(before, "move-x", 1.0))
+    moved = np.asarray(pictures._METER._change_picture(before, "move-x", 1.0))
     assert np.array_equal(moved[:, :34], pixels[:, 30:]) and moved[:, 34:].max() == 0
-    moved = np.asarray(augmentation._FIBER._change_picture(before, "move-y", -1.0))
+    moved = np.asarray(pictures._FIBER._change_picture(before, "move-y", -1.0))
     assert np.array_equal(moved[7:], pixels[:-7]) and set(moved[:7].ravel()) == {128}
     darker, lighter = (
-        np.asarray(r._change_picture(before, "brightness", 1.0)) for r in (augmentation._METER, augmentation._FIBER)
+        np.asarray(r._change_picture(before, "brightness", 1.0)) for r in (pictures._METER, pictures._FIBER)
     )
     assert darker.mean() / pixels.mean() == pytest.approx(0.64, abs=0.01)
     assert lighter.mean() / pixels.mean() == pytest.approx(1.36, abs=0.01)
@@ -86,7 +86,7 @@ def test_a_crop_keeps_its_share_of_the_area_and_its_shape() -> None:
     generator, shares, shapes = np.random.default_rng(0), [], []
     for _ in range(60):
         rows, columns, _blue = np.moveaxis(
-            np.asarray(augmentation._make_crop(0.5)(Image.fromarray(place), generator, 64)), 2, 0
+            np.asarray(pictures._make_crop(0.5)(Image.fromarray(place), generator, 64)), 2, 0
         )
         height, width = (float(np.ptp(side)) * 64 / 63 for side in (rows.astype(int), columns.astype(int)))
         shares.append(height * width / 200**2)
