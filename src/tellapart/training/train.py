@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from tellapart.training.test_time_matching import train_matched
 from tellapart.training.training_run import FinishedRun, run_training
 
 
+@dataclass(repr=False, eq=False)
 class Trained(Shown):
     """A training run, or several that differ in their seed alone.
 
@@ -34,18 +36,11 @@ class Trained(Shown):
         plan: of a dry run, which leaves no record.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        records: Sequence[TrainRecord],
-        *,
-        seeds: bool,
-        against: Sequence[TrainRecord] | None = None,
-        plan: DryRun | None = None,
-    ) -> None:
-        self.plan = plan
-        self.folder, self.records, self.seeds = folder, tuple(records), seeds
-        self.against = None if against is None else list(against)
+    folder: Path
+    records: Sequence[TrainRecord]
+    seeds: bool = False
+    against: Sequence[TrainRecord] | None = None
+    plan: DryRun | None = None
 
     @property
     def record(self) -> TrainRecord:
@@ -81,7 +76,7 @@ def open_training(folder: PathGiven, *, outside_images: bool = False) -> Trained
     if (path / RECORD).is_file():
         record = read_record(path)
         write_training_report(path, record, outside=outside_images)
-        return Trained(path, (record,), seeds=False)
+        return Trained(path, (record,))
     if any(path.glob(f"seed-*/{RECORD}")):
         return Trained(path, read_seeds(path), seeds=True)
     if (path / OWNER).is_file():
@@ -159,7 +154,7 @@ def train(
                 seeds=seeds or 1,
                 progress=None if report is None else report("dry run"),
             )
-        return Trained(Path(plan.out), (), seeds=False, plan=plan)
+        return Trained(Path(plan.out), (), plan=plan)
     chosen = read_config(path)
     if data is not None:
         folder = as_path(data, "data").absolute()
@@ -185,7 +180,7 @@ def train(
             records = train_seeds(chosen, folder, seeds, train_once, resume=resume, limit=limit)
             return Trained(folder, records, seeds=True, against=others)
         finished = train_once(chosen, folder)
-        return Trained(folder, () if finished.record is None else (finished.record,), seeds=False)
+        return Trained(folder, () if finished.record is None else (finished.record,))
 
 
 def default_folder(config: Path, out: PathGiven | None = None) -> Path:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -16,6 +17,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tellapart.benchmarks.find import load_pairs
 from tellapart.benchmarks.locations import Locations
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import NotedProgress, Progress
@@ -23,7 +25,7 @@ from tellapart.errors import DataError, RunError, TellapartWarning
 from tellapart.evaluation.compare import compare
 from tellapart.evaluation.run import Settings, run
 from tellapart.evaluation.systems import System
-from tellapart.evaluation.why import Why, explain
+from tellapart.evaluation.why import explain
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.transductive import read_mark, write_mark
 from tellapart.records.machine import this_machine, versions
@@ -35,7 +37,7 @@ from tellapart.training.data.leaks import Leak, PictureHashes, find_leaks, hash_
 from tellapart.training.data.pictures import warn_of_flips
 from tellapart.training.data.rows import TrainingRows, read_rows
 from tellapart.training.data.sources import build_recipes, data_folder, find_sources
-from tellapart.training.data.validation import left_over, metric_of, validation_set
+from tellapart.training.data.validation import left_over, metric_of
 from tellapart.training.encoders.batch_norm import settle_norms
 from tellapart.training.encoders.dropout import add_dropout
 from tellapart.training.encoders.load_start import draw_start, open_start, resolve_name
@@ -123,7 +125,15 @@ def run_training(
             "started": started,
             "resumed": files.claim(fingerprint, config.decisive_values() | decisive, resume=resume),
             "ranks": ranks.of,
-            "data": _data_record(config.validation.metric, rows, validation, shared),
+            "data": DataRecord(
+                rows=len(rows),
+                images=len(rows.files),
+                items=len(rows.items),
+                fingerprint=rows.fingerprint,
+                validation=None if validation is None else len(validation),
+                validation_metric=None if validation is None else metric_of(config.validation.metric, validation.shape),
+                validation_leak=shared,
+            ),
             "leaks": leaks,
             "rounds": rounds.done,
         }
@@ -211,13 +221,21 @@ def _measure_both(
 ) -> dict[str, Any]:
     """Measure the trained model and its start, and weights between both, on the reported benchmarks, for the record."""
     config, trainable, files = training.config, training.trainable, training.files
-    stages = None if progress is None else _add_title(progress)
     if not config.report.benchmarks:
         return {}
+
+    def stages(title: str) -> Progress:
+        return lambda stage, done, total: progress(f"{title}: {stage}", done, total) if progress else None
+
     # Does training make the model forget? The start comes first: positive differences are gains.
     settings, store = report_settings(config, names, place), EmbeddingStore(None)
     folders = run(settings, files.report, store=store, command="tellapart train", progress=stages)
-    measured = {"comparison": compare(folders[1], folders[0]), "why": _explain_both(*folders)}
+    measured: dict[str, Any] = {"comparison": compare(folders[1], folders[0])}
+    with suppress(RunError):  # no item is square: the folders were just written
+        labels = zip(("before", "after"), reversed(folders), strict=True)
+        why = explain([replace(System.of(folder), label=label) for label, folder in labels])
+        rows = tuple(row.model_copy(update={"by": {}, "items": ()}) for row in why.rows)
+        measured["why"] = why.model_copy(update={"rows": rows})
     if not _has_sweep(config.report):
         return measured
     after = weights_of(trainable.module)
@@ -230,15 +248,6 @@ def _measure_both(
     sweep = run_sweep(ends, config.report.alphas, save, settings, files.sweep, store, progress=stages)
     copy_weights(after, trainable.module)
     return measured | {"sweep": sweep}
-
-
-def _explain_both(trained: Path, start: Path) -> Why | None:
-    """Return the match and the priors of the square items in both run folders, `before` and `after`."""
-    try:
-        why = explain([replace(System.of(start), label="before"), replace(System.of(trained), label="after")])
-    except RunError:  # no item is square: the folders were just written
-        return None
-    return why.model_copy(update={"rows": tuple(row.model_copy(update={"by": {}, "items": ()}) for row in why.rows)})
 
 
 def report_settings(config: TrainConfig, models: tuple[str, ...], place: Locations) -> Settings:
@@ -287,23 +296,6 @@ def _write_record(
     return record
 
 
-def _data_record(metric: str | None, rows: TrainingRows, validation: PairSet | None, leak: Leak | None) -> DataRecord:
-    return DataRecord(
-        rows=len(rows),
-        images=len({row.image for row in rows.rows}),
-        items=len(rows.items),
-        fingerprint=rows.fingerprint,
-        validation=None if validation is None else len(validation),
-        validation_metric=None if validation is None else metric_of(metric, validation.shape),
-        validation_leak=leak,
-    )
-
-
-def _add_title(progress: Progress) -> Callable[[str], Progress]:
-    """Return a function that takes a title to a progress callable, which puts it before each stage."""
-    return lambda title: lambda stage, done, total: progress(f"{title}: {stage}", done, total)
-
-
 def data_locations(data: DataConfig, home: Path) -> Locations:
     """Return the folder of the validation and reported sets, and whether images outside of it are allowed."""
     return Locations(data=data_folder(data, home), outside=data.outside_images)
@@ -335,9 +327,12 @@ def choose_validation(config: TrainConfig, home: Path, rows: TrainingRows) -> tu
     data = config.data
     if data.validation is not None:
         name = resolve_name(data.validation, home)
-        # A folder's path is relative to the configuration in one key, and to the working folder in the other.
-        reported = [name if _is_same(name, benchmark) else benchmark for benchmark in config.report.benchmarks]
-        pairs = validation_set(name, reported, data_locations(config.data, home))
+        if any(_is_same(name, benchmark) for benchmark in config.report.benchmarks):
+            raise DataError(
+                f"data.validation: {name!r} is among report.benchmarks: weights that are chosen on a test set say "
+                "nothing about it; name another set"
+            )
+        pairs = load_pairs(name, data_locations(config.data, home)).one_truth()
         metric_of(config.validation.metric, pairs.shape)
         return rows, pairs
     if data.share == 1:
@@ -352,5 +347,6 @@ def choose_validation(config: TrainConfig, home: Path, rows: TrainingRows) -> tu
 
 
 def _is_same(one: str, other: str) -> bool:
+    # A folder's path is relative to the configuration in one key, and to the working folder in the other.
     paths = [Path(name.removeprefix("folder:")).expanduser().resolve() for name in (one, other)]
-    return one[:7] == other[:7] == "folder:" and paths[0] == paths[1]
+    return one == other or (one[:7] == other[:7] == "folder:" and paths[0] == paths[1])

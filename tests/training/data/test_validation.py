@@ -11,11 +11,12 @@ from training_sets import squares, table
 
 from facts import raises
 from tellapart.benchmarks.locations import Locations
-from tellapart.errors import DataError, UnknownNameError
+from tellapart.errors import DataError, TellapartError, UnknownNameError
 from tellapart.training.config import TrainConfig
 from tellapart.training.data.leaks import find_leaks
 from tellapart.training.data.rows import TrainingRow, TrainingRows, read_rows
-from tellapart.training.data.validation import better_beyond_doubt, left_over, metric_of, validation_set
+from tellapart.training.data.validation import better_beyond_doubt, left_over, metric_of
+from tellapart.training.training_run import choose_validation
 
 
 def test_a_set_that_is_validated_or_reported_on_has_images_outside_only_if_that_is_allowed(
@@ -25,12 +26,19 @@ def test_a_set_that_is_validated_or_reported_on_has_images_outside_only_if_that_
     for image in (folder / "images").iterdir():
         moved = image.rename(tmp_path / image.name)
         image.symlink_to(moved)
-    name, allowed = f"folder:{folder}", Locations(outside=True)
+    name = f"folder:{folder}"
     rows = TrainingRows((TrainingRow(tmp_path / "0_0.png", "a"),))
-    for read in (lambda place: validation_set(name, (), place), lambda place: find_leaks(rows, [name], None, place)):
-        with raises(DataError, "outside_images", "pair"):
-            read(Locations())
-        assert read(allowed)
+    with raises(DataError, "outside_images", "pair"):
+        find_leaks(rows, [name], None, Locations())
+    assert find_leaks(rows, [name], None, Locations(outside=True))
+    for allowed in (False, True):
+        data = {"validation": name, "outside_images": allowed, "train": ["folder:train"]}
+        settings = TrainConfig(**table(tmp_path, data=data))
+        if allowed:
+            assert choose_validation(settings, tmp_path, rows)[1] is not None
+        else:
+            with raises(DataError, "outside_images", "pair"):
+                choose_validation(settings, tmp_path, rows)
 
 
 @pytest.fixture
@@ -52,11 +60,17 @@ def test_a_metric_that_the_shape_has_not_is_refused(tmp_path: Path) -> None:
     assert metric_of("text_score", (2, 2)) == "text_score"
 
 
-def test_a_set_that_is_reported_or_unknown_is_refused() -> None:
-    with raises(DataError, "weights", "chosen"):
-        validation_set("demo", ("demo-objects", "demo"))
-    with raises(UnknownNameError, "benchmark", "'dmeo'", "'demo'"):
-        validation_set("dmeo")
+@pytest.mark.parametrize(
+    ("name", "error", "facts"),
+    [("demo", DataError, ("weights", "chosen")), ("dmeo", UnknownNameError, ("benchmark", "'dmeo'", "'demo'"))],
+)
+def test_a_set_that_is_reported_or_unknown_is_refused(
+    name: str, error: type[TellapartError], facts: tuple[str, ...], tmp_path: Path
+) -> None:
+    reported = {"benchmarks": ["demo-objects", "demo"]}
+    settings = TrainConfig(**table(tmp_path, data={"validation": name, "train": ["folder:train"]}, report=reported))
+    with raises(error, *facts):
+        choose_validation(settings, tmp_path, TrainingRows(()))
 
 
 def test_what_is_left_over_is_items_as_they_were(tmp_path: Path) -> None:

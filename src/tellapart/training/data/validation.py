@@ -8,8 +8,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.benchmarks.find import load_pairs
-from tellapart.benchmarks.locations import Locations
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet, describe
 from tellapart.data.scores import Scores
@@ -35,16 +33,6 @@ def metric_of(metric: str | None, shape: tuple[int, int]) -> str:
             f"{', '.join(defined)}"
         )
     return name
-
-
-def validation_set(name: str, reported: Sequence[str] = (), place: Locations | None = None) -> PairSet:
-    """Load the validation set."""
-    if name in reported:
-        raise DataError(
-            f"data.validation: {name!r} is among report.benchmarks: weights that are chosen on a test set say nothing "
-            "about it; name another set"
-        )
-    return load_pairs(name, place).one_truth()
 
 
 def left_over(rows: TrainingRows, trained: TrainingRows | None = None) -> PairSet:

@@ -74,29 +74,29 @@ class DualStep(TrainingStep[DrawnRows]):
 
         The loss's published numbers fill in the keys that the configuration leaves out.
         """
-        loss, name, data, rows = self.config.find_loss(), self.config.loss["name"], self.config.data, self.rows.rows
+        loss, data, rows = self.config.find_loss(), self.config.data, self.rows.rows
         assert isinstance(loss, DualLoss)  # noqa: S101  (for the type checker)
         complete = all(self.rows.counterparts)
-        if loss.units and (lacks := [number for number, row in enumerate(rows) if not row.units]):
-            raise DataError(
-                f"loss {name!r}: row {lacks[0]} ({quote(rows[lacks[0]].caption)}) has no units; give "
-                "units in its file, or leave it out"
-            )
+        if loss.units:
+            self._expect_rows([row.units for row in rows], "no units; give units in its file, or leave it out")
         captions = loss.negative_captions if data.negative_captions is None else data.negative_captions
         published = "none" if loss.negative_images == "pairs" and not complete else loss.negative_images
         images = data.negative_images or published
         if images != "none" and not complete:
-            number, row = next((n, rows[n]) for n, pool in enumerate(self.rows.counterparts) if not pool)
-            raise DataError(
-                f'loss {name!r} with negative_images = "{images}": row {number} ({row.image.name}: '
-                f"{quote(row.caption)}) has no hard counterpart; give negative_images in its file, or set "
-                'data.negative_images = "none"'
-            )
+            remedy = 'give negative_images in its file, or set data.negative_images = "none"'
+            self._expect_rows(self.rows.counterparts, f'no hard counterpart, for "{images}"; {remedy}')
         return captions, images
+
+    def _expect_rows(self, values: Sequence[Sequence[object]], lack: str) -> None:
+        """Refuse the first row without a value that the loss reads."""
+        for number, (row, value) in enumerate(zip(self.rows.rows, values, strict=True)):
+            if not value:
+                place = f"row {number} ({row.image.name}: {quote(row.caption)})"
+                raise DataError(f"loss {self.config.loss['name']!r}: {place} has {lack}")
 
     def _choose_joins(self) -> tuple[str, int]:
         """Return which steps join pictures (`none`, `always`, `alternate`), and further true captions of each."""
-        name, data, rows = self.config.loss["name"], self.config.data, self.rows.rows
+        name, data = self.config.loss["name"], self.config.data
         joins = getattr(self.config.find_loss(), "joins", False)
         how = data.join or ("alternate" if joins else "none")
         count = 2 if data.positive_captions is None else data.positive_captions
@@ -108,11 +108,9 @@ class DualStep(TrainingStep[DrawnRows]):
             return how, 0
         if len(set(self.rows.image_ids.tolist())) < 2:
             raise DataError(f'data.join = "{how}": all rows show one picture, and there is no other to join to it')
-        if count and (lacks := [number for number, row in enumerate(rows) if not row.positives]):
-            raise DataError(
-                f"loss {name!r}: row {lacks[0]} ({quote(rows[lacks[0]].caption)}) has no further true caption; give "
-                "positive_captions in its file, or set data.positive_captions = 0"
-            )
+        if count:
+            remedy = "give positive_captions in its file, or set data.positive_captions = 0"
+            self._expect_rows([row.positives for row in self.rows.rows], f"no further true caption; {remedy}")
         return how, count
 
     def draw(self, numbers: Sequence[int], step: int) -> DrawnRows:
