@@ -118,19 +118,13 @@ def train(
     Raises:
         TellapartError: the configuration is not valid, the data cannot be read, or the folder holds another run.
 
-    >>> import json
     >>> import tellapart as ta
-    >>> folder, scenes = getfixture("tmp_path"), Path("examples/eqsim_ablation/smoke_scenes").absolute()
-    >>> image = {"image_size": 16, "layers": 1, "width": 16, "patch_size": 8, "head_width": 8}
-    >>> text = {"context_length": 24, "vocab_size": 49408, "width": 16, "heads": 2, "layers": 1}
-    >>> model = {"embed_dim": 16, "vision_cfg": image, "text_cfg": text}
-    >>> tiny = {"model_cfg": model, "preprocess_cfg": {"mean": [0.5] * 3, "std": [0.5] * 3}}
-    >>> _ = (folder / "open_clip_config.json").write_text(json.dumps(tiny))
+    >>> folder, example = getfixture("tmp_path"), Path("examples/eqsim_ablation").absolute()
     >>> _ = (folder / "tiny.toml").write_text(f'''
     ... name = "tiny"
-    ... model = "new:."
+    ... model = "new:{example}/arch"
     ... loss.name = "itc"
-    ... data.train = ["folder:{scenes}"]
+    ... data.train = ["folder:{example}/smoke_scenes"]
     ... optimiser = {{learning_rate = 1e-3, steps = 2}}
     ... batch.size = 4
     ... ''')

@@ -138,9 +138,8 @@ def read_leniently(path: Path, problems: Problems) -> TrainConfig | None:
 def open_images(rows: TrainingRows, seconds: float) -> tuple[TrainingRows, int, list[str]]:
     """Open every image, and decode as many as the time allows.
 
-    Returns:
-        The rows whose images can be read, with the hashes of those that were decoded; how many these are, and a line
-        for each that cannot be read.
+    The rows come back whose images can be read, with the hashes of those that were decoded, how many these are, and a
+    line for each that cannot be read.
     """
     until = time.monotonic() + seconds
 
@@ -283,25 +282,25 @@ class _Rehearsal:
         plan = DryRun(config.name, str(self.out), (), (), 0.0, self.seeds, data)
         if not sound:
             self.notes.append("model and steps are not tried before the configuration is mended")
-        elif rows is not None:
-            begun, before = time.perf_counter(), len(problems.found)
-            training, name = self._open_training(rows, validation)
-            self.parts["load"] = time.perf_counter() - begun
-            if training is not None:
-                with problems.collect():
-                    duplicates = self._judge_duplicates(rows, training.trainable)
-                    plan = replace(plan, data=replace(data, duplicates=duplicates))
-                with problems.collect():
-                    plan = replace(plan, weights=_group_weights(training.trainable, config))
-                with problems.collect():
-                    plan = replace(plan, schedule=self._plan_schedule(rows))
-                with problems.collect():  # rows hold all that the loss reads
-                    training.step(config, training.trainable, rows, training.ranks.accelerator, None)
-                if len(problems.found) == before:
-                    with problems.collect("the tried steps: "):
-                        plan = self._try_training(training, name, plan)
-            if plan.schedule is not None:
-                self._judge_schedule(plan.schedule, validation)
+        if not sound or rows is None:
+            return replace(plan, notes=tuple(self.notes))
+        begun, before = time.perf_counter(), len(problems.found)
+        training, name = self._open_training(rows, validation)
+        self.parts["load"] = time.perf_counter() - begun
+        if training is not None:
+            with problems.collect():
+                plan = replace(plan, data=replace(data, duplicates=self._judge_duplicates(rows, training.trainable)))
+            with problems.collect():
+                plan = replace(plan, weights=_group_weights(training.trainable, config))
+            with problems.collect():
+                plan = replace(plan, schedule=self._plan_schedule(rows))
+            with problems.collect():  # rows hold all that the loss reads
+                training.step(config, training.trainable, rows, training.ranks.accelerator, None)
+            if len(problems.found) == before:
+                with problems.collect("the tried steps: "):
+                    plan = self._try_training(training, name, plan)
+        if plan.schedule is not None:
+            self._judge_schedule(plan.schedule, validation)
         return replace(plan, notes=tuple(self.notes))
 
     def _check_out(self) -> None:
