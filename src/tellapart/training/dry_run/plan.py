@@ -152,15 +152,10 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True)
 class DryRun:
-    """The outcome of a dry run; parts that a problem kept from being tried are None.
+    """The outcome of a dry run, whose folder does not exist yet; parts that a problem kept from being tried are None.
 
-    Attributes:
-        name: of the run.
-        out: its folder, which does not exist yet.
-        problems: lines; training would fail, or not do as the configuration means.
-        notes: lines worth reading.
-        seconds: of the dry run.
-        seeds: for how many seeds the forecast is.
+    `problems` are lines: training would fail, or not do as the configuration means. `notes` are worth reading. The
+    forecast is for so many `seeds`; `seconds` are the dry run's.
     """
 
     name: str

@@ -53,11 +53,7 @@ class Loss:
         return _options_table(self.function)
 
     def read_options(self, values: Mapping[str, Any], place: str) -> dict[str, Any]:
-        """Return all options, with some values set.
-
-        Raises:
-            DataError: the loss has no such option, or a value is out of range; the message begins with the place.
-        """
+        """Return all options, with some values set; an error begins with the place."""
         names = self.options.model_fields
         for key in values:
             if key not in names:
