@@ -10,12 +10,12 @@ import math
 import shutil
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
-from itertools import islice
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any
 
 from tellapart.data.pairset import PairSet
@@ -228,6 +228,33 @@ def _name_rows(rows: TrainingRows, numbers: list[int]) -> str:
     return f"rows {row_names}" + (f" and {len(numbers) - _NAMED} more" if len(numbers) > _NAMED else "")
 
 
+def time_steps(
+    training: Training, steps: int, every: int, progress: NotedProgress | None = None
+) -> tuple[list[float], float]:
+    """Train to a step, and return the seconds of all steps but the first, and of the last measurement and checkpoint.
+
+    The first step has the loop's preparations in its time. The run's trackers give way to this measurement.
+    """
+    validation = training.config.validation.model_copy(update={"every": every, "keep": 2, "patience": None})
+    short = training.config.with_steps(steps).model_copy(update={"validation": validation})
+    marks: list[list[float]] = []  # of each step: when its numbers were logged, and when its checkpoint was written
+
+    def note_step(stage: str, done: int, total: int, note: str = "", /) -> None:
+        if progress is not None:
+            progress(stage, done, total, note)
+        marks[-1].append(time.perf_counter())
+
+    def track_numbers(_step: int, numbers: Mapping[str, float]) -> None:
+        if "total" in numbers:
+            marks.append([time.perf_counter()])
+
+    training.files.folder.mkdir(parents=True, exist_ok=True)
+    training.files.trackers[:] = [track_numbers]
+    train(replace(training, config=short, show=None), progress=note_step)
+    seconds = [logged - before for (_, before), (logged, _) in pairwise(marks)]
+    return seconds, marks[-1][1] - marks[-1][0]
+
+
 def fit_steps(training: Training) -> int:
     """Take a few steps and a measurement, throw them away, and return how many fit into `optimiser.minutes`.
 
@@ -236,18 +263,12 @@ def fit_steps(training: Training) -> int:
     config, module, interval = training.config, training.trainable.module, training.config.validation.every
     if training.ranks.of > 1:
         raise DataError("optimiser.minutes is measured in one process; give steps or epochs to several")
-    before, times = weights_of(module), list[float]()
-    files = RunFiles(training.files.folder / "tried")
-    files.trackers.append(lambda _, numbers: times.append(time.perf_counter()) if "total" in numbers else None)
+    before, files = weights_of(module), RunFiles(training.files.folder / "tried")
     shutil.rmtree(files.folder, ignore_errors=True)  # of a process that was killed here
-    files.folder.mkdir(parents=True)
-    once = config.validation.model_copy(update={"every": _TIMED, "patience": None})
-    short = config.with_steps(_TIMED).model_copy(update={"validation": once})
-    train(replace(training, config=short, files=files, show=None))
-    measuring, pace = time.perf_counter() - times[-1], (times[-1] - times[0]) / (len(times) - 1)
+    taken, measuring = time_steps(replace(training, files=files), _TIMED, every=_TIMED)
     copy_weights(before, module)
     shutil.rmtree(files.folder)
-    seconds = 60 * (config.optimiser.minutes or 0)
+    pace, seconds = sum(taken) / len(taken), 60 * (config.optimiser.minutes or 0)
     if interval:
         return max(1, int(seconds / (pace + measuring / interval)))
     # A tenth of the steps: ten measurements, or as many as steps if these are fewer.

@@ -229,19 +229,12 @@ def words_of(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class TrainingRow:
-    """One image and its caption.
+    """One image and its caption, with captions that are false of it, and further ones that are true (`positives`).
 
-    Attributes:
-        image: the file's path.
-        caption: a text that is true of it.
-        negatives: captions that are false of it.
-        counterparts: numbers of rows whose images are hard to distinguish from this one.
-        units: parts of the caption, each with a foil.
-        relations: numbers of the units that are relations of two things.
-        positives: further captions that are true of it.
-        item: number of the row's item: rows of one item may be kept in one batch.
-        cluster: name of rows that must not be split between training and validation.
-        picture: the hash of its pixels; empty if only its file is known.
+    `counterparts` are numbers of rows whose images are hard to distinguish from this one. `units` are parts of the
+    caption, each with a foil, of which `relations` numbers those that are relations of two things. Rows of one item may
+    stay in one batch; those of one cluster are never split between training and validation. `picture` is the hash of
+    its pixels, or empty if only its file is known.
     """
 
     image: Path

@@ -23,6 +23,7 @@ from tellapart.benchmarks.find import find_benchmark
 from tellapart.data.images import decode, pixel_hash
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import NotedProgress
+from tellapart.data.rows import read_jsonl
 from tellapart.data.strict_json import read_whole
 from tellapart.data.validation import find_problems
 from tellapart.errors import DataError, RunError, TellapartError, TellapartWarning, quote, require
@@ -30,7 +31,7 @@ from tellapart.evaluation.run import run
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.machine import device_peak, forget_device_peak, resident_memory
 from tellapart.tasks.registry import find_task
-from tellapart.training.config import LogConfig, TrainConfig, config_tables, list_presets, locate_reported, read_values
+from tellapart.training.config import TrainConfig, config_tables, list_presets, locate_reported, read_values
 from tellapart.training.data.batch_order import BatchOrder
 from tellapart.training.data.duplicates import Duplicates, count_duplicates
 from tellapart.training.data.leaks import find_leaks, refuse_leaks
@@ -53,7 +54,7 @@ from tellapart.training.dry_run.plan import (
 from tellapart.training.encoders.load_start import draw_start, open_start, resolve_name
 from tellapart.training.encoders.lora import describe_updated
 from tellapart.training.encoders.trainable import Trainable
-from tellapart.training.loop import Training, fit_steps, make_optimiser, rate, train
+from tellapart.training.loop import Training, fit_steps, make_optimiser, rate, time_steps
 from tellapart.training.losses.loss import read_terms
 from tellapart.training.ranks import RankGroup, open_accelerator
 from tellapart.training.run_files import IDLE_STEPS, NOT_TERMS, RunFiles, describe_idle, find_idle_terms
@@ -164,41 +165,19 @@ def open_images(rows: TrainingRows, seconds: float) -> tuple[TrainingRows, int, 
 
 def try_steps(training: Training, steps: int, seconds: float, progress: NotedProgress | None = None) -> Trial:
     """Take two steps, then the second one again from the checkpoint of the first, and go on as long as time allows."""
-    files, device, config = training.files, training.config.device, training.config
-    marks: list[list[float]] = []  # of each step: when its numbers were logged, and when its checkpoint was written
-    last: dict[str, float] = {}
-
-    def track_numbers(_step: int, numbers: Mapping[str, float]) -> None:
-        if "total" in numbers:
-            marks.append([time.perf_counter()])
-            last.update(numbers)
-
-    def note_step(stage: str, done: int, total: int, note: str = "", /) -> None:
-        if progress is not None:
-            progress(stage, done, total, note)
-        marks[-1].append(time.perf_counter())
-
-    def take_steps(count: int, every: int) -> list[float]:
-        """Train to a step, and return the seconds of all steps but the first, which has the loop's preparations."""
-        validation = config.validation.model_copy(update={"every": every, "keep": 2, "patience": None})
-        short = config.with_steps(count).model_copy(update={"validation": validation, "log": LogConfig()})
-        begun = len(marks)
-        train(replace(training, config=short), progress=note_step)
-        return [logged - marks[number][1] for number, (logged, _) in enumerate(marks[begun + 1 :], start=begun)]
-
-    files.folder.mkdir(parents=True, exist_ok=True)
-    files.trackers[:] = [track_numbers]
+    files, device = training.files, training.config.device
     forget_device_peak()
-    taken = take_steps(2, every=1)
-    checkpoint, writing = files.checkpoints / "step-00000002", marks[1][1] - marks[1][0]
+    taken, writing = time_steps(training, 2, every=1, progress=progress)
+    checkpoint = files.checkpoints / "step-00000002"
     size, sums = _count_bytes(checkpoint), read_whole(checkpoint / "SHA256SUMS")
     shutil.rmtree(checkpoint)
-    take_steps(2, every=1)
+    time_steps(training, 2, every=1, progress=progress)
     same = sums == read_whole(checkpoint / "SHA256SUMS")
     more = min(steps, IDLE_STEPS, 2 + int(seconds / taken[0]))
     if more > 2:
-        taken += take_steps(more, every=more)
+        taken += time_steps(training, more, every=more, progress=progress)[0]
     memory = device_peak(device)
+    last = [line for _, line in read_jsonl(files.log_path) if "total" in line][-1]
     return Trial(
         seconds=tuple(taken),
         steps=more,
