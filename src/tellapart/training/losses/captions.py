@@ -131,6 +131,7 @@ def cs_clip(batch: Batch, *, weight: NonNegativeFloat = 0.5, foils: Literal["own
     Source: CS-CLIP (Kargi et al. 2026), its unit loss in the form of its released run (`negclip_hard`, two units).
     """
     units, facts, losses = batch.need("units", "cs-clip"), batch.true_pairs(), []
+    captions = negclip(batch)["total"]
     for place, (unit, foil) in enumerate(pair.unbind(1) for pair in units.unbind(1)):
         ids = (None, None) if batch.unit_ids is None else batch.unit_ids[:, place].unbind(1)
         pairs = replace(
@@ -145,7 +146,8 @@ def cs_clip(batch: Batch, *, weight: NonNegativeFloat = 0.5, foils: Literal["own
             facts=facts,
         )
         losses.append(_against_its_foil(pairs, foil, ids[1]) if foils == "own" else negclip(pairs)["total"])
-    return sum_parts(negclip=negclip(batch)["total"], units=weight * sum(losses[1:], start=losses[0]) / len(losses))
+    of_units = sum(losses[1:], start=losses[0]) / len(losses)
+    return sum_parts(negclip=captions, units=weight * of_units)
 
 
 def _against_its_foil(batch: Batch, foils: Tensor, foil_ids: Tensor | None) -> Tensor:
