@@ -68,7 +68,7 @@ def _open_survey(home: Path, name: str, few: Path) -> dict[str, Door]:
     study = deal(survey, pairs, Deal(("ann", "bob")))
     write_study(home, survey, study, pairs)
     said = _say(study, name)
-    page, export, plain = home / "saved.json", home / "export.json", home / "plain.json"
+    export, plain = home / "export.json", home / "plain.json"
     sheet = home / "sheets" / "all.csv"
 
     def imported(path: Path) -> Callable[[], Any]:
@@ -93,11 +93,8 @@ def _open_survey(home: Path, name: str, few: Path) -> dict[str, Door]:
         knows -= {"null", "key dropped", "row dropped"}
     cells = knows - ({"type"} if any(ask.control == "text" for ask in survey.asks) else set())
     door_of_answers = partial(door_of, knows=knows, rows=("ann-0", "bob-0"))
-    answers = [{"task": task, "values": values} for task, values in said.items()]
-    saved = {"tellapart_answers": 1, "study": study.token, "annotator": "ann", "answers": answers}
     filled = _fill_sheet(home, field_names(survey, study), said)
     doors = {
-        "page": door_of_answers(page, imported(page), json.dumps(saved)),
         "sheet": door_of_answers(sheet, imported(sheet), filled, knows=cells, free=_SHOWN),
     }
     if name in ("i2t", "box"):
@@ -105,7 +102,8 @@ def _open_survey(home: Path, name: str, few: Path) -> dict[str, Door]:
     if name == "i2t":
         minimal = [{"study": study.token, "task": task, "annotation_id": 1, **values} for task, values in said.items()]
         doors["Label Studio's minimal"] = door_of_answers(plain, imported(plain), json.dumps(minimal))
-    write_answers(home, decode_replies(survey, study, read_replies(page, survey, study)))
+    sheet.write_text(filled, "utf-8", newline="")
+    write_answers(home, decode_replies(survey, study, read_replies(sheet, survey, study)))
     judged = agreed if name in _CHOICES else recorded
     free = ("tags", "earlier")
     for what, file in (("answers", "answers.jsonl"), ("key", "study.json")):

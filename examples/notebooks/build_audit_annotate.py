@@ -151,16 +151,15 @@ show_page(again.card(), 500)
 # ## Annotate
 #
 # No rule knows what is in the picture: the false caption may be true of it, too. So people look. `annotate_export`
-# deals a survey: each annotator gets one file that opens in any browser, offline, and saves the answers to a file that
-# comes back to you.
+# deals a survey: each annotator gets a project of Label Studio, and the same as a spreadsheet.
 
 # %%
 study = ta.annotate_export("i2t", "folder:sets/kitchen-2", "study", annotators="ann,bob", sample=6)
-sorted(str(path) for path in Path("study").rglob("*.html"))
+sorted(str(path) for path in Path("study/sheets").iterdir())
 
 # %% [markdown]
-# This is the page that Ann gets, and it works here, too: choose the caption that fits. `tellapart annotate import` and
-# `tellapart annotate agree` take her answers from there.
+# This is the sheet that Ann gets. `tellapart annotate import` and `tellapart annotate agree` take her answers from
+# there, or from an export of Label Studio.
 
 # %%
-show_page(Path("study/pages/ann.html").read_text(), 640)
+print(Path("study/sheets/ann.csv").read_text()[:600])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import hashlib
-import importlib.util
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -22,14 +21,6 @@ from tellapart.annotate.survey import Deal, Earlier, Study, SurveyAnswer, deal
 from tellapart.annotate.surveys import find_survey
 from tellapart.data.folder import read_pair_set
 from tellapart.data.pairset import PairSet
-
-# Fixtures of tests in a real browser, which are the board's.
-_spec = importlib.util.spec_from_file_location("in_browser", Path(__file__).parents[1] / "board" / "in_browser.py")
-assert _spec is not None
-assert _spec.loader is not None
-_in_browser = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(_in_browser)
-axe, chromium = _in_browser.axe, _in_browser.chromium
 
 #: Takes the annotator's name and what is shown (field -> text, or hash of the image's file) to what they put down.
 Person = Callable[[str, Mapping[str, str]], dict[str, Any] | None]

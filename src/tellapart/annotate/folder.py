@@ -1,7 +1,6 @@
 """A study's folder: the key, the files for annotators, and their answers.
 
 - `study.json`: the key. It holds the right answers; do not give it to annotators.
-- `pages/NAME.html`: the survey as one file for each annotator, who opens it and sends back the file that it saves.
 - `label_studio/config.xml` and `label_studio/tasks_NAME.json`: a project for each annotator.
 - `sheets/NAME.csv`: the same as a spreadsheet.
 - `images/`: named by their content.
@@ -11,15 +10,13 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import Any
 
 from tellapart.annotate.label_studio import configuration, data_uri, local_file, tasks_json
-from tellapart.annotate.page import PagePicture, page, page_picture
-from tellapart.annotate.presentation import TaskPart, read_image_file, task_parts, tasks_of
+from tellapart.annotate.presentation import TaskPart, read_image_file, task_parts
 from tellapart.annotate.replies import check_answer
 from tellapart.annotate.sheets import sheet
 from tellapart.annotate.survey import Deal, Earlier, Study, Survey, SurveyAnswer, SurveyUnit
@@ -32,17 +29,13 @@ from tellapart.errors import DataError, TellapartError, quote
 
 _KEY, _ANSWERS = "study.json", "answers.jsonl"
 
-#: Characters that the pictures of a page may take together.
-_LARGEST_PAGE = 100_000_000
-
 
 def write_study(
     folder: Path, survey: Survey, study: Study, pairs: PairSet, *, embed: bool = False, prefix: str = ""
-) -> int:
-    """Write a study's folder atomically; return the characters of the largest page, and 0 if it would be too large.
+) -> None:
+    """Write a study's folder atomically.
 
-    No page is written if the pictures of one annotator's tasks take more than 100 million characters. Label Studio's
-    tasks embed the images as `data:` addresses, or name files of `prefix`: the folder below
+    Label Studio's tasks embed the images as `data:` addresses, or name files of `prefix`: the folder below
     LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT, of the study's name if empty.
 
     >>> import tempfile
@@ -53,28 +46,13 @@ def write_study(
     >>> pairs = PairSet("s", (item,), Path("."), read=lambda reference: b"1")
     >>> study = deal(find_survey("i2t"), pairs, Deal(("ann",)))
     >>> with tempfile.TemporaryDirectory() as scratch:
-    ...     size = write_study(Path(scratch) / "study", find_survey("i2t"), study, pairs)
+    ...     write_study(Path(scratch) / "study", find_survey("i2t"), study, pairs)
     ...     sorted(path.name for path in Path(scratch, "study").rglob("*.*"))
-    ['6b86b273ff34fce1.png', 'ann.csv', 'ann.html', 'config.xml', 'study.json', 'tasks_ann.json']
+    ['6b86b273ff34fce1.png', 'ann.csv', 'config.xml', 'study.json', 'tasks_ann.json']
     """
-    with atomic_folder(folder) as draft:
-        return _fill_folder(draft, survey, study, pairs, None if embed else prefix or folder.resolve().name)
-
-
-def _fill_folder(folder: Path, survey: Survey, study: Study, pairs: PairSet, prefix: str | None) -> int:
-    for name in ("images", "label_studio", "pages", "sheets"):
-        (folder / name).mkdir()
+    prefix = prefix or folder.resolve().name
     names: dict[tuple[str, tuple[float, ...]], str] = {}
     addresses: dict[tuple[str, tuple[float, ...]], str] = {}
-    pictures: dict[tuple[str, tuple[float, ...]], PagePicture] = {}
-    for part in _image_parts(study.units):
-        key = part.value, part.box
-        if key not in names:
-            file = read_image_file(pairs, part)
-            (folder / "images" / file.name).write_bytes(file.data)
-            names[key] = file.name
-            addresses[key] = data_uri(file) if prefix is None else local_file(file, prefix)
-            pictures[key] = page_picture(file)
 
     def address(part: TaskPart) -> str:
         return addresses[part.value, part.box]
@@ -82,34 +60,22 @@ def _fill_folder(folder: Path, survey: Survey, study: Study, pairs: PairSet, pre
     def path_from_sheets(part: TaskPart) -> str:
         return f"../images/{names[part.value, part.box]}"
 
-    def picture(part: TaskPart) -> PagePicture:
-        return pictures[part.value, part.box]
-
-    files = {_KEY: study.model_dump_json(indent=1) + "\n", "label_studio/config.xml": configuration(survey, study)}
-    for annotator in study.annotators:
-        files[f"label_studio/tasks_{annotator}.json"] = tasks_json(study, annotator, address)
-        files[f"sheets/{annotator}.csv"] = sheet(survey, study, annotator, path_from_sheets)
-    for name, text in files.items():
-        (folder / name).write_text(text, encoding="utf-8", newline="")
-    return _write_pages(folder / "pages", survey, study, picture)
-
-
-def _write_pages(folder: Path, survey: Survey, study: Study, picture: Callable[[TaskPart], PagePicture]) -> int:
-    largest = 0
-    for annotator in study.annotators:
-        units = [study.unit_of[task.unit] for task in tasks_of(study, annotator)]
-        embedded = {picture(part).uri for part in _image_parts(units)}
-        if sum(map(len, embedded)) > _LARGEST_PAGE:
-            shutil.rmtree(folder)
-            return 0
-        text = page(survey, study, annotator, picture)
-        (folder / f"{annotator}.html").write_text(text, encoding="utf-8", newline="")
-        largest = max(largest, len(text))
-    return largest
-
-
-def _image_parts(units: Iterable[SurveyUnit]) -> Iterator[TaskPart]:
-    return (part for unit in units for part in task_parts(unit, range(len(unit.options))) if part.image)
+    with atomic_folder(folder) as draft:
+        for name in ("images", "label_studio", "sheets"):
+            (draft / name).mkdir()
+        parts = (part for unit in study.units for part in task_parts(unit, range(len(unit.options))) if part.image)
+        for part in parts:
+            if (key := (part.value, part.box)) not in names:
+                file = read_image_file(pairs, part)
+                (draft / "images" / file.name).write_bytes(file.data)
+                names[key] = file.name
+                addresses[key] = data_uri(file) if embed else local_file(file, prefix)
+        files = {_KEY: study.model_dump_json(indent=1) + "\n", "label_studio/config.xml": configuration(survey, study)}
+        for annotator in study.annotators:
+            files[f"label_studio/tasks_{annotator}.json"] = tasks_json(study, annotator, address)
+            files[f"sheets/{annotator}.csv"] = sheet(survey, study, annotator, path_from_sheets)
+        for name, text in files.items():
+            (draft / name).write_text(text, encoding="utf-8", newline="")
 
 
 def read_study(folder: Path) -> Study:

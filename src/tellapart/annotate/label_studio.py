@@ -104,10 +104,7 @@ def read_export(rows: object, path: str, fields: Collection[str]) -> Iterator[Re
     leaves it out. Drafts and predictions are not replies; nor is JSON_MIN's row of a task without annotation.
     """
     if not isinstance(rows, list) or not rows:
-        raise DataError(
-            f"{path}: expected a list of tasks, as Label Studio's JSON and JSON_MIN exports have it, or the file that "
-            "an annotator's page saves"
-        )
+        raise DataError(f"{path}: expected a list of tasks, as Label Studio's JSON and JSON_MIN exports have it")
     for number, row in enumerate(rows):
         place = f"{path}: task {number}"
         if not isinstance(row, Mapping):

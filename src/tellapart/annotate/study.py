@@ -16,7 +16,6 @@ from tellapart.annotate.folder import (
     write_study,
 )
 from tellapart.annotate.label_studio import read_export
-from tellapart.annotate.page import read_page_answers
 from tellapart.annotate.replies import Reply, decode_replies, field_names, read_allowed
 from tellapart.annotate.sheets import read_sheet
 from tellapart.annotate.survey import Deal, Study, Survey, SurveyAnswer, deal
@@ -29,30 +28,24 @@ from tellapart.errors import DataError
 
 
 def read_replies(path: Path, survey: Survey, study: Study, columns: Mapping[str, str] | None = None) -> Iterator[Reply]:
-    """Yield the replies of a file: `.json` that a page saved or Label Studio exported, or a `.csv` sheet or table."""
+    """Yield the replies of a file: `.json` that Label Studio exported, or a `.csv` sheet or table."""
     if plain_suffix(path) == ".csv":
         yield from read_sheet(path, survey, study, columns or {})
     elif plain_suffix(path) == ".json":
-        content = read_json(path)
-        if isinstance(content, Mapping) and "tellapart_answers" in content:
-            yield from read_page_answers(content, str(path))
-        else:
-            yield from read_export(content, str(path), field_names(survey, study))
+        yield from read_export(read_json(path), str(path), field_names(survey, study))
     else:
         raise DataError(
-            f"{path}: answers are read from the .json files that pages save and Label Studio exports, and from .csv "
-            "sheets and tables"
+            f"{path}: answers are read from the .json files that Label Studio exports, and from .csv sheets and tables"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenStudy:
-    """A study that was written: its folder, its survey's name, its key, and the bytes of its largest page, or 0."""
+    """A study that was written: its folder, its survey's name, and its key."""
 
     to: Path
     survey: str
     study: Study
-    largest: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +83,7 @@ def annotate_export(
     images: PathGiven | None = None,
     outside_images: bool = False,
 ) -> WrittenStudy:
-    """Write a survey of a pair set: pages, Label Studio projects and spreadsheets, one an annotator, and the key.
+    """Write a survey of a pair set: Label Studio projects and spreadsheets, one an annotator, and the key.
 
     Args:
         survey: its name.
@@ -110,8 +103,8 @@ def annotate_export(
 
     >>> import tellapart as ta
     >>> written = ta.annotate_export("i2t", "demo", getfixture("tmp_path") / "study", annotators="ann,bob", sample=5)
-    >>> sorted(path.name for path in (written.to / "pages").iterdir())
-    ['ann.html', 'bob.html']
+    >>> sorted(path.name for path in (written.to / "sheets").iterdir())
+    ['ann.csv', 'bob.csv']
     """
     chosen = find_survey(survey)
     if not chosen.after:
@@ -122,9 +115,8 @@ def annotate_export(
     source = load_pairs(pairs, data=data, images=images, outside_images=outside_images)
     study = deal(chosen, source, options, None if after is None else read_earlier(as_path(after, "after")))
     folder = as_path(to, "to")
-    return WrittenStudy(
-        folder, chosen.name, study, write_study(folder, chosen, study, source, embed=embed, prefix=prefix)
-    )
+    write_study(folder, chosen, study, source, embed=embed, prefix=prefix)
+    return WrittenStudy(folder, chosen.name, study)
 
 
 def annotate_import(

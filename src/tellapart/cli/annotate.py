@@ -7,28 +7,22 @@ from tellapart.cli.options import BENCHMARK, Hint, Json, print_json
 from tellapart.report.terminal import print_text
 
 annotate_app = Commands(
-    help="Human studies: surveys as pages, for Label Studio or as spreadsheets, their answers, and how people agree."
+    help="Human studies: surveys for Label Studio or as spreadsheets, their answers, and how people agree."
 )
 
 
 @annotate_app.declare("export", "annotate_export", survey="A survey (`tellapart annotate ls`).", pairs=BENCHMARK)
 def _export(call: Call, *, as_json: Json = False) -> None:
-    """Write a survey of a pair set: pages, Label Studio projects and spreadsheets, one an annotator, and the key.
+    """Write a survey of a pair set: Label Studio projects and spreadsheets, one an annotator, and the key.
 
     Example: `tellapart annotate export match folder:my_pairs --to study`
     """
     written, to = call(), call.to
-    study, largest = written.study, written.largest
+    study = written.study
     if as_json:
         counts = {"units": len(study.units), "tasks": len(study.tasks), "annotators": study.annotators}
-        counts |= {"pages": str(to / "pages") if largest else None}
         return print_json({"to": str(to), "survey": written.survey, **counts})
     print_text(f"{len(study.units):,} units, {len(study.tasks):,} tasks for {', '.join(study.annotators)} in {to}")
-    if largest:
-        size = f"{largest / 1e6:.1f} MB at most"
-        print_text(f"pages: {to}/pages/NAME.html ({size}), to open in a browser, offline; each saves a file of answers")
-    else:
-        print_text("pages: none, an annotator's pictures take over 100 MB; give fewer tasks (--each, --sample), or:")
     print_text(f"Label Studio: a project an annotator, with {to}/label_studio/config.xml and tasks_NAME.json")
     if not call.embed:
         print_text(
@@ -45,7 +39,7 @@ def _export(call: Call, *, as_json: Json = False) -> None:
     "import",
     "annotate_import",
     study="The study's folder.",
-    files="What pages saved, Label Studio's exports (JSON, JSON_MIN), sheets and tables (CSV).",
+    files="Label Studio's exports (JSON, JSON_MIN), sheets and tables (CSV).",
     partial="Tasks without an answer are no error.",
     answer_list="question: the answers that are allowed, a JSON list or a line each.",
     records="Also write what the answers make for a benchmark: .json or .jsonl.",
