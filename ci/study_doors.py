@@ -14,7 +14,7 @@ from doors import Door, door_of
 from reshape import FIELDS, ROWS
 
 from tellapart.annotate.findings import findings, read_groups
-from tellapart.annotate.folder import (
+from tellapart.annotate.study import (
     read_answers,
     read_earlier,
     read_study,

@@ -15,9 +15,9 @@ from tellapart.cli.main import app
 from tellapart.errors import RunError
 from tellapart.evaluation.compare import compare
 from tellapart.evaluation.verified import read_result
-from tellapart.report.first_look import first_table
 from tellapart.report.interchange.foreign import import_results
 from tellapart.report.show import write_run_report
+from tellapart.report.tables import first_table
 
 
 @pytest.fixture

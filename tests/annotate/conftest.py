@@ -14,9 +14,8 @@ from urllib.parse import unquote
 
 import pytest
 
-from tellapart.annotate.folder import write_study
 from tellapart.annotate.replies import decode_replies
-from tellapart.annotate.study import read_replies
+from tellapart.annotate.study import read_replies, write_study
 from tellapart.annotate.survey import Deal, Earlier, Study, SurveyAnswer, deal
 from tellapart.annotate.surveys import find_survey
 from tellapart.data.folder import read_pair_set

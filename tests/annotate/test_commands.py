@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from facts import check_facts
-from tellapart.annotate.folder import read_study
+from tellapart.annotate.study import read_study
 
 HEAVY = ("torch", "transformers", "matplotlib", "PIL", "onnxruntime", "scipy", "rich.table", "tellapart.models")
 

@@ -16,7 +16,6 @@ from scipy.optimize import linprog
 from sklearn.metrics import cohen_kappa_score
 
 from facts import raises
-from tellapart.annotate.agreement import agreement, shares
 from tellapart.annotate.findings import (
     HUMAN,
     errors_by,
@@ -25,7 +24,7 @@ from tellapart.annotate.findings import (
     print_findings,
     read_groups,
 )
-from tellapart.annotate.human import human_rows, human_scores
+from tellapart.annotate.human import agreement, human_rows, human_scores, shares
 from tellapart.annotate.survey import Deal, Study, SurveyAnswer, deal
 from tellapart.annotate.surveys import altered_words, find_survey
 from tellapart.data.item import Item

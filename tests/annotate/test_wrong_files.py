@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from facts import raises
-from tellapart.annotate.folder import read_answers, read_study, write_answers, write_rows
 from tellapart.annotate.replies import read_allowed
+from tellapart.annotate.study import read_answers, read_study, write_answers, write_rows
 from tellapart.annotate.survey import Earlier, Study
 from tellapart.annotate.surveys import find_survey
 from tellapart.errors import DataError

@@ -23,7 +23,7 @@ from tellapart.builders.pipeline import build, describe_kept
 from tellapart.cli.command import interruptible
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError, MissingDependencyError, RunError
-from tellapart.report.browser import open_in_browser
+from tellapart.report.terminal import open_in_browser
 
 Start = Callable[..., subprocess.Popen[str]]
 

@@ -64,7 +64,7 @@ def test_slow_work_shows_a_bar_with_the_time_that_is_left() -> None:
 
 @pytest.mark.slow
 def test_colours_are_left_out_where_they_are_not_wanted() -> None:
-    code = "from tellapart.evaluation.check import Gate; from tellapart.report.show import print_gates;"
+    code = "from tellapart.evaluation.check import Gate; from tellapart.report.printing import print_gates;"
     code += "print_gates([Gate('constant', '2x2', 'text_score', '0 %', '100 %', False)])"
     red = re.compile(r"\x1b\[[0-9;]*31m")
     assert red.search(watched(code))

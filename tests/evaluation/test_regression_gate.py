@@ -18,7 +18,7 @@ from tellapart.evaluation.regression_gate import GateResult, GateRow, regression
 from tellapart.evaluation.run import Settings, run
 from tellapart.evaluation.score_files import run_scores
 from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.report.gate import gate_markdown, headline_of
+from tellapart.report.printing import gate_markdown, headline_of
 from tellapart.stats.multiple import holm
 
 WINOGROUND = Path(__file__).parents[3] / "shared" / "data" / "winoground_scores"

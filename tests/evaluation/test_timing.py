@@ -28,7 +28,7 @@ from tellapart.models.fusion.scoring import FusionScorer
 from tellapart.models.onnx.file_format import weight_count
 from tellapart.records.machine import resident_memory
 from tellapart.records.timing_record import PARTS, Duration, Timings, read_timings, write_timings
-from tellapart.report.timings import print_timings
+from tellapart.report.printing import print_timings
 
 FEW = {"repeats": 3, "warm_up": 1, "batch_size": 2}
 

@@ -15,8 +15,8 @@ import tellapart as ta
 from facts import raises
 from tellapart.catalog import REFERENCES
 from tellapart.errors import RunError
-from tellapart.report.first_look import first_table, first_tables, tag_table
 from tellapart.report.numbers import percent, score
+from tellapart.report.tables import first_table, first_tables, tag_table
 
 RIGHT, WRONG = [[0.9, 0.1], [0.1, 0.9]], [[0.1, 0.9], [0.9, 0.1]]
 

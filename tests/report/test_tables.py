@@ -13,9 +13,8 @@ from rich.table import Table
 from facts import raises
 from tellapart.errors import RunError, plain
 from tellapart.metrics.choice import choice_score
-from tellapart.report.first_look import first_table
 from tellapart.report.numbers import deviation, score
-from tellapart.report.tables import breakdown_table, equivariance_table, result_table
+from tellapart.report.tables import breakdown_table, equivariance_table, first_table, result_table
 from tellapart.tasks.registry import headline
 
 

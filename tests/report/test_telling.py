@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tellapart.report.page import render
+from tellapart.report.page import TellingItems, render, telling_items
 from tellapart.report.rivals import rivals_of
 from tellapart.report.sections import ReportRun, sections
-from tellapart.report.telling import TellingItems, telling_items
 
 RIGHT, WRONG = [[0.9, 0.1], [0.1, 0.9]], [[0.1, 0.9], [0.9, 0.1]]
 

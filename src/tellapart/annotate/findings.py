@@ -6,9 +6,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tellapart.annotate.agreement import Estimate, LabelAgreement, LabelShare, Record, agreement, shares, usable
-from tellapart.annotate.folder import read_earlier
-from tellapart.annotate.human import AnsweredStudies, HumanRow, human_rows, human_scores
+from tellapart.annotate.human import (
+    AnsweredStudies,
+    Estimate,
+    HumanRow,
+    LabelAgreement,
+    LabelShare,
+    Record,
+    agreement,
+    human_rows,
+    human_scores,
+    shares,
+    usable,
+)
+from tellapart.annotate.study import read_earlier
 from tellapart.annotate.survey import Study, Survey, SurveyAnswer, SurveyUnit
 from tellapart.annotate.surveys import find_survey
 from tellapart.data.arguments import PathGiven, as_path, as_paths

@@ -1,30 +1,203 @@
-"""Write a human study of a pair set, and read the answers that come back."""
+"""A human study of a pair set: its folder, and the answers that come back.
+
+- `study.json`: the key. It holds the right answers; do not give it to annotators.
+- `label_studio/config.xml` and `label_studio/tasks_NAME.json`: a project for each annotator.
+- `sheets/NAME.csv`: the same as a spreadsheet.
+- `images/`: named by their content.
+- `answers.jsonl`: made by `tellapart annotate import`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from tellapart.annotate.agreement import usable
-from tellapart.annotate.folder import (
-    read_answers,
-    read_earlier,
-    read_study,
-    write_answers,
-    write_rows,
-    write_study,
-)
-from tellapart.annotate.label_studio import read_export
-from tellapart.annotate.replies import Reply, decode_replies, field_names, read_allowed
-from tellapart.annotate.sheets import read_sheet
-from tellapart.annotate.survey import Deal, Study, Survey, SurveyAnswer, deal
+from tellapart.annotate.human import usable
+from tellapart.annotate.label_studio import configuration, data_uri, local_file, read_export, tasks_json
+from tellapart.annotate.presentation import TaskPart, read_image_file, task_parts
+from tellapart.annotate.replies import Reply, check_answer, decode_replies, field_names, read_allowed
+from tellapart.annotate.sheets import read_sheet, sheet
+from tellapart.annotate.survey import Deal, Earlier, Study, Survey, SurveyAnswer, SurveyUnit, deal
 from tellapart.annotate.surveys import find_survey
 from tellapart.benchmarks.arguments import PairsGiven, load_pairs
+from tellapart.data.annotations import check_row
 from tellapart.data.arguments import PathGiven, as_path, as_paths, expect_used
-from tellapart.data.rows import read_json
+from tellapart.data.atomic import atomic_file, atomic_folder
+from tellapart.data.pairset import PairSet
+from tellapart.data.rows import read_json, read_jsonl, read_object
 from tellapart.data.strict_json import plain_suffix
-from tellapart.errors import DataError
+from tellapart.errors import DataError, TellapartError, quote
+
+# A study's folder: the key, the files for annotators, and their answers.
+#
+# - `study.json`: the key. It holds the right answers; do not give it to annotators.
+# - `label_studio/config.xml` and `label_studio/tasks_NAME.json`: a project for each annotator.
+# - `sheets/NAME.csv`: the same as a spreadsheet.
+# - `images/`: named by their content.
+# - `answers.jsonl`: made by `tellapart annotate import`.
+
+_KEY, _ANSWERS = "study.json", "answers.jsonl"
+
+
+def write_study(
+    folder: Path, survey: Survey, study: Study, pairs: PairSet, *, embed: bool = False, prefix: str = ""
+) -> None:
+    """Write a study's folder atomically.
+
+    Label Studio's tasks embed the images as `data:` addresses, or name files of `prefix`: the folder below
+    LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT, of the study's name if empty.
+
+    >>> import tempfile
+    >>> from tellapart.annotate.survey import Deal, deal
+    >>> from tellapart.annotate.surveys import find_survey
+    >>> from tellapart.data.item import Item
+    >>> item = Item(id="a", images=("a.png",), texts=("x", "y"))
+    >>> pairs = PairSet("s", (item,), Path("."), read=lambda reference: b"1")
+    >>> study = deal(find_survey("i2t"), pairs, Deal(("ann",)))
+    >>> with tempfile.TemporaryDirectory() as scratch:
+    ...     write_study(Path(scratch) / "study", find_survey("i2t"), study, pairs)
+    ...     sorted(path.name for path in Path(scratch, "study").rglob("*.*"))
+    ['6b86b273ff34fce1.png', 'ann.csv', 'config.xml', 'study.json', 'tasks_ann.json']
+    """
+    prefix = prefix or folder.resolve().name
+    names: dict[tuple[str, tuple[float, ...]], str] = {}
+    addresses: dict[tuple[str, tuple[float, ...]], str] = {}
+
+    def address(part: TaskPart) -> str:
+        return addresses[part.value, part.box]
+
+    def path_from_sheets(part: TaskPart) -> str:
+        return f"../images/{names[part.value, part.box]}"
+
+    with atomic_folder(folder) as draft:
+        for name in ("images", "label_studio", "sheets"):
+            (draft / name).mkdir()
+        parts = (part for unit in study.units for part in task_parts(unit, range(len(unit.options))) if part.image)
+        for part in parts:
+            if (key := (part.value, part.box)) not in names:
+                file = read_image_file(pairs, part)
+                (draft / "images" / file.name).write_bytes(file.data)
+                names[key] = file.name
+                addresses[key] = data_uri(file) if embed else local_file(file, prefix)
+        files = {_KEY: study.model_dump_json(indent=1) + "\n", "label_studio/config.xml": configuration(survey, study)}
+        for annotator in study.annotators:
+            files[f"label_studio/tasks_{annotator}.json"] = tasks_json(study, annotator, address)
+            files[f"sheets/{annotator}.csv"] = sheet(survey, study, annotator, path_from_sheets)
+        for name, text in files.items():
+            (draft / name).write_text(text, encoding="utf-8", newline="")
+
+
+def read_study(folder: Path) -> Study:
+    """Read the key of a study."""
+    path = folder / _KEY
+    if not path.is_file():
+        raise DataError(f"{folder}: has no {_KEY}; name a folder that `tellapart annotate export` wrote")
+    study = check_row(Study, read_object(path), str(path))
+    try:
+        _check_study(study)
+    except TellapartError as error:
+        raise DataError(f"{path}: {error}") from error
+    return study
+
+
+def _check_study(study: Study) -> None:
+    """Hold a key to what `deal` makes."""
+    survey = find_survey(study.survey)
+    Deal(tuple(study.annotators))
+    if not study.units:
+        raise DataError("has no units")
+    if len(study.shape) != 2 or min(study.shape) < 1:
+        raise DataError(f"field 'shape': expected how many images and texts an item has, got {quote(study.shape)}")
+    names: list[tuple[str, list[Hashable]]] = [
+        ("unit", [unit.id for unit in study.units]),
+        ("task", [task.id for task in study.tasks]),
+        ("task of annotator and unit", [(task.annotator, task.unit) for task in study.tasks]),
+    ]
+    for name, ids in names:
+        if repeated := [id_ for id_, count in Counter(ids).items() if count > 1]:
+            raise DataError(f"{name} {quote(repeated[0])} is there twice")
+    for unit in study.units:
+        _check_unit(survey, study, unit)
+    for task in study.tasks:
+        if task.unit not in study.unit_of:
+            raise DataError(f"task {task.id} asks a unit that is not there")
+        if task.annotator not in study.annotators:
+            raise DataError(f"task {task.id}: field 'annotator': {task.annotator!r} is not one of the study's")
+        if sorted(task.order) != (options := [*range(len(study.unit_of[task.unit].options))]):
+            raise DataError(f"task {task.id}: field 'order': expected an order of {options}, got {quote(task.order)}")
+    answers = len(study.units[0].options) if survey.choice and survey.choice.options else 1
+    for item, units in Counter(unit.item for unit in study.units).items():
+        if survey.judged and units * answers != study.shape[0] * study.shape[1]:
+            images, texts = study.shape
+            raise DataError(f"item {item!r} has {units} units, which ask of other pairs than its {images}x{texts}")
+
+
+def _check_unit(survey: Survey, study: Study, unit: SurveyUnit) -> None:
+    if unit.layout != study.units[0].layout:
+        raise DataError(f"unit {unit.id!r} shows other numbers of images, texts or options than the first unit")
+    if not (unit.texts if survey.choice and survey.choice.options and not unit.images else unit.images or unit.options):
+        raise DataError(f"unit {unit.id!r} shows nothing to ask about")
+    ask = survey.choice
+    truths = [*map(str, range(len(unit.options)))] if ask and ask.options else ask.choices if ask else ()
+    if unit.truth not in (truths if survey.judged else ("",)):
+        expected = f"expected one of {', '.join(truths)}" if survey.judged else f"a {survey.name} survey has none"
+        raise DataError(f"unit {unit.id!r}: field 'truth': {expected}, got {unit.truth!r}")
+    if len(unit.altered) not in (0, 2):
+        raise DataError(f"unit {unit.id!r}: field 'altered': expected two words or none, got {quote(unit.altered)}")
+
+
+def write_answers(folder: Path, answers: Sequence[SurveyAnswer]) -> Path:
+    """Write all of a study's answers atomically."""
+    path = folder / _ANSWERS
+    write_rows(path, [answer.model_dump(mode="json") for answer in answers])
+    return path
+
+
+def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """Write rows atomically: as JSONL, or as one JSON list if the file's name ends in `.json`."""
+    lines = [json.dumps(row, ensure_ascii=False) for row in rows]
+    listed = ",\n".join(lines)
+    text = f"[{listed}]\n" if path.suffix == ".json" else "".join(f"{line}\n" for line in lines)
+    try:
+        with atomic_file(path) as draft:
+            draft.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"{path} cannot be written ({error.strerror or error})") from error
+
+
+def read_answers(folder: Path, study: Study, *, missing_ok: bool = False) -> list[SurveyAnswer]:
+    """Read a study's answers; with `missing_ok`, there may be none yet."""
+    path = folder / _ANSWERS
+    if not path.is_file():
+        if missing_ok:
+            return []
+        raise DataError(f"{folder}: has no {_ANSWERS}; read them in with `tellapart annotate import`")
+    survey, tasks = find_survey(study.survey), {task.id: task for task in study.tasks}
+    answers: dict[str, tuple[SurveyAnswer, int]] = {}
+    for line, row in read_jsonl(path):
+        answer = check_row(SurveyAnswer, row, f"{path}:{line}")
+        if answer.task not in tasks:
+            raise DataError(
+                f"{path}:{line}: task {answer.task!r} is unknown to {folder / _KEY}; import the answers again"
+            )
+        if answer.task in answers:
+            raise DataError(
+                f"{path}:{line}: a second answer to task {answer.task}, answered in line {answers[answer.task][1]}; "
+                "keep one of them"
+            )
+        check_answer(survey, tasks[answer.task], answer, f"{path}:{line}")
+        answers[answer.task] = answer, line
+    return [answer for answer, _ in answers.values()]
+
+
+def read_earlier(folder: Path) -> Earlier:
+    """Read a study that another one starts from."""
+    study = read_study(folder)
+    return Earlier(study, tuple(read_answers(folder, study)))
 
 
 def read_replies(path: Path, survey: Survey, study: Study, columns: Mapping[str, str] | None = None) -> Iterator[Reply]:

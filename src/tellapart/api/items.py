@@ -27,8 +27,7 @@ from tellapart.records.run_folder import write_text_file
 from tellapart.records.zipped import unpacked
 from tellapart.report.frame import Frame, Shown
 from tellapart.report.image_sources import ImageSources
-from tellapart.report.item_page import make_item_page
-from tellapart.report.item_tables import analysis_lines, analysis_tables
+from tellapart.report.item_page import analysis_lines, analysis_tables, make_item_page
 from tellapart.report.terminal import console, print_lines
 
 if TYPE_CHECKING:

@@ -21,9 +21,15 @@ from tellapart.auditing.captions import (
 )
 from tellapart.auditing.change import Change, change_findings, changes_by_field
 from tellapart.auditing.detectable import detectability
-from tellapart.auditing.duplicates import caption_duplicates, caption_leak, picture_duplicates, picture_leak
+from tellapart.auditing.duplicates import (
+    ImageScan,
+    caption_duplicates,
+    caption_leak,
+    picture_duplicates,
+    picture_leak,
+    scan_images,
+)
 from tellapart.auditing.finding import Finding, NotDone
-from tellapart.auditing.image_scan import ImageScan, scan_images
 from tellapart.auditing.sides import mixed_scripts, torn_sides, truth_first
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress

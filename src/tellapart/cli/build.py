@@ -38,8 +38,8 @@ def _build(
     Example: `tellapart build recipe.toml --out my_pairs --card`
     """
     from tellapart.api.build import Built, default_folder, describe_kept
-    from tellapart.report.browser import open_in_browser
-    from tellapart.report.builds import build_json, caption_pairs_json, print_build, print_caption_pairs
+    from tellapart.report.printing import build_json, caption_pairs_json, print_build, print_caption_pairs
+    from tellapart.report.terminal import open_in_browser
 
     kept = partial(describe_kept, default_folder(call.recipe, call.out) if call.pairs is None else call.pairs)
     built = call.watched(kept, card=call.card or open_card)
@@ -73,7 +73,7 @@ def _audit(
 
     Example: `tellapart audit folder:my_pairs --to audit`
     """
-    from tellapart.report.browser import open_in_browser
+    from tellapart.report.terminal import open_in_browser
 
     if open_card and call.to is None:
         raise typer.BadParameter("--open shows the card that --to DIR writes; name a DIR")

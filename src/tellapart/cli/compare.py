@@ -46,7 +46,7 @@ def _compare(
 
 def _show_gate(result: Any, *, markdown: bool, as_json: bool) -> None:
     """Print a gate's result; exit with 1 if the gate stops."""
-    from tellapart.report.gate import gate_markdown, print_gate
+    from tellapart.report.printing import gate_markdown, print_gate
 
     if as_json:
         rows = [row.model_dump(mode="json") | {"says": row.says} for row in result.rows]
@@ -142,7 +142,7 @@ def _gap(call: Call, *, as_json: Json = False) -> None:
 
     Example: `tellapart gap runs/a runs/b`
     """
-    from tellapart.report.show import print_gaps
+    from tellapart.report.printing import print_gaps
 
     losses = call()
     print_json(losses.model_dump(mode="json")) if as_json else print_gaps(losses)

@@ -135,7 +135,7 @@ def _time(call: Call, *, as_json: Json = False) -> None:
 
     Example: `tellapart time -m demo-encoder --repeats 10`
     """
-    from tellapart.report.timings import print_timings
+    from tellapart.report.printing import print_timings
 
     timings = call.watched(command=command_line())
     print_json(timings.model_dump(mode="json", by_alias=True)) if as_json else print_timings(timings)

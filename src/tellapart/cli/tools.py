@@ -29,7 +29,7 @@ def _ls(call: Call, *, as_json: Json = False) -> None:
 
     Example: `tellapart ls benchmarks`
     """
-    from tellapart.report.listing import print_listing
+    from tellapart.report.printing import print_listing
 
     rows = call()
     print_json(rows) if as_json else print_listing(call.what, rows)
@@ -41,7 +41,7 @@ def _check(call: Call, *, as_json: Json = False) -> None:
 
     Example: `tellapart check demo-encoder`
     """
-    from tellapart.report.show import print_gates
+    from tellapart.report.printing import print_gates
 
     gates = call.watched()
     passed = all(gate.passed for gate in gates)
@@ -73,7 +73,7 @@ def _parity(
 
     Example: `tellapart parity demo-encoder demo-encoder --limit 8`
     """
-    from tellapart.report.parity import print_parity
+    from tellapart.report.printing import print_parity
 
     compared = call.watched()
     if as_json:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from textwrap import wrap
-from typing import TYPE_CHECKING
 
 from tellapart.errors import plain
 from tellapart.evaluation.compare import (
@@ -18,11 +17,8 @@ from tellapart.evaluation.compare import (
     count_needed,
 )
 from tellapart.report.numbers import count_text, percent, points, thousands
-from tellapart.report.terminal import console, print_lines, table
+from tellapart.report.terminal import add_row, print_lines, print_tables, table
 from tellapart.tasks.registry import main_metric
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 #: Names of the columns of every comparison, after those that name a row's subject.
 _COLUMNS = ("a", "b", "b - a", "only a", "only b", "p", "p (Holm)", "detectable")
@@ -104,20 +100,22 @@ def _print_tiers(benchmark: str, rankings: Sequence[MetricTiers], number_of: dic
         }
         for ranking in rankings
     }
-    lines = table("", "model", *(heading for metric in cells for heading in (metric, "tier")), numbers_from=2)
-    for name in cells[main_metric(list(cells))]:
-        add_row(lines, [number_of[name], name, *(cell for own in cells.values() for cell in own[name])])
+    rows = (
+        (number_of[name], name, *(cell for of_metric in cells.values() for cell in of_metric[name]))
+        for name in cells[main_metric(list(cells))]
+    )
+    heads = ("", "model", *(heading for metric in cells for heading in (metric, "tier")))
     sizes = {count_items(ranking): ranking.metric for ranking in rankings}
     parts = [size if len(sizes) == 1 else f"{size} ({metric})" for size, metric in sizes.items()]
     print_lines("", f"{plain(benchmark)}: tiers of {', '.join(parts)}")
-    console().print(lines)
+    print_tables(table(*heads, numbers_from=2, rows=rows), gap=False)
 
 
 def _print_rows(
     heads: Sequence[str], rows: Sequence[tuple[Sequence[str], MetricComparison]], *, title: str | None = None
 ) -> None:
     """Print rows: the subject of each, the number of its items if that differs; then its numbers."""
-    lines = table(*map(plain, heads), *_COLUMNS, numbers_from=1)
+    lines = table(*heads, *_COLUMNS, numbers_from=1)
     for label, row in rows:
         numbers = (
             percent(row.a),
@@ -131,15 +129,7 @@ def _print_rows(
         )
         add_row(lines, [*label, *numbers])
     print_lines("", *([] if title is None else [title]))
-    console().print(lines)
-
-
-def add_row(lines: Table, cells: Sequence[str]) -> None:
-    """Add a row of texts to a table as they are."""
-    # Text, not str: a model's or tag's name must not be read as markup.
-    from rich.text import Text
-
-    lines.add_row(*(Text(plain(cell)) for cell in cells))
+    print_tables(lines, gap=False)
 
 
 def _list_needed(rows: Sequence[MetricComparison]) -> list[str]:

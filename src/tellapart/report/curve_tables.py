@@ -11,11 +11,10 @@ import numpy as np
 from tellapart.errors import plain
 from tellapart.evaluation.curve import Curve, Curves, list_numeric_tags, measure_curves
 from tellapart.evaluation.item_analysis import ItemOutcomes
-from tellapart.report.comparisons import add_row
 from tellapart.report.line_chart import LineChart
 from tellapart.report.numbers import count_text, percent, thousands
 from tellapart.report.sections import ModelEntry
-from tellapart.report.terminal import table
+from tellapart.report.terminal import add_row, table
 from tellapart.stats.clusters import is_binary
 from tellapart.stats.paired import write_p
 from tellapart.stats.psychometric import INTERVAL_ITEMS, LEAST_LEVELS

@@ -225,13 +225,17 @@ def followed_tables(folder: Path) -> list[Table]:
     for benchmark, found in sort_points(read_checkpoints(folder)).items():
         values = {point.checkpoint: point.value.value for point in found}
         title = f"{plain(benchmark)}: checkpoints, {found[0].metric} in percent"
-        shown = table("checkpoint", found[0].metric, "best so far", "forgotten, points", numbers_from=1, title=title)
-        for point in found:
-            loss = point.forgotten
-            lost = "" if loss is None else points(loss.value, loss.low, loss.high, loss.reason)
-            best = f"{percent(values[point.best])} ({plain(point.best)})"
-            shown.add_row(plain(point.checkpoint), write_score(point.value), best, lost)
-        tables.append(shown)
+        rows = (
+            (
+                point.checkpoint,
+                write_score(point.value),
+                f"{percent(values[point.best])} ({point.best})",
+                "" if (loss := point.forgotten) is None else points(loss.value, loss.low, loss.high, loss.reason),
+            )
+            for point in found
+        )
+        heads = ("checkpoint", found[0].metric, "best so far", "forgotten, points")
+        tables.append(table(*heads, numbers_from=1, title=title, rows=rows))
     return tables
 
 

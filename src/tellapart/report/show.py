@@ -19,21 +19,18 @@ from tellapart.records.result import Result, is_imported
 from tellapart.records.run_folder import FOLLOWED, find_runs, read_stored, write_text_file
 from tellapart.records.samples import read_samples
 from tellapart.report.conclusions import WORDS_ALONE, Conclusion, answer_lines
-from tellapart.report.first_look import first_tables, tag_table
 from tellapart.report.followed import choose_shown, followed_tables, read_checkpoints
 from tellapart.report.image_sources import ImageSources, bundle_picture
-from tellapart.report.numbers import count_text, percent, points, thousands
+from tellapart.report.numbers import thousands
 from tellapart.report.page import ReportPage, make_page
 from tellapart.report.paper_tables.paper_table import groups_of, numbers_of, paper_row
 from tellapart.report.sections import ReportRun, note_lines
-from tellapart.report.tables import breakdown_table, equivariance_table, result_tables
-from tellapart.report.terminal import console, print_lines, table
+from tellapart.report.tables import breakdown_table, equivariance_table, first_tables, result_tables, tag_table
+from tellapart.report.terminal import print_lines, print_tables, table
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from tellapart.evaluation.check import Gate
-    from tellapart.evaluation.gap import Gaps
     from tellapart.evaluation.verify import Check
 
 #: The file of the page.
@@ -85,7 +82,8 @@ def write_run_report(
     if page is None:
         return WrittenReport(None)
     path = folder / REPORT
-    if warnings and page.html.count(_EMBEDDED) < _count_embedded(path):
+    before = path.read_text(encoding="utf-8") if warnings and path.is_file() else ""
+    if page.html.count(_EMBEDDED) < before.count(_EMBEDDED):
         warnings += (f"{path} shows images that a new one would not: it is kept as it was",)
     else:
         write_text_file(path, page.html)
@@ -150,10 +148,6 @@ def _draw_page(
 _EMBEDDED = "data:image/"
 
 
-def _count_embedded(page: Path) -> int:
-    return page.read_text(encoding="utf-8").count(_EMBEDDED) if page.is_file() else 0
-
-
 class _Images:
     """The images of a run's benchmarks: each benchmark is opened once, and lost images are noted."""
 
@@ -200,14 +194,14 @@ def print_runs(
             if any(by in measured.benchmarks[name].by for measured in members)
         ]
         # Without one, an error names the tags.
-        _print_tables(tag_table(members, name, by) for name, members in having or groups)
+        print_tables(*(tag_table(members, name, by) for name, members in having or groups))
         _print_path(write())
         return
     for name, results in groups:
         first = results[0].benchmarks[name]
         if read := [first.read_as] * bool(first.read_as) + [f"read from field {first.field}"] * bool(first.field):
             print_lines(plain(f"{name}: {'; '.join(read)}"))
-    _print_tables(followed_tables(folder) or ([] if every else first_tables(groups)))
+    print_tables(*(followed_tables(folder) or ([] if every else first_tables(groups))))
     if references := {result.model.name for _, members in groups for result in members} & _REFERENCES.keys():
         print_lines(
             f"references: {'; '.join(f'{name} {_REFERENCES[name]}' for name in _REFERENCES if name in references)}"
@@ -216,7 +210,10 @@ def print_runs(
     printed: set[str] = set()
     for benchmark, results in groups:
         if every:
-            _print_all(results, benchmark)
+            # A reference model's deviations show nothing about the others; a run of them alone still shows them.
+            measured = [result for result in results if result.model.name not in REFERENCES] or results
+            tables = (breakdown_table(measured[0], benchmark), equivariance_table(measured, benchmark))
+            print_tables(*result_tables(results, benchmark), *tables, _paper_table(results, benchmark))
             printed.clear()
         # Below tables of several sets a note that two of them share stands once.
         if lines := [line for line in _note_lines(results, benchmark, ties=every) if line not in printed]:
@@ -237,21 +234,6 @@ def _print_path(report: WrittenReport) -> None:
     print_lines(f"report: {report.path or 'none: numbers that another tool measured have no items to show'}")
 
 
-def _print_tables(tables: Iterable[Table | None]) -> None:
-    for part in tables:
-        if part is not None:
-            console().print(part)
-            print_lines("")
-
-
-def _print_all(results: Sequence[Result], benchmark: str) -> None:
-    # A reference model's deviations show nothing about the others; a run of them alone still shows them.
-    measured = [result for result in results if result.model.name not in REFERENCES] or results
-    breakdown, equivariance = breakdown_table(measured[0], benchmark), equivariance_table(measured, benchmark)
-    paper = _paper_table(results, benchmark)
-    _print_tables((*result_tables(results, benchmark), breakdown, equivariance, paper))
-
-
 def _paper_table(results: Sequence[Result], benchmark: str) -> Table | None:
     """Lay the results out as the benchmark's paper does; None if it has no such table, or values are missing."""
     declared = declared_benchmark(benchmark)
@@ -266,11 +248,8 @@ def _paper_table(results: Sequence[Result], benchmark: str) -> Table | None:
     if not rows:
         return None
     title = f"{plain(benchmark)}: as in the paper's table, percent"
-    layout = table("", *rows, numbers_from=1, title=title)
-    layout.min_width = min(len(title), 80)  # else a narrow table would break its title
-    for column in next(iter(rows.values())):
-        layout.add_row(column, *(f"{row[column]:.2f}" for row in rows.values()))
-    return layout
+    cells = ((column, *(f"{row[column]:.2f}" for row in rows.values())) for column in next(iter(rows.values())))
+    return table("", *rows, numbers_from=1, title=title, rows=cells, folds=True)
 
 
 def on_the_same_items(results: Iterable[Result]) -> list[tuple[str, list[Result]]]:
@@ -299,51 +278,3 @@ def _note_lines(results: Sequence[Result], benchmark: str, *, ties: bool) -> lis
 
 def _write_count(number: int, noun: str) -> str:
     return f"{thousands(number)} {noun}{'' if number == 1 else 's'}"
-
-
-def print_gaps(gaps: Gaps) -> None:
-    """Print models' losses out of domain.
-
-    >>> from tellapart.evaluation.gap import Gaps
-    >>> print_gaps(Gaps(rows=(), correlation={"nlvr2: accuracy": 0.75}, models={"nlvr2: accuracy": 7}))
-    ... # doctest: +ELLIPSIS
-    model...
-    nlvr2: accuracy: Pearson's r over 7 models, in domain with out of domain: 0.75
-    """
-    from tellapart.evaluation.gap import FEWEST_CORRELATED
-
-    lines = table("model", "task", "in domain", "out of domain", "gap", numbers_from=2)
-    for row in gaps.rows:
-        gap = points(row.gap, row.low, row.high, row.reason)
-        inside, outside = (
-            percent(value) if limit is None else f"{percent(value)} ({count_text(n, limit)} items)"
-            for value, n, limit in (
-                (row.in_domain, row.in_domain_items, row.in_domain_limited_from),
-                (row.out_of_domain, row.out_of_domain_items, row.out_of_domain_limited_from),
-            )
-        )
-        lines.add_row(plain(row.model), row.task, inside, outside, gap)
-    console().print(lines)
-    print_lines("")
-    for task, r in gaps.correlation.items():
-        n = gaps.models[task]
-        none = "one side does not vary" if n >= FEWEST_CORRELATED else f"it takes {FEWEST_CORRELATED} models or more"
-        value = f"none, {none}" if r is None else f"{r:.2f}"
-        models = "1 model" if n == 1 else f"{n} models"
-        print_lines(f"{task}: Pearson's r over {models}, in domain with out of domain: {value}")
-
-
-def print_gates(gates: Sequence[Gate]) -> None:
-    """Print sanity gates, and how many hold.
-
-    >>> from tellapart.evaluation.check import Gate
-    >>> print_gates([Gate("constant", "2x2", "text_score", "0 %", "0 %", True)])  # doctest: +ELLIPSIS
-         model      on...
-    1 of 1 gates hold
-    """
-    lines = table("", "model", "on", "what", "must be", "is")
-    for gate in gates:
-        row = map(plain, (gate.subject, gate.on, gate.what, gate.must, gate.got))
-        lines.add_row("ok" if gate.passed else "FAILS", *row, style="" if gate.passed else "bold red")
-    console().print(lines)
-    print_lines("", f"{sum(gate.passed for gate in gates)} of {len(gates)} gates hold")

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tellapart.errors import RunError, plain
+from tellapart.evaluation.systems import label_runs
 from tellapart.records.result import BenchmarkResult, Result, Value, is_imported
+from tellapart.report.conclusions import MOST_SINGLE
+from tellapart.report.heatmap import first_breakdown, heat_map
 from tellapart.report.numbers import (
+    count_text,
+    describe_ties,
     deviation,
     is_deviation,
     is_even,
@@ -18,17 +23,26 @@ from tellapart.report.numbers import (
     tie_text,
 )
 from tellapart.report.sections import shared_headline, worth_of
-from tellapart.report.terminal import table
-from tellapart.tasks.registry import headline
+from tellapart.report.terminal import add_row, console, table
+from tellapart.tasks.registry import headline, main_metric
 
 if TYPE_CHECKING:
     from rich.table import Table
+
 
 #: Metrics beyond which a table is too wide for a terminal.
 _MOST_COLUMNS = 4
 
 #: Values of a tag beyond which a terminal is the wrong place to list them.
 _MOST_ROWS = 12
+
+#: Values of a tag that may be columns.
+_MOST_VALUES = 8
+
+#: Characters of a model's name that a table keeps on one line; a longer name is folded.
+_NAME = 24
+
+Groups = Sequence[tuple[str, Sequence[Result]]]
 
 
 def result_tables(results: Sequence[Result], benchmark: str) -> list[Table]:
@@ -49,20 +63,20 @@ def result_table(results: Sequence[Result], benchmark: str, *, names: Sequence[s
     records = find_records(results, benchmark)
     first = records[0][1]
     names = shared_headline([first]) if names is None else names
-    rows = make_table(write_title(benchmark, records, names), ["model", *names])
+    rows = _number_table(write_title(benchmark, records, names), "model", *names)
     for model, record in records:
         values = [record.metrics.get(name) for name in names]
         add_row(rows, [model, *("" if value is None else score(value) for value in values)])
         if any(value is not None and value.ties for value in values):
-            add_row(rows, ["  ties broken at random", *(tie_text(value) for value in values)], style="dim")
+            add_row(rows, ["  ties broken at random", *map(tie_text, values)], "dim")
             official = [None if value is None else value.official for value in values]
             if any(number is not None for number in official):
                 cells = ("" if number is None else percent(number) for number in official)
-                add_row(rows, ["  ties as its authors count", *cells], style="dim")
+                add_row(rows, ["  ties as its authors count", *cells], "dim")
     rows.add_section()
-    add_row(rows, ["chance", *(chance_cell(first.metrics.get(name)) for name in names)], style="dim")
+    add_row(rows, ["chance", *(chance_cell(first.metrics.get(name)) for name in names)], "dim")
     if counts_differ(first, names):
-        add_row(rows, ["n", *(thousands(first.metrics[name].n) for name in names)], style="dim")
+        add_row(rows, ["n", *(thousands(first.metrics[name].n) for name in names)], "dim")
     return rows
 
 
@@ -76,11 +90,11 @@ def equivariance_table(results: Sequence[Result], benchmark: str) -> Table | Non
     if not names:
         return None
     title = "equivariance deviations, each model in its own unit: 0 is best"
-    rows = make_table(title, ["model", "metric", "mean", "sd", "mean |.|", "n"])
+    rows = _number_table(title, "model", "metric", "mean", "sd", "mean |.|", "n")
     for model, record in records:
         for row, name in enumerate(names):
             value = record.metrics[name]
-            numbers = (deviation(number) for number in (value.value, value.sd, value.mean_absolute))
+            numbers = map(deviation, (value.value, value.sd, value.mean_absolute))
             add_row(rows, ["" if row else model, name, *numbers, thousands(value.n)])
     return rows
 
@@ -97,17 +111,26 @@ def breakdown_table(result: Result, benchmark: str) -> Table | None:
     names = headline(record.metrics)
     even = [tag for tag in record.by if is_even(record, tag)]
     title = f"{write_title(benchmark, [(model, record)], names)}: {plain(model)} by tag"
-    rows = make_table(title, ["tag", "n", *names])
+    rows = _number_table(title, "tag", "n", *names)
+
+    def add_group(label: str, metrics: Mapping[str, Value], style: str = "") -> None:
+        count = max((value.n for value in metrics.values()), default=0)
+        cells = ("" if name not in metrics else score(metrics[name]) for name in names)
+        add_row(rows, [label, thousands(count) if count else "–", *cells], style)
+        fewer = [f"of {thousands(v.n)}" if (v := metrics.get(name)) and v.n != count else "" for name in names]
+        if any(fewer):
+            add_row(rows, ["", "", *fewer], "dim")
+
     for tag, groups in record.by.items():
         for value, group in groups.items() if len(groups) <= _MOST_ROWS else ():
-            _add_group(rows, f"{tag} = {value}", group.metrics, names)
+            add_group(f"{tag} = {value}", group.metrics)
         if (macro := record.macro.get(tag)) and (tag not in even or len(groups) > _MOST_ROWS):
-            _add_group(rows, f"macro: mean of {tag}'s {len(groups)} values", macro.metrics, names, style="dim")
+            add_group(f"macro: mean of {tag}'s {len(groups)} values", macro.metrics, "dim")
         rows.add_section()
     # The record of another tool describes its average over all parts.
     average = next(iter(record.metrics.values())).average if is_imported(record) else "micro: all items"
     same = f" (= macro of {', '.join(even)})" if even else ""
-    _add_group(rows, f"{average}{same}", record.metrics, names, style="dim")
+    add_group(f"{average}{same}", record.metrics, "dim")
     return rows
 
 
@@ -115,8 +138,8 @@ def find_records(results: Sequence[Result], benchmark: str) -> list[tuple[str, B
     """Return the models' names and records of a benchmark."""
     measured = [result for result in results if benchmark in result.benchmarks]
     if not measured:
-        measured_names = sorted({name for result in results for name in result.benchmarks})
-        listed = f"there is {', '.join(map(plain, measured_names))}" if measured_names else "there are none"
+        names = sorted({name for result in results for name in result.benchmarks})
+        listed = f"there is {', '.join(map(plain, names))}" if names else "there are none"
         raise RunError(f"no result has benchmark {benchmark!r}; {listed}")
     return [(result.model.name, result.benchmarks[benchmark]) for result in measured]
 
@@ -130,46 +153,120 @@ def counts_differ(record: BenchmarkResult, names: Sequence[str]) -> bool:
 def write_title(benchmark: str, records: Sequence[tuple[str, BenchmarkResult]], names: Sequence[str]) -> str:
     """Write a table's title: the benchmark, its number of items and clusters, and the level of the intervals."""
     record = records[0][1]
-    value = next(iter(record.metrics.values()), None)
-    level = "" if value is None else f", {value.level:.0%} intervals"
     if is_imported(record):
         return f"{plain(benchmark)}: percent, measured by another tool"
-    effective = worth_of(records)
-    size = items_text(record)
-    if value is not None and 0 < value.clusters < value.n:
-        size += f" in {thousands(value.clusters)} cluster{'' if value.clusters == 1 else 's'}"
+    size, level, effective = items_text(record), "", worth_of(records)
+    if value := next(iter(record.metrics.values()), None):
+        level = f", {value.level:.0%} intervals"
+        if 0 < value.clusters < value.n:
+            size += f" in {thousands(value.clusters)} cluster{'' if value.clusters == 1 else 's'}"
     of = f"{size}, percent of n" if counts_differ(record, names) else f"percent of {size}"
     return f"{plain(benchmark)}: {of}{f', {effective}' if effective else ''}{level}"
 
 
-def make_table(title: str, headings: Sequence[str]) -> Table:
-    """Make an empty table of numbers under a title; the first column is folded if the table is too wide."""
-    from rich.text import Text
-
-    new = table(*headings, numbers_from=1)
-    new.title, new.min_width = Text(title, style="bold"), min(len(title), 80)  # a narrow table would break its title
-    new.columns[0].no_wrap = False
-    for column in new.columns:
-        column.overflow = "fold"
-    return new
+def _number_table(title: str, *headings: str) -> Table:
+    return table(*headings, numbers_from=1, title=title, folds=True)
 
 
-def add_row(rows: Table, cells: Sequence[str], style: str = "") -> None:
-    """Add a row of cells as they are: a model's or tag's name is not read as markup."""
-    from rich.text import Text
-
-    rows.add_row(*(Text(plain(cell)) for cell in cells), style=style)
-
-
-def _add_group(rows: Table, label: str, metrics: Mapping[str, Value], names: Sequence[str], *, style: str = "") -> None:
-    count = max((value.n for value in metrics.values()), default=0)
-    cells = ("" if name not in metrics else score(metrics[name]) for name in names)
-    add_row(rows, [label, thousands(count) if count else "–", *cells], style=style)
-    fewer = [f"of {thousands(v.n)}" if (v := metrics.get(name)) and v.n != count else "" for name in names]
-    if any(fewer):
-        add_row(rows, ["", "", *fewer], style="dim")
-
-
-def chance_cell(value: Value | None) -> str:
+def chance_cell(value: Value | None, decimals: int = 2) -> str:
     """Write a number's chance in percent; a dash if it is not defined."""
-    return "–" if value is None or value.chance is None else percent(value.chance)
+    return "–" if value is None or value.chance is None else percent(value.chance, decimals)
+
+
+def first_tables(groups: Groups) -> list[Table]:
+    """Return one table for each benchmark; of more than three benchmarks one table, a line for each model."""
+    if len(groups) > MOST_SINGLE:
+        return [overview_table(groups)]
+    return [first_table(results, benchmark) for benchmark, results in groups]
+
+
+def first_table(results: Sequence[Result], benchmark: str, *, width: int | None = None) -> Table:
+    """Return models by the main metric with its interval, and by the values of a tag in columns.
+
+    The headline metrics are the columns if no tag has few values, or if the table is too wide.
+    """
+    records = find_records(results, benchmark)
+    names = shared_headline([record for _, record in records])
+    main, tag = main_metric(names), first_breakdown(dict(records), benchmark, most=_MOST_VALUES)
+    if main and tag and records[0][1].by.get(tag):
+        rows = _make_columns(records, benchmark, main, tag)
+        folded = max(0, max(len(model) for model, _ in records) - _NAME)
+        if _measure_width(rows) - folded <= (console().width if width is None else width):
+            return rows
+    few = names if len(names) <= _MOST_COLUMNS else [*dict.fromkeys((main, *names))][: _MOST_COLUMNS - 1]
+    return result_table(results, benchmark, names=few)
+
+
+def _make_columns(records: Sequence[tuple[str, BenchmarkResult]], benchmark: str, main: str, tag: str) -> Table:
+    from rich.text import Text
+
+    first = records[0][1]
+    columns = [*dict.fromkeys(value for _, record in records for value in record.by.get(tag, {}))]
+
+    def list_values(record: BenchmarkResult) -> list[Value | None]:
+        groups = map(record.by.get(tag, {}).get, columns)
+        return [record.metrics.get(main), *(None if group is None else group.metrics.get(main) for group in groups)]
+
+    # The record of another tool describes its average over all parts.
+    by = first.metrics[main].average if is_imported(first) and main in first.metrics else f"by {tag}"
+    rows = _number_table(f"{write_title(benchmark, records, [main])}; {plain(by)}", "model", main, *columns)
+    for model, record in records:
+        value, *groups = list_values(record)
+        shares = ("–" if group is None else percent(group.value, 1) for group in groups)
+        add_row(rows, [model, "–" if value is None else score(value), *shares])
+    rows.add_section()
+    of_all, *of_first = list_values(first)
+    add_row(rows, ["chance", chance_cell(of_all), *(chance_cell(value, 1) for value in of_first)], "dim")
+    cells = ("–" if count is None or not count.n else thousands(count.n) for count in (of_all, *of_first))
+    add_row(rows, ["n" if counts_differ(first, [main]) else "items", *cells], "dim")
+    if ties := describe_ties({main: [(plain(model), record.metrics.get(main)) for model, record in records]}):
+        rows.caption, rows.caption_justify = Text(ties, style="not italic"), "left"
+    return rows
+
+
+def overview_table(groups: Groups) -> Table:
+    """Return many benchmarks in one table: a line for each model, with the metric that ranks the benchmark."""
+    measured = any(not is_imported(result.benchmarks[name]) for name, results in groups for result in results)
+    title = f"percent, {'with intervals' if measured else 'measured by another tool'}, by the metric that ranks each "
+    rows = _number_table(f"{title}benchmark", "benchmark", "items", "metric", "model", "value", "tied", "chance")
+    rows.columns[2].justify = rows.columns[3].justify = "left"
+    rows.columns[3].no_wrap = False
+    for benchmark, results in groups:
+        records = find_records(results, benchmark)
+        main = main_metric(shared_headline([record for _, record in records]))
+        first = records[0][1].metrics.get(main)
+        size = "" if first is None or not first.n else count_text(first.n, records[0][1].limited_from)
+        start = [benchmark, size, main]
+        for model, record in records:
+            value = record.metrics.get(main)
+            tied = thousands(value.ties) if value is not None and value.ties else ""
+            label = f"{model} (imported)" if measured and is_imported(record) else model
+            add_row(rows, [*start, label, "–" if value is None else score(value), tied, chance_cell(value)])
+            start = ["", "", ""]
+    if not any(rows.columns[5].cells):
+        del rows.columns[5]
+    return rows
+
+
+def tag_table(results: Sequence[Result], benchmark: str, tag: str) -> Table:
+    """Return the main metric by a tag: its values down, models across, with intervals if they fit the console."""
+    records = find_records(results, benchmark)
+    labels = label_runs([model for model, _ in records])
+    heat = heat_map(dict(zip(labels, (record for _, record in records), strict=True)), benchmark, tag=tag)
+    title = f"{write_title(benchmark, records, [heat.metric])}; {heat.metric} by {plain(tag)}"
+
+    def fill(write: Callable[[Value], str]) -> Table:
+        rows = _number_table(title, tag, "n", *heat.models)
+        for row in heat.rows:
+            if row is heat.rows[-1]:
+                rows.add_section()
+            count = thousands(row.n) if row.n else "–"
+            add_row(rows, [row.name, count, *("–" if v is None else write(v) for v in row.values)])
+        return rows
+
+    full = fill(score)
+    return full if _measure_width(full) <= console().width else fill(lambda value: percent(value.value))
+
+
+def _measure_width(rows: Table) -> int:
+    return console(width=10_000).measure(rows).maximum

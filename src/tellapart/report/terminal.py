@@ -1,4 +1,4 @@
-"""Tables and lines on the terminal: wide enough when piped, numbers aligned to the right."""
+"""Tables and lines on the terminal: wide enough when piped, numbers aligned to the right; and pages in a browser."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import codecs
 import io
 import os
 import sys
-from collections.abc import Iterable
+import webbrowser
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tellapart.errors import plain
@@ -15,6 +17,22 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.segment import Segment
     from rich.table import Table
+
+
+def open_in_browser(page: Path) -> bool:
+    """Open a local page in the user's browser, and return whether one took it.
+
+    Nothing is opened when standard output is not a terminal, or without a display (a server, a job): the caller
+    prints the page's path.
+    """
+    display = sys.platform in {"darwin", "win32"} or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    if not (sys.stdout.isatty() and display):
+        return False
+    try:
+        return webbrowser.open(page.resolve().as_uri())
+    except webbrowser.Error:
+        return False
+
 
 #: Characters that lines and pages of text have beside letters.
 _KEPT = "\n\t"
@@ -90,18 +108,51 @@ def print_lines(*lines: str) -> None:
     console().print("\n".join(lines), markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 
-def table(*headings: str, numbers_from: int | None = None, title: str | None = None) -> Table:
-    """Make an empty table; columns from `numbers_from` on are aligned to the right.
+def table(
+    *headings: str,
+    numbers_from: int | None = None,
+    title: str | None = None,
+    rows: Iterable[Sequence[str]] = (),
+    folds: bool = False,
+) -> Table:
+    """Make a table of texts as they are: no name is read as markup.
 
-    >>> len(table("model", "score", numbers_from=1).columns)
-    2
+    Columns from `numbers_from` on are aligned to the right. If it `folds`, a table that is too wide breaks its first
+    column, and the title stays whole.
+
+    >>> len(table("model", "score", numbers_from=1, rows=[("a", "0.5")]).rows)
+    1
     """
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    new = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    new = Table(title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    if title is not None:
+        new.title = Text(title, style="bold" if folds else "")
     for position, heading in enumerate(headings):
         right = numbers_from is not None and position >= numbers_from
-        new.add_column(Text(heading), justify="right" if right else "left", no_wrap=right or position == 0)
+        new.add_column(Text(plain(heading)), justify="right" if right else "left", no_wrap=right or position == 0)
+        if folds:
+            new.columns[-1].overflow = "fold"
+    if folds:
+        new.min_width, new.columns[0].no_wrap = min(len(title or ""), 80), False  # a narrow table would break its title
+    for cells in rows:
+        add_row(new, cells)
     return new
+
+
+def add_row(rows: Table, cells: Iterable[str], style: str = "") -> None:
+    """Add a row of texts as they are to a table."""
+    from rich.text import Text
+
+    rows.add_row(*(Text(plain(cell)) for cell in cells), style=style)
+
+
+def print_tables(*tables: Table | None, gap: bool = True) -> None:
+    """Print tables that are there; each is followed by an empty line if there is a `gap`."""
+    for shown in tables:
+        if shown is not None:
+            console().print(shown)
+            if gap:
+                print_lines("")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,7 +24,10 @@ from tellapart.metrics.matching import Reason
 from tellapart.records.result import Value
 from tellapart.report.numbers import interval, percent, points
 from tellapart.report.sections import Section
-from tellapart.report.terminal import console, print_lines, table
+from tellapart.report.terminal import add_row, print_lines, print_tables, table
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 #: Items in the report's picture of a model.
 MOST_POINTS = 1000
@@ -36,13 +40,12 @@ def print_why(why: Why, *, by: str | None = None) -> None:
     """Print each model's items by reason, with 95% intervals; with `by`, a row for each value of that tag, too."""
     for name in dict.fromkeys(row.benchmark for row in why.rows):
         rows = [row for row in why.rows if row.benchmark == name]
-        lines = table("percent of items", *(plain(row.model) for row in rows), numbers_from=1, title=plain(name))
-        for head, cells in reason_rows(rows):
-            lines.add_row(head, *cells)
-        console().print(lines)
-        print_lines("", *why_lines(rows))
+        cells = ((head, *numbers) for head, numbers in reason_rows(rows))
+        heads = ("percent of items", *(row.model for row in rows))
+        print_tables(table(*heads, numbers_from=1, title=plain(name), rows=cells))
+        print_lines(*why_lines(rows))
         if by is not None:
-            _print_tag(rows, by)
+            print_tables(*(_tag_table(row, by) for row in rows))
         _print_differences([row for row in why.differences if row.benchmark == name])
         _print_debiased([row for row in why.debiased if row.benchmark == name])
 
@@ -85,7 +88,12 @@ def place_items(row: Reasons, browsed: Collection[int]) -> tuple[str, list[tuple
 
 def reason_rows(rows: list[Reasons]) -> list[tuple[str, list[str]]]:
     """Return the rows of the table: heading, and a cell for each model."""
-    cells = [{name: _cell(value, most) for name, value, most in row.bounds()} for row in rows]
+
+    def write(value: Value, most: Value) -> str:
+        both = value.model_copy(update={"high": most.high})
+        return _range(value, most) if value.low is None else f"{_range(value, most)} {interval(both)}"
+
+    cells = [{name: write(value, most) for name, value, most in row.bounds()} for row in rows]
     heads = {reason: reason.label for reason in Reason} | {"match_score": "match score"}
     if any(row.at_most is None for row in rows):
         heads |= {name: f"squares of scores: {title}" for name, title in _SHARE_TITLES.items()}
@@ -114,36 +122,24 @@ def why_lines(rows: list[Reasons]) -> list[str]:
     return lines
 
 
-def _cell(value: Value, most: Value) -> str:
-    both = value.model_copy(update={"high": most.high})
-    return _range(value, most) if value.low is None else f"{_range(value, most)} {interval(both)}"
-
-
 def _range(value: Value, most: Value) -> str:
     return percent(value.value) if value.value == most.value else f"{percent(value.value)} to {percent(most.value)}"
 
 
-def _print_tag(rows: list[Reasons], by: str) -> None:
-    for row in rows:
-        values: Mapping[str, Mapping[str, Value]] = row.by.get(by, {})
-        lines = table(by, "items", *_SHORT.values(), numbers_from=1, title=f"{plain(row.model)}: percent of items")
-        for value, metrics in values.items():
-            most = (row.at_most or row).by[by][value]
-            cells = (_range(metrics[reason], most[reason]) for reason in Reason)
-            lines.add_row(plain(value), f"{metrics[Reason.RIGHT].n:,}", *cells)
-        console().print(lines)
-        print_lines("")
+def _tag_table(row: Reasons, by: str) -> Table:
+    values: Mapping[str, Mapping[str, Value]] = row.by.get(by, {})
+    lines = table(by, "items", *_SHORT.values(), numbers_from=1, title=f"{plain(row.model)}: percent of items")
+    for value, metrics in values.items():
+        most = (row.at_most or row).by[by][value]
+        cells = (_range(metrics[reason], most[reason]) for reason in Reason)
+        add_row(lines, (value, f"{metrics[Reason.RIGHT].n:,}", *cells))
+    return lines
 
 
 def _print_differences(rows: list[MatchDifference]) -> None:
-    if not rows:
-        return
-    lines = table("a", "b", "items that", "b - a, points", "p (Holm)", numbers_from=3)
-    for row in rows:
-        between = points(row.difference, row.low, row.high)
-        lines.add_row(plain(row.a), plain(row.b), row.what, between, row.p_holm_text)
-    console().print(lines)
-    print_lines("")
+    cells = [(row.a, row.b, row.what, points(row.difference, row.low, row.high), row.p_holm_text) for row in rows]
+    if cells:
+        print_tables(table("a", "b", "items that", "b - a, points", "p (Holm)", numbers_from=3, rows=cells))
 
 
 def _print_debiased(rows: list[Debiased]) -> None:
@@ -153,6 +149,6 @@ def _print_debiased(rows: list[Debiased]) -> None:
     for row in rows:
         subtracted = "both" if row.prior == "both" else f"means of the {row.prior}"
         numbers = points(row.gain.value, row.gain.low, row.gain.high), *(f"{weight:.2f}" for weight in row.weights)
-        lines.add_row(plain(row.model), subtracted, percent(row.group_score), *numbers)
-    console().print(lines)
-    print_lines("", f"Means are over {rows[0].unrelated:,} unrelated captions or pictures, weights from other folds.")
+        add_row(lines, (row.model, subtracted, percent(row.group_score), *numbers))
+    print_tables(lines)
+    print_lines(f"Means are over {rows[0].unrelated:,} unrelated captions or pictures, weights from other folds.")

@@ -12,8 +12,7 @@ from tellapart.evaluation.verified import read_result
 from tellapart.records.result import ModelRecord
 from tellapart.records.timing_record import Duration, Machine, Throughput, Timing, Timings, write_timings
 from tellapart.report.measured import gather
-from tellapart.report.plots.costs import read_batch_costs, read_costs
-from tellapart.report.plots.pareto import points
+from tellapart.report.plots.pareto import points, read_batch_costs, read_costs
 from tellapart.report.plots.prepare import PlotSettings, prepare_plot
 
 pytest.importorskip("matplotlib")

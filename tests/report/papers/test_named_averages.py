@@ -15,7 +15,7 @@ from tellapart.errors import RunError, UnknownNameError
 from tellapart.records.result import BenchmarkResult, Metrics, ModelRecord, Result, RunRecord, Value
 from tellapart.records.run_folder import write_result
 from tellapart.report.paper_tables.layouts import AVERAGES, TableSettings, lay_out
-from tellapart.report.paper_tables.named_averages import parts_of
+from tellapart.report.paper_tables.many_benchmarks import parts_of
 
 SIX = {
     "whatsup-a": "whatsup::WhatsUp_A",

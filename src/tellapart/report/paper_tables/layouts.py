@@ -122,7 +122,7 @@ def lay_out(folders: Sequence[Path], layout: str | None = None, settings: TableS
     """Return runs as a table."""
     from tellapart.report.measured import gather, mark_imported
     from tellapart.report.paper_tables.vlue import captions_table, cost_table, tasks_table
-    from tellapart.report.plots.costs import read_costs
+    from tellapart.report.plots.pareto import read_costs
 
     if layout is not None and layout not in LAYOUTS:
         hint = nearest(layout, LAYOUTS) or ";"
@@ -159,8 +159,7 @@ def _own_table(runs: Sequence[System], settings: TableSettings) -> PaperTable:
     from tellapart.benchmarks.find import set_name
     from tellapart.report.measured import sort_runs
     from tellapart.report.paper_tables.benchmark_table import benchmark_table
-    from tellapart.report.paper_tables.many_benchmarks import many_benchmarks_table
-    from tellapart.report.paper_tables.named_averages import with_named_averages
+    from tellapart.report.paper_tables.many_benchmarks import many_benchmarks_table, with_named_averages
 
     measured = tuple(map(set_name, settings.benchmarks)) or tuple(
         name for run in runs for name in run.result.benchmarks

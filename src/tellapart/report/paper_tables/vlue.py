@@ -10,7 +10,7 @@ from tellapart.records.result import Value
 from tellapart.report.numbers import items_text
 from tellapart.report.paper_tables.benchmark_table import BESIDE, unlike_published
 from tellapart.report.paper_tables.paper_table import PaperTable, TableCell, TableColumn, TableRow, mark_best
-from tellapart.report.plots.costs import Costs
+from tellapart.report.plots.pareto import Costs
 
 #: Task -> rows: the paper's name, our benchmark, our metric.
 _TASKS: dict[str, tuple[tuple[str, str, str], ...]] = {

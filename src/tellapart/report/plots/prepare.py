@@ -22,7 +22,7 @@ from tellapart.report.plots.style import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from tellapart.report.plots.costs import BatchCosts
+    from tellapart.report.plots.pareto import BatchCosts
 
 
 def draw_batches(costs: BatchCosts) -> Figure:
@@ -168,7 +168,7 @@ def check_kind(kind: str) -> str:
 def prepare_plot(kind: str, paths: Sequence[Path], settings: PlotSettings) -> Callable[[], Figure]:
     """Read a picture's input, and return the function that draws it."""
     from tellapart.report.plots.agreement import agreement, draw_agreement
-    from tellapart.report.plots.costs import read_batch_costs
+    from tellapart.report.plots.pareto import read_batch_costs
 
     check_kind(kind)
     defaults = {name: getattr(PlotSettings(), name) for name in _USES}
@@ -186,11 +186,10 @@ def prepare_plot(kind: str, paths: Sequence[Path], settings: PlotSettings) -> Ca
 
 def _prepare_one_benchmark(kind: str, paths: Sequence[Path], settings: PlotSettings) -> Callable[[], Figure]:
     from tellapart.report.measured import gather, mark_imported, sort_runs
-    from tellapart.report.plots.bars import draw_bars, draw_sets
+    from tellapart.report.plots.bars import draw_bars, draw_sets, draw_tiers
     from tellapart.report.plots.curves import draw_curves
     from tellapart.report.plots.heatmap import draw_heatmap
     from tellapart.report.plots.matrix import draw_matrix
-    from tellapart.report.plots.tier_chart import draw_tiers
 
     runs = mark_imported(gather(paths, settings.labels), settings.benchmarks)
     if kind == "bars" and len(settings.benchmarks) > 1:
@@ -219,8 +218,7 @@ def _prepare_one_benchmark(kind: str, paths: Sequence[Path], settings: PlotSetti
 def _prepare_pareto(paths: Sequence[Path], settings: PlotSettings) -> Callable[[], Figure]:
     from tellapart.report.measured import gather, mark_imported, pick_benchmark, title_of_set
     from tellapart.report.numbers import items_text
-    from tellapart.report.plots.costs import read_costs
-    from tellapart.report.plots.pareto import draw_pareto, points, read_ranked
+    from tellapart.report.plots.pareto import draw_pareto, points, read_costs, read_ranked
 
     if settings.costs is None:
         raise RunError(

@@ -1,0 +1,394 @@
+"""What commands print of gates, of two doors to a model, gaps, costs, listings and builds."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tellapart.errors import plain
+from tellapart.evaluation.compare import count_nouns
+from tellapart.evaluation.parity import Parity
+from tellapart.evaluation.regression_gate import GateResult, GateRow
+from tellapart.metrics.registry import defined_for
+from tellapart.models.find import name_forms
+from tellapart.records.timing_record import PARTS, Timing, Timings
+from tellapart.report.numbers import count_text, percent, points, thousands
+from tellapart.report.terminal import add_row, print_lines, print_tables, table
+from tellapart.tasks.registry import headline
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from tellapart.builders.captions.pairs_file import PairsWritten
+    from tellapart.builders.pipeline import BuildResult
+    from tellapart.evaluation.check import Gate
+    from tellapart.evaluation.gap import Gaps
+
+_LISTED = {
+    "benchmarks": ("name", "shape", "items", "metrics", "about", "licence", "files"),
+    "models": ("name", "role", "kind", "about"),
+    "losses": ("name", "about"),
+    "builders": ("name", "about"),
+}
+
+
+def print_listing(what: str, rows: Sequence[dict[str, Any]]) -> None:
+    """Print the rows that `tellapart.ls` returns.
+
+    >>> print_listing("losses", [{"name": "itc", "about": "Image-text contrast."}])  # doctest: +ELLIPSIS
+    name   about...
+    itc    Image-text contrast.
+    """
+    lines = table(*_LISTED[what])
+    for row in rows:
+        # Images by texts of an item; for a task, the kind of its output.
+        shape = "x".join(map(str, row["shape"])) if row.get("shape") else str(row.get("output") or "")
+        cells = {**row, "shape": shape, "metrics": _join_few(_first_metrics(row))}
+        if what == "benchmarks" and row["media"]:
+            languages = ", ".join(row["languages"] or ()) or "unknown"
+            year = row["year"] or "year unknown"
+            cells["about"] = f"{row['media']}, {year}; language {languages}; a tie: {row['tie_rule']}"
+        cells["items"] = thousands(row["items"]) if row.get("items") else ""
+        if what == "benchmarks" and row["files"] is None:
+            cells["licence"] = row["title"]
+        add_row(lines, (str(cells.get(column) or "") for column in _LISTED[what]))
+    print_tables(lines, gap=False)
+    if notes := [*_listing_notes(what, rows)]:
+        print_lines("", *notes)
+
+
+def _listing_notes(what: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    if what == "models":
+        yield "also, by what it is made of:"
+        yield from (f"  {form}: {meaning}" for form, meaning in name_forms().items())
+    if what == "benchmarks":
+        yield from (
+            "also: folder:PATH, a pair set of your own; FILE.toml, a set that it declares; pairing:NAME, a set of 2x2",
+            "pairs asked in words, and choice:NAME, one of 1x2 pairs; texts:NAME, the texts alone of a set with two "
+            "true",
+            "ones; ranking:FILE, rankings by people; classes:DIR, a folder of pictures for each class",
+        )
+        for row in rows:
+            if row["files"] and row["missing"]:
+                place = f"; {row['files']}" if row["hub"] else ""
+                needs = f"{_join_few(row['needs'])} (images: {row['images']})"
+                yield f"{row['name']} needs {needs}{place}: {row['source']}"
+
+
+def _first_metrics(row: Mapping[str, Any]) -> tuple[str, ...]:
+    if row.get("official"):
+        return tuple(row["official"])
+    if row.get("shape"):
+        return headline({metric.name for metric in defined_for(row["shape"], "similarity", row["true"])})
+    return headline(row.get("metrics") or ())
+
+
+def _join_few(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) <= 3 else f"{', '.join(names[:2])} and {len(names) - 2} more"
+
+
+def print_timings(timings: Timings) -> None:
+    """Print latency by part, then throughput and size, then how they were measured."""
+    print_tables(_latency_table(timings.models), _size_table(timings.models))
+    # How it was measured stands once if it is the same for all; then the parts that each model leaves out.
+    methods = (
+        f"{timing.repeats} pairs of {plain(timing.benchmark)} one by one, after {timing.warm_up} to warm up; "
+        f"throughput: median of {timing.batches} batches, images decoded and prepared before; "
+        f"{_describe_machine(timing)}; {timing.dtype}"
+        for timing in timings.models
+    )
+    flops = "FLOPs: matrix products and convolutions only"
+    memory = "memory: the process's peak above what it held before the model"
+    notes = (f"{plain(timing.model.name)}: {plain(note)}" for timing in timings.models for note in timing.notes)
+    print_lines(*dict.fromkeys([*methods, f"{flops}; {memory}", *notes]))
+
+
+def _latency_table(models: Sequence[Timing]) -> Table:
+    parts = [part for part in PARTS if any(part in timing.parts for timing in models)]
+    title, milliseconds = "latency of one pair, milliseconds", _write_milliseconds
+    rows = table("model", "median [5%, 95%]", *parts, numbers_from=1, title=title, folds=True)
+    for timing in models:
+        cells = (milliseconds(timing.parts[part].median) if part in timing.parts else "" for part in parts)
+        median, low, high = map(milliseconds, (timing.latency.median, timing.latency.low, timing.latency.high))
+        add_row(rows, (timing.model.name, f"{median} [{low}, {high}]", *cells))
+    return rows
+
+
+def _size_table(models: Sequence[Timing]) -> Table:
+    device = ["on the device"] * any(timing.peak_device_memory is not None for timing in models)
+    columns = ("batch", "images/s", "texts/s", "pairs/s", "parameters", "FLOPs a pair", "memory", *device)
+    rows = table("model", *columns, numbers_from=1, title="throughput and size", folds=True)
+    for timing in models:
+        rates = timing.throughput
+        cells = (
+            timing.model.name,
+            str(rates.batch_size),
+            *(
+                "" if rate is None else f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
+                for rate in (rates.images, rates.texts, rates.pairs)
+            ),
+            _write_amount(timing.parameters),
+            "not counted" if timing.flops is None else _write_amount(timing.flops),
+            _write_amount(timing.peak_memory, "B"),
+            *(_write_amount(timing.peak_device_memory, "B") for _ in device),
+        )
+        add_row(rows, cells)
+    return rows
+
+
+def _describe_machine(timing: Timing) -> str:
+    machine = timing.machine
+    threads = f", {machine.torch_threads} threads" if machine.torch_threads is not None else ""
+    accelerator = f", {machine.accelerator}" if machine.accelerator else ""
+    return plain(f"{timing.device}: {machine.processor}, {machine.cores} cores{threads}{accelerator}")
+
+
+def _write_milliseconds(seconds: float) -> str:
+    """Write three significant digits, and nothing below a hundredth."""
+    value = 1000 * seconds
+    if value < 0.01:
+        return "<0.01"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def _write_amount(number: int | None, unit: str = "") -> str:
+    """Write three significant digits with a prefix of the SI."""
+    if number is None:
+        return ""
+    value, prefixes = float(number), ["", "k", "M", "G", "T"]
+    while value >= 999.5 and len(prefixes) > 1:
+        value /= 1000
+        prefixes.pop(0)
+    return f"{value:.3g} {prefixes[0]}{unit}".rstrip()
+
+
+def build_json(built: BuildResult, page: Path | None, verdict: str | None = None) -> dict[str, Any]:
+    """Return a build as one object: its folder, its cards and its funnel."""
+    return {
+        "out": str(built.folder),
+        "card": str(built.folder / "card.json"),
+        "page": str(page) if page is not None else None,
+        "verdict": verdict,
+        "resumed": built.resumed,
+        "funnel": built.funnel.to_record(),
+    }
+
+
+def print_build(built: BuildResult, page: Path | None = None, verdict: str | None = None) -> None:
+    """Print a build's funnel, the path of its card (the page if there is one), and its audit's verdict."""
+    _print_funnel(built.funnel.rows())
+    resumed = [f"{thousands(built.resumed)} were decided by an earlier build"] if built.resumed else []
+    measure = f"measure with: tellapart run -b {shlex.quote(f'folder:{built.folder}')}"
+    audited = [plain(verdict)] if verdict is not None else []
+    print_lines("", *resumed, measure, f"card: {page or built.folder / 'card.json'}", *audited)
+
+
+def caption_pairs_json(written: PairsWritten) -> dict[str, Any]:
+    """Return the fate of a recipe's captions as one object."""
+    rejected = _list_rejections(written)
+    return {"pairs": written.pairs, "rejected": rejected, "resumed": written.resumed, "out": str(written.path)}
+
+
+def print_caption_pairs(written: PairsWritten) -> None:
+    """Print how many caption pairs were written, and how many each step rejected."""
+    _print_funnel([*_list_rejections(written), ("pairs", "", written.pairs)])
+    print_lines("", f"caption pairs: {written.path}")
+
+
+def _list_rejections(written: PairsWritten) -> list[tuple[str, str, int]]:
+    return [(step, reason, count) for (step, reason), count in sorted(written.rejected.items())]
+
+
+def _print_funnel(rows: Iterable[tuple[str, str, int]]) -> None:
+    cells = ((step, reason, thousands(count)) for step, reason, count in rows)
+    print_tables(table("step", "reason", "number", numbers_from=2, rows=cells), gap=False)
+
+
+def print_parity(parity: Parity) -> None:
+    """Print each step with its differences and their likely cause, then the outcomes, then the answer."""
+    title = f"A: {plain(parity.a)}, B: {plain(parity.b)}, on {plain(parity.benchmark)}"
+    rows = table("step", "likely cause", "compared", "differ", "largest difference", numbers_from=2, title=title)
+    for step in parity.steps:
+        largest = "" if step.largest is None else f"{step.largest:.2g}"
+        counts = ("", "", "") if step.unseen else (f"{step.compared:,}", f"{step.differ:,}", largest)
+        add_row(rows, (step.step, step.unseen or step.cause, *counts))
+    print_tables(rows)
+    for text, of_a, of_b in parity.steps[0].examples:
+        print_lines(plain(text), f"  A: {list(of_a)}", f"  B: {list(of_b)}")
+    for outcome in parity.outcomes:
+        bounds = None if outcome.low is None or outcome.high is None else (100 * outcome.low, 100 * outcome.high)
+        between = f"[{bounds[0]:.2f}, {bounds[1]:.2f}]" if bounds else "(no interval)"
+        print_lines(
+            f"{outcome.metric}: {outcome.flipped:,} of {outcome.items:,} outcomes differ; {100 * outcome.a:.2f} and "
+            f"{100 * outcome.b:.2f} percent, B - A {100 * (outcome.b - outcome.a):.2f} {between}"
+        )
+    if (first := parity.first) is None:
+        print_lines("no step differs by more than rounding")
+    else:
+        print_lines(f"A and B part at the {first.step}{f': {plain(first.cause)}' if first.cause else ''}")
+
+
+def print_gaps(gaps: Gaps) -> None:
+    """Print models' losses out of domain.
+
+    >>> from tellapart.evaluation.gap import Gaps
+    >>> print_gaps(Gaps(rows=(), correlation={"nlvr2: accuracy": 0.75}, models={"nlvr2: accuracy": 7}))
+    ... # doctest: +ELLIPSIS
+    model...
+    nlvr2: accuracy: Pearson's r over 7 models, in domain with out of domain: 0.75
+    """
+    from tellapart.evaluation.gap import FEWEST_CORRELATED
+
+    lines = table("model", "task", "in domain", "out of domain", "gap", numbers_from=2)
+    for row in gaps.rows:
+        inside, outside = (
+            percent(value) if limit is None else f"{percent(value)} ({count_text(n, limit)} items)"
+            for value, n, limit in (
+                (row.in_domain, row.in_domain_items, row.in_domain_limited_from),
+                (row.out_of_domain, row.out_of_domain_items, row.out_of_domain_limited_from),
+            )
+        )
+        add_row(lines, (row.model, row.task, inside, outside, points(row.gap, row.low, row.high, row.reason)))
+    print_tables(lines)
+    for task, r in gaps.correlation.items():
+        n = gaps.models[task]
+        none = "one side does not vary" if n >= FEWEST_CORRELATED else f"it takes {FEWEST_CORRELATED} models or more"
+        value = f"none, {none}" if r is None else f"{r:.2f}"
+        models = count_nouns(n, "model")
+        print_lines(f"{task}: Pearson's r over {models}, in domain with out of domain: {value}")
+
+
+def print_gates(gates: Sequence[Gate]) -> None:
+    """Print sanity gates, and how many hold.
+
+    >>> from tellapart.evaluation.check import Gate
+    >>> print_gates([Gate("constant", "2x2", "text_score", "0 %", "0 %", True)])  # doctest: +ELLIPSIS
+         model      on...
+    1 of 1 gates hold
+    """
+    lines = table("", "model", "on", "what", "must be", "is")
+    for gate in gates:
+        cells = ("ok" if gate.passed else "FAILS", gate.subject, gate.on, gate.what, gate.must, gate.got)
+        add_row(lines, cells, "" if gate.passed else "bold red")
+    print_tables(lines)
+    print_lines(f"{sum(gate.passed for gate in gates)} of {len(gates)} gates hold")
+
+
+_COLUMNS = ("benchmark", "metric", "items", "base", "new", "new - base", "p (Holm)", "verdict")
+
+#: Reasons that stop a gate, as they are counted.
+_STOPS = {
+    "regression": "regression",
+    "missing": "missing result",
+    "not comparable": "incomparable benchmark",
+    "too few items": "blind headline",
+}
+
+
+def headline_of(result: GateResult) -> str:
+    """Return the gate's verdict in one line.
+
+    >>> row = GateRow(benchmark="demo", metric="text_score", verdict="no difference seen")
+    >>> headline_of(GateResult(base="a", new="b", rows=(row,)))
+    'the gate passes: no regression in 1 headline of 1 benchmark'
+    >>> gone = GateRow(benchmark="aro", verdict="missing", fails=True, reason="runs/b did not measure it")
+    >>> headline_of(GateResult(base="a", new="b", rows=(row, gone)))
+    'the gate stops: 1 missing result'
+    """
+    if not result.passed:
+        stopped = Counter(_STOPS[row.verdict] for row in result.rows if row.fails)
+        return f"the gate stops: {', '.join(count_nouns(count, noun) for noun, count in stopped.items())}"
+    headlines = sum(row.metric is not None for row in result.rows)
+    benchmarks = len({row.benchmark for row in result.rows})
+    better = sum(row.verdict == "improvement" for row in result.rows)
+    parts = f"{count_nouns(headlines, 'headline')} of {count_nouns(benchmarks, 'benchmark')}"
+    text = f"the gate passes: no regression in {parts}"
+    return f"{text}, {count_nouns(better, 'improvement')}" if better else text
+
+
+def print_gate(result: GateResult) -> None:
+    """Print every headline with its verdict, and the gate's verdict."""
+    print_lines(f"base = {plain(result.base)}, new = {plain(result.new)}: percent, 95% intervals", "")
+    lines = table(*_COLUMNS, numbers_from=2)
+    lines.columns[-1].justify, lines.columns[-1].no_wrap = "left", False
+    for row in result.rows:
+        add_row(lines, (row.benchmark, row.metric or "-", *_gate_cells(row, "-")), "bold red" if row.fails else "")
+    print_tables(lines)
+    print_lines(*map(plain, _gate_notes(result)), headline_of(result))
+
+
+def gate_markdown(result: GateResult) -> str:
+    """Return the gate as GitHub's Markdown, for a comment on a pull request.
+
+    Names are in code: a model called `@someone` must not call anybody.
+
+    >>> row = GateRow(benchmark="demo", metric="text_score", verdict="regression", fails=True, base=0.5, new=0.25,
+    ...               change=-0.25, low=-0.3, high=-0.2, p_holm=0.001, p_holm_text="0.001", n=400)
+    >>> print(gate_markdown(GateResult(base="a|b", new="c", rows=(row,))))
+    **tellapart: the gate stops: 1 regression**
+    <BLANKLINE>
+    | benchmark | metric | items | base | new | new - base | p (Holm) | verdict |
+    |:---|:---|---:|---:|---:|---:|---:|:---|
+    | `demo` | `text_score` | 400 | 50.00 | 25.00 | -25.00 [-30.0, -20.0] | 0.001 | **regression** |
+    <BLANKLINE>
+    base: `a\\|b`; new: `c`; percent, 95% intervals
+    <BLANKLINE>
+    """
+    rows = []
+    for row in result.rows:
+        *cells, verdict = _gate_cells(row, "–")
+        metric = _write_code(row.metric) if row.metric else "–"
+        rows.append([_write_code(row.benchmark), metric, *cells, f"**{verdict}**" if row.fails else verdict])
+    notes = [f"- {_write_code(line)}" for line in _gate_notes(result)]
+    return "\n".join(
+        [
+            f"**tellapart: {headline_of(result)}**",
+            "",
+            f"| {' | '.join(_COLUMNS)} |",
+            f"|:---|:---|{'---:|' * (len(_COLUMNS) - 3)}:---|",
+            *(f"| {' | '.join(cells)} |" for cells in rows),
+            "",
+            f"base: {_write_code(result.base)}; new: {_write_code(result.new)}; percent, 95% intervals",
+            "",
+            *([*notes, ""] if notes else []),
+        ]
+    )
+
+
+def _gate_cells(row: GateRow, no_items: str) -> list[str]:
+    """Return a row's cells from its items on; the verdict without its reason, which does not fit a table."""
+    numbers = ["-"] * 4
+    if row.base is not None and row.new is not None and row.change is not None:
+        change = points(row.change, row.low, row.high, row.no_interval)
+        numbers = [percent(row.base), percent(row.new), change, row.p_holm_text or "-"]
+    items = count_text(row.n, row.limited_from) if row.n else no_items
+    return [items, *numbers, row.verdict if row.reason else row.says]
+
+
+def _gate_notes(result: GateResult) -> list[str]:
+    notes = [
+        f"{row.benchmark}{f' {row.metric}' if row.metric else ''}: {row.says}" for row in result.rows if row.reason
+    ]
+    if any(row.verdict == "no difference seen" and (row.low or 0) * (row.high or 0) > 0 for row in result.rows):
+        notes.append("an interval without 0, yet no difference seen: p is corrected for all headlines, no interval is")
+    if result.by_chance is not None and result.by_chance >= 0.01:
+        notes.append(
+            f"--max-drop {result.max_drop:g}: by chance alone it stops a model as good as the base in up to "
+            f"{percent(result.by_chance, 0)}% of comparisons of this size"
+        )
+    if result.on_trust:
+        only = "scores made elsewhere, so that only the ids are known to be the same"
+        notes.append(f"{only}: {', '.join(result.on_trust)}")
+    if result.dtypes:
+        notes.append(f"computed in different precisions: the base in {result.dtypes[0]}, the new in {result.dtypes[1]}")
+    if result.added:
+        notes.append(f"not judged, the base did not measure it: {', '.join(result.added)}")
+    return notes
+
+
+def _write_code(text: str) -> str:
+    """Return a text as a span of code, also in a cell of a table."""
+    return f"`{plain(text).replace('`', chr(39)).replace('|', chr(92) + '|')}`"
