@@ -14,17 +14,17 @@ from doors import Door, door_of
 from reshape import FIELDS, ROWS
 
 from tellapart.annotate.findings import findings, read_groups
+from tellapart.annotate.human import human_scores
+from tellapart.annotate.replies import decode_replies, field_names, read_allowed
 from tellapart.annotate.study import (
     read_answers,
     read_earlier,
+    read_replies,
     read_study,
     write_answers,
     write_rows,
     write_study,
 )
-from tellapart.annotate.human import human_scores
-from tellapart.annotate.replies import decode_replies, field_names, read_allowed
-from tellapart.annotate.study import read_replies
 from tellapart.annotate.survey import Deal, Study, deal
 from tellapart.annotate.surveys import find_survey
 from tellapart.data.folder import read_pair_set

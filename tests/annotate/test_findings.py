@@ -20,7 +20,6 @@ from tellapart.annotate.findings import (
     HUMAN,
     errors_by,
     findings,
-    frequency_correlation,
     print_findings,
     read_groups,
 )
@@ -29,7 +28,7 @@ from tellapart.annotate.survey import Deal, Study, SurveyAnswer, deal
 from tellapart.annotate.surveys import altered_words, find_survey
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
-from tellapart.errors import DataError, MetricError, ScoreError
+from tellapart.errors import DataError, ScoreError
 from tellapart.metrics.choice import choice_score
 from tellapart.metrics.pairs import group_score, image_score, text_score
 from tellapart.metrics.registry import defined_for
@@ -367,34 +366,6 @@ def test_the_altered_words_of_coco_counterfactuals_are_found() -> None:
     # The paper counts 4,117 about people, by a matching it does not give; word for word there are so many:
     changed = (altered_words(*item.texts) for item in pairs.items)
     assert sum(1 for words in changed if words and set(HUMAN) & set(words)) == 4_072
-
-
-def test_the_correlation_of_label_frequency_is_the_published_one() -> None:
-    """Table 6: r = 0.522, p = 0.026."""
-    frequencies = [3446, 354, 744, 398, 887, 28]
-    changes = [
-        [2.50, 2.63, 1.80],
-        [2.31, 2.55, 2.45],
-        [1.78, 1.52, 1.16],
-        [0.65, 0.36, -0.29],
-        [0.41, -0.03, -0.37],
-        [-1.04, -2.05, -2.11],
-    ]
-    r, p = frequency_correlation(frequencies, changes)
-    assert (round(r, 3), round(p, 3)) == (0.522, 0.026)
-
-
-@pytest.mark.parametrize(
-    ("frequencies", "changes", "message"),
-    [
-        ([1, 2], [[1.0]], ("2", "1", "rows")),
-        ([1, 2], [[1.0], [2.0]], ("3", "2")),
-        ([1, 1, 1], [[1.0], [2.0], [3.0]], "vary"),
-    ],
-)
-def test_a_correlation_that_is_not_there_is_refused(frequencies, changes, message) -> None:
-    with raises(MetricError, message):
-        frequency_correlation(frequencies, changes)
 
 
 def test_groups_are_lists_of_words(tmp_path) -> None:

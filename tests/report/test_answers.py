@@ -33,7 +33,7 @@ def test_the_worst_over_all_models_come_first_and_no_more_than_fit() -> None:
     (section,) = sections([report_run("a", good), report_run("b", bad)])
     (shown,) = examples(section)
     assert (shown.noun, shown.metric, shown.total, len(shown.rows)) == ("question", "exact_match", 100, MOST_EXAMPLES)
-    assert [row.id for row in shown.rows[:3]] == ["70", "20", "0"]
+    assert [row.sample.id for row in shown.rows[:3]] == ["70", "20", "0"]
     assert [answer.value for answer in shown.rows[1].answers] == [1.0, 0.0]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tellapart.annotate.human import (
     AnsweredStudies,
@@ -25,14 +24,10 @@ from tellapart.annotate.surveys import find_survey
 from tellapart.data.arguments import PathGiven, as_path, as_paths
 from tellapart.data.rows import read_object
 from tellapart.data.scores import join_names
-from tellapart.errors import DataError, MetricError, plain, quote
+from tellapart.errors import DataError, quote
 from tellapart.models.memory.external import write_scores
-from tellapart.report.terminal import console, print_lines
+from tellapart.report.terminal import print_lines, print_tables, table
 from tellapart.stats.intervals import interval_for
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
 
 # Error rates of annotators by tag, by the altered word pair and by groups of words; and how often a word was altered.
 #
@@ -96,14 +91,21 @@ def errors_by(
                 by_name.setdefault(name, []).append((unit, wrong))
         return [_error_rate(name, records, seed) for name, records in by_name.items()]
 
-    words = {name: frozenset(members) for name, members in (groups or {"human": HUMAN}).items()}
+    def list_groups(unit: SurveyUnit) -> list[str]:
+        # The paper's "altered subject of its caption": the altered word of the unit's caption.
+        word = unit.altered[int(unit.truth)] if unit.altered and unit.truth.isdigit() else ""
+        return [name for name, members in (groups or {"human": HUMAN}).items() if word in {*members}]
+
     return Errors(
         all=_error_rate("all answers", judged, seed),
         by_tag=sorted(
             rates(lambda unit: (f"{tag}: {value}" for tag, value in unit.tags.items())), key=lambda row: row.of
         ),
-        by_alteration=sorted(rates(_alteration_of), key=lambda row: (-row.errors, row.of)),
-        by_group=rates(lambda unit: (name for name, listed in words.items() if _own_word(unit) in listed)),
+        by_alteration=sorted(
+            rates(lambda unit: ["{} -> {}".format(*unit.altered)] if unit.altered else []),
+            key=lambda row: (-row.errors, row.of),
+        ),
+        by_group=rates(list_groups),
     )
 
 
@@ -114,15 +116,6 @@ def _error_rate(name: str, judged: Sequence[tuple[SurveyUnit, bool]], seed: int)
     return ErrorRate(of=name, errors=errors, answers=len(judged), rate=Estimate.of(errors / len(judged), interval))
 
 
-def _alteration_of(unit: SurveyUnit) -> list[str]:
-    return [f"{unit.altered[0]} -> {unit.altered[1]}"] if unit.altered else []
-
-
-def _own_word(unit: SurveyUnit) -> str:
-    """Return the altered word of the unit's caption: the paper's "altered subject of its caption"."""
-    return unit.altered[int(unit.truth)] if unit.altered and unit.truth.isdigit() else ""
-
-
 def read_groups(path: Path) -> dict[str, list[str]]:
     """Read groups of words in lower case: a JSON object of lists, such as `{"human": ["girl", "boy"]}`."""
     groups = read_object(path)
@@ -130,29 +123,6 @@ def read_groups(path: Path) -> dict[str, list[str]]:
         if not isinstance(members, list) or not members or not all(isinstance(word, str) for word in members):
             raise DataError(f"{path}: group {name!r}: expected a list of words, got {quote(members)}")
     return {name: [word.lower() for word in own] for name, own in groups.items()}
-
-
-def frequency_correlation(frequencies: Sequence[float], changes: Sequence[Sequence[float]]) -> tuple[float, float]:
-    """Return Pearson's r between datasets' label frequencies and their changes in performance, and its p-value.
-
-    Source: COCO-Counterfactuals appendix A.2, Table 6.
-
-    >>> r, p = frequency_correlation([1, 2, 3], [[1.0], [2.0], [2.5]])
-    >>> round(r, 3), round(p, 3)
-    (0.982, 0.121)
-    """
-    from scipy.stats import pearsonr
-
-    if len(frequencies) != len(changes):
-        raise MetricError(
-            f"frequency_correlation: got {len(frequencies)} frequencies and {len(changes)} rows of changes"
-        )
-    x = [frequency for frequency, row in zip(frequencies, changes, strict=True) for _ in row]
-    y = [change for row in changes for change in row]
-    if len(x) < 3 or len(set(x)) < 2 or len(set(y)) < 2:
-        raise MetricError(f"frequency_correlation: needs 3 or more numbers that vary on both sides; got {len(x)}")
-    correlation = pearsonr(x, y)
-    return float(correlation.statistic), float(correlation.pvalue)
 
 
 #: Rows of altered word pairs that are printed; the JSON has them all.
@@ -232,65 +202,55 @@ def findings(
 
 
 def print_findings(record: Findings) -> None:
-    """Print the findings of each study, and the human row.
-
-    >>> study = StudyFindings(survey="i2t", answers=2, skipped=1, broken=0, labels=[], agreement=[], errors=None)
-    >>> print_findings(Findings(studies=[study], human=[]))
-    i2t: 2 answers, 1 skipped, 0 not used
-    agreement: none, no unit has labels of two annotators
-    """
+    """Print the findings of each study, and the human row."""
     for study in record.studies:
         print_lines(f"{study.survey}: {study.answers:,} answers, {study.skipped:,} skipped, {study.broken:,} not used")
-        if study.labels:
-            table = _new_table("answer", "n", "share")
-            for share in study.labels:
-                table.add_row(share.label, f"{share.answers:,}", _format_percent(share.share))
-            console().print(table)
-        _print_agreement(study)
+        shares = [(share.label, f"{share.answers:,}", _format_percent(share.share)) for share in study.labels]
+        if shares:
+            print_tables(table("answer", "n", "share", numbers_from=1, rows=shares), gap=False)
+        if not study.agreement:
+            print_lines("agreement: none, no unit has labels of two annotators")
+        for view in study.agreement:
+            _print_agreement(view)
         if study.errors:
-            _print_errors(study.errors)
-    if record.human:
-        table = _new_table("people", "items", "score", "ties broken by a coin", "items with ties", "each alone")
-        for row in record.human:
-            neutral = f"{100 * row.neutral:.2f}"
-            alone = join_names([f"{who} {100 * (share or 0.0):.1f}" for who, share in row.alone.items()])
-            table.add_row(row.metric, f"{row.items:,}", _format_percent(row.strict), neutral, f"{row.ties:,}", alone)
-        console().print(table)
-        if any(row.ties for row in record.human):
-            print_lines(
-                "tie: as many people chose another answer as the true one, so that somebody was right; it is not"
+            rows = [*study.errors.by_group, *study.errors.by_tag, *study.errors.by_alteration[:_MOST_ROWS]]
+            cells = (
+                (row.of, f"{row.errors:,}", f"{row.answers:,}", _format_percent(row.rate))
+                for row in (study.errors.all, *rows)
             )
-            print_lines("right in `score`, and half right where a coin breaks it; a third annotator would decide")
+            print_tables(table("errors", "n", "of", "rate", numbers_from=1, rows=cells), gap=False)
+            if (more := len(study.errors.by_alteration) - _MOST_ROWS) > 0:
+                print_lines(f"{more:,} more altered word pairs are in --json")
+    people = [
+        (
+            *(row.metric, f"{row.items:,}", _format_percent(row.strict), f"{100 * row.neutral:.2f}", f"{row.ties:,}"),
+            join_names([f"{who} {100 * (share or 0.0):.1f}" for who, share in row.alone.items()]),
+        )
+        for row in record.human
+    ]
+    if people:
+        heads = ("people", "items", "score", "ties broken by a coin", "items with ties", "each alone")
+        print_tables(table(*heads, numbers_from=1, rows=people), gap=False)
+    if any(row.ties for row in record.human):
+        print_lines(
+            "tie: as many people chose another answer as the true one, so that somebody was right; it is not",
+            "right in `score`, and half right where a coin breaks it; a third annotator would decide",
+        )
 
 
-def _print_agreement(study: StudyFindings) -> None:
-    if not study.agreement:
-        print_lines("agreement: none, no unit has labels of two annotators")
-    for view in study.agreement:
-        table = _new_table("annotators", "units", "same", "kappa")
-        for pair in view.pairs:
-            table.add_row(
-                f"{pair.a}, {pair.b}", f"{pair.units:,}", f"{100 * pair.same:.1f}", _format_coefficient(pair.kappa)
-            )
-        console().print(table)
-        undefined = sum(pair.kappa.value is None for pair in view.pairs)
-        mean = "undefined" if view.kappa is None else f"{view.kappa:.2f}"
-        some = f" of the {len(view.pairs) - undefined} pairs that have one" if 0 < undefined < len(view.pairs) else ""
-        alpha = f"Krippendorff's alpha {_format_coefficient(view.alpha)} on {view.units:,} units"
-        print_lines(f"{view.field}, {view.view}: {alpha}; mean kappa {mean}{some}")
-        if undefined or view.alpha.value is None:
-            print_lines(_UNDEFINED)
-
-
-def _print_errors(errors: Errors) -> None:
-    from rich.markup import escape
-
-    table = _new_table("errors", "n", "of", "rate")
-    for row in [errors.all, *errors.by_group, *errors.by_tag, *errors.by_alteration[:_MOST_ROWS]]:
-        table.add_row(escape(plain(row.of)), f"{row.errors:,}", f"{row.answers:,}", _format_percent(row.rate))
-    console().print(table)
-    if (more := len(errors.by_alteration) - _MOST_ROWS) > 0:
-        print_lines(f"{more:,} more altered word pairs are in --json")
+def _print_agreement(view: LabelAgreement) -> None:
+    cells = (
+        (f"{pair.a}, {pair.b}", f"{pair.units:,}", f"{100 * pair.same:.1f}", _format_coefficient(pair.kappa))
+        for pair in view.pairs
+    )
+    print_tables(table("annotators", "units", "same", "kappa", numbers_from=1, rows=cells), gap=False)
+    undefined = sum(pair.kappa.value is None for pair in view.pairs)
+    mean = "undefined" if view.kappa is None else f"{view.kappa:.2f}"
+    some = f" of the {len(view.pairs) - undefined} pairs that have one" if 0 < undefined < len(view.pairs) else ""
+    alpha = f"Krippendorff's alpha {_format_coefficient(view.alpha)} on {view.units:,} units"
+    print_lines(f"{view.field}, {view.view}: {alpha}; mean kappa {mean}{some}")
+    if undefined or view.alpha.value is None:
+        print_lines(_UNDEFINED)
 
 
 def _format_percent(number: Estimate) -> str:
@@ -305,12 +265,3 @@ def _format_bounds(number: Estimate, scale: int, decimals: int) -> str:
     if number.low is None or number.high is None:
         return f" ({number.reason})" if number.reason else ""
     return f" [{scale * number.low:.{decimals}f}, {scale * number.high:.{decimals}f}]"
-
-
-def _new_table(*headings: str) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for index, heading in enumerate(headings):
-        table.add_column(heading, justify="right" if index else "left", overflow="fold")
-    return table

@@ -90,19 +90,6 @@ def agreement(survey: Survey, study: Study, answers: Sequence[SurveyAnswer]) -> 
     """Compare annotators' choices, in each view of the survey; return nothing if no unit has two labels.
 
     A label is the option itself, whatever its letter was: two people who both chose `A` need not agree.
-
-    >>> from tellapart.annotate.surveys import find_survey
-    >>> from tellapart.annotate.survey import SurveyUnit
-    >>> units = [SurveyUnit(id=f"{k}", item=f"{k}", cluster=f"{k}", images=["0"], options=["x", "y"]) for k in range(4)]
-    >>> study = Study(survey="i2t", pairs="s", shape=[1, 2], seed=0, annotators=["a", "b"], units=units, tasks=[])
-    >>> answers = [
-    ...     SurveyAnswer(task="", annotator=name, unit=str(k), values={"caption": label})
-    ...     for name, labels in (("a", "0101"), ("b", "0111"))
-    ...     for k, label in enumerate(labels)
-    ... ]
-    >>> (view,) = agreement(find_survey("i2t"), study, answers)
-    >>> view.kappa, round(view.alpha.value, 3)
-    (0.5, 0.533)
     """
     ask = survey.choice
     if ask is None:
@@ -206,15 +193,6 @@ def human_rows(answered: AnsweredStudies, *, seed: int = 0) -> list[HumanRow]:
     Items of one image or one text are asked one way, and have a choice score, as a model's.
 
     Source: BiVLC Table 2 and appendix H (two surveys, one a direction).
-
-    >>> from tellapart.annotate.survey import SurveyUnit
-    >>> key = {"survey": "i2t", "pairs": "s", "shape": [2, 2], "seed": 0, "annotators": ["ann"], "tasks": []}
-    >>> own = {"item": "a", "cluster": "a", "options": ["x", "y"]}
-    >>> units = [SurveyUnit(id=f"a/image {i}", truth=str(i), images=[f"{i}.png"], **own) for i in (0, 1)]
-    >>> values = {unit.id: {"caption": unit.truth} for unit in units}
-    >>> answers = [SurveyAnswer(task="", annotator="ann", unit=unit, values=values[unit]) for unit in values]
-    >>> [(row.metric, row.strict.value) for row in human_rows([(Study(**key, units=units), answers)])]
-    [('text_score', 1.0)]
     """
     _expect_together(answered)
     rows = _rows_of(answered, seed)
@@ -307,13 +285,6 @@ def human_scores(answered: AnsweredStudies) -> Scores:
     - two images and two captions, asked both ways (i2t and t2i): scores whose four comparisons are people's choices.
 
     Source: Winoground section 4.1 (the share of people is the score).
-
-    >>> from tellapart.annotate.survey import SurveyUnit
-    >>> unit = SurveyUnit(id="a/image 0", item="a", cluster="a", images=["0.png"], options=["x", "y"], truth="0")
-    >>> key = {"survey": "coco-cf", "pairs": "s", "shape": [1, 2], "seed": 0, "annotators": ["ann"], "tasks": []}
-    >>> answers = [SurveyAnswer(task="", annotator="ann", unit="a/image 0", values={"caption": "both"})]
-    >>> human_scores([(Study(**key, units=[unit]), answers)]).values.tolist()
-    [[[0.5, 0.5]]]
     """
     _expect_together(answered)
     by_survey = {study.survey: (study, answers) for study, answers in answered}

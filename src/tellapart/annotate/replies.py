@@ -68,18 +68,7 @@ def decode_replies(
     partial: bool = False,
     earlier: Iterable[SurveyAnswer] = (),
 ) -> list[SurveyAnswer]:
-    """Decode replies into answers, in the order of the study's tasks; workers take the annotators' places at a unit.
-
-    >>> from tellapart.annotate.survey import AnnotatorTask, Study, SurveyUnit
-    >>> from tellapart.annotate.surveys import find_survey
-    >>> unit = SurveyUnit(id="a/image 0", item="a", cluster="a", images=["0.png"], options=["x", "y"], truth="0")
-    >>> task = AnnotatorTask(id="ann-00001", annotator="ann", unit="a/image 0", order=[1, 0])
-    >>> key = {"survey": "i2t", "pairs": "s", "shape": [1, 2], "seed": 0, "annotators": ["ann"]}
-    >>> study = Study(**key, units=[unit], tasks=[task])
-    >>> reply = Reply("a.csv:2", study.token, "ann-00001", {"caption": "B"}, False)
-    >>> decode_replies(find_survey("i2t"), study, [reply])[0].values
-    {'caption': '0'}
-    """
+    """Decode replies into answers, in the order of the study's tasks; workers take the annotators' places at a unit."""
     tasks = {task.id: task for task in study.tasks}
     answers: dict[str, tuple[SurveyAnswer, str]] = {}
     imported = {answer.task: answer for answer in earlier}

@@ -20,19 +20,7 @@ from tellapart.errors import DataError, TellapartWarning
 
 
 def sheet(survey: Survey, study: Study, annotator: str, address: Callable[[TaskPart], str]) -> str:
-    """Return an annotator's sheet.
-
-    >>> from tellapart.annotate.survey import AnnotatorTask, SurveyUnit
-    >>> from tellapart.annotate.surveys import find_survey
-    >>> unit = SurveyUnit(id="a/image 0", item="a", cluster="a", images=["0.png"], options=["x", "y"], truth="0")
-    >>> task = AnnotatorTask(id="ann-00001", annotator="ann", unit="a/image 0", order=[1, 0])
-    >>> key = {"survey": "i2t", "pairs": "s", "shape": [1, 2], "seed": 0, "annotators": ["ann"]}
-    >>> text = sheet(find_survey("i2t"), Study(**key, units=[unit], tasks=[task]), "ann", lambda each: each.value)
-    >>> print(text.replace("\\r", "").partition("\\n")[0])
-    study,task,image_0,option_a,option_b,how_to_answer,caption,skip
-    >>> text.rstrip().endswith(",ann-00001,0.png,y,x,caption: Which description matches the image best? A or B,,")
-    True
-    """
+    """Return an annotator's sheet."""
     stream = io.StringIO(newline="")
     writer = csv.writer(stream)
     unit = study.units[0]

@@ -50,18 +50,6 @@ def write_study(
 
     Label Studio's tasks embed the images as `data:` addresses, or name files of `prefix`: the folder below
     LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT, of the study's name if empty.
-
-    >>> import tempfile
-    >>> from tellapart.annotate.survey import Deal, deal
-    >>> from tellapart.annotate.surveys import find_survey
-    >>> from tellapart.data.item import Item
-    >>> item = Item(id="a", images=("a.png",), texts=("x", "y"))
-    >>> pairs = PairSet("s", (item,), Path("."), read=lambda reference: b"1")
-    >>> study = deal(find_survey("i2t"), pairs, Deal(("ann",)))
-    >>> with tempfile.TemporaryDirectory() as scratch:
-    ...     write_study(Path(scratch) / "study", find_survey("i2t"), study, pairs)
-    ...     sorted(path.name for path in Path(scratch, "study").rglob("*.*"))
-    ['6b86b273ff34fce1.png', 'ann.csv', 'config.xml', 'study.json', 'tasks_ann.json']
     """
     prefix = prefix or folder.resolve().name
     names: dict[tuple[str, tuple[float, ...]], str] = {}

@@ -243,13 +243,6 @@ def deal(survey: Survey, pairs: PairSet, how: Deal, earlier: Earlier | None = No
 
     Units are shuffled once and dealt to groups of `each` annotators in turn; each annotator gets an order of units,
     and an order of options in each. All of it depends on the seed, the names and the ids alone.
-
-    >>> from tellapart.annotate.surveys import find_survey
-    >>> from tellapart.data.item import Item
-    >>> from pathlib import Path
-    >>> pairs = PairSet("s", (Item(id="a", images=("0.png", "1.png"), texts=("x", "y")),), Path("."))
-    >>> [task.id for task in deal(find_survey("match"), pairs, Deal(("ann",))).tasks]
-    ['ann-00001', 'ann-00002', 'ann-00003', 'ann-00004']
     """
     if survey.after and (earlier is None or earlier.study.survey != survey.after):
         raise DataError(f"survey {survey.name} starts from a {survey.after} study; name its folder with after=")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tellapart.annotate.survey import Ask, Earlier, Study, Survey, SurveyAnswer, SurveyUnit
@@ -36,82 +36,62 @@ def altered_words(first: str, second: str) -> tuple[str, str] | None:
     return (changed[0][0], changed[0][1]) if len(changed) == 1 else None
 
 
-def shape_error(survey: str, pairs: PairSet, needed: str) -> DataError:
-    """Return the error of a survey that does not fit a pair set's shape."""
-    return DataError(f"survey {survey} asks of items with {needed}; {pairs.name} has {describe(pairs.shape)} each")
+def _expect(fits: bool, survey: str, pairs: PairSet, needed: str) -> None:
+    """Refuse a pair set whose shape does not fit a survey."""
+    if not fits:
+        raise DataError(f"survey {survey} asks of items with {needed}; {pairs.name} has {describe(pairs.shape)} each")
 
 
-def caption_units(survey: str, pairs: PairSet) -> list[SurveyUnit]:
-    """Return a unit for each image: which of the captions fits it?
+def _make_unit(item: Item, part: str, **shown: Any) -> SurveyUnit:
+    altered = altered_words(*item.texts) if len(item.texts) == 2 else None
+    origin = {"item": item.id, "cluster": item.cluster, "tags": dict(item.tags), "altered": list(altered or ())}
+    return SurveyUnit.model_validate({"id": f"{item.id}/{part}", **origin, **shown})
 
-    >>> from pathlib import Path
-    >>> pairs = PairSet("s", (Item(id="a", images=("0.png", "1.png"), texts=("x", "y")),), Path("."))
-    >>> [(unit.id, unit.truth) for unit in caption_units("i2t", pairs)]
-    [('a/image 0', '0'), ('a/image 1', '1')]
-    """
+
+def _caption_units(survey: str, pairs: PairSet) -> list[SurveyUnit]:
+    """Return a unit for each image: which of the captions fits it?"""
     images, texts = pairs.shape
-    if texts < 2 or images not in (1, texts):
-        raise shape_error(survey, pairs, "two or more texts, and one image or one for each text")
+    needed = "two or more texts, and one image or one for each text"
+    _expect(texts >= 2 and images in (1, texts), survey, pairs, needed)
     return [
-        SurveyUnit(
-            **_item_fields(item), id=f"{item.id}/image {i}", images=[image], options=list(item.texts), truth=str(i)
-        )
+        _make_unit(item, f"image {i}", images=[image], options=list(item.texts), truth=str(i))
         for item in pairs.items
         for i, image in enumerate(item.images)
     ]
 
 
-def image_units(survey: str, pairs: PairSet) -> list[SurveyUnit]:
+def _image_units(survey: str, pairs: PairSet) -> list[SurveyUnit]:
     """Return a unit for each caption: which of the images fits it?"""
     images, texts = pairs.shape
-    if images < 2 or texts not in (1, images):
-        raise shape_error(survey, pairs, "two or more images, and one text or one for each image")
+    needed = "two or more images, and one text or one for each image"
+    _expect(images >= 2 and texts in (1, images), survey, pairs, needed)
     return [
-        SurveyUnit(
-            **_item_fields(item),
-            id=f"{item.id}/text {t}",
-            texts=[text],
-            options=list(item.images),
-            option_kind="images",
-            truth=str(t),
-        )
+        _make_unit(item, f"text {t}", texts=[text], options=list(item.images), option_kind="images", truth=str(t))
         for item in pairs.items
         for t, text in enumerate(item.texts)
     ]
 
 
-def match_units(survey: str, pairs: PairSet) -> list[SurveyUnit]:
+def _match_units(pairs: PairSet, _earlier: Earlier | None) -> list[SurveyUnit]:
     """Return a unit for each image with each caption: do they fit?"""
-    if 1 not in pairs.shape and pairs.shape[0] != pairs.shape[1]:
-        raise shape_error(survey, pairs, "one image, one text, or as many images as texts")
+    fits = 1 in pairs.shape or pairs.shape[0] == pairs.shape[1]
+    _expect(fits, "match", pairs, "one image, one text, or as many images as texts")
     return [
-        SurveyUnit(
-            **_item_fields(item),
-            id=f"{item.id}/image {i} text {t}",
-            images=[image],
-            texts=[text],
-            truth="yes" if i == t else "no",
-        )
+        _make_unit(item, f"image {i} text {t}", images=[image], texts=[text], truth="yes" if i == t else "no")
         for item in pairs.items
         for i, image in enumerate(item.images)
         for t, text in enumerate(item.texts)
     ]
 
 
-def single_images(pairs: PairSet) -> Iterator[SurveyUnit]:
-    """Yield a unit for each distinct image of the set, under the first item that has it."""
-    ids: set[str] = set()
+def _single_images(pairs: PairSet, _earlier: Earlier | None) -> list[SurveyUnit]:
+    """Return a unit for each distinct image of the set, under the first item that has it."""
+    units: dict[str, SurveyUnit] = {}
     for item in pairs.items:
         for i, image in enumerate(item.images):
-            if image not in ids:
-                ids.add(image)
-                yield SurveyUnit(**_item_fields(item), id=f"{item.id}/image {i}", images=[image])
-
-
-def _item_fields(item: Item) -> dict[str, Any]:
-    """Return the fields that every unit takes over from its item."""
-    altered = altered_words(*item.texts) if len(item.texts) == 2 else None
-    return {"item": item.id, "cluster": item.cluster, "tags": dict(item.tags), "altered": list(altered or ())}
+            if image not in units:
+                units[image] = _make_unit(item, f"image {i}", images=[image])
+    return list(units.values())
 
 
 _SOURCE = "VLUE section 3.2"
@@ -134,12 +114,8 @@ def _split_words(text: str) -> list[str]:
 
 def _caption_problems(values: Mapping[str, Any], _allowed: frozenset[str]) -> list[str]:
     words = _split_words(values["caption"])
-    problems = []
-    if len(words) < _FEWEST_WORDS:
-        problems.append(f"has {len(words)} words, fewer than {_FEWEST_WORDS}")
-    if words[:2] == ["there", "is"]:
-        problems.append("starts with 'there is'")
-    return problems
+    short = [f"has {len(words)} words, fewer than {_FEWEST_WORDS}"] if len(words) < _FEWEST_WORDS else []
+    return [*short, *(["starts with 'there is'"] if words[:2] == ["there", "is"] else [])]
 
 
 def _caption_rows(study: Study, answers: Sequence[SurveyAnswer]) -> list[dict[str, Any]]:
@@ -158,27 +134,23 @@ CAPTION = Survey(
         "Name all important parts and only those. Do not start with 'There is'.",
     ),
     asks=(Ask("caption", "text", "Your description"),),
-    units=lambda pairs, _earlier: list(single_images(pairs)),
+    units=_single_images,
     problems=_caption_problems,
     records=_caption_rows,
 )
 
 
-def _fields_of_two_images(survey: str, pairs: PairSet) -> Iterator[tuple[Item, dict[str, Any]]]:
-    if pairs.shape[0] != 2:
-        raise shape_error(survey, pairs, "two images")
-    for item in pairs.items:
-        yield item, {"id": item.id, "item": item.id, "cluster": item.cluster, "tags": dict(item.tags)}
-
-
-def _statement_units(pairs: PairSet, _earlier: Earlier | None) -> list[SurveyUnit]:
-    # One text for two images is a draft to be put right; captions of each of them are not.
+def _units_of_two_images(survey: str, pairs: PairSet, show: Callable[[Item], dict[str, Any]]) -> list[SurveyUnit]:
+    _expect(pairs.shape[0] == 2, survey, pairs, "two images")
     return [
-        SurveyUnit(
-            **fields, images=list(item.images), texts=[f"Draft: {item.texts[0]}"] if len(item.texts) == 1 else []
-        )
-        for item, fields in _fields_of_two_images("statement", pairs)
+        SurveyUnit(id=item.id, item=item.id, cluster=item.cluster, tags=dict(item.tags), **show(item))
+        for item in pairs.items
     ]
+
+
+def _show_draft(item: Item) -> dict[str, Any]:
+    # One text for two images is a draft to be put right; captions of each of them are not.
+    return {"images": list(item.images), "texts": [f"Draft: {text}" for text in item.texts if len(item.texts) == 1]}
 
 
 def _statement_rows(study: Study, answers: Sequence[SurveyAnswer]) -> list[dict[str, Any]]:
@@ -205,16 +177,13 @@ STATEMENT = Survey(
         Ask("statement", "text", "Your statement"),
         Ask("label", "choice", "Is it true of the two images?", ("true", "false")),
     ),
-    units=_statement_units,
+    units=lambda pairs, _earlier: _units_of_two_images("statement", pairs, _show_draft),
     records=_statement_rows,
 )
 
 
-def _question_units(pairs: PairSet, _earlier: Earlier | None) -> list[SurveyUnit]:
-    return [
-        SurveyUnit(**fields, options=list(item.images), option_kind="images")
-        for item, fields in _fields_of_two_images("question", pairs)
-    ]
+def _show_choice(item: Item) -> dict[str, Any]:
+    return {"options": list(item.images), "option_kind": "images"}
 
 
 def _normalize_answer(answer: str) -> str:
@@ -224,13 +193,10 @@ def _normalize_answer(answer: str) -> str:
 
 def _question_problems(values: Mapping[str, Any], allowed: frozenset[str]) -> list[str]:
     answers = [_normalize_answer(values[f"answer_{image}"]) for image in (0, 1)]
-    problems = []
-    if answers[0] == answers[1]:
-        problems.append(f"both answers are {answers[0]!r}")
+    same = [f"both answers are {answers[0]!r}"] if answers[0] == answers[1] else []
     accepted = frozenset(map(_normalize_answer, allowed))
-    if allowed:
-        problems += [f"{answer!r} is not in the list of answers" for answer in answers if answer not in accepted]
-    return problems
+    others = [answer for answer in answers if allowed and answer not in accepted]
+    return [*same, *(f"{answer!r} is not in the list of answers" for answer in others)]
 
 
 def _question_rows(study: Study, answers: Sequence[SurveyAnswer]) -> list[dict[str, Any]]:
@@ -254,7 +220,7 @@ QUESTION = Survey(
         Ask("question", "text", "Your question"),
         Ask("answer", "text", "The answer for image", options=True),
     ),
-    units=_question_units,
+    units=lambda pairs, _earlier: _units_of_two_images("question", pairs, _show_choice),
     problems=_question_problems,
     records=_question_rows,
 )
@@ -281,7 +247,7 @@ BOX = Survey(
         Ask("object", "text", "Of which kind?", required=False),
         Ask("box", "box", "one of them", required=False),
     ),
-    units=lambda pairs, _earlier: list(single_images(pairs)),
+    units=_single_images,
     problems=_box_problems,
 )
 
@@ -349,7 +315,7 @@ _MATCH = Survey(
         "Mind the order of the words: who does what, and what is where.",
     ),
     asks=(Ask("match", "choice", "Is the caption true of the image?", ("yes", "no")),),
-    units=lambda pairs, _earlier: match_units("match", pairs),
+    units=_match_units,
     judged=True,
 )
 
@@ -376,7 +342,7 @@ _COCO_CF = Survey(
         "equally well, and Neither if none of them describes it.",
     ),
     asks=(Ask("caption", "choice", "Which caption describes the image best?", ("both", "neither"), options=True),),
-    units=lambda pairs, _earlier: caption_units("coco-cf", pairs),
+    units=lambda pairs, _earlier: _caption_units("coco-cf", pairs),
     judged=True,
 )
 
@@ -420,10 +386,10 @@ _LOOKS = "Flaws in how a picture looks do not count: odd faces, arms or hands ar
 
 
 def _candidate_units(pairs: PairSet, _earlier: Earlier | None) -> list[SurveyUnit]:
-    if pairs.shape[0] < 2 or pairs.shape[1] != 1:
-        raise shape_error("best-image", pairs, "one text and two or more candidate images")
+    fits = pairs.shape[0] >= 2 and pairs.shape[1] == 1
+    _expect(fits, "best-image", pairs, "one text and two or more candidate images")
     # None of the candidates is known to be right.
-    return [unit.model_copy(update={"truth": ""}) for unit in image_units("best-image", pairs)]
+    return [unit.model_copy(update={"truth": ""}) for unit in _image_units("best-image", pairs)]
 
 
 def _count_votes(study: Study, answers: Sequence[SurveyAnswer]) -> dict[str, Counter[str]]:
@@ -487,7 +453,7 @@ _AMBIGUITY = Survey(
         _LOOKS,
     ),
     asks=(Ask("image", "choice", "Which image matches the description best?", ("both",), options=True),),
-    units=lambda pairs, _earlier: image_units("ambiguity", pairs),
+    units=lambda pairs, _earlier: _image_units("ambiguity", pairs),
     judged=True,
     records=_find_ambiguity,
 )
@@ -498,7 +464,7 @@ _IMAGE_TO_TEXT = Survey(
     source=f"{_BIVLC}.1, human baseline",
     instructions=("Choose the description that matches the image best.", "Mind the order of the words."),
     asks=(Ask("caption", "choice", "Which description matches the image best?", options=True),),
-    units=lambda pairs, _earlier: caption_units("i2t", pairs),
+    units=lambda pairs, _earlier: _caption_units("i2t", pairs),
     judged=True,
 )
 
@@ -508,7 +474,7 @@ _TEXT_TO_IMAGE = Survey(
     source=f"{_BIVLC}.1, human baseline",
     instructions=("Choose the image that matches the description best.", _LOOKS),
     asks=(Ask("image", "choice", "Which image matches the description best?", options=True),),
-    units=lambda pairs, _earlier: image_units("t2i", pairs),
+    units=lambda pairs, _earlier: _image_units("t2i", pairs),
     judged=True,
 )
 

@@ -29,7 +29,7 @@ from tellapart.auditing.duplicates import (
     picture_leak,
     scan_images,
 )
-from tellapart.auditing.finding import Finding, NotDone
+from tellapart.auditing.finding import Finding, NotDone, judge
 from tellapart.auditing.sides import mixed_scripts, torn_sides, truth_first
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
@@ -56,13 +56,6 @@ def tag_balance(pairs: PairSet) -> list[Finding]:
     """Return, for each tag, the items of its rarest value, and how even the values are (entropy over its maximum).
 
     Source of the evenness: Pielou (1966), J. Theor. Biol. 13, 131-144.
-
-    >>> from pathlib import Path
-    >>> from tellapart.data.item import Item
-    >>> items = tuple(Item(id=i, images=("0.png",), texts=("x", "y"), tags={"type": i}) for i in "ab")
-    >>> finding = tag_balance(PairSet("s", items, Path(".")))[0]
-    >>> finding.value, finding.verdict, finding.says
-    (1.0, 'warn', '2 values, evenness 1.00; rarest: a (1), b (1)')
     """
     return [_balance(tag, counts) for tag, counts in tag_counts(pairs).items()]
 
@@ -71,18 +64,10 @@ def _balance(tag: str, counts: dict[str, int]) -> Finding:
     shares = np.array([*counts.values()], np.float64) / sum(counts.values())
     evenness = 1.0 if len(shares) == 1 else float(-(shares * np.log(shares)).sum() / np.log(len(shares)))
     rarest = sorted(counts, key=lambda value: (counts[value], value))[:3]
-    fewest = counts[rarest[0]]
-    return Finding(
-        name=f"tag: {tag}",
-        title=f"items of the rarest value of the tag {tag!r}",
-        value=float(fewest),
-        unit="items",
-        n=sum(counts.values()),
-        threshold=f"at least {_FEWEST}",
-        verdict="warn" if fewest < _FEWEST else "pass",
-        says=f"{len(counts)} value{'' if len(counts) == 1 else 's'}, evenness {evenness:.2f}; rarest: "
-        + ", ".join(f"{value} ({counts[value]:,})" for value in rarest),
-    )
+    fewest, listed = counts[rarest[0]], ", ".join(f"{value} ({counts[value]:,})" for value in rarest)
+    says = f"{len(counts)} value{'' if len(counts) == 1 else 's'}, evenness {evenness:.2f}; rarest: {listed}"
+    title, size = f"items of the rarest value of the tag {tag!r}", {"value": float(fewest), "n": sum(counts.values())}
+    return judge(f"tag: {tag}", title, size, f"at least {_FEWEST}", fewest < _FEWEST, says, unit="items")
 
 
 class ItemChange(BaseModel):
@@ -168,13 +153,7 @@ class Options:
 
 
 def audit(pairs: PairSet, options: Options | None = None) -> Audit:
-    """Make every check that can be made.
-
-    >>> from tellapart.benchmarks.find import load_pairs
-    >>> record = audit(load_pairs("demo").select(range(4)))
-    >>> record.images, [finding.name for finding in record.warnings]
-    (8, ['tag: aspect', 'tag: change', 'tag: held_out'])
-    """
+    """Make every check that can be made."""
     options, original = options or Options(), pairs
     pairs = original.one_truth()  # several true texts are alike: the first stands for them
     scan = scan_images(pairs, progress=options.progress) if options.pictures else None
@@ -190,7 +169,10 @@ def audit(pairs: PairSet, options: Options | None = None) -> Audit:
     of_origin, skipped = detectability(
         pairs, pictures=options.pictures, model=options.detector_model, progress=options.progress
     )
-    findings += _of_sides(original, not_done)
+    if (order := truth_first(original)) is None and 1 in original.shape:
+        reason = "no item names the place of its true entry: by the set's form it is the first"
+        not_done.append(NotDone(name="order: truth first", reason=reason))
+    findings += [*([order] if order else []), torn_sides(original)]
     findings += of_origin + _of_other(pairs, scan, options, not_done) + tag_balance(pairs)
     not_done += skipped
     changes = scan.changes if scan else ()
@@ -216,14 +198,6 @@ def audit(pairs: PairSet, options: Options | None = None) -> Audit:
 def title_of(pairs: PairSet) -> str:
     """Return a set's title, as its card has it."""
     return str(pairs.card.get("title") or pairs.card.get("name") or pairs.name.rpartition("/")[2])
-
-
-def _of_sides(given: PairSet, not_done: list[NotDone]) -> list[Finding]:
-    """Make the checks of an item's sides, as the set gives them."""
-    if (order := truth_first(given)) is None and 1 in given.shape:
-        reason = "no item names the place of its true entry: by the set's form it is the first"
-        not_done.append(NotDone(name="order: truth first", reason=reason))
-    return [*([order] if order else []), torn_sides(given)]
 
 
 def _of_captions(pairs: PairSet, options: Options) -> tuple[list[Finding], list[NotDone]]:

@@ -18,23 +18,15 @@ from tellapart.auditing.datasheet import QUESTIONS, DatasheetAnswer, DatasheetQu
 from tellapart.auditing.finding import format_interval, format_value
 from tellapart.data.pairset import PairSet
 from tellapart.errors import plain
+from tellapart.report.page import page_environment
 from tellapart.report.pictures import Album, album
-from tellapart.report.templates import make_environment
 
 #: The beginning of an answer that nobody wrote.
 COUNTED = "Counted:"
 
 
 def count_answers(pairs: PairSet, audit: Audit) -> dict[str, str]:
-    """Return the answers by the questions' keys; each begins with "Counted:".
-
-    >>> from tellapart.auditing.audit import Options, audit
-    >>> from tellapart.benchmarks.find import load_pairs
-    >>> pairs = load_pairs("demo").select(range(2))
-    >>> counted = count_answers(pairs, audit(pairs, Options(pictures=False)))
-    >>> counted["instance_data"]
-    'Counted: an item has 2 images and 2 texts; 4 texts of the set are distinct.'
-    """
+    """Return the answers by the questions' keys; each begins with "Counted:"."""
     return {key: f"{COUNTED} {text}." for key, text in _list_answers(pairs, audit)}
 
 
@@ -116,17 +108,7 @@ class Card:
 
 
 def make_card(pairs: PairSet, audit: Audit) -> Card:
-    """Gather a set's card.
-
-    >>> from tellapart.auditing.audit import Options, audit
-    >>> from tellapart.benchmarks.find import load_pairs
-    >>> pairs = load_pairs("demo").select(range(2))
-    >>> card = make_card(pairs, audit(pairs, Options(pictures=False)))
-    >>> card.facts["licence"], [sample["id"] for sample in card.samples]
-    ('Apache-2.0', ['attribute-000', 'attribute-001'])
-    >>> markdown(card).splitlines()[0]
-    '# Rendered scenes that differ in one attribute, count or location, or in the order of words'
-    """
+    """Gather a set's card."""
     replies = answers(pairs.card, count_answers(pairs, audit))
     answered = [answer for answer in replies if answer.text]
     without = [answer.question for answer in replies if not answer.text]
@@ -151,19 +133,8 @@ def make_card(pairs: PairSet, audit: Audit) -> Card:
 def html(card: Card) -> str:
     """Return the card as one HTML file."""
     template = files("tellapart.auditing").joinpath("card.html.j2").read_text(encoding="utf-8")
-    style = files("tellapart.report").joinpath("page.css").read_text(encoding="utf-8")
-    return (
-        make_environment()
-        .from_string(template)
-        .render(
-            card=card,
-            audit=card.audit,
-            style=style,
-            value=format_value,
-            interval=format_interval,
-            how_to_answer=_HOW_TO_ANSWER,
-        )
-    )
+    shown = {"card": card, "audit": card.audit, "value": format_value, "interval": format_interval}
+    return page_environment().from_string(template).render(**shown, how_to_answer=_HOW_TO_ANSWER)
 
 
 def markdown(card: Card) -> str:

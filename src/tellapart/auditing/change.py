@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from tellapart.auditing.finding import MOST_EXAMPLES, Finding, at_most, mean_with_interval
+from tellapart.auditing.finding import Finding, at_most, judge, mean_with_interval
 from tellapart.data.pairset import PairSet
 
 #: A pixel has changed if one of its channels differs by more than this, of 255: above the noise of JPEG and of
@@ -46,14 +46,7 @@ class Change(BaseModel):
 
 
 def change_of(pictures: Sequence[NDArray[np.uint8]]) -> Change:
-    """Compare an item's first picture with each other one, and return the largest change.
-
-    >>> a, b = np.zeros((2, 10, 10, 3), np.uint8)
-    >>> b[2:4, 5:10] = 255
-    >>> change = change_of([a, b])
-    >>> change.share, change.box, change.centre
-    (0.1, (0.5, 0.2, 1.0, 0.4), (0.75, 0.3))
-    """
+    """Compare an item's first picture with each other one, and return the largest change."""
     if any(picture.shape != pictures[0].shape for picture in pictures):
         return Change()
     return max((_compare_pictures(pictures[0], other) for other in pictures[1:]), key=lambda change: change.share or 0)
@@ -80,15 +73,7 @@ def _compare_pictures(one: NDArray[np.uint8], other: NDArray[np.uint8]) -> Chang
 
 
 def change_findings(changes: Sequence[Change], pairs: PairSet) -> list[Finding]:
-    """Return how many changes are not minimal, how many can hardly be seen, and the mean share, box and difference.
-
-    >>> from pathlib import Path
-    >>> from tellapart.data.item import Item
-    >>> items = tuple(Item(id=i, images=("0.png", "1.png"), texts=("x", "y")) for i in "ab")
-    >>> changes = [Change(share=0.9, mean_absolute=50.0, centre=(0.5, 0.5)), Change(share=0.05, mean_absolute=3.0)]
-    >>> [(f.name, f.value, f.items) for f in change_findings(changes, PairSet("s", items, Path(".")))[:2]]
-    [('change: not minimal', 0.5, ('a',)), ('change: hardly seen', 0.0, ())]
-    """
+    """Return how many changes are not minimal, how many can hardly be seen, and the mean share, box and difference."""
     sizes = sum(change.share is None for change in changes)
     unequal = f"; {sizes:,} items have pictures of different sizes and count as not minimal" if sizes else ""
     large = [change.share is None or change.share > _MINIMAL for change in changes]
@@ -109,18 +94,14 @@ def _mean_change(changes: Sequence[Change], pairs: PairSet) -> Finding:
     mean = mean_with_interval(shares, pairs.select(places), bounds=(0.0, 1.0))
     boxes = np.mean([changes[k].box_share for k in places])
     difference = np.mean([changes[k].mean_absolute or 0.0 for k in places])
-    largest = sorted(places, key=lambda k: -(changes[k].share or 0))[:MOST_EXAMPLES]
-    return Finding(
-        name="change: share",
-        title="pixels that change, on average",
-        unit="share",
-        threshold=f"at most {100 * _MINIMAL:g} %",
-        verdict="warn" if mean["value"] > _MINIMAL else "pass",
-        says=f"median {100 * np.median(shares):.1f} %; the box around them holds {100 * boxes:.1f} % of the picture; "
-        f"mean absolute difference {difference:.1f} of 255; audit.json names the largest",
-        items=tuple(pairs.items[k].id for k in largest),
-        **mean,
+    largest = sorted(places, key=lambda k: -(changes[k].share or 0))
+    says = (
+        f"median {100 * np.median(shares):.1f} %; the box around them holds {100 * boxes:.1f} % of the picture; "
+        f"mean absolute difference {difference:.1f} of 255; audit.json names the largest"
     )
+    warns, ids = mean["value"] > _MINIMAL, [pairs.items[k].id for k in largest]
+    allowed = f"at most {100 * _MINIMAL:g} %"
+    return judge("change: share", "pixels that change, on average", mean, allowed, warns, says, items=ids)
 
 
 def changes_by_field(changes: Sequence[Change]) -> list[list[int]]:

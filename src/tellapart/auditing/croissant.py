@@ -95,13 +95,6 @@ def croissant(pairs: PairSet) -> dict[str, Any]:
     """Return the metadata as JSON-LD; its paths are relative to the set's folder, so the file belongs there.
 
     A card has more facts in `url`, `citation`, `version`, `date_published`, `licence` and `creators` (a list of names).
-
-    >>> from tellapart.benchmarks.find import load_pairs
-    >>> metadata = croissant(load_pairs("demo"))
-    >>> metadata["conformsTo"], [entry["@id"] for entry in metadata["distribution"]]
-    ('http://mlcommons.org/croissant/1.1', ['pairs.jsonl', 'images.webp'])
-    >>> [field["name"] for field in metadata["recordSet"][0]["field"]]
-    ['id', 'images', 'texts', 'cluster', 'tags/aspect', 'tags/change', 'tags/held_out']
     """
     listing = pairs.root / LISTING
     if pairs.read is not None or not listing.is_file():

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.auditing.finding import MARGIN, MOST_EXAMPLES, Finding, NotDone, mean_with_interval
+from tellapart.auditing.finding import MARGIN, Finding, NotDone, judge, mean_with_interval
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.models.find import find_model
@@ -48,13 +48,6 @@ def file_statistics(data: bytes, pixels: NDArray[np.uint8]) -> NDArray[np.float6
     """Return `FILE_STATISTICS` of a file's bytes and its decoded pixels: float64 `(7,)`.
 
     Sizes and bytes are logarithms; the quantisation is the mean of the JPEG tables, 0 elsewhere; formats are 0 or 1.
-
-    >>> from PIL import Image
-    >>> stream = io.BytesIO()
-    >>> Image.new("RGB", (8, 4)).save(stream, "PNG")
-    >>> statistics = dict(zip(FILE_STATISTICS, file_statistics(stream.getvalue(), np.zeros((4, 8, 3), np.uint8))))
-    >>> statistics["PNG"], statistics["JPEG"], round(float(np.exp(statistics["width"])))
-    (np.float64(1.0), np.float64(0.0), 8)
     """
     from PIL import Image, UnidentifiedImageError
 
@@ -173,13 +166,7 @@ class Evidence:
 def detectability(
     pairs: PairSet, *, pictures: bool, model: str | None = None, progress: Progress | None = None
 ) -> tuple[list[Finding], list[NotDone]]:
-    """Make every check of origin that can be made.
-
-    >>> from tellapart.benchmarks.find import load_pairs
-    >>> findings, not_done = detectability(load_pairs("demo").select(range(4)), pictures=False)
-    >>> findings, not_done[0].reason
-    ([], '4 clusters: a head is fitted on at least 20')
-    """
+    """Make every check of origin that can be made."""
     clusters = len({item.cluster for item in pairs.items})
     if clusters < _FEWEST_CLUSTERS:
         reason = f"{clusters} clusters: a head is fitted on at least {_FEWEST_CLUSTERS}"
@@ -210,14 +197,6 @@ def detectable(evidence: Evidence, pairs: PairSet, *, seed: int = 0, progress: P
     alone would warn too often, because heads of different folds share items.
 
     Source of the p-value, which stops early: Besag & Clifford (1991), Biometrika 78, 301-304.
-
-    >>> from pathlib import Path
-    >>> from tellapart.data.item import Item
-    >>> items = tuple(Item(id=str(k), images=("0.png", "1.png"), texts=("x",)) for k in range(40))
-    >>> width = np.tile([[1.0], [2.0]], (40, 1, 1))
-    >>> finding = detectable(Evidence("images", "file", width, ("width",)), PairSet("s", items, Path(".")))
-    >>> finding.value, finding.verdict, finding.says
-    (1.0, 'warn', 'p = 0.010 (99 swaps): they come from different processes; most by width, higher in the others')
     """
     clusters = [item.cluster for item in pairs.items]
     right = in_order(held_out(evidence.features, clusters, seed=seed))
@@ -234,16 +213,10 @@ def detectable(evidence: Evidence, pairs: PairSet, *, seed: int = 0, progress: P
         says = f"p = {p:.3f} ({swaps} swaps): {meaning}"
     first = "first pictures" if evidence.of == "images" else "first captions"
     limit, better = f"at most {50 + 100 * MARGIN:g} %", f"no better than {100 * (1 - LARGEST_P):g} % of random swaps"
-    return Finding(
-        name=f"detectable: {evidence.of}, by {evidence.by}",
-        title=f"{first} told from the others by {evidence.by} alone, in items held out",
-        unit="share",
-        threshold=f"{limit}, or {better}",
-        verdict="warn" if warns else "pass",
-        says=says,
-        items=tuple(pairs.items[k].id for k in np.flatnonzero(right == 1)[:MOST_EXAMPLES]) if warns else (),
-        **mean,
-    )
+    name, title = f"{evidence.of}, by {evidence.by}", f"{first} told from the others by {evidence.by} alone"
+    ids = [pairs.items[k].id for k in np.flatnonzero(right == 1)] if warns else []
+    title, allowed = f"{title}, in items held out", f"{limit}, or {better}"
+    return judge(f"detectable: {name}", title, mean, allowed, warns, says, items=ids)
 
 
 def word_counts(texts: Sequence[Sequence[str]]) -> Evidence:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,35 +91,22 @@ def _check_probabilities(values: ArrayLike, what: str) -> NDArray[np.float64]:
     return array
 
 
-#: The report of a detection, in addition to `detector_outcomes`.
-_ACCURACIES = ("image_accuracy", "text_accuracy")
-
 #: One side of a set: vectors, and the image or caption of each.
 _Side = tuple[NDArray[np.float32], NDArray[np.str_]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Origins:
-    """The probability that an entry is synthetic, by heads that were fitted on others.
-
-    Attributes:
-        images: float64 `(item, 2)`.
-        texts: float64 `(item, 2)`.
-
-    >>> origins = Origins(np.array([[0.1, 0.9]]), np.array([[0.2, 0.4]]))
-    >>> {name: float(column[0]) for name, column in origins.outcomes().items() if "accuracy" in name}
-    {'image_accuracy': 1.0, 'text_accuracy': 0.5}
-    """
+    """The probability that an entry is synthetic, float64 `(item, 2)`, by heads that were fitted on others."""
 
     images: NDArray[np.float64]
     texts: NDArray[np.float64]
 
     def outcomes(self) -> dict[str, NDArray[np.float64]]:
         """Return both accuracies and the detector's scores in the game: name -> float64 `(item,)`."""
-        game = detector_outcomes(self.texts, self.images)
         # Exactly one half is called natural, as in the game.
-        sides = [((side > 0.5) == np.array([False, True])).mean(axis=1) for side in (self.images, self.texts)]
-        return dict(zip(_ACCURACIES, sides, strict=True)) | game
+        image, text = (((side > 0.5) == np.array([False, True])).mean(axis=1) for side in (self.images, self.texts))
+        return {"image_accuracy": image, "text_accuracy": text} | detector_outcomes(self.texts, self.images)
 
 
 class DetectorScore(BaseModel):
@@ -219,6 +205,11 @@ def detect(
     lean = {kind: np.sign(second[kind] - first[kind]) for kind in sorted(first | second)}
     right = [2 - lean[natural] + lean[synthetic] for natural, synthetic in kinds]  # of 4: a tie is half right
     columns = {"format_accuracy": np.array(right) / 4, **probabilities.outcomes()}
+    scores = {}
+    for name, column in columns.items():
+        interval = interval_for(column, names, binary=is_binary(column), bounds=(0.0, 1.0), seed=seed)
+        bounds = {"low": interval.low, "high": interval.high, "method": interval.method, "reason": interval.reason}
+        scores[name] = DetectorScore.model_validate({"value": float(column.mean()), **bounds})
     detection = Detection(
         pairs=measured.name,
         model=encoder.name,
@@ -230,7 +221,7 @@ def detect(
         seed=seed,
         penalty=PENALTY,
         formats={kind: (first[kind], second[kind]) for kind in lean},
-        scores={name: _detector_score(column, names, seed) for name, column in columns.items()},
+        scores=scores,
     )
     if out is not None:
         write_text_file(as_path(out, "out"), detection_text(detection))
@@ -285,10 +276,3 @@ def _fit_on_other(ours: _Side, theirs: _Side) -> NDArray[np.float64]:
             "the training set holds no entries of both kinds that the measured set does not hold; name another"
         )
     return fit_head(other_vectors[unseen], labels[unseen]).probabilities(vectors)
-
-
-def _detector_score(column: NDArray[np.float64], clusters: Sequence[str], seed: int) -> DetectorScore:
-    interval = interval_for(column, clusters, binary=is_binary(column), bounds=(0.0, 1.0), seed=seed)
-    return DetectorScore(
-        value=float(column.mean()), low=interval.low, high=interval.high, method=interval.method, reason=interval.reason
-    )

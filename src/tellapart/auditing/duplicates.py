@@ -36,13 +36,7 @@ class ImageScan:
 
 
 def scan_images(pairs: PairSet, *, changes: bool = True, progress: Progress | None = None) -> ImageScan:
-    """Decode a set's pictures, item by item.
-
-    >>> from tellapart.benchmarks.find import load_pairs
-    >>> scan = scan_images(load_pairs("demo").select(range(2)))
-    >>> len(scan.references), len(scan.changes), len(set(scan.pixels.values()))
-    (4, 2, 4)
-    """
+    """Decode a set's pictures, item by item."""
     compare = changes and pairs.shape[0] > 1
     pixels: dict[str, str] = {}
     hashes: list[tuple[int, NDArray[np.uint8]]] = []
@@ -75,15 +69,7 @@ _LOOKS_ALIKE = f"perceptual hashes of 64 bits differ in at most {BITS}, and thum
 
 
 def caption_duplicates(pairs: PairSet) -> list[Finding]:
-    """Find items with the same caption twice, and items whose captions all occur in an item of another cluster, too.
-
-    >>> from pathlib import Path
-    >>> from tellapart.data.item import Item
-    >>> texts = [("x", "y"), ("y", "x"), ("z", "z")]
-    >>> items = tuple(Item(id=str(k), images=("0.png",), texts=pair) for k, pair in enumerate(texts))
-    >>> [finding.items for finding in caption_duplicates(PairSet("s", items, Path(".")))]
-    [('2',), ('0', '1')]
-    """
+    """Find items with the same caption twice, and items whose captions all occur in an item of another cluster, too."""
     twice = [len(set(item.texts)) < len(item.texts) for item in pairs.items]
     shared = _in_several_clusters([[tuple(sorted(item.texts))] for item in pairs.items], pairs)
     same = "items whose captions are all those of an item of another cluster"
@@ -94,14 +80,7 @@ def caption_duplicates(pairs: PairSet) -> list[Finding]:
 
 
 def picture_duplicates(pairs: PairSet, scan: ImageScan) -> list[Finding]:
-    """Find items with the same picture twice, items that occur twice, and pictures that clusters share or nearly share.
-
-    >>> from tellapart.auditing.duplicates import scan_images
-    >>> from tellapart.benchmarks.find import load_pairs
-    >>> pairs = load_pairs("demo").select(range(3))
-    >>> [finding.value for finding in picture_duplicates(pairs, scan_images(pairs))]
-    [0.0, 0.0, 0.0, 0.0]
-    """
+    """Find items with a picture twice, items that occur twice, and pictures that clusters share or nearly share."""
     pixels = [tuple(scan.pixels[name] for name in item.images) for item in pairs.items]
     twice = [len(set(hashes)) < len(hashes) for hashes in pixels]
     contents = [(*sorted(hashes), *sorted(item.texts)) for hashes, item in zip(pixels, pairs.items, strict=True)]
@@ -120,15 +99,7 @@ def picture_duplicates(pairs: PairSet, scan: ImageScan) -> list[Finding]:
 
 
 def caption_leak(pairs: PairSet, other: PairSet) -> Finding:
-    """Find the items with a caption of the other set; case and spaces do not count.
-
-    >>> from pathlib import Path
-    >>> from tellapart.data.item import Item
-    >>> one = PairSet("a", (Item(id="1", images=("0.png",), texts=("A cat", "a dog")),), Path("."))
-    >>> two = PairSet("b", (Item(id="2", images=("0.png",), texts=("a  cat", "a cow")),), Path("."))
-    >>> caption_leak(one, two).items
-    ('1',)
-    """
+    """Find the items with a caption of the other set; case and spaces do not count."""
     other_texts = {_normalize_text(text) for item in other.items for text in item.texts}
     hits = [any(_normalize_text(text) in other_texts for text in item.texts) for item in pairs.items]
     return at_most(
@@ -137,15 +108,7 @@ def caption_leak(pairs: PairSet, other: PairSet) -> Finding:
 
 
 def picture_leak(pairs: PairSet, scan: ImageScan, other: PairSet, other_scan: ImageScan) -> list[Finding]:
-    """Find the items with exactly a picture of the other set, and the items with one that only looks like it.
-
-    >>> from tellapart.auditing.duplicates import scan_images
-    >>> from tellapart.benchmarks.find import load_pairs
-    >>> demo = load_pairs("demo")
-    >>> ours, theirs = demo.select(range(2)), demo.select(range(1, 3))
-    >>> [finding.items for finding in picture_leak(ours, scan_images(ours), theirs, scan_images(theirs))]
-    [('attribute-001',), ()]
-    """
+    """Find the items with exactly a picture of the other set, and the items with one that only looks like it."""
     other_pixels = set(other_scan.pixels.values())
     exact = {name for name, value in scan.pixels.items() if value in other_pixels}
     alike = {scan.references[k] for i, _ in near_duplicates(scan.hashes, other_scan.hashes) for k in i} - exact

@@ -66,15 +66,7 @@ class NotDone(BaseModel):
 def mean_with_interval(
     values: NDArray[np.float64], pairs: PairSet, *, bounds: tuple[float, float] | None = None, seed: int = 0
 ) -> dict[str, Any]:
-    """Return the fields of a finding that the mean over items gives: `value`, `low`, `high`, `method` and `n`.
-
-    >>> from pathlib import Path
-    >>> from tellapart.data.item import Item
-    >>> items = tuple(Item(id=str(k), images=("0.png",), texts=("x", "y")) for k in range(40))
-    >>> mean = mean_with_interval(np.ones(40), PairSet("s", items, Path(".")))
-    >>> mean["value"], round(mean["low"], 3), mean["method"]
-    (1.0, 0.912, 'clopper-pearson')
-    """
+    """Return the fields of a finding that the mean over items gives: `value`, `low`, `high`, `method` and `n`."""
     clusters = [item.cluster for item in pairs.items]
     interval = interval_for(values, clusters, binary=is_binary(values), bounds=bounds, seed=seed)
     parts = {"low": interval.low, "high": interval.high, "method": interval.method, "reason": interval.reason}
@@ -86,29 +78,36 @@ def excludes(mean: dict[str, Any], expected: float) -> bool:
     return mean["low"] is None or mean["high"] is None or not mean["low"] <= expected <= mean["high"]
 
 
-def at_most(limit: float, name: str, title: str, concerned: Iterable[bool], pairs: PairSet, says: str) -> Finding:
-    """Return the share of items that something concerns, which passes up to a limit.
-
-    >>> from pathlib import Path
-    >>> from tellapart.data.item import Item
-    >>> items = tuple(Item(id=i, images=("0.png",), texts=("x", "y")) for i in "ab")
-    >>> finding = at_most(0, "odd", "odd items", [False, True], PairSet("s", items, Path(".")), "drop them")
-    >>> finding.value, finding.threshold, finding.verdict, finding.items
-    (0.5, 'at most 0 %', 'warn', ('b',))
-    """
-    hits = np.array([*concerned], dtype=np.float64)
-    mean = mean_with_interval(hits, pairs)
-    ids = tuple(pairs.items[k].id for k in np.flatnonzero(hits)[:MOST_EXAMPLES])
+def judge(
+    name: str,
+    title: str,
+    mean: dict[str, Any],
+    threshold: str,
+    warns: bool,
+    says: str,
+    *,
+    unit: Unit = "share",
+    items: Iterable[str] = (),
+) -> Finding:
+    """Return the finding of a mean that warns or passes, with the first of the items that it concerns."""
     return Finding(
         name=name,
         title=title,
-        unit="share",
-        threshold=f"at most {100 * limit:g} %",
-        verdict="warn" if mean["value"] > limit else "pass",
-        says=says if ids else "none",
-        items=ids,
+        unit=unit,
+        threshold=threshold,
+        verdict="warn" if warns else "pass",
+        says=says,
+        items=tuple(items)[:MOST_EXAMPLES],
         **mean,
     )
+
+
+def at_most(limit: float, name: str, title: str, concerned: Iterable[bool], pairs: PairSet, says: str) -> Finding:
+    """Return the share of items that something concerns, which passes up to a limit."""
+    hits = np.array([*concerned], dtype=np.float64)
+    mean, ids = mean_with_interval(hits, pairs), [pairs.items[k].id for k in np.flatnonzero(hits)]
+    threshold, warns = f"at most {100 * limit:g} %", mean["value"] > limit
+    return judge(name, title, mean, threshold, warns, says if ids else "none", items=ids)
 
 
 def format_value(finding: Finding) -> str:

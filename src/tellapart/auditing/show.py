@@ -215,15 +215,7 @@ def _dump_json(value: object) -> str:
 
 
 def print_detection(detection: Detection) -> None:
-    """Print how well a detector separates origins, and its score on the benchmark by that alone.
-
-    >>> from tellapart.auditing.detectors import DetectorScore
-    >>> score = DetectorScore(value=0.5, low=0.25, high=0.75, method="wilson")
-    >>> facts = {"pairs": "s", "model": "m", "fingerprint": "f", "trained_on": None, "seed": 0, "penalty": 0.01}
-    >>> facts |= {"formats": {"PNG": (8, 8)}, "scores": {"format_accuracy": score}}
-    >>> print_detection(Detection(**facts, folds=5, items=8, clusters=8))  # doctest: +ELLIPSIS
-    s: 8 items, 8 clusters; heads on m, fitted on the other 4 of 5 folds...
-    """
+    """Print how well a detector separates origins, and its score on the benchmark by that alone."""
     folds = detection.folds
     fitted_on = detection.trained_on if folds is None else f"the other {folds - 1} of {folds} folds"
     rows = table("detector", "%", "interval", numbers_from=1)

@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 
 import numpy as np
 
-from tellapart.auditing.finding import Finding, at_most, mean_with_interval
+from tellapart.auditing.finding import Finding, at_most, judge, mean_with_interval
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 
@@ -65,12 +65,6 @@ def mixed_scripts(pairs: PairSet) -> Finding:
     """Find the items whose texts have words of several scripts, in one text or in different ones.
 
     Languages that share a script are not told apart.
-
-    >>> from pathlib import Path
-    >>> texts = [("a cat", "a dog"), ("a cat", "\u0441\u043e\u0431\u0430\u043a\u0430")]
-    >>> items = tuple(Item(id=str(k), images=("0.png",), texts=pair) for k, pair in enumerate(texts))
-    >>> mixed_scripts(PairSet("s", items, Path("."))).items
-    ('1',)
     """
     scripts = [set[str]().union(*map(list_scripts, item.texts)) for item in pairs.items]
     counts = Counter(name for script in scripts if len(script) > 1 for name in script)
@@ -86,12 +80,6 @@ def truth_first(pairs: PairSet) -> Finding | None:
         None if no item names the place of its truth: the form of the set then puts it first.
 
     Source of the probability: the exact two-sided binomial test of `scipy.stats.binomtest`.
-
-    >>> from pathlib import Path
-    >>> items = tuple(Item(id=str(k), images=("0.png",), texts=tuple("abcd"), true=(0,)) for k in range(40))
-    >>> finding = truth_first(PairSet("s", items, Path(".")))
-    >>> finding.value, finding.verdict, finding.says
-    (1.0, 'warn', '40 of 40; at random places (1 of 4) p = 8.3e-25')
     """
     if not any(item.true for item in pairs.items):
         return None
@@ -101,15 +89,10 @@ def truth_first(pairs: PairSet) -> Finding | None:
     entries, count = max(pairs.shape), int(first.sum())
     p = float(binomtest(count, len(first), pairs.true / entries).pvalue)
     written = f"p = {p:.2g}" if p else "p < 1e-300"
-    return Finding(
-        name="order: truth first",
-        title="items whose true entry stands first",
-        unit="share",
-        threshold=f"as at random places ({pairs.true} of {entries}), with p of at least {_LEAST_P:g}",
-        verdict="warn" if p < _LEAST_P else "pass",
-        says=f"{count:,} of {len(first):,}; at random places ({pairs.true} of {entries}) {written}",
-        **mean_with_interval(first, pairs),
-    )
+    places = f"at random places ({pairs.true} of {entries})"
+    allowed, says = f"as {places}, with p of at least {_LEAST_P:g}", f"{count:,} of {len(first):,}; {places} {written}"
+    title, mean = "items whose true entry stands first", mean_with_interval(first, pairs)
+    return judge("order: truth first", title, mean, allowed, p < _LEAST_P, says)
 
 
 def torn_sides(pairs: PairSet) -> Finding:
@@ -118,12 +101,6 @@ def torn_sides(pairs: PairSet) -> Finding:
     A side is missing if a loader wrote `nan` or the like for it. Names show more where they follow a rule in nine of
     ten items or more: pictures of an item are named alike but for the last part (`7_0.png`, `7_1.png`), or ids are
     (`7_pos`, `7_neg`) in families of one size; an item that breaks the rule was torn from its other side.
-
-    >>> from pathlib import Path
-    >>> images = [(f"{k}_0.png", f"{k}_1.png") for k in range(19)] + [("19_0.png", "7_1.png")]
-    >>> items = tuple(Item(id=str(k), images=pair, texts=("x", "y")) for k, pair in enumerate(images))
-    >>> torn_sides(PairSet("s", items, Path("."))).items
-    ('19',)
     """
     absent = [_lacks_side(item) for item in pairs.items]
     apart, alone = _named_apart(pairs), _lacks_kin(pairs)

@@ -76,11 +76,6 @@ def find_agreement(table: Mapping[str, Mapping[str, Measured]]) -> Agreeing:
     """Compare benchmarks over the models that all of them were measured on.
 
     Of benchmarks that lack models, as many are left out as keeps the most numbers.
-
-    >>> table = {f"m{k}": {"a": Measured(k / 9), "b": Measured(k / 5), "c": Measured(1 - k / 9)} for k in range(5)}
-    >>> found = find_agreement(table)
-    >>> found.models, [one.name for one in found.benchmarks], found.benchmarks[0].mean
-    (5, ['c', 'b', 'a'], -1.0)
     """
     benchmarks, models = _find_complete(table)
     left_out = sorted({name for row in table.values() for name in row} - set(benchmarks))

@@ -80,11 +80,7 @@ class _Curve(Record):
 
 
 def find_training(folder: Path) -> Path | None:
-    """Return the run folder of the training whose checkpoint's record lies in a folder; None if it is of another run.
-
-    >>> find_training(Path("runs/a")) is None
-    True
-    """
+    """Return the run folder of the training whose checkpoint lies in a folder; None if it is of another run."""
     outer = folder.parent.parent if folder.parent.name == BESIDE else folder
     return outer if (outer / FOLLOWED).is_file() else None
 
@@ -188,11 +184,7 @@ def _number_steps(names: Sequence[str]) -> list[int]:
 
 
 def choose_shown(checkpoints: list[Checkpoint]) -> list[str]:
-    """Return the folders of the checkpoints whose items a page shows: the first, the best of each benchmark, the last.
-
-    >>> choose_shown([])
-    []
-    """
+    """Return the folders of the checkpoints whose items a page shows: the first, each benchmark's best, the last."""
     shown = {each.name for each in checkpoints[:1] + checkpoints[-1:]}
     shown |= {point[-1].best for point in sort_points(checkpoints).values()}
     return [checkpoint.folder for checkpoint in checkpoints if checkpoint.name in shown]

@@ -86,37 +86,20 @@ def ends(order: Sequence[int], most: int) -> list[int]:
 
 
 def shared_outcomes(samples: Sequence[Sample]) -> set[str]:
-    """Return the metrics of which every item has a value.
-
-    >>> from dataclasses import replace
-    >>> one = Sample(id="a", cluster="a", outcomes={"accuracy": 1.0, "recall@1": 0.0})
-    >>> shared_outcomes([one, replace(one, outcomes={"accuracy": 0.0})])
-    {'accuracy'}
-    """
+    """Return the metrics of which every item has a value."""
     names = {tuple(sample.outcomes) for sample in samples}  # of many items hardly ever more than one
     return set.intersection(*map(set, names)) if names else set()
 
 
 def outcome_codes(samples: Sequence[Sample], metric: str) -> str:
-    """Return one letter an item: `1` right, `0` wrong, `t` not right because of a tie.
-
-    >>> from dataclasses import replace
-    >>> wrong = Sample(id="a", cluster="a", scores=((0.5, 0.5),), outcomes={"choice_score": 0.0})
-    >>> outcome_codes([wrong, replace(wrong, tied=("choice_score",))], "choice_score")
-    '0t'
-    """
+    """Return one letter an item: `1` right, `0` wrong, `t` not right because of a tie."""
     return "".join(
         "1" if sample.outcomes[metric] >= 1 else TIED if metric in sample.tied else "0" for sample in samples
     )
 
 
 def item_table(samples: Sequence[Sample], pictures: Mapping[str, int]) -> dict[str, Any]:
-    """Return ids, texts, pictures and tags of a benchmark's items, as columns for JSON.
-
-    >>> one = Sample(id="a", cluster="a", tags={"type": "swap"}, images=("0.png",), scores=((0.5,),), outcomes={})
-    >>> item_table([one], {"0.png": 3})
-    {'ids': ['a'], 'texts': [()], 'pictures': [[3]], 'tags': {'type': {'values': ['swap'], 'of': [0]}}}
-    """
+    """Return ids, texts, pictures and tags of a benchmark's items, as columns for JSON."""
     return {
         "ids": [sample.id for sample in samples],
         "texts": [sample.texts for sample in samples],

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from tellapart.report.heatmap import first_breakdown, heat_map, heat_table
 from tellapart.report.items import MOST_ITEMS, ends, item_table, margins, model_table, worst_first
 from tellapart.report.pictures import Album, album
 from tellapart.report.rivals import ALPHA, Rivals, rivals_of
-from tellapart.report.sections import ModelEntry, ReportRun, Section, sections
+from tellapart.report.sections import ReportRun, Section, sections
 from tellapart.report.templates import make_environment
 from tellapart.report.why import explain_section, place_items, reason_rows
 from tellapart.tasks.registry import METRICS
@@ -45,14 +45,8 @@ _MOST = 3
 _WORDS = ("bag-of-words", "blind")
 
 
-@dataclass(frozen=True, slots=True)
-class TellingItems:
-    """Items under one heading.
-
-    Attributes:
-        title: the models that are right and wrong.
-        positions: of the items in the section, at least one.
-    """
+class TellingItems(NamedTuple):
+    """Items under a heading, the models that are right and wrong: their positions in the section, at least one."""
 
     title: str
     positions: tuple[int, ...]
@@ -79,17 +73,17 @@ def telling_items(section: Section, rivals: Rivals) -> tuple[TellingItems, ...]:
         if lost := [item for item in right if rival.samples[item].outcomes.get(main) == 0]:
             right, title = lost, f"{title}, {rival.label} is wrong"
             break
-    groups = ((title, right), (f"{best.label} is wrong", wrong))
-    return tuple(TellingItems(name, _spread(section, items)) for name, items in groups if items)
-
-
-def _spread(section: Section, items: Sequence[int]) -> tuple[int, ...]:
-    """Return the first items of different values of the tag, then the first of the others."""
     tag = first_breakdown({section.entries[0].label: section.record}, section.name)
-    first_of: dict[str | None, int] = {}
-    for item in items:
-        first_of.setdefault(section.samples[item].tags.get(tag or ""), item)
-    return tuple(dict.fromkeys((*first_of.values(), *items)))[:_MOST]
+
+    def spread(items: Sequence[int]) -> tuple[int, ...]:
+        """Return the first items of different values of the tag, then the first of the others."""
+        first_of: dict[str | None, int] = {}
+        for item in items:
+            first_of.setdefault(section.samples[item].tags.get(tag or ""), item)
+        return tuple(dict.fromkeys((*first_of.values(), *items)))[:_MOST]
+
+    groups = ((title, right), (f"{best.label} is wrong", wrong))
+    return tuple(TellingItems(name, spread(items)) for name, items in groups if items)
 
 
 #: Units of one noun that the page shows; the run's samples hold all of them.
@@ -99,45 +93,27 @@ MOST_EXAMPLES = 40
 _LONGEST = 160
 
 
-@dataclass(frozen=True, slots=True)
-class ModelAnswer:
-    """One model's output for a unit, and its value.
-
-    Attributes:
-        output: shortened; empty if there is none.
-        value: of the first metric, 0 to 1 or another number.
-    """
+class ModelAnswer(NamedTuple):
+    """A model's output for a unit, shortened, and its value by the first metric."""
 
     output: str
     value: float
 
 
-@dataclass(frozen=True, slots=True)
-class TaskExample:
-    """One unit of a task."""
+class TaskExample(NamedTuple):
+    """A unit of a task, and the models' answers."""
 
-    id: str
-    images: tuple[str, ...]
-    texts: tuple[str, ...]
-    gold: str
-    answers: tuple[ModelAnswer, ...]
+    sample: Sample
+    answers: list[ModelAnswer]
 
 
-@dataclass(frozen=True, slots=True)
-class TaskExamples:
-    """The worst units of one noun.
-
-    Attributes:
-        noun: "question", "caption query".
-        metric: by which they are the worst.
-        total: how many units of this noun there are.
-        rows: the worst over all models first, as many as the page has room for.
-    """
+class TaskExamples(NamedTuple):
+    """The units of one noun that are the worst by a metric, over all models, of so many in total."""
 
     noun: str
     metric: str
     total: int
-    rows: tuple[TaskExample, ...]
+    rows: list[TaskExample]
 
 
 def examples(section: Section) -> tuple[TaskExamples, ...]:
@@ -155,29 +131,23 @@ def examples(section: Section) -> tuple[TaskExamples, ...]:
         metric = next(iter(section.samples[rows[0]].outcomes), None)
         if metric is None:
             continue
-        order = sorted(rows, key=lambda row: (_sum_outcomes(section.entries, row, metric), row))
-        worst = tuple(_make_example(section.entries, row, metric) for row in order[:MOST_EXAMPLES])
+
+        def answers(row: int, metric: str = metric) -> list[ModelAnswer]:
+            samples = [entry.samples[row] for entry in section.entries]
+            return [ModelAnswer(_shorten(sample.output), sample.outcomes.get(metric, 0.0)) for sample in samples]
+
+        values = {row: sum(entry.samples[row].outcomes.get(metric, 0.0) for entry in section.entries) for row in rows}
+        order = sorted(rows, key=lambda row: (values[row], row))
+        worst = [TaskExample(section.samples[row], answers(row)) for row in order[:MOST_EXAMPLES]]
         tables.append(TaskExamples(noun, metric, len(rows), worst))
     return tuple(tables)
 
 
-def _sum_outcomes(entries: Sequence[ModelEntry], row: int, metric: str) -> float:
-    return sum(entry.samples[row].outcomes.get(metric, 0.0) for entry in entries)
-
-
-def _make_example(entries: Sequence[ModelEntry], row: int, metric: str) -> TaskExample:
-    sample = entries[0].samples[row]
-    answers = tuple(_make_answer(entry.samples[row], metric) for entry in entries)
-    return TaskExample(sample.id, sample.images, sample.texts, sample.gold, answers)
-
-
-def _make_answer(sample: Sample, metric: str) -> ModelAnswer:
-    output = sample.output
+def _shorten(output: Any) -> str:
     if isinstance(output, dict) and output.keys() == {"rank", "first"}:
         output = output["rank"]  # of a gallery, whose first images or captions the board shows
     text = "" if output is None else output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
-    short = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
-    return ModelAnswer(short, sample.outcomes.get(metric, 0.0))
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
 #: Characters that pictures may take in the file, unless the caller gives another number.
@@ -193,13 +163,8 @@ HEAD_BUDGET = 1_000_000
 MOST_VALUES = 500
 
 
-@dataclass(frozen=True, slots=True)
-class ReportPage:
-    """A report, and the conclusions from its numbers.
-
-    Attributes:
-        conclusions: of each benchmark.
-    """
+class ReportPage(NamedTuple):
+    """A report, and the conclusions from its numbers, of each benchmark."""
 
     html: str
     conclusions: tuple[Conclusion, ...]
@@ -346,7 +311,7 @@ def _collect_pictures(section: Section, positions: Sequence[int], budget: int) -
         return Album((), {}, 0, ())
     items: Iterable[Sequence[str]]
     if section.record.shape is None:
-        items = [row.images for table in examples(section) for row in table.rows]
+        items = [row.sample.images for table in examples(section) for row in table.rows]
     else:
         items = (section.samples[position].images for position in positions)
     return album(items, partial(read, section.name), budget)

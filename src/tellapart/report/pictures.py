@@ -64,15 +64,7 @@ def data_uri(data: bytes, name: str) -> str:
 
 
 def album(items: Iterable[Sequence[str]], read: Callable[[str], bytes], budget: int) -> Album:
-    """Embed items' pictures in the order given until the budget is used up; an item has all its pictures or none.
-
-    >>> import numpy as np
-    >>> frame = io.BytesIO()
-    >>> np.save(frame, np.zeros((8, 8, 3), np.uint8))
-    >>> pictures = album([["a.npy"], ["b.npy"]], lambda reference: frame.getvalue(), budget=1200)
-    >>> len(pictures.uris), pictures.left_out
-    (1, 1)
-    """
+    """Embed items' pictures in the order given until the budget is used up; an item has all its pictures or none."""
 
     def make(name: str) -> str | None:
         try:

@@ -91,11 +91,7 @@ def write_run_report(
 
 
 def check_report(folder: Path) -> Check | None:
-    """Check that a run folder's page is the one that its records and samples make; None if it has no page.
-
-    >>> check_report(getfixture("tmp_path")) is None
-    True
-    """
+    """Check that a run folder's page is the one that its records and samples make; None if it has no page."""
     path = folder / REPORT
     if not path.is_file():
         return None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import NamedTuple
 
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.sugarcrepe import SUBSETS
@@ -30,14 +31,8 @@ from tellapart.report.paper_tables.paper_table import PaperTable, TableCell, Tab
 from tellapart.tasks.registry import main_metric
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A number that an average is taken of.
-
-    Attributes:
-        size: how many questions it is over, for parts that are pooled.
-        subset: of SugarCrepe; empty for the full benchmark.
-    """
+class Part(NamedTuple):
+    """A number that an average is taken of, over so many questions; of all of a set if no subset is named."""
 
     benchmark: str
     metric: str
@@ -46,93 +41,80 @@ class Part:
 
 
 #: Groups of parts: an average is the plain mean over groups; within a group every question weighs the same.
-Groups = tuple[tuple[Part, ...], ...]
+Groups = Sequence[Sequence[Part]]
 
 
 @cache
 def parts_of(name: str) -> Groups:
     """Return the parts of a named average."""
-    a, b = (_full_part(f"whatsup-{side}", "individual_score") for side in "ab")
-    coco, genome = ((_full_part(f"whatsup-{of}-one"), _full_part(f"whatsup-{of}-two")) for of in ("coco", "vg"))
-    six, seven = (a, b, *coco, *genome), _list_subsets("")
+
+    def full(part: str, metric: str) -> Part:
+        questions = 4 if metric == "individual_score" else 1  # a set of four photographs asks four questions
+        return Part(f"whatsup-{part}", metric, questions * find_benchmark(f"whatsup-{part}").items)
+
+    def subsets(kind: str) -> list[Part]:
+        names = (subset for subset in SUBSETS if subset.startswith(kind))
+        return [Part("sugarcrepe", "choice_score", SUBSETS[subset][0], subset) for subset in names]
+
+    six = [full(side, "individual_score") for side in "ab"]
+    six += [full(f"{of}-{count}", "choice_score") for of in ("coco", "vg") for count in ("one", "two")]
     groups: dict[str, Groups] = {
-        "whatsup-six": _separate_parts(six),
-        "whatsup-three": ((a, b), coco, genome),
-        "whatsup-all": (six,),
-        "whatsup-pairs": _separate_parts(
-            (_full_part("whatsup-a", "pair_score"), _full_part("whatsup-b", "pair_score"))
-        ),
-        "whatsup-sets": _separate_parts((_full_part("whatsup-a", "set_score"), _full_part("whatsup-b", "set_score"))),
-        "sugarcrepe-micro": (seven,),
-        "sugarcrepe-macro": _separate_parts(seven),
-        "sugarcrepe-three": (_list_subsets("replace"), _list_subsets("swap"), _list_subsets("add")),
+        "whatsup-six": [[part] for part in six],
+        "whatsup-three": [six[:2], six[2:4], six[4:]],
+        "whatsup-all": [six],
+        "whatsup-pairs": [[full(side, "pair_score")] for side in "ab"],
+        "whatsup-sets": [[full(side, "set_score")] for side in "ab"],
+        "sugarcrepe-micro": [subsets("")],
+        "sugarcrepe-macro": [[part] for part in subsets("")],
+        "sugarcrepe-three": [subsets(kind) for kind in ("replace", "swap", "add")],
     }
     return groups[name]
 
 
-def _full_part(name: str, metric: str = "choice_score") -> Part:
-    questions = 4 if metric == "individual_score" else 1  # a set of four photographs asks four questions
-    return Part(name, metric, questions * find_benchmark(name).items)
-
-
-def _list_subsets(kind: str) -> tuple[Part, ...]:
-    subsets = [subset for subset in SUBSETS if subset.startswith(kind)]
-    return tuple(Part("sugarcrepe", "choice_score", SUBSETS[subset][0], subset) for subset in subsets)
-
-
-def _separate_parts(parts: tuple[Part, ...]) -> Groups:
-    return tuple((part,) for part in parts)
-
-
 def with_named_averages(table: PaperTable, runs: Sequence[System], named: Mapping[str, str]) -> PaperTable:
     """Add a column for each named average, for models that have all of its parts."""
-    of = {run.label: run for run in runs}
     for name, title in named.items():
         groups = parts_of(name)
-        means = {label: _mean_parts(groups, run) for label, run in of.items()}
-        if all(value is None for value, _ in means.values()):
+        means = {run.label: _mean_parts(groups, run) for run in runs}
+        if all(mean.value is None for mean, _ in means.values()):
             needed = ", ".join(dict.fromkeys(part.benchmark for group in groups for part in group))
             raise RunError(f"average_as={name} is over all parts of {needed}; no run has them all")
         # Chance is the same of every model that has one.
         chance = next((chance for _, chance in means.values() if chance is not None), None)
-        foreign = {label for label, run in of.items() if _is_imported(groups, run)}
-        cells = [
-            TableCell(means[row.label][0] if row.label in means else chance, imported=row.label in foreign)
+        rows = tuple(
+            replace(row, cells=(*row.cells, means[row.label][0] if row.label in means else TableCell(chance)))
             for row in table.rows
-        ]
-        rows = (replace(row, cells=(*row.cells, cell)) for row, cell in zip(table.rows, cells, strict=True))
+        )
         columns, notes = (*table.columns, TableColumn("", name)), (*table.notes, f"{name}: {title}")
-        table = replace(table, columns=columns, rows=tuple(rows), notes=notes)
+        table = replace(table, columns=columns, rows=rows, notes=notes)
     return mark_best(table)
 
 
-def _mean_parts(parts: Groups, run: System) -> tuple[float | None, float | None]:
-    """Return a model's average and that of chance, in percent; None if a part is missing."""
-    groups = [[(_find_value(part, run), part.size) for part in group] for group in parts]
-    if any(value is None for group in groups for value, _ in group):
-        return None, None
-    measured = [[(value, size) for value, size in group if value is not None] for group in groups]
-    chances = [[(value.chance, size) for value, size in group if value.chance is not None] for group in measured]
-    mean = _over_groups([[(value.value, size) for value, size in group] for group in measured])
-    return mean, _over_groups(chances) if list(map(len, chances)) == list(map(len, measured)) else None
+def _mean_parts(groups: Groups, run: System) -> tuple[TableCell, float | None]:
+    """Return a model's average, empty if a part is missing, and that of chance, in percent."""
+    values = [[(_find_value(part, run), part.size) for part in group] for group in groups]
+    imported = any(value is not None and value.method == "imported" for group in values for value, _ in group)
 
+    def mean(read: Callable[[Value], float | None]) -> float | None:
+        means = []
+        for group in values:
+            numbers = [(None if value is None else read(value), size) for value, size in group]
+            total = [number * size for number, size in numbers if number is not None]
+            if len(total) < len(numbers):
+                return None
+            means.append(sum(total) / sum(size for _, size in numbers))
+        return 100 * sum(means) / len(means)
 
-def _is_imported(parts: Groups, run: System) -> bool:
-    values = (_find_value(part, run) for group in parts for part in group)
-    return any(value is not None and value.method == "imported" for value in values)
-
-
-def _over_groups(groups: Sequence[Sequence[tuple[float, int]]]) -> float:
-    pooled = [sum(value * size for value, size in group) / sum(size for _, size in group) for group in groups]
-    return 100 * sum(pooled) / len(pooled)
+    average = mean(lambda value: value.value)
+    return TableCell(average, imported=imported), None if average is None else mean(lambda value: value.chance)
 
 
 def _find_value(part: Part, run: System) -> Value | None:
     record = run.result.benchmarks.get(part.benchmark)
     if record is None:
         return None
-    metrics_there = record.by.get("subset", {}).get(part.subset, Metrics(metrics={})) if part.subset else record
-    return metrics_there.metrics.get(part.metric)
+    metrics = record.by.get("subset", {}).get(part.subset, Metrics(metrics={})) if part.subset else record
+    return metrics.metrics.get(part.metric)
 
 
 #: Papers' names for the average of their table.
@@ -155,42 +137,33 @@ def many_benchmarks_table(
     tiers and chance are as in the table of one benchmark.
     """
     columns = [_make_column(runs, benchmark, with_tiers=with_tiers, seed=seed) for benchmark in benchmarks]
-    models = [run.label for run in runs if any(run.label in column.of for column in columns)]
     ranked = {run.label for run in leave_references(runs)}
-    cells = {model: tuple(column.of.get(model, TableCell(None)) for column in columns) for model in models}
-    rows = [TableRow(model, row_cells, reference=model not in ranked) for model, row_cells in cells.items()]
+    rows = [
+        TableRow(name, tuple(column.of.get(name, TableCell(None)) for column in columns), reference=name not in ranked)
+        for name in (run.label for run in runs)
+        if any(name in column.of for column in columns)
+    ]
     chance = TableRow("chance", tuple(column.chance for column in columns), plain=True)
     headings = [column.heading for column in columns]
     if average:
         headings.append(TableColumn("", _AVERAGE))
-        rows = [replace(row, cells=(*row.cells, _mean_cell(row.cells))) for row in rows]
-        chance = TableRow(chance.label, (*chance.cells, _mean_cell(chance.cells)), plain=True)
+        *rows, chance = (replace(row, cells=(*row.cells, _mean_cell(row.cells))) for row in (*rows, chance))
     if sort is not None:
-        rows = _sort_rows(rows, [*benchmarks, *([_AVERAGE] if average else [])], sort)
+        names = [*benchmarks, *([_AVERAGE] if average else [])]
+        if sort not in names:
+            raise RunError(f"sort={sort}: this table has the columns {', '.join(names)}; sort by one of them")
+        rows.sort(key=lambda row: -(row.cells[names.index(sort)].value or 0))
     rows += [chance] if any(cell.value is not None for cell in chance.cells) else []
-    title = f"{', '.join(column.benchmark for column in columns)}, percent"
+    title = f"{', '.join(column.heading.group for column in columns)}, percent"
     notes_of_references = [BESIDE] if any(row.reference for row in rows) else []
     notes = (*_write_notes(columns, average=average), *notes_of_references, *unlike_published(runs, benchmarks))
     return mark_best(PaperTable(title, ("model",), tuple(headings), tuple(rows), notes=notes))
 
 
-def _sort_rows(rows: Sequence[TableRow], columns: Sequence[str], sort: str) -> list[TableRow]:
-    if sort not in columns:
-        raise RunError(f"sort={sort}: this table has the columns {', '.join(columns)}; sort by one of them")
-    number = columns.index(sort)
-    return sorted(rows, key=lambda row: -(row.cells[number].value or 0))
-
-
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """One benchmark.
+    """One benchmark: the cells by model, and the metrics of its column with each model's number."""
 
-    Attributes:
-        of: model -> its number.
-        metrics: the metric in its column -> the models, each with its number.
-    """
-
-    benchmark: str
     heading: TableColumn
     of: dict[str, TableCell]
     chance: TableCell
@@ -202,7 +175,6 @@ class _Column:
 
 def _make_column(runs: Sequence[System], benchmark: str, *, with_tiers: bool, seed: int) -> _Column:
     _, measured = pick_benchmark(runs, benchmark)
-    names = [run.label for run in measured]
     records = [run.record(benchmark) for run in measured]
     layout = _headline_layout(benchmark, records)
     cells = [layout.cells(record) for record in records]
@@ -211,9 +183,8 @@ def _make_column(runs: Sequence[System], benchmark: str, *, with_tiers: bool, se
         cells = mark_tiers(layout, measured, benchmark, cells, seed)
     (column,) = layout.columns
     return _Column(
-        benchmark=title_of_set(measured, benchmark),
         heading=TableColumn(title_of_set(measured, benchmark), f"{column.group} {column.name}".strip()),
-        of={name: cell for name, (cell,) in zip(names, cells, strict=True)},
+        of={run.label: cell for run, (cell,) in zip(measured, cells, strict=True)},
         chance=layout.chance(min(records, key=is_imported))[0],
         items=max(map(items_text, records), key=len),
         metrics=metrics_in_columns(layout, measured, benchmark),
@@ -224,12 +195,10 @@ def _make_column(runs: Sequence[System], benchmark: str, *, with_tiers: bool, se
 
 def _headline_layout(benchmark: str, records: Sequence[BenchmarkResult]) -> RowLayout:
     """Choose the one number of a benchmark that stands for it."""
-    paper = paper_layout(benchmark, records)
-    averages = (
-        [] if paper is None else [number for number, column in enumerate(paper.columns) if column.name == _AVERAGE]
-    )
-    if paper is not None and averages:
-        return paper.only(averages[0])
+    if paper := paper_layout(benchmark, records):
+        for number, column in enumerate(paper.columns):
+            if column.name == _AVERAGE:
+                return paper.only(number)
     layout = plain_layout(records)
     metrics = [source[1] for source in layout.sources if source is not None]
     main = "mean_recall" if "mean_recall" in metrics else main_metric(first_metrics(records))
@@ -244,16 +213,18 @@ def _mean_cell(cells: Sequence[TableCell]) -> TableCell:
 
 
 def _write_notes(columns: Sequence[_Column], *, average: bool) -> list[str]:
-    notes = [BOLD]
-    if any(column.is_tested for column in columns):
-        notes.append(DAGGER)
-    if any(column.is_imported for column in columns):
-        notes.append(IMPORTED_BESIDE)
-    if any(column.heading.name.endswith(_AVERAGE) for column in columns):
-        notes.append(f"{_AVERAGE} below a benchmark: as its paper averages")
-    if average:
-        notes.append(f"{_AVERAGE}: the plain mean of the columns")
-    counted = ", ".join(f"{one.benchmark}: {one.items}" for one in columns if one.items)
-    notes += [counted] if counted else []
-    ties = describe_ties({f"{one.benchmark} {name}": of for one in columns for name, of in one.metrics.items()})
-    return [*notes, ties] if ties else notes
+    counted = ", ".join(f"{column.heading.group}: {column.items}" for column in columns if column.items)
+    metrics = {
+        f"{column.heading.group} {name}": of_models for column in columns for name, of_models in column.metrics.items()
+    }
+    averaged = any(column.heading.name.endswith(_AVERAGE) for column in columns)
+    notes = {
+        BOLD: True,
+        DAGGER: any(column.is_tested for column in columns),
+        IMPORTED_BESIDE: any(column.is_imported for column in columns),
+        f"{_AVERAGE} below a benchmark: as its paper averages": averaged,
+        f"{_AVERAGE}: the plain mean of the columns": average,
+        counted: counted,
+        describe_ties(metrics): True,
+    }
+    return [note for note, holds in notes.items() if holds and note]

@@ -200,14 +200,7 @@ def write_csv(table: PaperTable, *, intervals: bool = False) -> str:
 
 
 def write_json(table: PaperTable) -> str:
-    """Return everything that a table holds: numbers in full with their intervals, and marks.
-
-    >>> from tellapart.report.paper_tables.paper_table import TableColumn
-    >>> row = TableRow("a", (TableCell(50.0, 40.0, 60.0, best=True),))
-    >>> table = PaperTable("demo", ("model",), (TableColumn("", "group"),), (row,))
-    >>> json.loads(write_json(table))["rows"][0]["cells"]
-    [{'value': 50.0, 'low': 40.0, 'high': 60.0, 'best': True, 'near': False, 'reason': '', 'imported': False}]
-    """
+    """Return everything that a table holds: numbers in full with their intervals, and marks."""
     return f"{json.dumps(asdict(table), indent=1, allow_nan=False)}\n"
 
 
