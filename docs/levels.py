@@ -16,10 +16,9 @@ import numpy as np
 from tellapart.evaluation.curve import Curve, Curves, measure_curves
 from tellapart.evaluation.item_analysis import ItemOutcomes, read_outcomes
 from tellapart.records.result import Sample
-from tellapart.report.curve_tables import write_threshold
+from tellapart.report.curves import draw_thresholds, write_threshold
 from tellapart.report.measured import gather
 from tellapart.report.plots.style import write_picture
-from tellapart.report.plots.thresholds import draw_thresholds
 from tellapart_render.scenes.levels import LEVELS
 
 HERE = Path(__file__).resolve().parent

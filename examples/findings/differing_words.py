@@ -20,7 +20,7 @@ from tellapart.builders.negatives.wording import words
 from tellapart.evaluation.curve import Curves, measure_curves, tag_captions
 from tellapart.evaluation.item_analysis import ItemOutcomes
 from tellapart.records.result import Sample
-from tellapart.report.curve_tables import write_threshold
+from tellapart.report.curves import write_threshold
 from tellapart.stats.bootstrap import expanded_percentiles, yield_times
 from tellapart.stats.clusters import number_clusters
 

@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from facts import raises
-from tellapart.annotate.label_studio import configuration, tasks_json
+from tellapart.annotate.forms import configuration, sheet, tasks_json
 from tellapart.annotate.replies import field_names
-from tellapart.annotate.sheets import sheet
 from tellapart.annotate.study import read_study, write_study
 from tellapart.annotate.survey import Deal, deal
 from tellapart.annotate.surveys import SURVEYS, altered_words, find_survey

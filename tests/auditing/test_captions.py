@@ -12,7 +12,7 @@ import pytest
 from facts import raises
 from tellapart.auditing.audit import Options, audit, tag_balance, tag_counts
 from tellapart.auditing.captions import bag_of_words, blind_accuracy, length_gaps, plausibility_gap, text_scores
-from tellapart.auditing.duplicates import caption_duplicates
+from tellapart.auditing.pictures import caption_duplicates
 from tellapart.data.pairset import PairSet
 from tellapart.errors import ModelError, UnknownNameError
 from tellapart.models.reference import Blind, Constant

@@ -10,9 +10,18 @@ from numpy.typing import NDArray
 
 from facts import raises
 from tellapart.auditing.audit import Options, audit
-from tellapart.auditing.change import LEVEL, Change, change_findings, change_of, changes_by_field
-from tellapart.auditing.duplicates import caption_leak, picture_duplicates, picture_leak, scan_images
 from tellapart.auditing.finding import Finding
+from tellapart.auditing.pictures import (
+    LEVEL,
+    Change,
+    caption_leak,
+    change_findings,
+    change_of,
+    changes_by_field,
+    picture_duplicates,
+    picture_leak,
+    scan_images,
+)
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 import tellapart as ta
 from tellapart.auditing.detectable import FILE_STATISTICS, file_statistics, pixel_statistics
-from tellapart.auditing.duplicates import scan_images
+from tellapart.auditing.pictures import scan_images
 from tellapart.data.folder import read_pair_set
 
 av = pytest.importorskip("av", reason="needs the video extra: av")

@@ -8,9 +8,17 @@ import numpy as np
 import pytest
 
 from tellapart.records.result import Value
-from tellapart.report.conclusions import ABOVE, BELOW, LEVEL, Conclusion, answer_lines, conclude, conclude_all
+from tellapart.report.conclusions import (
+    ABOVE,
+    BELOW,
+    LEVEL,
+    Conclusion,
+    answer_lines,
+    conclude,
+    conclude_all,
+    rivals_of,
+)
 from tellapart.report.numbers import percent
-from tellapart.report.rivals import rivals_of
 from tellapart.report.sections import ReportRun, sections
 
 RIGHT, WRONG = [[0.9, 0.1], [0.1, 0.9]], [[0.1, 0.9], [0.9, 0.1]]

@@ -8,8 +8,15 @@ from importlib.resources import files
 import pytest
 
 from tellapart.records.result import Value
-from tellapart.report.heatmap import breakdown_tag, heat_map, heat_table
+from tellapart.report.heatmap import HeatMap, breakdown_tag, heat_map
 from tellapart.report.numbers import percent
+from tellapart.report.page import page_environment
+
+
+def heat_table(heat: HeatMap) -> str:
+    """The table as the report's template writes it."""
+    return str(page_environment().get_template("shared.html.j2").module.heat(heat))
+
 
 HOSTILE = """<script>alert(1)</script>"'&"""
 

@@ -16,9 +16,9 @@ from facts import raises
 from tellapart.errors import DataError, RunError
 from tellapart.evaluation.compare import judge_pair
 from tellapart.report import page as report_page
+from tellapart.report.conclusions import rivals_of
 from tellapart.report.numbers import percent, points
 from tellapart.report.page import make_page, render
-from tellapart.report.rivals import rivals_of
 from tellapart.report.sections import ReportRun, sections
 
 HOSTILE = """</script><script>window.hacked=1</script><img src=x onerror="window.hacked=1">'"&<!--"""

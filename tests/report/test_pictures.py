@@ -12,7 +12,7 @@ from PIL import Image
 
 from facts import raises
 from tellapart.errors import DataError
-from tellapart.report.pictures import KEEP_BYTES, album, data_uri
+from tellapart.report.image_sources import KEEP_BYTES, album, data_uri
 
 
 def picture(kind: str, size: tuple[int, int] = (40, 20), noise: bool = False) -> bytes:

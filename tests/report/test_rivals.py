@@ -11,7 +11,7 @@ import pytest
 from tellapart.evaluation.compare import compare
 from tellapart.records.run_folder import write_result
 from tellapart.records.samples import write_samples
-from tellapart.report.rivals import ALPHA, MOST_TESTED, own_models, rivals_of
+from tellapart.report.conclusions import ALPHA, MOST_TESTED, own_models, rivals_of
 from tellapart.report.sections import ReportRun, Section, sections
 from tellapart.stats.multiple import holm
 
@@ -76,7 +76,7 @@ def test_the_first_models_are_tested_and_the_others_counted(make_run) -> None:
 
 @pytest.mark.slow
 def test_fewer_models_are_tested_where_flips_would_take_minutes(make_run, monkeypatch) -> None:
-    monkeypatch.setattr("tellapart.report.rivals._MOST_FLIPPED", 30 * 3 * 4)
+    monkeypatch.setattr("tellapart.report.conclusions._MOST_FLIPPED", 30 * 3 * 4)
     runs = [in_clusters(make_run(model=f"m{k}", seed=k, n=60), 2) for k in range(4)]
     assert (len(rivals_of(section_of(runs)).duels), rivals_of(section_of(runs)).untested) == (3, 1)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from tellapart.report.conclusions import rivals_of
 from tellapart.report.page import TellingItems, render, telling_items
-from tellapart.report.rivals import rivals_of
 from tellapart.report.sections import ReportRun, sections
 
 RIGHT, WRONG = [[0.9, 0.1], [0.1, 0.9]], [[0.1, 0.9], [0.9, 0.1]]

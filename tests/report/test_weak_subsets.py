@@ -7,8 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tellapart.report.conclusions import weak_subsets
-from tellapart.report.rivals import own_models
+from tellapart.report.conclusions import own_models, weak_subsets
 from tellapart.report.sections import ReportRun, sections
 
 

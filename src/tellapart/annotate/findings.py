@@ -51,14 +51,7 @@ class ErrorRate(Record):
 
 
 class Errors(Record):
-    """A survey's errors.
-
-    Attributes:
-        all: over all answers.
-        by_tag: for each tag and value.
-        by_alteration: for each pair of altered words, first caption's -> second's; most errors first (Table 10).
-        by_group: for each group of words: units whose altered word is of the group.
-    """
+    """A survey's errors: of all answers, by tag, by altered words (most errors first, Table 10), by group of words."""
 
     all: ErrorRate
     by_tag: list[ErrorRate]

@@ -54,16 +54,7 @@ class PairAgreement(Record):
 
 
 class LabelAgreement(Record):
-    """How people agree in one view of their labels.
-
-    Attributes:
-        field: of the answers.
-        view: how labels were merged first: as given, or one or none (BiVLC).
-        units: labelled by two or more people.
-        alpha: Krippendorff's, nominal, over all of them.
-        kappa: the mean of the pairs' kappas that are defined.
-        pairs: every two annotators with units in common.
-    """
+    """How people agree in one view of their labels: Krippendorff's alpha, and the mean of the pairs' kappas."""
 
     field: str
     view: str
@@ -106,23 +97,17 @@ def _view_agreement(
     study: Study, field: str, view: str, read: Callable[[str], str], labels: dict[str, dict[str, str]]
 ) -> LabelAgreement:
     units = [unit for unit in study.units if unit.id in labels]
-    table = [
-        [read(answers[who]) if who in answers else None for who in study.annotators]
-        for answers in (labels[unit.id] for unit in units)
-    ]
-    clusters = [unit.cluster for unit in units]
-    alpha = alpha_with_interval(table, clusters)
+    rows = [{who: read(label) for who, label in labels[unit.id].items()} for unit in units]
+    table = [[row.get(who) for who in study.annotators] for row in rows]
+    alpha = alpha_with_interval(table, [unit.cluster for unit in units])
     pairs = []
-    for (i, a), (j, b) in combinations(enumerate(study.annotators), 2):
-        rows = [(row[i], row[j], cluster) for row, cluster in zip(table, clusters, strict=True)]
-        both = [(one, two, cluster) for one, two, cluster in rows if one is not None and two is not None]
+    for a, b in combinations(study.annotators, 2):
+        both = [(row[a], row[b], unit.cluster) for row, unit in zip(rows, units, strict=True) if {a, b} <= row.keys()]
         if both:
-            first, second, own = map(list, zip(*both, strict=True))
-            kappa = kappa_with_interval(first, second, own)
-            same = percent_agreement(first, second)
-            pairs.append(
-                PairAgreement(a=a, b=b, units=len(both), same=same, kappa=Estimate.of(kappa.value, kappa.interval))
-            )
+            first, second, clusters = map(list, zip(*both, strict=True))
+            kappa, same = kappa_with_interval(first, second, clusters), percent_agreement(first, second)
+            estimate = Estimate.of(kappa.value, kappa.interval)
+            pairs.append(PairAgreement(a=a, b=b, units=len(both), same=same, kappa=estimate))
     kappas = [pair.kappa.value for pair in pairs if pair.kappa.value is not None]
     return LabelAgreement(
         field=field,
@@ -170,14 +155,7 @@ AnsweredStudies = Sequence[tuple[Study, Sequence[SurveyAnswer]]]
 
 
 class HumanRow(Record):
-    """People's value of a metric.
-
-    Attributes:
-        items: all of whose units for this metric were answered.
-        ties: items that hold a tie.
-        neutral: with every tie broken by a coin, in expectation.
-        alone: annotator -> the score, of the items that they answered.
-    """
+    """People's value of a metric over items whose units were all answered; `neutral` breaks ties by a coin."""
 
     metric: str
     items: int

@@ -16,11 +16,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tellapart.annotate.forms import (
+    TaskPart,
+    configuration,
+    data_uri,
+    local_file,
+    read_export,
+    read_image_file,
+    read_sheet,
+    sheet,
+    task_parts,
+    tasks_json,
+)
 from tellapart.annotate.human import usable
-from tellapart.annotate.label_studio import configuration, data_uri, local_file, read_export, tasks_json
-from tellapart.annotate.presentation import TaskPart, read_image_file, task_parts
 from tellapart.annotate.replies import Reply, check_answer, decode_replies, field_names, read_allowed
-from tellapart.annotate.sheets import read_sheet, sheet
 from tellapart.annotate.survey import Deal, Earlier, Study, Survey, SurveyAnswer, SurveyUnit, deal
 from tellapart.annotate.surveys import find_survey
 from tellapart.benchmarks.arguments import PairsGiven, load_pairs
@@ -272,7 +281,12 @@ def annotate_export(
         expect_used("annotate export", f"on a {survey} survey, which follows no other", after=(after, None))
     if embed:
         expect_used("annotate export", "with embed=True: no picture is served", prefix=(prefix, ""))
-    options = Deal(_annotator_names(annotators), each, seed, sample)
+    names = [name.strip() for name in annotators.split(",")]
+    if annotators.isascii() and annotators.isdigit():
+        if not 1 <= int(annotators) <= 999:
+            raise DataError(f"annotators={annotators}: give 1 to 999, or names")
+        names = [f"annotator-{number}" for number in range(1, int(annotators) + 1)]
+    options = Deal(tuple(names), each, seed, sample)
     source = load_pairs(pairs, data=data, images=images, outside_images=outside_images)
     study = deal(chosen, source, options, None if after is None else read_earlier(as_path(after, "after")))
     folder = as_path(to, "to")
@@ -330,12 +344,3 @@ def annotate_import(
         sum(answer.skipped for answer in answers),
         len(key.tasks),
     )
-
-
-def _annotator_names(annotators: str) -> tuple[str, ...]:
-    """Return the names of so many annotators, or the names that were given."""
-    if annotators.isascii() and annotators.isdigit():
-        if not 1 <= int(annotators) <= 999:
-            raise DataError(f"annotators={annotators}: give 1 to 999, or names")
-        return tuple(f"annotator-{number}" for number in range(1, int(annotators) + 1))
-    return tuple(name.strip() for name in annotators.split(","))

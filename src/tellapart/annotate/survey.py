@@ -34,17 +34,10 @@ class Ask:
     """A question that is asked of every unit.
 
     Attributes:
-        name: of the answer.
         control: a choice, a text, or a box drawn on the first image.
-        label: the annotator reads it.
         choices: answers that are not options of the unit: `both`, `neither`, `yes`.
         options: a choice: the unit's options can be chosen. A text: one is written for each option.
         required: an annotator who does not skip the unit must answer it.
-
-    >>> Ask("caption", "choice", "Which caption?", ("both",), options=True).names(2)
-    ('caption',)
-    >>> Ask("answer", "text", "The answer for image", options=True).names(2)
-    ('answer_a', 'answer_b')
     """
 
     name: str
@@ -93,11 +86,7 @@ class SurveyUnit(AnnotationRow):
 
 
 class AnnotatorTask(AnnotationRow):
-    """A unit that an annotator gets.
-
-    Attributes:
-        order: for each letter, the index of its option in the unit.
-    """
+    """A unit that an annotator gets; for each letter, the index of its option in the unit."""
 
     id: str
     annotator: str
@@ -123,13 +112,7 @@ class SurveyAnswer(AnnotationRow):
 
 
 class Study(AnnotationRow):
-    """The key of a survey: its units with their truths, and every annotator's tasks.
-
-    Attributes:
-        survey, pairs: names of the survey and the pair set.
-        shape: images and texts of the pair set's items.
-        seed: of all that was drawn.
-    """
+    """The key of a survey: its units with their truths, every annotator's tasks, and the seed of all draws."""
 
     survey: str
     pairs: str
@@ -162,19 +145,11 @@ class Earlier:
     answers: tuple[SurveyAnswer, ...]
 
 
-def _accept_all(_values: Mapping[str, Any], _allowed: frozenset[str]) -> list[str]:
-    """Find no problem in an answer: the rules of a survey without rules."""
-    return []
-
-
 @dataclass(frozen=True, kw_only=True)
 class Survey:
     """A kind of survey.
 
     Attributes:
-        instructions: paragraphs that the annotator reads first.
-        source: the paper whose survey it is.
-        asks: questions of every unit.
         units: makes the units of a pair set (and of an earlier study, if `after` names its survey).
         other_people: those who answered the earlier study may not be asked.
         judged: each unit has a right answer.
@@ -192,7 +167,7 @@ class Survey:
     after: str = ""
     other_people: bool = False
     judged: bool = False
-    problems: Callable[[Mapping[str, Any], frozenset[str]], list[str]] = _accept_all
+    problems: Callable[[Mapping[str, Any], frozenset[str]], list[str]] = lambda _values, _allowed: []
     views: Mapping[str, Callable[[str], str]] = field(default_factory=lambda: {"as given": str})
     records: Callable[[Study, Sequence[SurveyAnswer]], list[dict[str, Any]]] | None = None
 

@@ -14,10 +14,9 @@ from tellapart.evaluation.curve import Curves, measure_curves, read_chance
 from tellapart.evaluation.item_analysis import read_outcomes
 from tellapart.evaluation.systems import choose_models
 from tellapart.records.zipped import unpacked
-from tellapart.report.curve_tables import curve_lines, curve_tables
+from tellapart.report.curves import curve_lines, curve_tables, draw_thresholds
 from tellapart.report.frame import Frame, text_of
 from tellapart.report.plots.style import write_picture
-from tellapart.report.plots.thresholds import draw_thresholds
 from tellapart.report.progress import ProgressGiven
 from tellapart.report.terminal import console, print_lines
 from tellapart.stats.psychometric import LEAST_ITEMS

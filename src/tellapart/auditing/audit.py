@@ -19,17 +19,19 @@ from tellapart.auditing.captions import (
     lost_captions,
     plausibility_gap,
 )
-from tellapart.auditing.change import Change, change_findings, changes_by_field
 from tellapart.auditing.detectable import detectability
-from tellapart.auditing.duplicates import (
+from tellapart.auditing.finding import Finding, NotDone, judge
+from tellapart.auditing.pictures import (
+    Change,
     ImageScan,
     caption_duplicates,
     caption_leak,
+    change_findings,
+    changes_by_field,
     picture_duplicates,
     picture_leak,
     scan_images,
 )
-from tellapart.auditing.finding import Finding, NotDone, judge
 from tellapart.auditing.sides import mixed_scripts, torn_sides, truth_first
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
@@ -57,17 +59,17 @@ def tag_balance(pairs: PairSet) -> list[Finding]:
 
     Source of the evenness: Pielou (1966), J. Theor. Biol. 13, 131-144.
     """
-    return [_balance(tag, counts) for tag, counts in tag_counts(pairs).items()]
-
-
-def _balance(tag: str, counts: dict[str, int]) -> Finding:
-    shares = np.array([*counts.values()], np.float64) / sum(counts.values())
-    evenness = 1.0 if len(shares) == 1 else float(-(shares * np.log(shares)).sum() / np.log(len(shares)))
-    rarest = sorted(counts, key=lambda value: (counts[value], value))[:3]
-    fewest, listed = counts[rarest[0]], ", ".join(f"{value} ({counts[value]:,})" for value in rarest)
-    says = f"{len(counts)} value{'' if len(counts) == 1 else 's'}, evenness {evenness:.2f}; rarest: {listed}"
-    title, size = f"items of the rarest value of the tag {tag!r}", {"value": float(fewest), "n": sum(counts.values())}
-    return judge(f"tag: {tag}", title, size, f"at least {_FEWEST}", fewest < _FEWEST, says, unit="items")
+    findings = []
+    for tag, counts in tag_counts(pairs).items():
+        shares = np.array([*counts.values()], np.float64) / sum(counts.values())
+        evenness = 1.0 if len(shares) == 1 else float(-(shares * np.log(shares)).sum() / np.log(len(shares)))
+        rarest = sorted(counts, key=lambda value: (counts[value], value))[:3]
+        fewest, listed = counts[rarest[0]], ", ".join(f"{value} ({counts[value]:,})" for value in rarest)
+        says = f"{len(counts)} value{'' if len(counts) == 1 else 's'}, evenness {evenness:.2f}; rarest: {listed}"
+        size = {"value": float(fewest), "n": sum(counts.values())}
+        title, allowed = f"items of the rarest value of the tag {tag!r}", f"at least {_FEWEST}"
+        findings.append(judge(f"tag: {tag}", title, size, allowed, fewest < _FEWEST, says, unit="items"))
+    return findings
 
 
 class ItemChange(BaseModel):
@@ -131,17 +133,7 @@ class Audit(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Parts of an audit besides its checks.
-
-    Attributes:
-        against: another set, to find shared items.
-        text_model: a model of texts alone, which scores how likely each caption is.
-        pictures: whether pictures are read.
-        progress: called with the current step, its progress, and the total.
-        detector_model: a dual encoder, whose vectors are tried for recognising an item's first entry, too.
-        grammar_model: a text scorer of how grammatical a caption is.
-        model: the model to be measured, whose context may cut captions; or a number of CLIP's tokens.
-    """
+    """Parts of an audit besides its checks, as of `tellapart.audit`."""
 
     against: PairSet | None = None
     text_model: str | None = None

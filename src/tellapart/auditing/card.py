@@ -11,15 +11,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tellapart.auditing.audit import Audit
 from tellapart.auditing.datasheet import QUESTIONS, DatasheetAnswer, DatasheetQuestion, answers, field_text
 from tellapart.auditing.finding import format_interval, format_value
 from tellapart.data.pairset import PairSet
 from tellapart.errors import plain
+from tellapart.report.image_sources import Album, album
 from tellapart.report.page import page_environment
-from tellapart.report.pictures import Album, album
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 #: The beginning of an answer that nobody wrote.
 COUNTED = "Counted:"
@@ -78,15 +81,7 @@ _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~!&])")
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """The content of both forms of a card.
-
-    Attributes:
-        facts: fields of the set's card: name -> text.
-        sections: answered questions of the datasheet, by section.
-        open_questions: the others, by section.
-        samples: items that are shown: id, tags, captions, image references.
-        pictures: of the samples.
-    """
+    """The content of both forms of a card; questions of the datasheet by section, and the items that are shown."""
 
     audit: Audit
     facts: dict[str, str]
@@ -132,79 +127,26 @@ def make_card(pairs: PairSet, audit: Audit) -> Card:
 
 def html(card: Card) -> str:
     """Return the card as one HTML file."""
-    template = files("tellapart.auditing").joinpath("card.html.j2").read_text(encoding="utf-8")
-    shown = {"card": card, "audit": card.audit, "value": format_value, "interval": format_interval}
-    return page_environment().from_string(template).render(**shown, how_to_answer=_HOW_TO_ANSWER)
+    return _render(page_environment(), "card.html.j2", card)
 
 
 def markdown(card: Card) -> str:
     """Return the card as markdown, without pictures."""
+    # Its own filter escapes all texts, not as HTML.
+    environment = page_environment().overlay(autoescape=False)
+    environment.filters = {**environment.filters, "md": _escape_markdown}
+    return _render(environment, "card.md.j2", card)
+
+
+def _render(environment: Environment, name: str, card: Card) -> str:
+    template = files("tellapart.auditing").joinpath(name).read_text(encoding="utf-8")
     audit = card.audit
-    size = f"{audit.items:,} items of {audit.shape[0]}x{audit.shape[1]} (images x texts)"
+    captions = f"{audit.texts:,} distinct captions"
     pictures = f", {audit.images:,} distinct pictures" if audit.images is not None else ""
-    lines = [f"# {_escape_markdown(audit.title)}", ""]
-    if "description" in card.facts:
-        lines += [_escape_markdown(card.facts["description"]), ""]
-    lines.append(f"- {size}, {audit.texts:,} distinct captions{pictures}, {audit.clusters:,} clusters")
-    lines += [f"- {name}: {_escape_markdown(text)}" for name, text in card.facts.items() if name != "description"]
-    if audit.fingerprint:
-        lines.append(f"- fingerprint: `{audit.fingerprint}`")
-    lines += ["", "## Audit", "", *_finding_lines(audit), "", "Not checked:", ""]
-    lines += [f"- {_escape_markdown(check.name)}: {_escape_markdown(check.reason)}" for check in audit.not_done]
-    lines += _tag_lines(audit) + _datasheet_lines(card)
-    lines += ["", "## Items", ""]
-    for sample in card.samples:
-        lines.append(
-            f"- **{_escape_markdown(sample['id'])}**: " + " / ".join(_escape_markdown(text) for text in sample["texts"])
-        )
-    return "\n".join(lines) + "\n"
-
-
-def _finding_lines(audit: Audit) -> list[str]:
-    lines = ["| check | value | interval | passes if | verdict | |", "|---|---:|---:|---|---|---|"]
-    for finding in audit.findings:
-        cells = (
-            finding.title,
-            format_value(finding),
-            format_interval(finding),
-            finding.threshold,
-            finding.verdict,
-            finding.says,
-        )
-        lines.append("| " + " | ".join(_escape_markdown(cell) for cell in cells) + " |")
-    return lines
-
-
-def _tag_lines(audit: Audit) -> list[str]:
-    if not audit.tags:
-        return []
-    lines = ["", "## Tags", ""]
-    for tag, values in audit.tags.items():
-        lines.append(
-            f"- {_escape_markdown(tag)}: "
-            + ", ".join(f"{_escape_markdown(name)} ({count:,})" for name, count in values.items())
-        )
-    return lines
-
-
-def _datasheet_lines(card: Card) -> list[str]:
-    lines = ["", "## Datasheet"]
-    for section, answered in card.sections.items():
-        lines += ["", f"### {section}", ""]
-        lines += [f"- {_escape_markdown(answer.question.text)} {_escape_markdown(answer.text)}" for answer in answered]
-    if card.unanswered:
-        # Folded if markdown is shown as a page, which takes these two elements.
-        lines += [
-            "",
-            "<details>",
-            f"<summary>{card.unanswered} of {card.questions} questions have no answer yet</summary>",
-        ]
-        lines += ["", _HOW_TO_ANSWER]
-        for section, questions in card.open_questions.items():
-            lines += ["", f"**{section}**", ""]
-            lines += [f"- {_escape_markdown(question.text)} `{question.key}`" for question in questions]
-        lines += ["", "</details>"]
-    return lines
+    size = f"{audit.items:,} items of {audit.shape[0]}x{audit.shape[1]} (images x texts)"
+    shown = {"card": card, "audit": audit, "value": format_value, "interval": format_interval}
+    shown |= {"how_to_answer": _HOW_TO_ANSWER, "size": f"{size}, {captions}{pictures}, {audit.clusters:,} clusters"}
+    return environment.from_string(template).render(shown)
 
 
 def _escape_markdown(text: str) -> str:

@@ -83,11 +83,7 @@ _CONTEXT: Mapping[str, Any] = {
 
 
 def missing(card: Mapping[str, Any]) -> list[str]:
-    """Return the fields that Croissant asks for and a card lacks.
-
-    >>> missing({"description": "Clocks.", "licence": "CC0-1.0", "creators": ["A. Person"]})
-    ['url', 'date_published']
-    """
+    """Return the fields that Croissant asks for and a card lacks."""
     return [name for name in _REQUIRED if not card.get(name)]
 
 

@@ -17,15 +17,7 @@ from tellapart.errors import DataError, nearest, quote
 
 @dataclass(frozen=True, slots=True)
 class DatasheetQuestion:
-    """One question.
-
-    Attributes:
-        key: its field in a card's `datasheet`.
-        section: of the datasheet.
-        text: in short.
-        card: the field of a card that answers it, too.
-        rai: the property of Croissant's vocabulary for responsible AI that takes its answer.
-    """
+    """One question; a card's field, and the property of Croissant's vocabulary, that have its answer, too."""
 
     key: str
     section: str
@@ -164,11 +156,7 @@ def answers(card: Mapping[str, Any], counted: Mapping[str, str] = MappingProxyTy
 
 
 def field_text(card: Mapping[str, Any], name: str) -> str:
-    """Return a field of a card as a text, a list's names joined; empty if it is neither.
-
-    >>> field_text({"creators": ["A. Person", "B. Person"]}, "creators")
-    'A. Person, B. Person'
-    """
+    """Return a field of a card as a text, a list's names joined; empty if it is neither."""
     value = card.get(name)
     if isinstance(value, list):
         return ", ".join(map(str, value))
@@ -176,13 +164,6 @@ def field_text(card: Mapping[str, Any], name: str) -> str:
 
 
 def with_questions(card: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the card with the fields of `CARD_FIELDS` and every question in its `datasheet`; null for each open one.
-
-    >>> full = with_questions({"title": "Clocks", "datasheet": {"purpose": "a test"}})
-    >>> full["title"], full["datasheet"]["purpose"], full["datasheet"]["funding"]
-    ('Clocks', 'a test', None)
-    >>> [name for name, value in full.items() if value is None]
-    ['description', 'licence', 'url', 'creators', 'date_published', 'citation', 'version']
-    """
+    """Return the card with the fields of `CARD_FIELDS` and every question in its `datasheet`; null for open ones."""
     datasheet = {answer.question.key: answer.text or None for answer in answers(card)}
     return {**dict.fromkeys(CARD_FIELDS), **card, "datasheet": datasheet}

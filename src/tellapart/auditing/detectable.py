@@ -73,10 +73,6 @@ def pixel_statistics(pixels: NDArray[np.uint8]) -> NDArray[np.float64]:
 
     Sources: Immerkaer (1996), Computer Vision and Image Understanding 64, 300-302 (noise); Wang, Sheikh & Bovik (2002),
     ICIP (blocks); Durall, Keuper & Keuper (2020), CVPR (spectra of generated pictures).
-
-    >>> statistics = dict(zip(PIXEL_STATISTICS, pixel_statistics(np.full((32, 32, 3), 255, np.uint8))))
-    >>> statistics["brightness"], statistics["clipped pixels"], statistics["JPEG blocks"]
-    (np.float64(255.0), np.float64(1.0), np.float64(0.0))
     """
     if pixels.ndim == 4:
         return np.asarray(np.mean([pixel_statistics(frame) for frame in pixels], axis=0))
@@ -183,7 +179,10 @@ def detectability(
         reason = "items have one picture: there is no other to tell it from"
         not_done.append(NotDone(name="detectable: images", reason=reason))
     if model is not None and (images or texts):
-        evidence += _of_model(model, part, images=images, texts=texts, progress=progress)
+        with EmbeddingStore(None) as store:
+            vectors = embeddings(find_model(model), part, store=store, images=images, texts=texts, progress=progress)
+        sides = (("images", vectors.images), ("captions", vectors.texts))
+        evidence += [Evidence(of, model, side) for of, side in sides if side is not None]
     elif images:
         reason = "no --detector-model was named; file and pixel statistics alone were judged"
         not_done.append(NotDone(name="detectable: by an encoder", reason=reason))
@@ -220,12 +219,7 @@ def detectable(evidence: Evidence, pairs: PairSet, *, seed: int = 0, progress: P
 
 
 def word_counts(texts: Sequence[Sequence[str]]) -> Evidence:
-    """Count the 256 commonest words and marks of all texts, and capitals and characters: features `(item, text, 258)`.
-
-    >>> evidence = word_counts([("A cat.", "A cat. A dog.")])
-    >>> [name.rpartition(" ")[2] for name in evidence.names[:4]], evidence.features.sum(axis=2).tolist()
-    (["'.'", "'a'", "'cat'", "'dog'"], [[10.0, 21.0]])
-    """
+    """Count the 256 commonest words and marks of all texts, capitals and characters: features `(item, text, 258)`."""
     split = [[_WORD.findall(text.lower()) for text in row] for row in texts]
     commonest = Counter(word for row in split for words in row for word in words)
     vocabulary = sorted(commonest, key=lambda word: (-commonest[word], word))[:_WORDS]
@@ -257,13 +251,6 @@ def _picture_evidence(pairs: PairSet, progress: Progress | None) -> list[Evidenc
         Evidence("images", "file", of_files, FILE_STATISTICS),
         Evidence("images", "pixels", of_pixels, PIXEL_STATISTICS),
     ]
-
-
-def _of_model(name: str, pairs: PairSet, *, images: bool, texts: bool, progress: Progress | None) -> list[Evidence]:
-    with EmbeddingStore(None) as store:
-        vectors = embeddings(find_model(name), pairs, store=store, images=images, texts=texts, progress=progress)
-    sides = (("images", vectors.images), ("captions", vectors.texts))
-    return [Evidence(of, name, side) for of, side in sides if side is not None]
 
 
 def _p_value(

@@ -56,12 +56,7 @@ from tellapart.stats.intervals import interval_for
 def detector_outcomes(text: ArrayLike, image: ArrayLike) -> dict[str, NDArray[np.float64]]:
     """Return the accuracies of a detector on each item: metric -> float64 `(item,)` of 0 and 1.
 
-    Args:
-        text: probability that a caption is synthetic, `(item, 2)`: positive, negative.
-        image: likewise of the images.
-
-    Raises:
-        ScoreError: not `(item, 2)` both, or not probabilities.
+    `text` and `image` hold the probability that a caption, or an image, is synthetic: `(item, 2)`, positive, negative.
     """
     texts, images = _check_probabilities(text, "text"), _check_probabilities(image, "image")
     if len(texts) != len(images):

@@ -118,12 +118,7 @@ def format_value(finding: Finding) -> str:
 
 
 def format_interval(finding: Finding) -> str:
-    """Write a finding's interval, or the reason why it has none.
-
-    >>> fields = {"name": "a", "title": "b", "value": 0.5, "unit": "share", "n": 8, "threshold": "", "says": ""}
-    >>> format_interval(Finding(**fields, verdict="pass", low=0.25, high=0.75))
-    '[25.00, 75.00]'
-    """
+    """Write a finding's interval, or the reason why it has none."""
     if finding.low is None or finding.high is None:
         return finding.reason
     return f"[{_format_number(finding, finding.low)}, {_format_number(finding, finding.high)}]"

@@ -5,30 +5,38 @@ Print a detection, too.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tellapart.auditing.audit import Audit, Options
+from pydantic import ValidationError
+
+from tellapart.auditing.audit import Audit, Options, title_of
+from tellapart.auditing.audit import audit as make_audit
 from tellapart.auditing.card import html, make_card, markdown
 from tellapart.auditing.croissant import LISTING, croissant, missing
 from tellapart.auditing.datasheet import CARD_FIELDS, with_questions
 from tellapart.auditing.detectors import Detection
 from tellapart.auditing.finding import format_interval, format_value
-from tellapart.auditing.kept import kept_audit
 from tellapart.benchmarks.arguments import PairsGiven, load_sets, locations
 from tellapart.data.arguments import PathGiven, as_path
 from tellapart.data.folder import read_pair_set
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.data.rows import read_object
-from tellapart.errors import RunError, plain, quote
+from tellapart.data.strict_json import read_whole
+from tellapart.errors import DataError, RunError, plain, quote
+from tellapart.models.store.location import audit_folder as kept_audits
+from tellapart.models.store.location import default_store_path
+from tellapart.records.machine import versions
 from tellapart.records.run_folder import write_text_file
 from tellapart.report.frame import Frame, Shown
 from tellapart.report.numbers import percent
 from tellapart.report.progress import ProgressGiven, reporting
-from tellapart.report.terminal import console, print_lines, print_text, table
+from tellapart.report.terminal import print_lines, print_tables, print_text, table
 
 #: Items that a line names.
 _NAMED = 5
@@ -110,6 +118,38 @@ class Audited(Shown, Frame):
             print_text(line)
 
 
+def kept_audit(pairs: PairSet, options: Options) -> Audit:
+    """Return the audit of a set: one that is kept of the same items and files, or else a new one, which is kept.
+
+    Audits by models or against another set are not kept: they depend on more than the set's files.
+    """
+    by_others = (options.against, options.text_model, options.detector_model, options.grammar_model, options.model)
+    if any(other is not None for other in by_others):
+        return make_audit(pairs, options)
+    path = kept_audits(default_store_path()) / f"{_key(pairs, pictures=options.pictures)}.json"
+    record = None
+    with suppress(DataError, ValidationError):
+        record = Audit.model_validate_json(read_whole(path))
+    if record is None:
+        record = make_audit(pairs, options)
+        with suppress(RunError):  # a cache that cannot be written costs time alone
+            write_text_file(path, record.model_dump_json())
+    return record.model_copy(update={"name": pairs.name, "title": title_of(pairs), "read_as": pairs.read_as})
+
+
+def _key(pairs: PairSet, *, pictures: bool) -> str:
+    """Return the SHA-256 over all that an audit reads: items, the bytes of their pictures, and the libraries."""
+    digest = hashlib.sha256(json.dumps([versions(), pictures]).encode())
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(read_whole(path))  # a checkout's checks change without its version
+    for item in pairs.items:
+        digest.update(item.model_dump_json().encode() + b"\n")
+    if pictures:
+        for reference in dict.fromkeys(image for item in pairs.items for image in item.images):
+            digest.update(pairs.content_key(reference, pairs.read_bytes(reference)).encode())
+    return digest.hexdigest()
+
+
 def write_audit(folder: Path, pairs: PairSet, record: Audit) -> list[str]:
     """Write `audit.json`, `card.md`, `card.html`, `card.json` and, for a folder of files, `croissant.json`.
 
@@ -180,7 +220,7 @@ def audit_folder(folder: Path, progress: Progress | None = None) -> tuple[Path, 
 
 def print_audit(record: Audit) -> None:
     """Print the findings, the checks that were left out, and the verdict."""
-    from rich.markup import escape
+    from rich.text import Text
 
     if record.read_as:
         print_lines(plain(f"{record.name}: {record.read_as}"))
@@ -192,13 +232,11 @@ def print_audit(record: Audit) -> None:
     rows.add_column("verdict", no_wrap=True, min_width=len("verdict"))
     rows.add_column("passes if")
     for each in record.findings:
-        colour = "green" if each.verdict == "pass" else "yellow"
+        verdict = Text(each.verdict, "green" if each.verdict == "pass" else "yellow")
         interval = "too few" if each.reason else format_interval(each)
-        name, *numbers, threshold = (
-            escape(plain(cell)) for cell in (each.name, format_value(each), interval, each.threshold)
-        )
-        rows.add_row(name, *numbers, f"[{colour}]{each.verdict}[/]", threshold)
-    console().print(rows)
+        texts = (Text(plain(cell)) for cell in (each.name, format_value(each), interval))
+        rows.add_row(*texts, verdict, Text(plain(each.threshold)))
+    print_tables(rows, gap=False)
     few = [finding for finding in record.findings if finding.reason]
     lines = [f"too few  {each.name}: {each.reason.removeprefix('too few for an interval: ')}" for each in few]
     for each in record.warnings:
@@ -218,14 +256,14 @@ def print_detection(detection: Detection) -> None:
     """Print how well a detector separates origins, and its score on the benchmark by that alone."""
     folds = detection.folds
     fitted_on = detection.trained_on if folds is None else f"the other {folds - 1} of {folds} folds"
-    rows = table("detector", "%", "interval", numbers_from=1)
+    rows = []
     for name, score in detection.scores.items():
         measured = score.low is not None and score.high is not None
         bounds = f"[{percent(score.low or 0.0)}, {percent(score.high or 0.0)}]" if measured else score.reason
-        rows.add_row(name, percent(score.value), bounds)
+        rows.append((name, percent(score.value), bounds))
     counts = f"{detection.pairs}: {detection.items:,} items, {detection.clusters:,} clusters"
     print_lines(plain(f"{counts}; heads on {detection.model}, fitted on {fitted_on}"))
-    console().print(rows)
+    print_tables(table("detector", "%", "interval", numbers_from=1, rows=rows), gap=False)
     alone = detection.scores["format_accuracy"]
     if alone.value > 0.5 and (alone.low is None or alone.low > 0.5):
         sides = "; ".join(f"{name} {first:,} and {second:,}" for name, (first, second) in detection.formats.items())

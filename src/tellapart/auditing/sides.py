@@ -47,9 +47,6 @@ def list_scripts(text: str) -> set[str]:
     """Return the scripts of a text, as Unicode names them; a single letter of one is a label or a shape (a T-shirt).
 
     Chinese, Japanese and Korean ones count as one, since they are written together.
-
-    >>> sorted(list_scripts("\u0434\u0432\u0430 Peeps, a T-shirt")), list_scripts("7 x 3")
-    (['CYRILLIC', 'LATIN'], set())
     """
     if text.isascii():
         return {"LATIN"} if _TWO_LETTERS.search(text) else set()

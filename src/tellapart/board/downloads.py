@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from tellapart.board.views.view import Table
 from tellapart.data.rows import spreadsheet_cell
-from tellapart.report.paper_tables.latex_text import fit_width, latex_packages, latex_text
+from tellapart.report.paper_tables.writing import fit_width, latex_packages, latex_text
 
 #: Texts with more letters are wrapped.
 _LONG = 40

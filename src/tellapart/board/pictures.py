@@ -11,8 +11,7 @@ from sqlmodel import Session, col, select
 from tellapart.board.tables import Benchmark, Entry, Item
 from tellapart.errors import TellapartError, UnknownNameError
 from tellapart.records.result import Located, RunRecord
-from tellapart.report.image_sources import ImageSources
-from tellapart.report.pictures import small_picture
+from tellapart.report.image_sources import ImageSources, small_picture
 
 
 def picture(session: Session, slug: str, position: int, number: int) -> tuple[str, bytes]:

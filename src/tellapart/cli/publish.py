@@ -113,7 +113,7 @@ def _plot(call: Call, *, as_json: Json = False) -> None:
 
     Example: `tellapart plot bars runs/a runs/b --out bars.pdf`
     """
-    from tellapart.report.plots.agreement import agreement
+    from tellapart.report.plots.heatmap import agreement
 
     call()
     if as_json:

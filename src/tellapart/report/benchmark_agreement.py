@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from tellapart.errors import RunError
-from tellapart.stats.benchmark_agreement import BenchmarkAgreement, agree, items_to_tell_apart
+from tellapart.stats.benchmark_agreement import agree, items_to_tell_apart
 
 #: Fewer models give no correlation worth a number.
 FEWEST_MODELS = 5
@@ -16,13 +17,7 @@ FEWEST_MODELS = 5
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One model's number on one benchmark.
-
-    Attributes:
-        value: higher is better.
-        n: items behind it; 0 if unknown.
-        metric: whose value it is.
-    """
+    """One model's number on one benchmark, of `n` items (0 if unknown); higher is better."""
 
     value: float
     n: int = 0
@@ -34,11 +29,9 @@ class AgreeingBenchmark:
     """One benchmark's ranking of models, compared with the others.
 
     Attributes:
-        metric: that ranks its models.
         n: items; 0 if unknown.
         mean: of its rank correlations with the other benchmarks.
         nearest: the benchmark that ranks models most like it.
-        nearest_correlation: with that one.
         items_needed: so many of its items would rank these models with a reliability of 0.9; None if unknown.
     """
 
@@ -56,7 +49,6 @@ class Agreeing:
     """How alike benchmarks rank the models that all of them were measured on.
 
     Attributes:
-        models: how many.
         benchmarks: in the order of the clustering, neighbours alike.
         correlations: Spearman's, rows and columns in that order.
         shares: of the variance of ranks that each principal component holds.
@@ -86,23 +78,27 @@ def find_agreement(table: Mapping[str, Mapping[str, Measured]]) -> Agreeing:
             "measured on the same benchmarks: name more runs"
         )
     agreement = agree(values)
-    sizes = {name: max(table[model][name].n for model in models) for name in benchmarks}
-    rows = [
-        AgreeingBenchmark(
-            name=benchmarks[k],
-            metric=table[models[0]][benchmarks[k]].metric,
-            n=sizes[benchmarks[k]],
-            mean=agreement.mean(k),
-            nearest=benchmarks[agreement.nearest(k)],
-            nearest_correlation=float(agreement.spearman[k, agreement.nearest(k)]),
-            items_needed=_count_needed(values[:, k], sizes[benchmarks[k]]),
+    rows = []
+    for k in agreement.order:
+        name, nearest = benchmarks[k], agreement.nearest(k)
+        size = max(table[model][name].n for model in models)
+        shares = size and values[:, k].min() >= 0 and values[:, k].max() <= 1
+        rows.append(
+            AgreeingBenchmark(
+                name=name,
+                metric=table[models[0]][name].metric,
+                n=size,
+                mean=agreement.mean(k),
+                nearest=benchmarks[nearest],
+                nearest_correlation=float(agreement.spearman[k, nearest]),
+                items_needed=items_to_tell_apart(values[:, k], size) if shares else None,
+            )
         )
-        for k in agreement.order
-    ]
+    matrix = agreement.spearman[np.ix_(agreement.order, agreement.order)]
     return Agreeing(
         models=len(models),
         benchmarks=tuple(rows),
-        correlations=_order_correlations(agreement),
+        correlations=tuple(map(tuple, matrix.tolist())),
         shares=tuple(float(share) for share in agreement.shares),
         dimensions=agreement.dimensions,
         left_out=tuple(left_out),
@@ -111,10 +107,7 @@ def find_agreement(table: Mapping[str, Mapping[str, Measured]]) -> Agreeing:
 
 def _find_complete(table: Mapping[str, Mapping[str, Measured]]) -> tuple[list[str], list[str]]:
     """Return benchmarks and models of the largest table without gaps; benchmarks of most models come first."""
-    counts: dict[str, int] = {}
-    for row in table.values():
-        for name in row:
-            counts[name] = counts.get(name, 0) + 1
+    counts = Counter(name for row in table.values() for name in row)
     names = sorted((name for name in counts if _has_differences(table, name)), key=lambda name: -counts[name])
     best: tuple[int, list[str], list[str]] = (0, [], [])
     for k in range(2, len(names) + 1):
@@ -127,14 +120,3 @@ def _find_complete(table: Mapping[str, Mapping[str, Measured]]) -> tuple[list[st
 
 def _has_differences(table: Mapping[str, Mapping[str, Measured]], name: str) -> bool:
     return len({row[name].value for row in table.values() if name in row}) > 1
-
-
-def _count_needed(values: np.ndarray, n: int) -> float | None:
-    if not n or values.min() < 0 or values.max() > 1:
-        return None
-    return items_to_tell_apart(values, n)
-
-
-def _order_correlations(agreement: BenchmarkAgreement) -> tuple[tuple[float, ...], ...]:
-    matrix = agreement.spearman[np.ix_(agreement.order, agreement.order)]
-    return tuple(tuple(float(correlation) for correlation in row) for row in matrix)

@@ -1,4 +1,4 @@
-"""A report's numbers in sentences: above chance or not, which model is first, and what it fails at.
+"""A report's numbers in sentences, and models of one benchmark against each other: paired tests, corrected over all.
 
 A sentence claims only as much as an interval or a test carries: a model is above chance if all of its interval is,
 lower than the first if a test finds it so after correction for all of them, and fails at a subset that is clearly below
@@ -9,19 +9,129 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tellapart.catalog import REFERENCES
+from tellapart.evaluation.compare import MetricComparison, compare_pairs, judge_leaders, judge_pair
+from tellapart.evaluation.systems import SharedBenchmark, System, is_testable, lay_out_outcomes
 from tellapart.metrics.per_item import by_tag
 from tellapart.records.result import Value
 from tellapart.report.heatmap import first_breakdown
 from tellapart.report.numbers import percent, thousands
-from tellapart.report.rivals import ALPHA, MOST_TESTED, Rivals
 from tellapart.report.sections import ModelEntry, Section
 from tellapart.stats.interval import Interval
 from tellapart.stats.intervals import interval_for, share_in_clusters
 from tellapart.tasks.registry import METRICS
+
+#: The family-wise error over all tests of a benchmark.
+ALPHA = 0.05
+
+#: Models that are tested: the first by the main metric, every two of them.
+MOST_TESTED = 8
+
+#: Clusters times tests, beyond which fewer models are tested: resampling so many takes about a minute and a half.
+_MOST_FLIPPED = 250_000
+
+
+@dataclass(frozen=True, slots=True)
+class Duel:
+    """Two models, a test for each metric; b has the higher main metric, so that differences (b minus a) are gains."""
+
+    a: ModelEntry
+    b: ModelEntry
+    rows: Mapping[str, MetricComparison]
+
+
+@dataclass(frozen=True, slots=True)
+class Rivals:
+    """Models of one benchmark, the best by the main metric first.
+
+    Attributes:
+        ranking: without reference models, unless all are.
+        metrics: those that were tested; none if there is one model, or no metric has a value of every item.
+        tests: how many tests p is corrected for.
+    """
+
+    ranking: tuple[ModelEntry, ...]
+    metrics: tuple[str, ...] = ()
+    duels: tuple[Duel, ...] = ()
+    untested: int = 0
+    tests: int = 0
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of test that were made."""
+        return list(dict.fromkeys(row.test for duel in self.duels for row in duel.rows.values()))
+
+    @property
+    def verdicts(self) -> tuple[str, ...]:
+        """The outcome in words, with which `tellapart compare` ends, too."""
+        pairs = [(duel.a.label, duel.b.label, [*duel.rows.values()]) for duel in self.duels]
+        judged = judge_pair(*pairs[0], self.tests) if len(pairs) == 1 else judge_leaders(pairs)
+        return tuple(verdict.sentence for verdict in judged)
+
+    def distinct(self, metric: str) -> dict[int, bool]:
+        """Return for each tested model but the first, by its number, whether it differs from the first."""
+        if metric not in self.metrics:
+            return {}
+        first = self.ranking[0]
+        return {duel.a.model: duel.rows[metric].p_holm <= ALPHA for duel in self.duels if duel.b is first}
+
+
+def own_models(section: Section) -> tuple[ModelEntry, ...]:
+    """Return the models without the reference models; all if all are reference models."""
+    entries = tuple(entry for entry in section.entries if entry.run.result.model.name not in REFERENCES)
+    return entries or section.entries
+
+
+def rivals_of(section: Section, *, seed: int = 0) -> Rivals:
+    """Rank a benchmark's models by its main metric, and test every two of the first ones on every headline metric.
+
+    The tests are those of `tellapart compare`.
+    """
+    main = section.main
+    if not main:
+        return Rivals(own_models(section))
+    ranking = tuple(sorted(own_models(section), key=lambda entry: (-entry.record.metrics[main].value, entry.model)))
+    metrics = [*filter(is_testable, section.headline)]
+    tested = ranking[: _most_tested(section, len(metrics))]
+    if len(tested) < 2:
+        return Rivals(ranking)
+    shared = _share_benchmark(section, tested, metrics)
+    if not shared.outcomes:
+        return Rivals(ranking)
+    pairs = [(low, high) for high, low in combinations(range(len(tested)), 2)]
+    systems = [System(entry.label, {}, entry.run.result) for entry in tested]
+    duels = tuple(
+        Duel(tested[a], tested[b], {row.metric: row for row in comparison.rows})
+        for (a, b), comparison in zip(pairs, compare_pairs(systems, [shared], pairs, seed=seed), strict=True)
+    )
+    tests = len(duels) * len(shared.outcomes)
+    return Rivals(ranking, tuple(shared.outcomes), duels, len(ranking) - len(tested), tests)
+
+
+def _most_tested(section: Section, metrics: int) -> int:
+    """Return how many models are tested: fewer if the flips of very many clusters would take minutes."""
+    clusters = len({sample.cluster for sample in section.samples})
+    most = MOST_TESTED
+    if clusters < len(section.samples):
+        while most > 2 and clusters * metrics * most * (most - 1) // 2 > _MOST_FLIPPED:
+            most -= 1
+    return most
+
+
+def _share_benchmark(section: Section, entries: Sequence[ModelEntry], metrics: Sequence[str]) -> SharedBenchmark:
+    return SharedBenchmark(
+        name=section.name,
+        records={number: entry.record for number, entry in enumerate(entries)},
+        clusters=np.array([sample.cluster for sample in section.samples]),
+        tags=(),
+        outcomes=lay_out_outcomes([entry.samples for entry in entries], metrics),
+    )
+
 
 #: Of the intervals, together over all values that are looked at.
 WEAK_LEVEL = 0.95
@@ -29,12 +139,7 @@ WEAK_LEVEL = 0.95
 
 @dataclass(frozen=True, slots=True)
 class WeakSubset:
-    """Items of one value of a tag, and those of its other values.
-
-    Attributes:
-        mean: of the metric over the value's `n` items.
-        others: of the metric over the items of the tag's other values.
-    """
+    """The mean over the `n` items of one value of a tag, and over those of the tag's other values."""
 
     tag: str
     value: str
@@ -73,30 +178,17 @@ def weak_subsets(entry: ModelEntry, metric: str, *, seed: int = 0) -> tuple[Weak
         tagged: NDArray[np.bool_] = np.logical_or.reduce([*masks.values(), np.zeros(len(values), np.bool_)])
         for value, mask in masks.items():
             others = tagged & ~mask
-            value_there = groups[value].metrics.get(metric) if value in groups else None
+            high = groups[value].metrics[metric].high if value in groups and metric in groups[value].metrics else None
             # A difference that the record's narrower interval does not show needs no wider one.
-            if (
-                value_there is None
-                or value_there.high is None
-                or value_there.high >= values[tagged].mean()
-                or not others.any()
-            ):
+            if high is None or high >= values[tagged].mean() or not others.any():
                 continue
-            if _lies_below(interval(mask), interval(others)):
-                low, high = float(values[mask].mean()), float(values[others].mean())
-                subsets.setdefault(tag, []).append(WeakSubset(tag, value, low, int(mask.sum()), high))
-    return _of_the_lowest(subsets)
-
-
-def _lies_below(lower: Interval, other: Interval) -> bool:
-    return lower.high is not None and other.low is not None and lower.high < other.low
-
-
-def _of_the_lowest(subsets_of: Mapping[str, list[WeakSubset]]) -> tuple[WeakSubset, ...]:
-    """Return the subsets of the tag that has the lowest, the lowest first."""
-    ordered = (sorted(subsets, key=lambda subset: (subset.mean, -subset.n)) for subsets in subsets_of.values())
-    by_lowest = sorted(ordered, key=lambda subsets: (subsets[0].mean, -subsets[0].n))
-    return tuple(by_lowest[0]) if by_lowest else ()
+            of_value, of_others = interval(mask).high, interval(others).low
+            if of_value is not None and of_others is not None and of_value < of_others:
+                means = float(values[mask].mean()), int(mask.sum()), float(values[others].mean())
+                subsets.setdefault(tag, []).append(WeakSubset(tag, value, *means))
+    ordered = [sorted(of_tag, key=lambda subset: (subset.mean, -subset.n)) for of_tag in subsets.values()]
+    lowest = min(ordered, key=lambda of_tag: (of_tag[0].mean, -of_tag[0].n), default=[])
+    return tuple(lowest)
 
 
 #: Benchmarks that each have their sentences at the head of a report; more are counted up.
@@ -119,9 +211,6 @@ class Conclusion:
     """The conclusions from one benchmark's numbers.
 
     Attributes:
-        name, title: the benchmark's.
-        metric: by which.
-        sentences: for people.
         standing: model -> above, below or not distinguishable from chance; without those that allow no conclusion.
         first: the model with the highest value, and those that no test distinguishes from it; empty of one model.
         measured: the models, without references; some of them may have no standing.
@@ -165,22 +254,13 @@ def conclude(section: Section, rivals: Rivals) -> Conclusion:
 
 
 def conclude_all(conclusions: Sequence[Conclusion]) -> tuple[str, ...]:
-    """Count many benchmarks up: on how many a model is above chance, and first or not distinguishable from the first.
-
-    >>> each = [Conclusion(f"b{k}", "", "accuracy", (), {"m": ABOVE if k else LEVEL}, ()) for k in range(4)]
-    >>> conclude_all(each)
-    ('m is above chance on 3 of 4 benchmarks, not distinguishable from it on b0.',)
-    """
+    """Count many benchmarks up: on how many a model is above chance, and first or not distinguishable from it."""
     models = list(dict.fromkeys(name for conclusion in conclusions for name in conclusion.standing))
     sentences = []
     for model in models[:_MOST_NAMED]:
-        on = {conclusion.name: conclusion.standing[model] for conclusion in conclusions if model in conclusion.standing}
-        above = sum(said == ABOVE for said in on.values())
-        on |= {
-            conclusion.name: ""
-            for conclusion in conclusions
-            if model in conclusion.measured and model not in conclusion.standing
-        }
+        measured = [each for each in conclusions if model in each.standing or model in each.measured]
+        on = {each.name: each.standing.get(model, "") for each in measured}
+        above = sum(state == ABOVE for state in on.values())
         parts = [f"{model} is above chance on {above} of {_write_count(len(on), 'benchmark')}"]
         for said, words in (
             (LEVEL, "not distinguishable from it on"),
@@ -205,11 +285,7 @@ def conclude_all(conclusions: Sequence[Conclusion]) -> tuple[str, ...]:
 
 
 def answer_lines(conclusions: Sequence[Conclusion]) -> tuple[str, ...]:
-    """Return a report's first lines, one a benchmark; many benchmarks are counted up.
-
-    >>> answer_lines([Conclusion("demo", "", "accuracy", ("It is first.", "It is above chance."), {}, ())])
-    ('demo: It is first. It is above chance.',)
-    """
+    """Return a report's first lines, one a benchmark; many benchmarks are counted up."""
     if len(conclusions) > MOST_SINGLE:
         return conclude_all(conclusions)
     return tuple(
@@ -235,8 +311,9 @@ def _describe_model(section: Section, metric: str, entry: ModelEntry, standing: 
     value = _get_value(entry, metric)
     items = _write_items(section, metric)
     reached = f"{entry.label} reaches {_write_percent(value.value)} by {_write_metric(metric)} on {items}"
-    bounded = value.low is not None and value.high is not None
-    interval = f" ({_write_interval(value)})" if bounded else f" ({value.reason})" if value.reason else ""
+    interval = f" ({value.reason})" if value.reason else ""
+    if value.low is not None and value.high is not None:
+        interval = f" ({value.level:.0%} interval {100 * value.low:.1f} to {100 * value.high:.1f})"
     if entry.label not in standing:
         return f"{reached}{interval}."
     return f"{reached}{interval}: {standing[entry.label]}, {_write_percent(value.chance or 0)}{_describe_ties(value)}."
@@ -364,10 +441,6 @@ def _write_items(section: Section, metric: str) -> str:
 
 def _write_metric(metric: str) -> str:
     return f"{metric} ({METRICS[metric].title})" if metric in METRICS else metric
-
-
-def _write_interval(value: Value) -> str:
-    return f"{value.level:.0%} interval {100 * (value.low or 0):.1f} to {100 * (value.high or 0):.1f}"
 
 
 def _write_percent(fraction: float) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,15 +25,13 @@ FEW = 30
 RADIUS, BAND = 3.5, 64.0
 
 
+#: Takes a deviation to its x in SVG units.
+_Across = Callable[[float], float]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Trace:
-    """A model's deviations before they are drawn.
-
-    Attributes:
-        style: the model's number, which decides colour and dash.
-        kind: of the scores; similarities and probabilities share no axis.
-        values: metric -> float64 `(item,)`, in the unit of the scores.
-    """
+    """A model's deviations before they are drawn: metric -> float64 `(item,)`, in the unit of that kind of scores."""
 
     label: str
     style: int
@@ -48,13 +46,7 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One model's items, drawn in one of three ways.
-
-    Attributes:
-        points: of a curve, `x,y x,y ...`.
-        spike: x, if all items have the same value.
-        dots: the centre of each item, if they are too few for a curve.
-    """
+    """One model's items: points of a curve (`x,y x,y ...`), a spike if all have one value, or dots if they are few."""
 
     label: str
     style: int
@@ -65,13 +57,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """Curves on one axis, in SVG units (x to the right, y downwards).
-
-    Attributes:
-        ticks: x and label of each tick.
-        zero: x of the value 0, on which an equivariant model's items lie.
-        beyond: values that lie outside the axis.
-    """
+    """Curves on one axis, in SVG units (x to the right, y downwards); `beyond` counts values outside the axis."""
 
     metric: str
     width: float
@@ -80,18 +66,6 @@ class Plot:
     ticks: tuple[tuple[float, str], ...]
     zero: float
     beyond: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Frame:
-    """The room of a plot, in SVG units; its axis reaches from `-reach` to `reach`."""
-
-    reach: float
-    width: float
-    height: float
-
-    def across(self, x: float) -> float:
-        return round(self.width * (0.5 + x / self.reach / 2.1), 2)
 
 
 def deviations(record: BenchmarkResult, samples: Sequence[Sample]) -> dict[str, NDArray[np.float64]]:
@@ -108,11 +82,6 @@ def share_a_scale(traces: Sequence[Trace]) -> list[list[Trace]]:
     """Group models of one kind of scores whose typical deviations form a chain without gaps.
 
     A model without any deviation fits every scale.
-
-    >>> narrow, wide = {"v1": np.array([-1.0, 1.0])}, {"v1": np.array([-50.0, 50.0])}
-    >>> groups = share_a_scale([Trace("a", 0, "logit", wide), Trace("b", 1, "logit", narrow)])
-    >>> [[trace.label for trace in group] for group in groups]
-    [['b'], ['a']]
     """
     groups: list[list[Trace]] = []
     for trace in sorted(traces, key=lambda trace: (trace.kind, trace.size == 0, trace.size)):
@@ -133,20 +102,18 @@ def plot(metric: str, traces: Sequence[Trace], width: float = 340.0, height: flo
     every item is a dot, each model's on a separate floor, the first model's at the top.
 
     Source: EqSim, Fig. 6 and 13.
-
-    >>> drawn = plot("v1", [Trace("a", 0, "logit", {"v1": np.linspace(-1, 1, 50)})])
-    >>> drawn.beyond, drawn.zero
-    (0, 170.0)
-    >>> plot("v1", [Trace("a", 0, "logit", {"v1": np.array([0.0, 0.0, 1.0])})]).lines[0].dots
-    ((170.0, 60.5), (170.0, 53.5), (331.9, 60.5))
     """
     values = [trace.values[metric] for trace in traces]
-    reach = max(map(_find_reach, values)) or 1.0
-
+    # A few extreme items must not make the rest a spike.
+    reach = max(min(np.quantile(np.abs(v), 0.99, method="higher"), 8 * _typical_size(v)) for v in values)
+    reach = float(reach) or 1.0
     few = min(map(len, values)) < FEW
     if few:
         height = min(height, BAND * len(traces))
-    frame, draw = _Frame(reach, width, height), _draw_dots if few else _draw_curves
+
+    def across(x: float) -> float:
+        return round(width * (0.5 + x / reach / 2.1), 2)  # the axis goes from `-reach` to `reach`
+
     power = 10.0 ** math.floor(math.log10(reach / 2))
     step = next(factor * power for factor in (5, 2, 1) if factor * power <= reach / 2 * 1.0000001)
     ticks = [k * step for k in range(-4, 5) if abs(k * step) <= reach * 1.02]
@@ -154,34 +121,38 @@ def plot(metric: str, traces: Sequence[Trace], width: float = 340.0, height: flo
         metric,
         width,
         height,
-        tuple(draw(traces, values, frame)),
-        tuple((frame.across(x), f"{x:.3g}") for x in ticks),
-        frame.across(0.0),
+        tuple((_draw_dots if few else _draw_curves)(traces, values, reach, height, across)),
+        tuple((across(x), f"{x:.3g}") for x in ticks),
+        across(0.0),
         # One value for all is a spike, wherever it lies.
         sum(int((np.abs(value) > reach).sum()) for value in values if np.ptp(value) > 0),
     )
 
 
-def _draw_curves(traces: Sequence[Trace], values: Sequence[NDArray[np.float64]], frame: _Frame) -> Iterator[Line]:
+def _draw_curves(
+    traces: Sequence[Trace], values: Sequence[NDArray[np.float64]], reach: float, height: float, across: _Across
+) -> Iterator[Line]:
     # An odd number of bins that the items fill: more items show finer structure.
     bins = 2 * min(20, max(4, round(0.6 * math.sqrt(min(map(len, values)))))) + 1
-    histograms = [histogram(value, bins=bins, limit=frame.reach) if np.ptp(value) > 0 else None for value in values]
+    histograms = [histogram(value, bins=bins, limit=reach) if np.ptp(value) > 0 else None for value in values]
     peak = max((float(drawn.density.max()) for drawn in histograms if drawn is not None), default=0.0) or 1.0
     for trace, numbers, density in zip(traces, values, histograms, strict=True):
         if density is None:
-            yield Line(trace.label, trace.style, spike=frame.across(float(numbers[0])))
+            yield Line(trace.label, trace.style, spike=across(float(numbers[0])))
             continue
         centres = (density.edges[:-1] + density.edges[1:]) / 2
         points = zip(centres.tolist(), (density.density / peak).tolist(), strict=True)
-        coordinates = (f"{frame.across(x)},{round(frame.height * (1 - 0.95 * y), 2)}" for x, y in points)
+        coordinates = (f"{across(x)},{round(height * (1 - 0.95 * y), 2)}" for x, y in points)
         yield Line(trace.label, trace.style, " ".join(coordinates))
 
 
-def _draw_dots(traces: Sequence[Trace], values: Sequence[NDArray[np.float64]], frame: _Frame) -> Iterator[Line]:
-    room = frame.height / len(traces)
+def _draw_dots(
+    traces: Sequence[Trace], values: Sequence[NDArray[np.float64]], reach: float, height: float, across: _Across
+) -> Iterator[Line]:
+    room = height / len(traces)
     for number, (trace, numbers) in enumerate(zip(traces, values, strict=True)):
         floor = (number + 1) * room - RADIUS
-        places = [frame.across(float(x)) for x in np.sort(numbers[np.abs(numbers) <= frame.reach])]
+        places = [across(float(x)) for x in np.sort(numbers[np.abs(numbers) <= reach])]
         levels = _stack_dots(places)
         rise = min(2 * RADIUS, max(0.0, room - 2 * RADIUS) / max([1, *levels]))
         dots = ((x, round(floor - rise * level, 2)) for x, level in zip(places, levels, strict=True))
@@ -202,8 +173,3 @@ def _stack_dots(places: Sequence[float]) -> list[int]:
 def _typical_size(values: NDArray[np.float64]) -> float:
     size = np.abs(values)
     return float(np.median(size) or size.mean())
-
-
-def _find_reach(values: NDArray[np.float64]) -> float:
-    """Return how far an axis must reach: a few extreme items must not make the rest a spike."""
-    return min(float(np.quantile(np.abs(values), 0.99, method="higher")), 8 * _typical_size(values))

@@ -43,9 +43,7 @@ class FollowedPoint:
     """One checkpoint on one benchmark.
 
     Attributes:
-        checkpoint: its name.
         step: the last number in the name, or its position if names do not have one each.
-        metric, value: the metric that ranks models.
         best: the checkpoint with the highest value so far, this one included; the first of several.
         forgotten: the best value less this one, on the same items, with its paired interval; None of the best, and
             without a value of each item.
@@ -60,14 +58,7 @@ class FollowedPoint:
 
 
 class Checkpoint(Record):
-    """One checkpoint of a run folder.
-
-    Attributes:
-        name: in results.
-        folder: of its record, relative to the run folder.
-        sha256: of the record's file.
-        points: by benchmark.
-    """
+    """One checkpoint of a run folder: its record's folder there and SHA-256, and its points by benchmark."""
 
     name: str
     folder: str
@@ -93,7 +84,10 @@ def read_checkpoints(folder: Path, *, keep: bool = False) -> list[Checkpoint]:
     """
     if not (folder / FOLLOWED).is_file():
         return []
-    digests = {run.relative_to(folder).as_posix(): _hash_record(run) for run in find_runs(folder)}
+    digests = {}
+    for run in find_runs(folder):
+        record = read_whole(run / RESULTS, error=RunError)
+        digests[run.relative_to(folder).as_posix()] = hashlib.sha256(record).hexdigest()
     kept = _read_kept(folder, digests)
     results = {name: read_result(folder / name) for name in digests.keys() - {each.folder for each in kept}}
     if not results:
@@ -105,10 +99,6 @@ def read_checkpoints(folder: Path, *, keep: bool = False) -> list[Checkpoint]:
     if keep:
         write_record(folder / CURVE, _Curve(checkpoints=tuple(checkpoints)))
     return checkpoints
-
-
-def _hash_record(run: Path) -> str:
-    return hashlib.sha256(read_whole(run / RESULTS, error=RunError)).hexdigest()
 
 
 def _read_kept(folder: Path, digests: dict[str, str]) -> list[Checkpoint]:
@@ -166,7 +156,8 @@ def _measure_loss(best: Sequence[Sample], now: Sequence[Sample], metric: str, se
 
 def sort_points(checkpoints: Sequence[Checkpoint]) -> dict[str, list[FollowedPoint]]:
     """Return the points of each benchmark, numbered."""
-    steps = _number_steps([checkpoint.name for checkpoint in checkpoints])
+    numbers = [int(found[-1]) for each in checkpoints if (found := re.findall("[0-9]+", each.name))]
+    steps = numbers if len(set(numbers)) == len(checkpoints) else range(1, len(checkpoints) + 1)
     names = dict.fromkeys(name for checkpoint in checkpoints for name in checkpoint.points)
     return {
         name: [
@@ -176,11 +167,6 @@ def sort_points(checkpoints: Sequence[Checkpoint]) -> dict[str, list[FollowedPoi
         ]
         for name in names
     }
-
-
-def _number_steps(names: Sequence[str]) -> list[int]:
-    numbers = [int(found[-1]) for name in names if (found := re.findall("[0-9]+", name))]
-    return numbers if len(set(numbers)) == len(names) else list(range(1, len(names) + 1))
 
 
 def choose_shown(checkpoints: list[Checkpoint]) -> list[str]:

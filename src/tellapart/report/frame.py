@@ -72,7 +72,12 @@ class Frame:
 
     def to_dict(self) -> dict[str, NDArray[Any]]:
         """Return an array for each column; a missing number is NaN."""
-        return {name: _column_array(values) for name, values in self.columns.items()}
+        return {
+            name: np.array([np.nan if value is None else value for value in values])
+            if _are_numbers(values)
+            else np.array(values, dtype=object)
+            for name, values in self.columns.items()
+        }
 
     def to_pandas(self) -> Any:
         """Return a pandas data frame.
@@ -101,12 +106,9 @@ class Frame:
         if self._shown:
             return list(self._shown)
         first = next((k for k, values in enumerate(self.columns.values()) if _are_numbers(values)), None)
-        shown = table(*map(plain, self.columns), numbers_from=first, title=self.title or None)
-        for row in list(zip(*self.columns.values(), strict=True))[:_SHOWN]:
-            shown.add_row(*map(_format_cell, row))
-        if len(self) > _SHOWN:
-            shown.add_row(f"... {len(self):,} rows in all")
-        return [shown]
+        rows = [[*map(_format_cell, row)] for row in list(zip(*self.columns.values(), strict=True))[:_SHOWN]]
+        rows += [[f"... {len(self):,} rows in all"]] if len(self) > _SHOWN else []
+        return [table(*self.columns, numbers_from=first, title=self.title or None, rows=rows)]
 
     def __repr__(self) -> str:
         return text_of(self.tables())
@@ -143,12 +145,6 @@ def html_of(shown: Table) -> str:
     return f"<table>{title}<thead>{line(rows[0], 'th')}</thead><tbody>{body}</tbody></table>"
 
 
-def _column_array(values: Sequence[Any]) -> NDArray[Any]:
-    if _are_numbers(values):
-        return np.array([np.nan if value is None else value for value in values])
-    return np.array(values, dtype=object)
-
-
 def _are_numbers(values: Sequence[Any]) -> bool:
     return any(value is not None for value in values) and all(
         value is None or (isinstance(value, int | float) and not isinstance(value, bool)) for value in values
@@ -158,4 +154,4 @@ def _are_numbers(values: Sequence[Any]) -> bool:
 def _format_cell(value: Any) -> str:
     if value is None:
         return ""
-    return f"{value:.4g}" if isinstance(value, float) else plain(str(value))
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -4,27 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from html import escape
-
-from markupsafe import Markup
 
 from tellapart.benchmarks.find import declared_benchmark
-from tellapart.errors import RunError, nearest, plain
+from tellapart.errors import RunError, nearest
 from tellapart.records.result import BenchmarkResult, Value
-from tellapart.report.numbers import interval, is_deviation, percent, thousands
+from tellapart.report.numbers import is_deviation
 from tellapart.report.sections import shared_headline
 from tellapart.tasks.registry import main_metric
 
 
 @dataclass(frozen=True, slots=True)
 class HeatRow:
-    """The items of one value of the tag, or all of them.
-
-    Attributes:
-        name: the value; `all items` in the last row.
-        n: items; 0 if unknown.
-        values: a number a model; None if it has none.
-    """
+    """The items of one value of the tag, or all of them (`n`, 0 if unknown): a number a model, None if it has none."""
 
     name: str
     n: int
@@ -112,34 +103,3 @@ def _check_tag(records: Mapping[str, BenchmarkResult], benchmark: str, tag: str 
 def is_above_chance(value: Value) -> bool:
     """Return whether all of a number's interval lies above chance; also if no chance or no interval is defined."""
     return value.chance is None or value.low is None or value.low > value.chance
-
-
-def heat_table(heat: HeatMap) -> Markup:
-    """Write a heat map as an HTML table without inline style; `page.css` has the shades, `h0` to `h10`.
-
-    >>> value = Value(value=0.25, low=0.2, high=0.3, method="wilson", n=9, clusters=9, average="", chance=0.25)
-    >>> heat = HeatMap("demo", "group_score", "type", ("m",), (HeatRow("all items", 9, (value,)),))
-    >>> '<td class="h2" title="25.00 [20.0, 30.0]">(25.00)</td>' in heat_table(heat)
-    True
-    """
-    chance = "" if heat.chance is None else f"; in brackets: not above chance ({percent(heat.chance)})"
-    heads = "".join(f'<th scope="col">{escape(model)}</th>' for model in heat.models)
-    rows = "".join(
-        f'<tr><th scope="row">{escape(plain(row.name))}</th><td>{thousands(row.n) if row.n else "–"}</td>'
-        f"{''.join(map(_write_cell, row.values))}</tr>"
-        for row in heat.rows
-    )
-    return Markup(  # noqa: S704  (names are escaped)
-        f'<table class="heat"><caption>{escape(heat.metric)}, percent{chance}</caption>'
-        f'<thead><tr><th scope="col">{escape(plain(heat.tag))}</th><th scope="col">items</th>{heads}</tr></thead>'
-        f"<tbody>{rows}</tbody></table>"
-    )
-
-
-def _write_cell(value: Value | None) -> str:
-    if value is None:
-        return "<td>–</td>"
-    shade = min(10, max(0, int(10 * value.value)))
-    number = percent(value.value)
-    written = number if is_above_chance(value) else f"({number})"
-    return f'<td class="h{shade}" title="{f"{number} {interval(value)}".rstrip()}">{written}</td>'

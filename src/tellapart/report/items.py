@@ -47,9 +47,6 @@ def margins(scores: NDArray[np.float32], true: int = 1) -> NDArray[np.float32]:
 
     Positive exactly if the group score (2x2) or the choice (1xm, nx1) is right, for float32 subtraction of
     different numbers is never zero.
-
-    >>> margins(np.float32([[[0.75, 0.5], [0.25, 1.0]], [[0.5, 0.5], [0.5, 0.5]]]))
-    array([0.25, 0.  ], dtype=float32)
     """
     _, images, texts = scores.shape
     belongs = np.zeros((images, texts), dtype=bool)
@@ -63,22 +60,17 @@ def margins(scores: NDArray[np.float32], true: int = 1) -> NDArray[np.float32]:
 
 
 def worst_first(margins_of: Sequence[NDArray[np.float32]]) -> list[int]:
-    """Order items so that every model's worst come first: by the best-placed of their ranks, ties sharing a rank.
-
-    >>> worst_first([np.float32([0.1, -0.5, 0.3]), np.float32([0.2, 0.3, -0.9])])
-    [1, 2, 0]
-    """
-    ranks = [_rank_items(margin) for margin in margins_of]
+    """Order items so that every model's worst come first: by the best-placed of their ranks, ties sharing a rank."""
+    ranks = [
+        np.searchsorted(order, margin, "left") + np.searchsorted(order, margin, "right")
+        for margin, order in ((margin, np.sort(margin)) for margin in margins_of)
+    ]
     best = np.min(np.stack(ranks), axis=0)
     return [int(item) for item in np.argsort(best, kind="stable")]
 
 
 def ends(order: Sequence[int], most: int) -> list[int]:
-    """Return the items that the browser holds, worst first: all, or of `most` nine tenths the worst and one the best.
-
-    >>> ends(range(100), 10)
-    [0, 1, 2, 3, 4, 5, 6, 7, 8, 99]
-    """
+    """Return the items that the browser holds, worst first: all, or of `most` nine tenths the worst, one the best."""
     if len(order) <= most:
         return list(order)
     best = most // _BEST
@@ -130,8 +122,3 @@ def _tag_column(samples: Sequence[Sample], tag: str) -> dict[str, Any]:
 def _shorten_numbers(values: NDArray[np.float32]) -> Any:
     # numpy writes a float32 with the fewest digits that read back the same; float() keeps them.
     return values.astype(str).astype(np.float64).tolist()
-
-
-def _rank_items(margin: NDArray[np.float32]) -> NDArray[np.float64]:
-    order = np.sort(margin)
-    return np.asarray((np.searchsorted(order, margin, "left") + np.searchsorted(order, margin, "right")) / 2)

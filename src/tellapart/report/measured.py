@@ -66,7 +66,9 @@ def pick_benchmark(runs: Sequence[System], name: str | None) -> tuple[str, list[
     if picked is None or not measured:
         raise RunError(f"no run measured {picked or 'anything'!r}; they hold {', '.join(measured_names) or 'nothing'}")
     # Of numbers made elsewhere the content is unknown: they are compared with any.
-    contents = {run.record(picked).fingerprint: run for run in measured if not _has_unknown_items(run.record(picked))}
+    records = [(run, run.record(picked)) for run in measured]
+    elsewhere = [is_imported(record) or record.fingerprint.startswith(IDS_ONLY) for _, record in records]
+    contents = {record.fingerprint: run for (run, record), made in zip(records, elsewhere, strict=True) if not made}
     if len(contents) > 1:
         contents_text = "; ".join(
             f"{run.folders[picked]} has {items_text(run.record(picked))}, content {fingerprint[:8]}"
@@ -82,11 +84,6 @@ def sort_runs(runs: Sequence[System], benchmark: str | None, metric: str) -> lis
     name, measured = pick_benchmark(runs, benchmark)
     measured.sort(key=lambda run: -value_of(run, name, metric).value)
     return [*measured, *(run for run in runs if name not in run.result.benchmarks)]
-
-
-def _has_unknown_items(record: BenchmarkResult) -> bool:
-    """Return whether the numbers were made elsewhere, so that their captions and pixels are unknown."""
-    return record.fingerprint.startswith(IDS_ONLY) or is_imported(record)
 
 
 def first_metrics(records: Sequence[BenchmarkResult]) -> tuple[str, ...]:
@@ -133,13 +130,7 @@ def samples_of(run: System, benchmark: str) -> list[Sample]:
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """One metric's values of the same items, for several models.
-
-    Attributes:
-        of: label of a model -> its values, float64 `(item,)`; all models have the items in the same order.
-        clusters: the cluster of each item.
-        tags: the tags of each item.
-    """
+    """One metric's values of the same items in one order, float64 `(item,)` by model, and their clusters and tags."""
 
     of: dict[str, NDArray[np.float64]]
     clusters: list[str]

@@ -66,13 +66,7 @@ def count_text(n: int, limited_from: int | None = None) -> str:
 
 
 def items_text(record: BenchmarkResult) -> str:
-    """Write the number of a record's items, and their number before a limit cut them; nothing if unknown.
-
-    >>> value = Value(value=0.5, method="wilson", n=20, clusters=20, average="micro: items")
-    >>> record = BenchmarkResult(title="", fingerprint="", origin="", metrics={"text_score": value})
-    >>> items_text(record), items_text(record.model_copy(update={"limited_from": 300}))
-    ('20 items', '20 of 300 items')
-    """
+    """Write the number of a record's items, and their number before a limit cut them; nothing if unknown."""
     items = max((value.n for value in record.metrics.values()), default=0)
     if not items:
         return ""
@@ -84,12 +78,6 @@ def worth_text(values: Iterable[Value]) -> str:
     """Write how many independent items would be as precise, for models of the same items; nothing if it is about n.
 
     Each model has its number: of several that differ, the smallest and the largest are named.
-
-    >>> value = Value(value=0.5, method="wilson", n=7511, clusters=1500, effective=1240.4, average="micro: items")
-    >>> worth_text([value]), worth_text([value, value.model_copy(update={"effective": 1300.0})])
-    ('as good as 1,240', 'as good as 1,240 to 1,300')
-    >>> worth_text([value.model_copy(update={"effective": 7000.0})])
-    ''
     """
     sizes = [(value.effective, value.n) for value in values if value.effective is not None]
     if not any(effective < _MATTERS * n for effective, n in sizes):
@@ -125,25 +113,12 @@ def describe_ties(metrics: Mapping[str, Iterable[tuple[str, Value | None]]]) -> 
 
 
 def is_deviation(value: Value) -> bool:
-    """Return whether a number is a deviation in the unit of the scores, not a share of right items.
-
-    >>> is_deviation(Value(value=0.3, method="wilson", n=9, clusters=9, average="micro: items"))
-    False
-    """
+    """Return whether a number is a deviation in the unit of the scores, not a share of right items."""
     return value.mean_absolute is not None
 
 
 def is_even(record: BenchmarkResult, tag: str) -> bool:
-    """Return whether the macro mean of a tag is the mean over all items: its values have the same number of items.
-
-    >>> from tellapart.records.result import Metrics
-    >>> value = Value(value=0.5, method="wilson", n=20, clusters=20, average="micro: items")
-    >>> half = Metrics(metrics={"text_score": value.model_copy(update={"n": 10})})
-    >>> record = BenchmarkResult(title="", fingerprint="", origin="", metrics=half.metrics | {"text_score": value})
-    >>> halves = {"by": {"kind": {"a": half, "b": half}}, "macro": {"kind": Metrics(metrics=record.metrics)}}
-    >>> is_even(record.model_copy(update=halves), "kind"), is_even(record, "kind")
-    (True, False)
-    """
+    """Return whether the macro mean of a tag is the mean over all items: its values have the same number of items."""
     if tag not in record.macro:
         return False
     sizes = [max((value.n for value in group.metrics.values()), default=0) for group in record.by[tag].values()]

@@ -20,14 +20,13 @@ from tellapart.records.result import Sample
 from tellapart.records.run_folder import file_name
 from tellapart.report import numbers
 from tellapart.report.charts import score_bar
-from tellapart.report.conclusions import MOST_SINGLE, Conclusion, conclude, conclude_all
-from tellapart.report.curve_tables import TagCurves, tag_curves
+from tellapart.report.conclusions import ALPHA, MOST_SINGLE, Conclusion, Rivals, conclude, conclude_all, rivals_of
+from tellapart.report.curves import TagCurves, tag_curves
 from tellapart.report.deviations import RADIUS
 from tellapart.report.followed import Checkpoint, followed_charts, sort_points
-from tellapart.report.heatmap import first_breakdown, heat_map, heat_table
+from tellapart.report.heatmap import HeatMap, first_breakdown, heat_map, is_above_chance
+from tellapart.report.image_sources import Album, album
 from tellapart.report.items import MOST_ITEMS, ends, item_table, margins, model_table, worst_first
-from tellapart.report.pictures import Album, album
-from tellapart.report.rivals import ALPHA, Rivals, rivals_of
 from tellapart.report.sections import ReportRun, Section, sections
 from tellapart.report.templates import make_environment
 from tellapart.report.why import explain_section, place_items, reason_rows
@@ -35,7 +34,6 @@ from tellapart.tasks.registry import METRICS
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-    from markupsafe import Markup
 
 
 #: Items of each kind.
@@ -236,14 +234,13 @@ class _View:
     def parts(self) -> tuple[str, tuple[str, ...]] | None:
         """The tag of the first table's columns, and its values; None if no tag has few values."""
         records = {entry.label: entry.record for entry in self.section.entries}
-        tag = first_breakdown(records, self.section.name, most=MOST_PARTS)
-        return (
-            None if tag is None else (tag, tuple(dict.fromkeys(v for r in records.values() for v in r.by.get(tag, ()))))
-        )
+        if (tag := first_breakdown(records, self.section.name, most=MOST_PARTS)) is None:
+            return None
+        return tag, tuple(dict.fromkeys(value for record in records.values() for value in record.by.get(tag, ())))
 
     @property
-    def heat(self) -> tuple[str, Markup] | None:
-        """The tag that breaks the benchmark down, and its models by it; None of one model, or of no two subsets.
+    def heat(self) -> HeatMap | None:
+        """The models by the tag that breaks the benchmark down; None of one model, or of no two subsets.
 
         Reference models are left out: their values show nothing about subsets.
         """
@@ -251,7 +248,7 @@ class _View:
         tag = first_breakdown(records, self.section.name)
         if tag is None or len(records) < 2 or not self.section.main:
             return None
-        return tag, heat_table(heat_map(records, self.section.name, self.section.main, tag))
+        return heat_map(records, self.section.name, self.section.main, tag)
 
     @property
     def tag_curves(self) -> tuple[TagCurves, ...]:
@@ -334,6 +331,7 @@ def page_environment() -> Environment:
         "asset": _read_asset,
         "json": _write_json,
         "score_bar": score_bar,
+        "is_above_chance": is_above_chance,
         "dot_radius": RADIUS,
         "alpha": ALPHA,
         "file_name": file_name,

@@ -46,7 +46,10 @@ def print_listing(what: str, rows: Sequence[dict[str, Any]]) -> None:
     for row in rows:
         # Images by texts of an item; for a task, the kind of its output.
         shape = "x".join(map(str, row["shape"])) if row.get("shape") else str(row.get("output") or "")
-        cells = {**row, "shape": shape, "metrics": _join_few(_first_metrics(row))}
+        metrics = tuple(row.get("official") or ())
+        if not metrics and row.get("shape"):
+            metrics = headline({metric.name for metric in defined_for(row["shape"], "similarity", row["true"])})
+        cells = {**row, "shape": shape, "metrics": _join_few(metrics or headline(row.get("metrics") or ()))}
         if what == "benchmarks" and row["media"]:
             languages = ", ".join(row["languages"] or ()) or "unknown"
             year = row["year"] or "year unknown"
@@ -76,14 +79,6 @@ def _listing_notes(what: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[str
                 place = f"; {row['files']}" if row["hub"] else ""
                 needs = f"{_join_few(row['needs'])} (images: {row['images']})"
                 yield f"{row['name']} needs {needs}{place}: {row['source']}"
-
-
-def _first_metrics(row: Mapping[str, Any]) -> tuple[str, ...]:
-    if row.get("official"):
-        return tuple(row["official"])
-    if row.get("shape"):
-        return headline({metric.name for metric in defined_for(row["shape"], "similarity", row["true"])})
-    return headline(row.get("metrics") or ())
 
 
 def _join_few(names: Sequence[str]) -> str:
@@ -262,13 +257,7 @@ def print_gaps(gaps: Gaps) -> None:
 
 
 def print_gates(gates: Sequence[Gate]) -> None:
-    """Print sanity gates, and how many hold.
-
-    >>> from tellapart.evaluation.check import Gate
-    >>> print_gates([Gate("constant", "2x2", "text_score", "0 %", "0 %", True)])  # doctest: +ELLIPSIS
-         model      on...
-    1 of 1 gates hold
-    """
+    """Print sanity gates, and how many hold."""
     lines = table("", "model", "on", "what", "must be", "is")
     for gate in gates:
         cells = ("ok" if gate.passed else "FAILS", gate.subject, gate.on, gate.what, gate.must, gate.got)
@@ -289,15 +278,7 @@ _STOPS = {
 
 
 def headline_of(result: GateResult) -> str:
-    """Return the gate's verdict in one line.
-
-    >>> row = GateRow(benchmark="demo", metric="text_score", verdict="no difference seen")
-    >>> headline_of(GateResult(base="a", new="b", rows=(row,)))
-    'the gate passes: no regression in 1 headline of 1 benchmark'
-    >>> gone = GateRow(benchmark="aro", verdict="missing", fails=True, reason="runs/b did not measure it")
-    >>> headline_of(GateResult(base="a", new="b", rows=(row, gone)))
-    'the gate stops: 1 missing result'
-    """
+    """Return the gate's verdict in one line."""
     if not result.passed:
         stopped = Counter(_STOPS[row.verdict] for row in result.rows if row.fails)
         return f"the gate stops: {', '.join(count_nouns(count, noun) for noun, count in stopped.items())}"

@@ -36,11 +36,7 @@ _INTERVAL = 30.0
 
 
 def show_progress(*, quiet: bool = False) -> CommandProgress:
-    """Return the progress of this process, as a context manager; of several ranks the first shows it.
-
-    Args:
-        quiet: show nothing.
-    """
+    """Return the progress of this process, as a context manager; of several ranks the first shows it."""
     if quiet or os.environ.get("RANK", "").strip("0").isdecimal():  # torchrun numbers its processes so
         return CommandProgress()
     if in_notebook():
@@ -59,12 +55,7 @@ def in_notebook() -> bool:
 def reporting(progress: ProgressGiven = None) -> Iterator[Callable[[str], NotedProgress] | None]:
     """Yield a function from the title of a piece of work to the callback for its progress; None if nothing is shown.
 
-    Args:
-        progress: True shows it, False does not; None shows it in a notebook and on a terminal alone. A function from
-            titles to callbacks is yielded as it is.
-
-    Raises:
-        RunError: it is something else.
+    True shows it, False does not; None shows it in a notebook and on a terminal alone; a function is yielded as it is.
     """
     if callable(progress):
         yield progress
@@ -202,9 +193,6 @@ class ProgressLog(CommandProgress):
     """A plain line every half minute: since when the command is at work, the stage, its state, and the time left.
 
     A separate thread writes it, so that a stage that reports nothing for long is seen to go on, too.
-
-    Args:
-        interval: seconds between two lines.
     """
 
     def __init__(self, interval: float) -> None:

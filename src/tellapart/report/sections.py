@@ -23,7 +23,6 @@ class ReportRun:
     """One model's run.
 
     Attributes:
-        result: the record.
         samples: benchmark -> its items, in the benchmark's order.
         read_image: (benchmark, reference) -> the image file's bytes; None without images. It raises
             `DataError` for an image it cannot read.
@@ -36,13 +35,7 @@ class ReportRun:
 
 @dataclass(frozen=True, slots=True)
 class ModelEntry:
-    """One model on one benchmark.
-
-    Attributes:
-        model: the run's number on the page, which decides colour and dash.
-        label: the model's name, distinct on the page.
-        samples: in the section's order of items.
-    """
+    """One model on one benchmark: its number and label on the page, and its samples in the section's order."""
 
     model: int
     label: str
@@ -53,12 +46,7 @@ class ModelEntry:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One benchmark and the models that were measured on it.
-
-    Attributes:
-        anchor: its id on the page.
-        entries: at least one; all have the same fingerprint and the same items.
-    """
+    """One benchmark and the models that were measured on the same items of it, at least one."""
 
     name: str
     anchor: str
@@ -105,7 +93,13 @@ class Section:
     @property
     def outcomes(self) -> tuple[str, ...]:
         """The metrics by which an item is right or wrong for some model, headline first, each under one name."""
-        names = {name: None for entry in self.entries for name in _share_metrics(entry)}
+        names = {
+            name: None
+            for entry in self.entries
+            for of_all in [shared_outcomes(entry.samples)]
+            for name, value in entry.record.metrics.items()
+            if name in of_all and not is_deviation(value)
+        }
         first = [name for name in self.headline if name in names]
         return tuple(one_name_each([*first, *(name for name in names if name not in first)]))
 
@@ -132,12 +126,6 @@ class Section:
         """Return the items' positions, every model's worst first."""
         scores = (np.array([sample.scores for sample in entry.samples], np.float32) for entry in self.entries)
         return worst_first([margins(values, self.record.true) for values in scores])
-
-
-def _share_metrics(entry: ModelEntry) -> list[str]:
-    """Return the metrics of a model by which every item is right or wrong."""
-    of_all = shared_outcomes(entry.samples)
-    return [name for name, value in entry.record.metrics.items() if name in of_all and not is_deviation(value)]
 
 
 def sections(runs: Sequence[ReportRun]) -> tuple[Section, ...]:

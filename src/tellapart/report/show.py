@@ -13,6 +13,7 @@ from tellapart.benchmarks.find import declared_benchmark
 from tellapart.catalog import DEFAULT_MODEL, REFERENCES
 from tellapart.data.many_objects import collector_paused
 from tellapart.errors import DataError, TellapartError, plain
+from tellapart.evaluation.compare import count_nouns
 from tellapart.evaluation.verified import read_result
 from tellapart.records.machine import versions
 from tellapart.records.result import Result, is_imported
@@ -21,7 +22,6 @@ from tellapart.records.samples import read_samples
 from tellapart.report.conclusions import WORDS_ALONE, Conclusion, answer_lines
 from tellapart.report.followed import choose_shown, followed_tables, read_checkpoints
 from tellapart.report.image_sources import ImageSources, bundle_picture
-from tellapart.report.numbers import thousands
 from tellapart.report.page import ReportPage, make_page
 from tellapart.report.paper_tables.paper_table import groups_of, numbers_of, paper_row
 from tellapart.report.sections import ReportRun, note_lines
@@ -184,11 +184,7 @@ def print_runs(
     ]
     tags = [*dict.fromkeys(tag for tag, values in tagged_by if len(values) > 1)]
     if by is not None:
-        having = [
-            (name, members)
-            for name, members in groups
-            if any(by in measured.benchmarks[name].by for measured in members)
-        ]
+        having = [(name, of) for name, of in groups if any(by in measured.benchmarks[name].by for measured in of)]
         # Without one, an error names the tags.
         print_tables(*(tag_table(members, name, by) for name, members in having or groups))
         _print_path(write())
@@ -198,11 +194,9 @@ def print_runs(
         if read := [first.read_as] * bool(first.read_as) + [f"read from field {first.field}"] * bool(first.field):
             print_lines(plain(f"{name}: {'; '.join(read)}"))
     print_tables(*(followed_tables(folder) or ([] if every else first_tables(groups))))
-    if references := {result.model.name for _, members in groups for result in members} & _REFERENCES.keys():
-        print_lines(
-            f"references: {'; '.join(f'{name} {_REFERENCES[name]}' for name in _REFERENCES if name in references)}"
-        )
-        print_lines("")
+    models = {result.model.name for _, members in groups for result in members}
+    if references := [f"{name} {meaning}" for name, meaning in _REFERENCES.items() if name in models]:
+        print_lines(f"references: {'; '.join(references)}", "")
     printed: set[str] = set()
     for benchmark, results in groups:
         if every:
@@ -221,7 +215,7 @@ def print_runs(
     if not every:
         tagged = f", or by a tag of the items: --by {plain('|'.join(map(shlex.quote, tags)))}" if tags else ""
         print_lines(f"the rest: tellapart show {plain(shlex.quote(str(named or folder)))} --all{tagged}")
-        if any(result.model.name == DEFAULT_MODEL for _, members in groups for result in members):
+        if DEFAULT_MODEL in models:
             print_lines("your model: tellapart run -m MODEL, a name, file, folder or hub id (tellapart ls models)")
     _print_path(report)
 
@@ -262,15 +256,11 @@ def _note_lines(results: Sequence[Result], benchmark: str, *, ties: bool) -> lis
     for result in results:
         record, model = result.benchmarks[benchmark], plain(result.model.name)
         if ties and record.tied_comparisons:
-            items = _write_count(record.tied_items, "item")
-            tied = _write_count(record.tied_comparisons, "tied comparison")
+            items = count_nouns(record.tied_items, "item")
+            tied = count_nouns(record.tied_comparisons, "tied comparison")
             lines.append(f"{model}: {items} with a tie, whether it decides a metric or not ({tied})")
         if record.rounded_ties:
-            items = _write_count(record.rounded_ties, "item")
+            items = count_nouns(record.rounded_ties, "item")
             lines.append(f"{model}: scores that differ beyond float32 only, and so are tied, in {items}")
     notes_of = [(result.model.name, result.benchmarks[benchmark].notes) for result in results]
     return [*lines, *map(plain, note_lines(notes_of))]
-
-
-def _write_count(number: int, noun: str) -> str:
-    return f"{thousands(number)} {noun}{'' if number == 1 else 's'}"

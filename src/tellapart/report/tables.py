@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tellapart.errors import RunError, plain
+from tellapart.evaluation.compare import count_nouns
 from tellapart.evaluation.systems import label_runs
 from tellapart.records.result import BenchmarkResult, Result, Value, is_imported
 from tellapart.report.conclusions import MOST_SINGLE
@@ -159,7 +160,7 @@ def write_title(benchmark: str, records: Sequence[tuple[str, BenchmarkResult]], 
     if value := next(iter(record.metrics.values()), None):
         level = f", {value.level:.0%} intervals"
         if 0 < value.clusters < value.n:
-            size += f" in {thousands(value.clusters)} cluster{'' if value.clusters == 1 else 's'}"
+            size += f" in {count_nouns(value.clusters, 'cluster')}"
     of = f"{size}, percent of n" if counts_differ(record, names) else f"percent of {size}"
     return f"{plain(benchmark)}: {of}{f', {effective}' if effective else ''}{level}"
 

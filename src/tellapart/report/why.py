@@ -71,10 +71,6 @@ def place_items(row: Reasons, browsed: Collection[int]) -> tuple[str, list[tuple
     """Return the reach of a picture's axes, and x, y, id, reason and whether the page has it, of items spread evenly.
 
     The match goes upwards, the larger prior to the right. Nineteen of twenty items lie within reach.
-
-    >>> items = (("a", 0.5, 0.25, "right"), ("b", -1.0, 0.5, "no_match"))
-    >>> place_items(Reasons.model_construct(items=items), [0])
-    ('1', [(137.5, 101.5, 'a', 'right', True), (229.0, 288.5, 'b', 'no match', False)])
     """
     reach = float(f"{np.quantile([max(abs(d), p) for _, d, p, _ in row.items], 0.95, method='higher') or 1.0:.2g}")
     here, points = {*browsed}, []

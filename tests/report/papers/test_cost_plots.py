@@ -96,7 +96,7 @@ def test_cost_against_batch_size_comes_from_several_timings_or_a_table(tmp_path)
         ("model,ms\na,fast\n", (":2", "'fast'")),
         ("model,ms\na,0\n", (":2", "'0'")),
         ("model,ms\na,1\na,2\n", (":3", "a")),
-        ("model,ms\na\n", (":2", "2 cells", "1")),
+        ("model,ms\na\n", (":2", "1", "2")),
         ("", "CSV"),
     ],
 )

@@ -11,11 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tellapart.report.paper_tables import latex_text as written
-from tellapart.report.paper_tables.latex_text import fit_width, latex_packages, latex_text
+from tellapart.report.paper_tables import writing as written
 from tellapart.report.paper_tables.layouts import TableSettings, lay_out
 from tellapart.report.paper_tables.paper_table import PaperTable, TableCell, TableColumn, TableRow
-from tellapart.report.paper_tables.writing import write_latex
+from tellapart.report.paper_tables.writing import fit_width, latex_packages, latex_text, write_latex
 
 ENGINES = [
     pytest.param(engine, marks=pytest.mark.skipif(shutil.which(engine) is None, reason=f"no {engine} on the PATH"))

@@ -1,22 +1,138 @@
-"""Results for model cards on the hub: `model-index` in a card's front matter, and the newer `.eval_results/*.yaml`."""
+"""Results in others' formats: `model-index` and `.eval_results/*.yaml` of the hub's cards, and lm-eval's JSON."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
+from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 from tellapart.benchmarks.find import declared_benchmark
 from tellapart.data.strict_json import decode_text, read_whole
 from tellapart.errors import RunError, require
+from tellapart.metrics.registry import METRICS
 from tellapart.records.result import BenchmarkResult, Result, Value, is_imported
 from tellapart.report.measured import first_metrics
-from tellapart.report.numbers import percent, worth_text
+from tellapart.report.numbers import is_deviation, percent, worth_text
 
 if TYPE_CHECKING:
     from huggingface_hub import EvalResult, EvalResultEntry
 
     from tellapart.benchmarks.hub import Hub
+
+
+def harness_results(result: Result) -> dict[str, Any]:
+    """Return a run as lm-eval's `results_*.json`: a benchmark is a task, a tag's value a task of its group.
+
+    A metric `m` is `m,none`, as no filter was applied; its `m_stderr,none` is half the interval's width over the
+    normal quantile of its level, and `N/A` if there is none. Deviations, of which neither high nor low is better,
+    are left out.
+
+    Source: `result_schema.py` of lm-evaluation-harness 0.4.13; its `make_table` prints the result.
+    """
+    # A benchmark and its parts: name -> record, metrics, whether it is the full benchmark.
+    tasks: dict[str, tuple[BenchmarkResult, Mapping[str, Value], bool]] = {}
+    subtasks: dict[str, list[str]] = {}
+    for name, record in result.benchmarks.items():
+        tasks[name], subtasks[name] = (record, record.metrics, True), []
+        for tag, values in record.by.items():
+            for value, group in values.items():
+                subtasks[name].append(f"{name}_{tag}_{value}")
+                tasks[subtasks[name][-1]] = record, group.metrics, False
+    entries = {name: _make_entry(name, metrics) for name, (_, metrics, _) in tasks.items()}
+    groups = {name: entries[name] for name, record in result.benchmarks.items() if record.by}
+    layout: dict[str, Any] = {
+        "results": entries,
+        # As in lm-eval, the field is absent if no task is a group.
+        **({"groups": groups} if groups else {}),
+        "group_subtasks": subtasks,
+        "configs": {name: _make_config(name, record, metrics) for name, (record, metrics, _) in tasks.items()},
+        "versions": {name: record.fingerprint[:12] for name, (record, _, _) in tasks.items()},
+        "n-shot": dict.fromkeys(tasks, 0),
+        "higher_is_better": {
+            name: dict.fromkeys(_list_scores(metrics), True) for name, (_, metrics, _) in tasks.items()
+        },
+        "n-samples": {
+            name: {"original": (record.limited_from or items) if title else items, "effective": items}
+            for name, (record, metrics, title) in tasks.items()
+            for items in [_count_items(metrics)]
+        },
+    }
+    run = result.run
+    return layout | {
+        "config": {
+            "model": "tellapart",
+            "model_args": f"model={result.model.name}",
+            "model_dtype": result.model.dtype,
+            "model_sha": result.model.fingerprint,
+            "batch_size": None if run.batch_size is None else str(run.batch_size),
+            "device": run.device,
+            "limit": run.limit,
+            "random_seed": run.seed,
+        },
+        "date": _to_seconds(run.started),
+        "model_source": "tellapart",
+        "model_name": result.model.name,
+        "model_name_sanitized": re.sub(r'["<>:/\\|?*\[\]]+', "__", result.model.name),
+        "total_evaluation_time_seconds": f"{sum(benchmark.seconds for benchmark in result.benchmarks.values()):.6f}",
+        "tellapart_versions": run.versions,
+    }
+
+
+def harness_json(result: Result) -> str:
+    """Return `harness_results` as the text of a file."""
+    return json.dumps(harness_results(result), indent=2, allow_nan=False) + "\n"
+
+
+def _list_scores(metrics: Mapping[str, Value]) -> list[str]:
+    return [name for name, value in metrics.items() if not is_deviation(value)]
+
+
+def _count_items(metrics: Mapping[str, Value]) -> int:
+    return max((value.n for value in metrics.values()), default=0)
+
+
+def _make_entry(name: str, metrics: Mapping[str, Value]) -> dict[str, Any]:
+    entry: dict[str, Any] = {"name": name, "alias": name, "sample_len": _count_items(metrics)}
+    for metric in _list_scores(metrics):
+        entry[f"{metric},none"] = metrics[metric].value
+        value = metrics[metric]
+        error: float | str = "N/A"
+        if value.low is not None and value.high is not None:
+            error = (value.high - value.low) / 2 / NormalDist().inv_cdf(0.5 + value.level / 2)
+        entry[f"{metric}_stderr,none"] = error
+    return entry
+
+
+def _make_config(name: str, record: BenchmarkResult, metrics: Mapping[str, Value]) -> dict[str, Any]:
+    binary = {metric.name for metric in METRICS.values() if metric.binary}
+    return {
+        "task": name,
+        "dataset_path": name,
+        "output_type": record.output,
+        "num_fewshot": 0,
+        "metric_list": [
+            {"metric": metric, "aggregation": "mean", "higher_is_better": True, "binary": metric in binary}
+            for metric in _list_scores(metrics)
+        ],
+        "metadata": {
+            "fingerprint": record.fingerprint,
+            "ties": "the other tool's rule" if is_imported(record) else "a tie is never right",
+            "notes": list(record.notes),
+        },
+    }
+
+
+def _to_seconds(started: str) -> float | None:
+    try:
+        return datetime.fromisoformat(started).timestamp()
+    except ValueError:
+        return None
+
 
 #: Task -> the hub's word for it; matching and retrieval have none there, and go by the field's.
 _HUB_TASKS = {
@@ -165,17 +281,14 @@ def _describe_value(record: BenchmarkResult, value: Value) -> dict[str, Any]:
         facts["no_interval"] = value.reason
     if value.n:
         facts |= {"items": value.n, "clusters": value.clusters, "ties": value.ties}
-    if value.effective is not None:
-        facts["effective_items"] = round(value.effective, 1)
-    if record.limited_from is not None:
-        facts["limited_from"] = record.limited_from
-    if record.published_items is not None:
-        facts["published_items"] = record.published_items
-    if value.chance is not None:
-        facts["chance"] = value.chance
-    if is_imported(record):
-        facts["imported"] = list(record.notes)
-    return facts
+    further = {
+        "effective_items": None if value.effective is None else round(value.effective, 1),
+        "limited_from": record.limited_from,
+        "published_items": record.published_items,
+        "chance": value.chance,
+        "imported": list(record.notes) if is_imported(record) else None,
+    }
+    return facts | {name: fact for name, fact in further.items() if fact is not None}
 
 
 def _write_note(record: BenchmarkResult, value: Value) -> str:

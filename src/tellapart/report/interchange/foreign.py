@@ -13,6 +13,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -156,31 +157,21 @@ def _make_record(
 
 
 def _make_values(numbers: Mapping[str, float], first: ForeignResult, average: str = "") -> dict[str, Value]:
+    declared = declared_benchmark(first.benchmark)
+
+    def chance(name: str) -> float | None:
+        """Return chance by one of our metrics on a catalogued set of one shape; None if that is not known."""
+        metric = METRICS.get(name)
+        if declared is None or declared.shape is None or metric is None or not metric.shapes:
+            return None
+        defined = metric.defined_for(declared.shape, declared.true)
+        return metric.chance(declared.shape, declared.true) if defined else None
+
+    fixed = {"method": "imported", "n": 0, "clusters": 0, "average": average or f"as {first.tool} averages"}
     return {
-        name: Value(
-            value=number,
-            chance=_find_chance(first.benchmark, name),
-            method="imported",
-            n=0,
-            clusters=0,
-            average=average or f"as {first.tool} averages",
-        )
+        name: Value.model_validate({"value": number, "chance": chance(name), **fixed})
         for name, number in numbers.items()
     }
-
-
-def _find_chance(benchmark: str, metric: str) -> float | None:
-    """Return chance by one of our metrics on a catalogued set whose items have one shape; None if that is not known."""
-    declared = declared_benchmark(benchmark)
-    if declared is None or declared.shape is None or metric not in METRICS:
-        return None
-    metric_declared = METRICS[metric]
-    shape, true = declared.shape, declared.true
-    return (
-        metric_declared.chance(shape, true)
-        if metric_declared.shapes and metric_declared.defined_for(shape, true)
-        else None
-    )
 
 
 #: A part of a set (tag, value); None for all of it.
@@ -253,7 +244,6 @@ class ForeignResult:
     Attributes:
         tool: `CLIP_benchmark` or `mteb`.
         version: of the tool; empty if the file does not hold it.
-        model: its name.
         benchmark: our name of the set, or the tool's name after `TOOL:`.
         task: `pairs`, `retrieval`, `classification`, or the tool's word.
         metrics: part -> metric -> number; our names if the metric is ours.
@@ -318,10 +308,9 @@ def _read_table(path: Path, model: str | None) -> list[ForeignResult]:
 
 
 def _read_cell(cell: str) -> float | None:
-    try:
+    with suppress(ValueError):
         return float(cell)
-    except ValueError:
-        return None
+    return None
 
 
 def _clip_benchmark(path: Path, content: Mapping[str, Any], model: str | None) -> ForeignResult:
@@ -344,8 +333,7 @@ def _clip_benchmark(path: Path, content: Mapping[str, Any], model: str | None) -
     benchmark = _CLIP_SETS.get(dataset, theirs) if language == "en" else theirs
     if task == "image_caption_selection":
         # Whether the items of an unknown set have two images is not known.
-        is_winoground = benchmark == "winoground"
-        return result(benchmark, "pairs", _choose_names(path, numbers, _PAIRS if is_winoground else {}))
+        return result(benchmark, "pairs", _choose_names(path, numbers, _PAIRS if benchmark == "winoground" else {}))
     if task == "zeroshot_retrieval":
         return result(benchmark, "retrieval", _name_recalls(numbers))
     if task == "zeroshot_classification":

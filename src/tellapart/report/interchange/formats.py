@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,21 +24,15 @@ FORMATS = {
 
 def format_result(result: Result, to: str, card: Path | None = None) -> str:
     """Return a run's record in another format, as text."""
-    from tellapart.report.interchange.cards import eval_results_yaml, model_index_yaml, update_card
-    from tellapart.report.interchange.harness import harness_json
+    from tellapart.report.interchange.cards import eval_results_yaml, harness_json, model_index_yaml, update_card
 
-    writers: dict[str, Callable[[Result], str]] = {
-        "model-index": model_index_yaml,
-        "eval-results": eval_results_yaml,
-        "lm-eval": harness_json,
-    }
-    if to not in writers:
+    if to not in FORMATS:
         raise UnknownNameError(f"no format {to!r}{nearest(to, FORMATS) or ';'} the formats are {', '.join(FORMATS)}")
-    if card is None:
-        return writers[to](result)
-    if to != "model-index":
+    if card is not None and to != "model-index":
         raise RunError(f"a card holds a model-index, no {to}; leave card= out")
-    return update_card(card, result)
+    if card is not None:
+        return update_card(card, result)
+    return dict(zip(FORMATS, (model_index_yaml, eval_results_yaml, harness_json), strict=True))[to](result)
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,8 +33,6 @@ class HubFiles:
     """Files for one repository on the hub.
 
     Attributes:
-        files: path -> text.
-        kind: of the repository: `model` or `dataset`.
         message, description: of the commit, which are the pull request's title and text.
         left_out: benchmarks that one of the files has no place for.
     """
@@ -79,28 +77,26 @@ def files_of_benchmark(benchmark: Benchmark, *, config: str = "default", split: 
     ['text_score', 'image_score', 'group_score', 'match_score']
     """
     yaml = require("yaml", extra="hub")
-    shape = "" if benchmark.shape is None else f", {benchmark.shape[0]} images by {benchmark.shape[1]} texts each"
+    sizes, of = benchmark.shape, ""
+    if sizes is not None:
+        of = f", {sizes[0]} images by {sizes[1]} texts each"
+    # The metrics of every first look that a model of some kind can have here.
+    metrics = dict.fromkeys(
+        name
+        for row in find_task(benchmark.task, benchmark.name).headlines
+        if sizes is None or all(name not in METRICS or "{}x{}".format(*sizes) in METRICS[name].shapes for name in row)
+        for name in row
+    )
     content = {
         "name": benchmark.title,
-        "description": f"{benchmark.items:,} records{shape}. Measured with tellapart: a tie is never right. From "
+        "description": f"{benchmark.items:,} records{of}. Measured with tellapart: a tie is never right. From "
         f"{benchmark.source}. Licence: {benchmark.licence}. Citation: {benchmark.citation}.",
         "evaluation_framework": "tellapart",
-        "tasks": [{"id": metric, "config": config, "split": split} for metric in _first_look(benchmark)],
+        "tasks": [{"id": metric, "config": config, "split": split} for metric in metrics],
     }
     text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=100)
     description = "Registers this dataset as a benchmark: a task for each metric of tellapart's first look."
     return HubFiles({EVAL: text}, "dataset", f"{benchmark.title} as a benchmark", description)
-
-
-def _first_look(benchmark: Benchmark) -> list[str]:
-    """Return the metrics of every first look that a model of some kind can have here."""
-    shape = "" if benchmark.shape is None else f"{benchmark.shape[0]}x{benchmark.shape[1]}"
-    rows = [
-        row
-        for row in find_task(benchmark.task, benchmark.name).headlines
-        if all(not shape or name not in METRICS or shape in METRICS[name].shapes for name in row)
-    ]
-    return list(dict.fromkeys(name for row in rows for name in row))
 
 
 def _entries_text(entries: list[Any], there: str | None) -> str:
@@ -123,11 +119,7 @@ TOKEN = "HF_TOKEN"  # noqa: S105
 
 
 class HubRepository:
-    """A repository on the hub, whose files are read, and to which files are proposed.
-
-    >>> HubRepository("me/my-model", "model").page
-    'https://huggingface.co/me/my-model'
-    """
+    """A repository on the hub, whose files are read, and to which files are proposed."""
 
     def __init__(self, repo: str, kind: str) -> None:
         self._hub = require("huggingface_hub", extra="hub")
@@ -146,14 +138,13 @@ class HubRepository:
 
     def read(self, path: str) -> str | None:
         """Return the text of a file, or None if there is none."""
-        errors = self._errors
 
         def fetch() -> str | None:
             try:
                 local = self._api.hf_hub_download(self.repo, path, repo_type=self.kind)
-            except errors.LocalEntryNotFoundError:
-                raise
-            except errors.EntryNotFoundError:
+            except self._errors.EntryNotFoundError as error:
+                if isinstance(error, self._errors.LocalEntryNotFoundError):
+                    raise
                 return None
             try:
                 return Path(local).read_text(encoding="utf-8")
@@ -179,18 +170,11 @@ class HubRepository:
         if not operations:
             return None
 
-        def commit() -> Any:
-            commit_info = self._api.create_commit(
-                self.repo,
-                operations,
-                commit_message=proposed.message,
-                commit_description=proposed.description,
-                repo_type=self.kind,
-                create_pr=True,
-            )
-            return commit_info.pr_url
-
-        address: str | None = self._ask_hub(commit)
+        words = {"commit_message": proposed.message, "commit_description": proposed.description}
+        made = self._ask_hub(
+            lambda: self._api.create_commit(self.repo, operations, repo_type=self.kind, create_pr=True, **words)
+        )
+        address: str | None = made.pr_url
         return address
 
     def _ask_hub(self, call: Callable[[], Any]) -> Any:

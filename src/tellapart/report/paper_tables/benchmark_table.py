@@ -120,15 +120,10 @@ def paper_layout(benchmark: str, records: Sequence[BenchmarkResult]) -> RowLayou
         groups = groups_of(record, tag)
         row = paper_row(row_of, numbers_of(groups))
         if row is not None:
-            columns = tuple(TableColumn(*_split_heading(name)) for name in row)
+            # A column shares the words before its last one with its neighbours.
+            columns = tuple(TableColumn(*name.rpartition(" ")[::2]) for name in row)
             return RowLayout(tag, row_of, columns, _find_sources(row_of, groups, tuple(row)))
     return None
-
-
-def _split_heading(name: str) -> tuple[str, str]:
-    """Split a column's name: it shares the words before its last one with its neighbours."""
-    group, _, last = name.rpartition(" ")
-    return group, last
 
 
 def plain_layout(records: Sequence[BenchmarkResult]) -> RowLayout:
@@ -180,11 +175,7 @@ def metrics_in_columns(
 
 
 def mark_tiers(
-    layout: RowLayout,
-    runs: Sequence[System],
-    benchmark: str,
-    rows: Sequence[tuple[TableCell, ...]],
-    seed: int,
+    layout: RowLayout, runs: Sequence[System], benchmark: str, rows: Sequence[tuple[TableCell, ...]], seed: int
 ) -> list[tuple[TableCell, ...]]:
     """Mark, in every column that is one number of items, the models in the first tier, without reference models."""
     ranked = leave_references(runs)

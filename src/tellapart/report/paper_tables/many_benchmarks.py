@@ -183,7 +183,7 @@ def _make_column(runs: Sequence[System], benchmark: str, *, with_tiers: bool, se
         cells = mark_tiers(layout, measured, benchmark, cells, seed)
     (column,) = layout.columns
     return _Column(
-        heading=TableColumn(title_of_set(measured, benchmark), f"{column.group} {column.name}".strip()),
+        heading=TableColumn(title_of_set(measured, benchmark), column.full_name),
         of={run.label: cell for run, (cell,) in zip(measured, cells, strict=True)},
         chance=layout.chance(min(records, key=is_imported))[0],
         items=max(map(items_text, records), key=len),

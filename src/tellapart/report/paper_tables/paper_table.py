@@ -39,7 +39,6 @@ class TableCell:
     """A number in the table's unit.
 
     Attributes:
-        value: None if it was not measured.
         low, high: its interval; None if it has none, as a mean over subsets.
         best: no other of its column (or row) is higher, as printed.
         near: not the best, and in one tier with it: these items do not distinguish the two.
@@ -75,6 +74,11 @@ class TableColumn:
     name: str
     reference: bool = False
 
+    @property
+    def full_name(self) -> str:
+        """The heading with the shared one before it."""
+        return f"{self.group} {self.name}".strip()
+
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
@@ -98,7 +102,6 @@ class PaperTable:
     """A full table.
 
     Attributes:
-        title: the caption.
         heads: the headings of the columns on the left: of the blocks if there are any, and of the labels.
         best_of: whether the best is marked within a `column` or a `row`.
         notes: the meaning of the marks.
@@ -165,8 +168,8 @@ def _drop_empty_marks(table: PaperTable) -> PaperTable:
         replace(row, cells=tuple(replace(cell, near=cell.near and n not in level) for n, cell in enumerate(row.cells)))
         for row in table.rows
     )
-    names = [f"{table.columns[n].group} {table.columns[n].name}".strip() for n in level]
-    note = f"no model is distinguished from the best by the items of {', '.join(names)} (Holm over all pairs, 5%)"
+    names = ", ".join(table.columns[n].full_name for n in level)
+    note = f"no model is distinguished from the best by the items of {names} (Holm over all pairs, 5%)"
     marked = any(cell.near for row in rows for cell in row.cells)
     notes = [text for text in table.notes if marked or not text.startswith("dagger:")]
     return replace(table, rows=rows, notes=(*notes[:1], note, *notes[1:]))
@@ -192,14 +195,7 @@ def _is_above(cell: TableCell, chance: float | None) -> bool:
 
 
 def stack_groups(table: PaperTable) -> PaperTable:
-    """Set groups of the same columns under each other if a table would be wider than a page (VALSE's).
-
-    >>> columns = tuple(TableColumn(group, str(k)) for group in ("acc_r", "acc") for k in range(12))
-    >>> row = TableRow("m", tuple(TableCell(float(k)) for k in range(24)))
-    >>> tall = stack_groups(PaperTable("", ("model",), columns, (row,)))
-    >>> len(tall.columns), [(row.block, row.cells[0].value) for row in tall.rows]
-    (12, [('acc_r', 0.0), ('acc', 12.0)])
-    """
+    """Set groups of the same columns under each other if a table would be wider than a page (VALSE's)."""
     columns_of: dict[str, list[int]] = {}
     for number, column in enumerate(table.columns):
         columns_of.setdefault(column.group, []).append(number)

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from tellapart.errors import RunError, plain
 from tellapart.evaluation.systems import System, leave_references
-from tellapart.records.result import Value
 from tellapart.report.numbers import items_text
 from tellapart.report.paper_tables.benchmark_table import BESIDE, unlike_published
 from tellapart.report.paper_tables.paper_table import PaperTable, TableCell, TableColumn, TableRow, mark_best
@@ -46,7 +45,7 @@ _CAPTIONS = {
 #: Performance, as the paper calls it: the mean of the two.
 _PERFORMANCE = (("vlue-nlvr2", "accuracy"), ("vlue-vqa", "exact_match"))
 
-_Numbers = Mapping[str, Mapping[tuple[str, str], Value]]
+_EMPTY = TableCell(None)
 
 
 def tasks_table(runs: Sequence[System]) -> PaperTable:
@@ -57,9 +56,9 @@ def tasks_table(runs: Sequence[System]) -> PaperTable:
 
     Source: Zhou et al. 2022, Table 2.
     """
-    models = _collect_numbers(runs)
+    models = _collect_cells(runs)
     rows = [
-        TableRow(label, tuple(_make_cell(numbers.get((benchmark, metric))) for numbers in models.values()), block=task)
+        TableRow(label, tuple(cells.get((benchmark, metric), _EMPTY) for cells in models.values()), block=task)
         for task, lines in _TASKS.items()
         for label, benchmark, metric in lines
     ]
@@ -78,12 +77,8 @@ def captions_table(runs: Sequence[System]) -> PaperTable:
     """
     references = _name_references(runs)
     rows = [
-        TableRow(
-            model,
-            tuple(_make_cell(numbers.get(source)) for source in _CAPTIONS.values()),
-            reference=model in references,
-        )
-        for model, numbers in _collect_numbers(runs).items()
+        TableRow(name, tuple(cells.get(source, _EMPTY) for source in _CAPTIONS.values()), reference=name in references)
+        for name, cells in _collect_cells(runs).items()
     ]
     benchmarks = [benchmark for benchmark, _ in _CAPTIONS.values()]
     measured = _measured_rows(rows, benchmarks)
@@ -99,9 +94,11 @@ def cost_table(runs: Sequence[System], costs: Costs) -> PaperTable:
     """
     cost_of = {plain(name): cost for name, cost in costs.of.items()}
     name_of = {run.label: plain(run.result.model.name) for run in runs}
+    benchmarks_of = {run.label: run.result.benchmarks for run in runs}
     references, rows = _name_references(runs), []
-    for label, numbers in _collect_numbers(runs).items():
-        scores = [numbers[source].value for source in _PERFORMANCE if source in numbers]
+    for label, numbers in _collect_cells(runs).items():
+        records = benchmarks_of[label]
+        scores = [records[name].metrics[metric].value for name, metric in _PERFORMANCE if (name, metric) in numbers]
         if len(scores) < len(_PERFORMANCE):
             continue
         model = name_of[label]
@@ -118,11 +115,11 @@ def cost_table(runs: Sequence[System], costs: Costs) -> PaperTable:
     return mark_best(table, lowest=(1,))
 
 
-def _collect_numbers(runs: Sequence[System]) -> _Numbers:
+def _collect_cells(runs: Sequence[System]) -> Mapping[str, Mapping[tuple[str, str], TableCell]]:
     """Return model -> (benchmark, metric) -> number."""
     return {
         run.label: {
-            (benchmark, metric): value
+            (benchmark, metric): TableCell.with_interval(100 * value.value, value)
             for benchmark, record in run.result.benchmarks.items()
             for metric, value in record.metrics.items()
         }
@@ -145,10 +142,6 @@ def _list_deviations(runs: Sequence[System], benchmarks: Sequence[str]) -> list[
 def _name_references(runs: Sequence[System]) -> set[str]:
     """Return the labels of reference models beside measured ones, which are never best."""
     return {run.label for run in runs} - {run.label for run in leave_references(runs)}
-
-
-def _make_cell(value: Value | None) -> TableCell:
-    return TableCell(None) if value is None else TableCell.with_interval(100 * value.value, value)
 
 
 def _measured_rows(rows: Sequence[TableRow], benchmarks: Sequence[str]) -> tuple[TableRow, ...]:

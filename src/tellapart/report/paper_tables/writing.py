@@ -1,4 +1,4 @@
-"""A table as LaTeX (booktabs), Markdown, CSV or JSON."""
+"""A table as LaTeX (booktabs, escaped for every engine), Markdown, CSV or JSON."""
 
 from __future__ import annotations
 
@@ -6,14 +6,106 @@ import csv
 import io
 import json
 import re
+import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from itertools import groupby
 
 from tellapart.data.rows import spreadsheet_cell
 from tellapart.errors import plain
-from tellapart.report.paper_tables.latex_text import fit_width, latex_packages, latex_text
 from tellapart.report.paper_tables.paper_table import PaperTable, TableCell, TableColumn, TableRow
+
+_COMMANDS = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\char34{}",  # \textquotedbl is not in LaTeX's first encoding
+    # After a line's end, a bracket or a star would be read as part of the line.
+    "[": "{[}",
+    "*": "{*}",
+    **{letter: f"\\{letter}" for letter in "&%$#_{}"},
+}
+
+#: Ligatures if they follow each other: two hyphens are a dash, a question mark and an accent another mark.
+_JOINED = frozenset("-`',?!")
+
+#: Letters that pdflatex has in the encoding T1 only.
+_T1 = frozenset("«»ÐÞðþĄąĐđĘęĮįŊŋŲų")
+
+#: Letters that pdflatex sets in any document.
+_KNOWN = frozenset(map(chr, range(0xA1, 0x17F))) - _T1 - frozenset("\xadĦħĸĿŀŉŦŧ") | frozenset("ȘșȚț–—‘’“”†‡•…€™←↑→↓")
+
+#: Mathematics has them in every engine; capitals that look like Latin letters have no command.
+_GREEK_COMMANDS = r"""
+    \alpha \beta \gamma \delta \epsilon \zeta \eta \theta \iota \kappa \lambda \mu \nu \xi o \pi \rho \varsigma
+    \sigma \tau \upsilon \phi \chi \psi \omega \mathrm{A} \mathrm{B} \Gamma \Delta \mathrm{E} \mathrm{Z} \mathrm{H}
+    \Theta \mathrm{I} \mathrm{K} \Lambda \mathrm{M} \mathrm{N} \Xi \mathrm{O} \Pi \mathrm{P} \Sigma \mathrm{T}
+    \Upsilon \Phi \mathrm{X} \Psi \Omega
+"""
+_GREEK = dict(zip("αβγδεζηθικλμνξοπρςστυφχψωΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣΤΥΦΧΨΩ", _GREEK_COMMANDS.split(), strict=True))
+
+
+def latex_text(text: str) -> str:
+    r"""Return text that pdflatex, xelatex and lualatex print unchanged.
+
+    Letters that pdflatex lacks (Chinese, Cyrillic, emoji) are printed by the other two, and as code points by
+    pdflatex; unprintable characters are their code points everywhere. Line ends and runs of spaces become one space.
+
+    >>> latex_text("a_b & 50%"), latex_text("\\"), latex_text("[new] β-CLIP -- é")
+    ('a\\_b \\& 50\\%', '\\textbackslash{}', '{[}new] \\ensuremath{\\beta}-CLIP -{}- é')
+    >>> print(latex_text("模型\u200b"))
+    \ifdefined\Umathcode 模型\else{[}U+6A21 U+578B]\fi{}{[}U+200B]
+    """
+
+    def kind(letter: str) -> str:
+        set_by_all = letter.isascii() or letter in _KNOWN or letter in _T1 or letter in _GREEK
+        return "hidden" if not letter.isprintable() else "known" if set_by_all else "foreign"
+
+    letters = unicodedata.normalize("NFC", " ".join(text.split()))
+    return "".join(_WRITERS[name]("".join(run)) for name, run in groupby(letters, key=kind))
+
+
+def fit_width(tabular: Sequence[str]) -> list[str]:
+    r"""Return the lines of a tabular that is made smaller if it would be wider than the text."""
+    *lines, last = tabular
+    return [r"\noindent\resizebox{\ifdim\width>\linewidth \linewidth\else\width\fi}{!}{%", *lines, f"{last}}}"]
+
+
+def latex_packages(latex: str) -> list[str]:
+    r"""Return the lines, as comments, that a document's preamble must hold for a table."""
+    lines = [r"% \usepackage{booktabs}", r"% \usepackage{graphicx}"]
+    if _T1 & frozenset(latex):
+        lines.append(r"% \usepackage[T1]{fontenc}")
+    if r"\ifdefined\Umathcode" in latex:
+        lines.append(
+            "% pdflatex prints code points, [U+...]; xelatex or lualatex and a font that has them print the letters"
+        )
+    return lines
+
+
+def _write_known(run: str) -> str:
+    written = []
+    for letter, following in zip(run, f"{run[1:]} ", strict=True):
+        separator = "{}" if letter in _JOINED and following in _JOINED else ""
+        greek = rf"\ensuremath{{{_GREEK[letter]}}}" if letter in _GREEK else letter
+        written.append(_COMMANDS.get(letter, greek) + separator)
+    return "".join(written)
+
+
+def _write_hidden(run: str) -> str:
+    return f"{{[}}{' '.join(f'U+{ord(letter):04X}' for letter in run)}]"
+
+
+# Both of the other engines have the command that is asked for, and pdflatex has not.
+_WRITERS = {
+    "known": _write_known,
+    "foreign": lambda run: rf"\ifdefined\Umathcode {run}\else{_write_hidden(run)}\fi{{}}",
+    "hidden": _write_hidden,
+}
+
 
 #: A table in LaTeX with more columns of numbers takes the full width of a page with two columns of text.
 _MOST_COLUMNS = 7
@@ -41,7 +133,8 @@ def write_latex(table: PaperTable, *, intervals: bool = False) -> str:
         r"\bottomrule",
         r"\end{tabular}",
     ]
-    notes = _list_notes(table, intervals=intervals)
+    listed = map(latex_text, _list_notes(table, intervals=intervals))
+    notes = [re.sub(r"^dagger:", r"$^\\dagger$:", note) for note in listed]
     latex = "\n".join(
         [
             rf"\begin{{{kind}}}[t]",
@@ -49,7 +142,7 @@ def write_latex(table: PaperTable, *, intervals: bool = False) -> str:
             rf"\caption{{{latex_text(table.title)}}}",
             *([r"\setlength{\tabcolsep}{3pt}"] if wide else []),
             *fit_width(tabular),
-            *(["", r"\smallskip", rf"{{\footnotesize {_latex_notes(notes)}}}"] if notes else []),
+            *(["", r"\smallskip", rf"{{\footnotesize {'. '.join(notes)}.}}"] if notes else []),
             rf"\end{{{kind}}}",
             "",
         ]
@@ -113,10 +206,6 @@ def _latex_bounds(cell: TableCell) -> str:
     return rf"{{\scriptsize [{cell.low:.1f}, {cell.high:.1f}]}}"
 
 
-def _latex_notes(notes: Sequence[str]) -> str:
-    return ". ".join(re.sub(r"^dagger:", r"$^\\dagger$:", latex_text(note)) for note in notes) + "."
-
-
 def _list_notes(table: PaperTable, *, intervals: bool) -> list[str]:
     """Return the notes; if intervals are written, also their level, and the reasons why numbers have none."""
     if not intervals:
@@ -131,19 +220,7 @@ def _list_notes(table: PaperTable, *, intervals: bool) -> list[str]:
 
 
 def write_markdown(table: PaperTable, *, intervals: bool = False) -> str:
-    """Return a table as GitHub's Markdown has them; a shared heading comes before each of its columns' names.
-
-    >>> from tellapart.report.paper_tables.paper_table import TableColumn
-    >>> row = TableRow("a", (TableCell(50.0, best=True),))
-    >>> table = PaperTable("demo", ("model",), (TableColumn("", "group"),), (row,))
-    >>> print(write_markdown(table))
-    **demo**
-    <BLANKLINE>
-    | model | group |
-    |:---|---:|
-    | a | **50.00** |
-    <BLANKLINE>
-    """
+    """Return a table as GitHub's Markdown has them; a shared heading comes before each of its columns' names."""
 
     def cell_of(cell: TableCell) -> str:
         if cell.value is None:
@@ -156,7 +233,7 @@ def write_markdown(table: PaperTable, *, intervals: bool = False) -> str:
     def line(cells: Sequence[str]) -> str:
         return f"| {' | '.join(cells)} |"
 
-    heads = [*table.heads, *_flat_names(table)]
+    heads = [*table.heads, *(column.full_name for column in table.columns)]
     listed = _list_notes(table, intervals=intervals)
     notes = [f"{_escape_markdown(note).replace('dagger:', '†:')}." for note in listed]
     return "\n".join(
@@ -177,12 +254,6 @@ def write_csv(table: PaperTable, *, intervals: bool = False) -> str:
 
     With `intervals`, each column is followed by its `low` and its `high`, and by the reason (`no interval`) if any
     number of the table has none. A name that a spreadsheet would run as a formula gets an apostrophe before it.
-
-    >>> from tellapart.report.paper_tables.paper_table import TableColumn
-    >>> row = TableRow("a", (TableCell(50.0, 40.0, 60.0),))
-    >>> table = PaperTable("demo", ("model",), (TableColumn("Eq-SD", "text"),), (row,))
-    >>> write_csv(table, intervals=True)
-    'model,Eq-SD text,Eq-SD text low,Eq-SD text high\na,50.0,40.0,60.0\n'
     """
     target = io.StringIO()
     writer = csv.writer(target, lineterminator="\n")
@@ -192,7 +263,7 @@ def write_csv(table: PaperTable, *, intervals: bool = False) -> str:
         if any(cell.reason for row in table.rows for cell in row.cells):
             parts.append((" no interval", lambda cell: cell.reason))
     rows: list[list[str | float | None]] = [
-        [*table.heads, *(f"{name}{suffix}" for name in _flat_names(table) for suffix, _ in parts)],
+        [*table.heads, *(f"{column.full_name}{suffix}" for column in table.columns for suffix, _ in parts)],
         *([*_row_labels(table, row), *(read(cell) for cell in row.cells for _, read in parts)] for row in table.rows),
     ]
     writer.writerows(map(spreadsheet_cell, row) for row in rows)
@@ -202,10 +273,6 @@ def write_csv(table: PaperTable, *, intervals: bool = False) -> str:
 def write_json(table: PaperTable) -> str:
     """Return everything that a table holds: numbers in full with their intervals, and marks."""
     return f"{json.dumps(asdict(table), indent=1, allow_nan=False)}\n"
-
-
-def _flat_names(table: PaperTable) -> list[str]:
-    return [f"{column.group} {column.name}".strip() for column in table.columns]
 
 
 def _row_labels(table: PaperTable, row: TableRow) -> list[str]:

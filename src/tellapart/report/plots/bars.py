@@ -88,7 +88,11 @@ def _draw_groups(values: Mapping[str, Sequence[Value]], metrics: Sequence[str], 
     bars = []
     for number, (label, numbers) in enumerate(values.items()):
         bars += _draw_bars(axes, number, numbers, label, width)
-    _mark_broken_ties(axes, bars)
+    # Each value as it would be with ties broken at random; the bar counts every tie as wrong.
+    tied = [(x, 100 * value.tie_neutral) for x, value in bars if value.ties and value.tie_neutral is not None]
+    if tied:
+        across, upward = zip(*tied, strict=True)
+        axes.plot(across, upward, "d", color="white", markeredgecolor="black", markersize=5, label="ties at random")
     _draw_chance(axes, [_find_chance(column) for column in zip(*values.values(), strict=True)], width)
     axes.set_xticks(range(len(metrics)), [metric.replace("_", "\n") for metric in metrics])
     axes.tick_params(axis="x", length=0)
@@ -116,14 +120,6 @@ def _draw_bars(axes: Axes, number: int, values: Sequence[Value], label: str, wid
             axes.errorbar(x, height, yerr=reach, color="white", elinewidth=2.6, capsize=0)
             axes.errorbar(x, height, yerr=reach, color="black", elinewidth=1.0, capsize=2.0)
     return list(zip(positions, values, strict=True))
-
-
-def _mark_broken_ties(axes: Axes, bars: Sequence[tuple[float, Value]]) -> None:
-    """Mark each value as it would be with ties broken at random; the bar counts every tie as wrong."""
-    tied = [(x, 100 * value.tie_neutral) for x, value in bars if value.ties and value.tie_neutral is not None]
-    if tied:
-        across, upward = zip(*tied, strict=True)
-        axes.plot(across, upward, "d", color="white", markeredgecolor="black", markersize=5, label="ties at random")
 
 
 def _find_chance(values: Iterable[Value]) -> float | None:
@@ -180,11 +176,7 @@ def title_of(runs: Sequence[System], benchmark: str) -> str:
     """Return a picture's title: the benchmark, its items, the kind of intervals."""
     record = runs[0].record(benchmark)
     levels = {value.level for value in record.metrics.values() if value.low is not None}
-    parts = [
-        title_of_set(runs, benchmark),
-        items_text(record),
-        *(f"{level:.0%} intervals" for level in sorted(levels)),
-    ]
+    parts = [title_of_set(runs, benchmark), items_text(record), *(f"{level:.0%} intervals" for level in sorted(levels))]
     return ", ".join(filter(None, parts))
 
 

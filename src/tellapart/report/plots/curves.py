@@ -87,11 +87,8 @@ def _draw_panel(axes: Axes, panel: Plot, group: Sequence[Trace]) -> None:
     ticks = [tick for number, tick in enumerate(panel.ticks) if (number - zero) % step == 0]
     axes.set_xticks([x for x, _ in ticks], [label for _, label in ticks])
     axes.set_yticks([])
-    axes.set_xlabel(f"difference of {_unit_name(group[0].kind)}")
+    units = {"similarity": "similarities", "logit": "logits", "probability": "probabilities"}
+    axes.set_xlabel(f"difference of {units[group[0].kind]}")
     axes.set_ylabel("items" if any(line.dots for line in panel.lines) else "density")
     beyond = f" ({thousands(panel.beyond)} beyond)" if panel.beyond else ""
     axes.set_title(f"{panel.metric.replace('_', ' ')}{beyond}")
-
-
-def _unit_name(kind: str) -> str:
-    return {"similarity": "similarities", "logit": "logits", "probability": "probabilities"}[kind]

@@ -1,25 +1,123 @@
-"""A heat map: one metric by the values of a tag and by model."""
+"""Heat maps: one metric by the values of a tag and by model; and how alike benchmarks rank models."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tellapart.errors import plain
-from tellapart.evaluation.systems import System
-from tellapart.records.result import Value
-from tellapart.report.heatmap import HeatMap, heat_map, is_above_chance
-from tellapart.report.measured import pick_benchmark
-from tellapart.report.numbers import percent, thousands
+from tellapart.data.arguments import PathGiven
+from tellapart.errors import RunError, plain
+from tellapart.evaluation.systems import System, leave_references
+from tellapart.records.imported import read_imported
+from tellapart.records.result import BenchmarkResult, Value
+from tellapart.records.zipped import run_folders
+from tellapart.report.benchmark_agreement import Agreeing, Measured, find_agreement
+from tellapart.report.heatmap import heat_map, is_above_chance
+from tellapart.report.measured import gather, pick_benchmark
+from tellapart.report.numbers import is_deviation, percent, thousands
 from tellapart.report.plots.bars import title_of
 from tellapart.report.plots.style import COLUMN, PAGE, axes_of, fold, write_title
+from tellapart.tasks.registry import headline, main_metric
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+
+#: With more benchmarks than this, cells have no room for their numbers.
+_MOST_NUMBERED = 24
+
+
+def agreement(
+    runs: PathGiven | Sequence[PathGiven], *, benchmarks: Sequence[str] = (), labels: Mapping[str, str] | None = None
+) -> Agreeing:
+    """Return how alike benchmarks rank the models that all of them were measured on.
+
+    Args:
+        runs: run folders, or TOML files of imported numbers.
+        benchmarks: which; all if none.
+        labels: a model's name -> what to call it.
+
+    Raises:
+        TellapartError: a folder is not a run, or there are not two benchmarks with five models in common.
+    """
+    with run_folders(runs, "runs") as folders:
+        table = _read_numbers(folders, labels or {})
+    measured = {name for row in table.values() for name in row}
+    if unknown := [name for name in benchmarks if name not in measured]:
+        listed = ", ".join(sorted(measured)) or "nothing"
+        raise RunError(f"agree: no run measured {unknown[0]!r}; these have {listed}")
+    wanted = set(benchmarks) or measured
+    return find_agreement(
+        {model: {name: number for name, number in row.items() if name in wanted} for model, row in table.items()}
+    )
+
+
+def _read_numbers(paths: Sequence[Path], labels: Mapping[str, str]) -> dict[str, dict[str, Measured]]:
+    """Read the number of each model that ranks it on each benchmark, of runs and of imported numbers (`.toml`)."""
+    table: dict[str, dict[str, Measured]] = {}
+    for path in (path for path in paths if path.suffix == ".toml"):
+        imported = read_imported(path)
+        for model in imported.models:
+            if model.kind == "model":
+                row = table.setdefault(model.name, {})
+                row |= {
+                    name: Measured(scores[main], imported.items.get(name, 0), main)
+                    for name, scores in model.scores.items()
+                    if (main := main_metric(headline(scores) or sorted(scores)))
+                }
+    if folders := [path for path in paths if path.suffix != ".toml"]:
+        for system in leave_references(gather(folders, labels)):
+            row = table.setdefault(system.label, {})
+            row |= {
+                name: number for name, record in system.result.benchmarks.items() if (number := _ranking_number(record))
+            }
+    return table
+
+
+def _ranking_number(record: BenchmarkResult) -> Measured | None:
+    """Return the number that ranks a record's benchmark; None for a part of the items, or if no share does."""
+    shares = {name: value for name, value in record.metrics.items() if not is_deviation(value)}
+    main = main_metric(headline(shares) or sorted(shares))
+    if not main or record.limited_from is not None:
+        return None
+    return Measured(shares[main].value, shares[main].n, main)
+
+
+def draw_agreement(agreement: Agreeing) -> Figure:
+    """Draw rank correlations of benchmarks, neighbours alike: purple agrees, orange disagrees."""
+    names = [benchmark.name for benchmark in agreement.benchmarks]
+    size = len(names)
+    labels = [fold(name, 28) for name in names]
+    figure, axes = axes_of(PAGE, min(9.0, 1.9 + 0.19 * size))
+    matrix = np.array(agreement.correlations)
+    image = axes.imshow(matrix, cmap="PuOr", vmin=-1.4, vmax=1.4, aspect="auto")
+    axes.set_yticks(range(size), labels)
+    axes.set_xticks(range(size), labels, rotation=90)
+    axes.xaxis.tick_top()
+    axes.tick_params(length=0, labelsize=7 if size <= 40 else 5)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    if size <= _MOST_NUMBERED:
+        for (down, across), value in np.ndenumerate(matrix):
+            axes.text(across, down, f"{100 * value:.0f}", ha="center", va="center", size=6)
+    else:
+        figure.colorbar(image, ax=axes, boundaries=np.linspace(-1, 1, 101), ticks=[-1, -0.5, 0, 0.5, 1])
+    first = ", ".join(f"{100 * share:.0f}" for share in agreement.shares[:3])
+    unit = "times 100" if size <= _MOST_NUMBERED else "shade"
+    axes.set_xlabel(
+        f"Spearman's correlation over {agreement.models} models ({unit}); principal components of ranks: {first} % of "
+        f"the variance, {agreement.dimensions} above shuffled tables",
+        fontsize=7,
+        wrap=True,
+    )
+    write_title(figure, f"Do {size} benchmarks rank {agreement.models} models alike?")
+    return figure
+
 
 #: With more columns than this, cells have no room for their numbers.
 _MOST_NUMBERS = 12
@@ -56,7 +154,9 @@ def draw_heatmap(
     axes.set_xticks(range(len(across)), heads.names, rotation=heads.rotation)
     axes.xaxis.tick_top()
     axes.tick_params(length=0)
-    caption = _write_caption(heat, with_numbers=with_numbers)
+    above = "in brackets: not above " if with_numbers else ""
+    chance = "" if heat.chance is None else f"; {above}chance ({percent(heat.chance)})"
+    caption = f"{heat.metric.replace('_', ' ')}, percent{chance}"
     axes.set_xlabel(fold(caption, int((heads.width - _LETTER * _longest_line(labels) - 0.2) / _LETTER)), fontsize=7)
     write_title(figure, f"{title_of(measured, benchmark)}, by {plain(heat.tag)}")
     return figure
@@ -114,11 +214,3 @@ def _draw_cells(axes: Axes, cells: Sequence[Sequence[Value | None]], *, with_num
         else:
             text = percent(value.value, 1) if is_above_chance(value) else f"({percent(value.value, 1)})"
         axes.text(across, down, text, ha="center", va="center", size=7)
-
-
-def _write_caption(heat: HeatMap, *, with_numbers: bool) -> str:
-    name = f"{heat.metric.replace('_', ' ')}, percent"
-    if heat.chance is None:
-        return name
-    chance = f"chance ({percent(heat.chance)})"
-    return f"{name}; {'in brackets: not above ' if with_numbers else ''}{chance}"

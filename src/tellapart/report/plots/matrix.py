@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,10 +52,7 @@ def draw_matrix(runs: Sequence[System], item: str, benchmark: str | None = None)
     down = -(-len(measured) // across)
     figure = new_figure(_CAPTION + across * block, 0.35 + _SIDE + down * (0.42 * texts + 0.5))
     grid = figure.add_gridspec(
-        1 + down,
-        1 + across,
-        width_ratios=[_CAPTION, *[width] * across],
-        height_ratios=[_SIDE, *[0.42 * texts] * down],
+        1 + down, 1 + across, width_ratios=[_CAPTION, *[width] * across], height_ratios=[_SIDE, *[0.42 * texts] * down]
     )
     for line in range(1, 1 + down):
         _draw_captions(figure.add_subplot(grid[line, 0]), samples[0], texts)
@@ -87,16 +85,13 @@ def _find_sample(run: System, benchmark: str, item: str) -> Sample:
 def _read_pictures(run: System, benchmark: str, sample: Sample) -> list[NDArray[np.uint8] | None]:
     folder = run.folders[benchmark]
     read = ImageSources.of(folder, read_result(folder), benchmark).reader()
-    return [_read_pixels(read, reference) for reference in sample.images or ("",) * len(sample.scores)]
 
+    def decode(reference: str) -> NDArray[np.uint8] | None:
+        with suppress(DataError, OSError):
+            return None if read is None else as_picture(decode_slot(read(reference), reference))
+        return None
 
-def _read_pixels(read: Callable[[str], bytes] | None, reference: str) -> NDArray[np.uint8] | None:
-    if read is None or not reference:
-        return None
-    try:
-        return as_picture(decode_slot(read(reference), reference))
-    except (DataError, OSError):
-        return None
+    return [decode(image) for image in sample.images] or [None] * len(sample.scores)
 
 
 def _strip_axes(axes: Axes) -> None:
@@ -157,11 +152,8 @@ def _write_scores(values: NDArray[np.float32]) -> dict[float, str]:
 
 
 def _write_verdicts(sample: Sample) -> str:
-    names = headline(sample.outcomes)
-    if not names:
-        names = tuple(name for name in sample.outcomes if name in {"choice_score", "pairwise"})
-    return ", ".join(f"{name.removesuffix('_score')} {_write_verdict(sample, name)}" for name in names)
-
-
-def _write_verdict(sample: Sample, metric: str) -> str:
-    return "right" if sample.outcomes[metric] >= 1 else "tied" if metric in sample.tied else "wrong"
+    names = headline(sample.outcomes) or [name for name in sample.outcomes if name in {"choice_score", "pairwise"}]
+    verdicts = {
+        name: "right" if sample.outcomes[name] >= 1 else "tied" if name in sample.tied else "wrong" for name in names
+    }
+    return ", ".join(f"{name.removesuffix('_score')} {verdict}" for name, verdict in verdicts.items())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import textwrap
 from collections.abc import Callable, Sequence
@@ -15,10 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tellapart.data.compressed import plain_suffix
-from tellapart.data.strict_json import decode_text, expect_distinct, read_whole
+from tellapart.data.rows import read_csv
 from tellapart.errors import DataError, RunError, plain
 from tellapart.evaluation.systems import System, leave_references
-from tellapart.records.result import Value
 from tellapart.records.timing_record import Timing, read_timings
 from tellapart.report.measured import ranking_metrics, value_of
 from tellapart.report.plots.style import COLUMN, GREY, PAGE, axes_of, fold, look, plain_logarithm, write_title
@@ -43,12 +40,7 @@ COSTS: dict[str, tuple[str, Callable[[Timing], float | None]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """One cost of several models.
-
-    Attributes:
-        what: its text on an axis, with its unit.
-        of: model -> cost.
-    """
+    """One cost of several models; `what` is its text on an axis, with its unit."""
 
     what: str
     of: dict[str, float]
@@ -56,12 +48,7 @@ class Costs:
 
 @dataclass(frozen=True, slots=True)
 class BatchCosts:
-    """A cost against the size of a batch.
-
-    Attributes:
-        what: its text on the axis, with its unit.
-        of: series -> points (batch size, cost), by batch size.
-    """
+    """A cost against the size of a batch: series -> points (batch size, cost), by batch size."""
 
     what: str
     of: dict[str, tuple[tuple[float, float], ...]]
@@ -118,24 +105,18 @@ def _batch_rows(path: Path) -> tuple[str, dict[tuple[str, float], float]]:
 
 def _csv_rows(path: Path, keys: tuple[str, ...]) -> tuple[str, dict[tuple[str, ...], float]]:
     """Read a CSV file whose first columns are `keys`, and whose next one is a number: its heading, and the rows."""
-    try:
-        heading, *lines = csv.reader(io.StringIO(decode_text(read_whole(path), path), newline=""))
-    except (csv.Error, ValueError) as error:
-        raise DataError(f"{path} cannot be read as CSV: {error}") from error
-    expect_distinct(heading, path, line=1)
-    if tuple(heading[: len(keys)]) != keys or len(heading) <= len(keys):
-        raise DataError(f"{path}:1: expected the columns {', '.join(keys)} and a cost; got {', '.join(heading)}")
-    rows: dict[tuple[str, ...], float] = {}
-    for number, line in enumerate(lines, start=2):
-        if not line:
-            continue
-        if len(line) <= len(keys):
-            raise DataError(f"{path}:{number}: expected {len(keys) + 1} cells; got {len(line)}")
-        key = tuple(line[: len(keys)])
+    what, rows = "", dict[tuple[str, ...], float]()
+    for line, row in read_csv(path):
+        names, cells = [*row], [*row.values()]
+        if tuple(names[: len(keys)]) != keys or len(names) <= len(keys):
+            raise DataError(f"{path}:1: expected the columns {', '.join(keys)} and a cost; got {', '.join(names)}")
+        key, what = tuple(cells[: len(keys)]), names[len(keys)]
         if key in rows:
-            raise DataError(f"{path}:{number}: {', '.join(key)} is listed twice")
-        rows[key] = _read_number(path, line[len(keys)], number)
-    return heading[len(keys)], rows
+            raise DataError(f"{path}:{line}: {', '.join(key)} is listed twice")
+        rows[key] = _read_number(path, cells[len(keys)], line)
+    if not rows:
+        raise DataError(f"{path}: this CSV file has no row; expected the columns {', '.join(keys)} and a cost")
+    return what, rows
 
 
 def _read_number(path: Path, cell: str, line: int | None = None) -> float:
@@ -160,10 +141,7 @@ _LETTERS, _LETTER = 48, 0.06
 
 
 def name_points(
-    figure: Figure,
-    axes: Axes,
-    points: Sequence[tuple[str, float, float]],
-    line: Sequence[tuple[float, float]] = (),
+    figure: Figure, axes: Axes, points: Sequence[tuple[str, float, float]], line: Sequence[tuple[float, float]] = ()
 ) -> None:
     """Write each name next to its point so that it meets no point, no other name, no part of a line and no frame.
 
@@ -268,11 +246,7 @@ _FEW, _SHORT = 8, 20
 
 @dataclass(frozen=True, slots=True)
 class CostPoint:
-    """One model: its cost, its performance in percent, and whether no other one is as good and as cheap.
-
-    Attributes:
-        low, high: of the interval in percent; None for a mean over several benchmarks.
-    """
+    """One model: its cost, its performance in percent, and whether no other one is as good and as cheap."""
 
     model: str
     cost: float
@@ -298,10 +272,12 @@ def points(
     values = [[value_of(run, name, metric) for name, metric in ranked.items()] for run in complete]
     scores = [100 * float(np.mean([number.value for number in value])) for value in values]
     front = pareto_front([(score, -cost_of[name]) for score, name in zip(scores, names, strict=True)])
-    return [
-        CostPoint(run.label, cost_of[name], score, *_find_interval(costs_of_model), bool(on))
-        for run, name, score, costs_of_model, on in zip(complete, names, scores, values, front, strict=True)
-    ]
+    models = []
+    for run, name, score, numbers, on in zip(complete, names, scores, values, front, strict=True):
+        bounds = (numbers[0].low, numbers[0].high) if len(numbers) == 1 else (None, None)
+        low, high = (None if None in bounds or end is None else 100 * end for end in bounds)
+        models.append(CostPoint(run.label, cost_of[name], score, low, high, bool(on)))
+    return models
 
 
 def read_ranked(
@@ -312,12 +288,6 @@ def read_ranked(
     if not complete:
         raise RunError(f"no model measured {' and '.join(benchmarks)}; name runs that did")
     return complete, ranking_metrics(dict.fromkeys(benchmarks, complete), metrics)
-
-
-def _find_interval(values: Sequence[Value]) -> tuple[float | None, float | None]:
-    if len(values) > 1 or values[0].low is None or values[0].high is None:
-        return None, None
-    return 100 * values[0].low, 100 * values[0].high
 
 
 def draw_pareto(models: Sequence[CostPoint], across: str, upward: str) -> Figure:

@@ -167,7 +167,7 @@ def check_kind(kind: str) -> str:
 
 def prepare_plot(kind: str, paths: Sequence[Path], settings: PlotSettings) -> Callable[[], Figure]:
     """Read a picture's input, and return the function that draws it."""
-    from tellapart.report.plots.agreement import agreement, draw_agreement
+    from tellapart.report.plots.heatmap import agreement, draw_agreement
     from tellapart.report.plots.pareto import read_batch_costs
 
     check_kind(kind)
@@ -191,28 +191,26 @@ def _prepare_one_benchmark(kind: str, paths: Sequence[Path], settings: PlotSetti
     from tellapart.report.plots.heatmap import draw_heatmap
     from tellapart.report.plots.matrix import draw_matrix
 
-    runs = mark_imported(gather(paths, settings.labels), settings.benchmarks)
-    if kind == "bars" and len(settings.benchmarks) > 1:
-        ordered = runs if settings.sort is None else sort_runs(runs, settings.benchmarks[0], settings.sort)
-        return lambda: draw_sets(ordered, settings.benchmarks, settings.metrics)
-    if len(settings.benchmarks) > 1:
-        raise RunError(f"{kind} shows one benchmark; got {', '.join(settings.benchmarks)}")
-    benchmark = settings.benchmarks[0] if settings.benchmarks else None
+    runs, benchmarks, metrics = gather(paths, settings.labels), settings.benchmarks, settings.metrics
+    runs = mark_imported(runs, benchmarks)
+    if len(benchmarks) > 1 and kind != "bars":
+        raise RunError(f"{kind} shows one benchmark; got {', '.join(benchmarks)}")
+    benchmark = benchmarks[0] if benchmarks else None
     if settings.sort is not None:
         runs = sort_runs(runs, benchmark, settings.sort)
+    if len(benchmarks) > 1:
+        return lambda: draw_sets(runs, benchmarks, metrics)
     if kind == "matrix":
-        item = settings.item
-        if item is None:
+        if (item := settings.item) is None:
             raise RunError("matrix shows one item; name it with item=ID")
         return lambda: draw_matrix(runs, item, benchmark)
-    if kind == "heatmap":
-        shown = _only_metric(settings, "heatmap shows")
-        return lambda: draw_heatmap(runs, benchmark, shown, settings.tag)
-    if kind == "tiers":
-        metric = _only_metric(settings, "tiers ranks by")
+    if kind in {"heatmap", "tiers"}:
+        metric = _only_metric(settings, "heatmap shows" if kind == "heatmap" else "tiers ranks by")
+        if kind == "heatmap":
+            return lambda: draw_heatmap(runs, benchmark, metric, settings.tag)
         return lambda: draw_tiers(runs, benchmark, metric, seed=settings.seed)
     draw = draw_bars if kind == "bars" else draw_curves
-    return lambda: draw(runs, benchmark, settings.metrics)
+    return lambda: draw(runs, benchmark, metrics)
 
 
 def _prepare_pareto(paths: Sequence[Path], settings: PlotSettings) -> Callable[[], Figure]:

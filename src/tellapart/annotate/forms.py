@@ -1,8 +1,11 @@
-"""Label Studio: a survey as a labeling configuration and tasks, and its JSON and JSON_MIN exports read back.
+"""A survey as annotators get it, and their replies: projects of Label Studio, and spreadsheets.
 
 The configuration holds no caption and is the same for all tasks; options are named A, B... and the study's key has the
 option of each letter. A task's data carries `study` and `task`, which identify it; Label Studio uses `id`, `annotator`
-and some more for itself.
+and some more for itself. Replies are its JSON and JSON_MIN exports.
+
+A sheet is a CSV file with a row a task. Columns: `study`, `task`, one for each image (a path) and text that is shown,
+`how_to_answer`, one for each answer, and `skip`: a row with anything in it is passed over.
 
 Formats: https://labelstud.io/tags (View, Header, Text, Image, Choices, TextArea, RectangleLabels),
 https://labelstud.io/guide/task_format (tasks and JSON export); JSON_MIN as Label Studio's converter writes it.
@@ -11,16 +14,152 @@ https://labelstud.io/guide/task_format (tasks and JSON export); JSON_MIN as Labe
 from __future__ import annotations
 
 import base64
+import csv
+import hashlib
+import io
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import quote as percent_encode
 from xml.etree import ElementTree
 
-from tellapart.annotate.presentation import ImageFile, TaskPart, choice_names, field_labels, task_parts, tasks_of
-from tellapart.annotate.replies import Reply
-from tellapart.annotate.survey import Ask, Study, Survey, letters
-from tellapart.errors import DataError, quote
+from tellapart.annotate.replies import Reply, field_names
+from tellapart.annotate.survey import AnnotatorTask, Ask, Study, Survey, SurveyUnit, letters
+from tellapart.data.pairset import PairSet
+from tellapart.data.rows import read_csv
+from tellapart.data.spreadsheet import spreadsheet_cell
+from tellapart.data.video import as_picture
+from tellapart.errors import DataError, TellapartWarning, quote
+
+_TYPES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".webp": "image/webp"}
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPart:
+    """A text or an image (`image_0`, `text_0`, `option_a`) of a task; x, y, width, height of a box drawn on it."""
+
+    name: str
+    image: bool
+    value: str
+    box: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ImageFile:
+    """An image's file as annotators get it; its name is made of its content, since the set's often gives it away."""
+
+    name: str
+    type: str
+    data: bytes
+
+
+def tasks_of(study: Study, annotator: str) -> list[AnnotatorTask]:
+    """Return an annotator's tasks, in their order."""
+    return [task for task in study.tasks if task.annotator == annotator]
+
+
+def task_parts(unit: SurveyUnit, order: Sequence[int]) -> list[TaskPart]:
+    """Return the content of a unit, its options in an order: images, texts, options."""
+    box = tuple(unit.box)
+    images = [TaskPart(f"image_{k}", True, image, () if k else box) for k, image in enumerate(unit.images)]
+    texts = [TaskPart(f"text_{k}", False, text) for k, text in enumerate(unit.texts)]
+    options = [
+        TaskPart(f"option_{letter.lower()}", unit.option_kind == "images", unit.options[index])
+        for letter, index in zip(letters(len(order)), order, strict=True)
+    ]
+    return [*images, *texts, *options]
+
+
+def choice_names(ask: Ask, options: int = 0) -> tuple[str, ...]:
+    """Return the choices of a question as they are shown: the letters of so many options, and the others."""
+    return (*letters(options if ask.options else 0), *(choice[0].upper() + choice[1:] for choice in ask.choices))
+
+
+def field_labels(ask: Ask, options: int) -> dict[str, str]:
+    """Return a question's fields with their labels: one, or a text for each of a unit's options."""
+    names = ask.names(options)
+    if len(names) == 1:
+        return {names[0]: ask.label}
+    return {name: f"{ask.label} {letter}" for name, letter in zip(names, letters(options), strict=True)}
+
+
+def read_image_file(pairs: PairSet, each: TaskPart) -> ImageFile:
+    """Read an image of a pair set as annotators get it: its file, or a PNG of a frame or with the box drawn on it."""
+    suffix = PurePosixPath(each.value).suffix.lower()
+    if each.box or suffix not in _TYPES:
+        data, suffix = _draw_box(pairs, each), ".png"
+    else:
+        data = pairs.read_bytes(each.value)
+    return ImageFile(f"{hashlib.sha256(data).hexdigest()[:16]}{suffix}", _TYPES[suffix], data)
+
+
+def _draw_box(pairs: PairSet, each: TaskPart) -> bytes:
+    from PIL import Image, ImageDraw
+
+    image = Image.fromarray(as_picture(pairs.pixels(each.value)))
+    if each.box:
+        x, y, width, height = each.box
+        pen = max(2, round(max(image.size) / 200))
+        ImageDraw.Draw(image).rectangle((x, y, x + width, y + height), outline=(255, 0, 0), width=pen)
+    stream = io.BytesIO()
+    image.save(stream, "PNG")
+    return stream.getvalue()
+
+
+def sheet(survey: Survey, study: Study, annotator: str, address: Callable[[TaskPart], str]) -> str:
+    """Return an annotator's sheet."""
+    stream = io.StringIO(newline="")
+    writer = csv.writer(stream)
+    unit = study.units[0]
+    fields = field_names(survey, study)
+    names = [part.name for part in task_parts(unit, range(len(unit.options)))]
+    writer.writerow(["study", "task", *names, "how_to_answer", *fields, "skip"])
+    forms = {"text": "(a text)", "box": "([x, y, width, height] in pixels)"}
+    how = "; ".join(
+        f"{name}: {label} {forms.get(ask.control) or ' or '.join(choice_names(ask, len(unit.options)))}"
+        for ask in survey.asks
+        for name, label in field_labels(ask, len(unit.options)).items()
+    )
+    for task in tasks_of(study, annotator):
+        parts = task_parts(study.unit_of[task.unit], task.order)
+        cells = [address(each) if each.image else spreadsheet_cell(each.value) for each in parts]
+        writer.writerow([study.token, task.id, *cells, how, *("" for _ in fields), ""])
+    return stream.getvalue()
+
+
+def read_sheet(path: Path, survey: Survey, study: Study, named: Mapping[str, str]) -> Iterator[Reply]:
+    """Yield the replies of a sheet, of MTurk's results, or of a table whose columns are named; an empty row is none.
+
+    MTurk's have a row for each assignment, with `Input.task`, `Answer.caption`, `WorkerId`, and `AssignmentStatus`.
+    """
+    fields, rejected = field_names(survey, study), 0
+    given = {fields[0] if (name, len(fields)) == ("answer", 1) else name: column for name, column in named.items()}
+    if unknown := sorted({*given} - {*(parts := ("study", "task", "worker", "skip", *fields))}):
+        raise DataError(f"columns={dict(named)}: {unknown[0]!r} is not read; name the columns of {', '.join(parts)}")
+    for line, row in read_csv(path):
+        place, mturk = f"{path}:{line}", "AssignmentStatus" in row
+        columns = {name: f"Input.{name}" if mturk else name for name in ("study", "task")} | {"worker": "WorkerId"}
+        columns |= {name: f"Answer.{name}" if mturk else name for name in ("skip", *fields)} | given
+        if absent := [name for name in ("study", "task", *fields, *given) if columns[name] not in row]:
+            way = f"keep the columns of the sheet, or name the table's: columns={{{absent[0]!r}: 'COLUMN'}}"
+            if "Participant id" in row:
+                way = "Prolific's list of people has no answers; take the table of the tool that asked them"
+            raise DataError(f"{place}: column {columns[absent[0]]!r} is missing; {way}")
+        values = {name: row[columns[name]] for name in fields if row[columns[name]].strip()}
+        skipped = bool(row.get(columns["skip"], "").strip())
+        if skipped and values:
+            raise DataError(f"{place}: task {row[columns['task']]} is both skipped and answered; clear one of them")
+        if row.get("AssignmentStatus") == "Rejected":
+            rejected += 1
+        elif skipped or values:
+            worker = row.get(columns["worker"], "")
+            yield Reply(place, row[columns["study"]], row[columns["task"]], values, skipped, worker)
+    if rejected:
+        warnings.warn(f"{path}: rows left out, as they were rejected: {rejected:,}", TellapartWarning, stacklevel=2)
+
 
 _SIDE_BY_SIDE = "display: flex; gap: 1em; align-items: flex-start"
 
