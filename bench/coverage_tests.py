@@ -213,7 +213,7 @@ def detectable_level(rng: Draws, datasets: int, *, items: int, statistics: int) 
     """The audit's detectability: entries of items that come from one process are told apart."""
     from pathlib import Path
 
-    from tellapart.auditing.detectable import Evidence, detectable
+    from tellapart.auditing.origin import Evidence, detectable
     from tellapart.data.item import Item
     from tellapart.data.pairset import PairSet
 

@@ -25,8 +25,7 @@ from tellapart.annotate.study import (
     write_rows,
     write_study,
 )
-from tellapart.annotate.survey import Deal, Study, deal
-from tellapart.annotate.surveys import find_survey
+from tellapart.annotate.surveys import Deal, Study, deal, find_survey
 from tellapart.data.folder import read_pair_set
 
 #: Survey -> what each annotator says of the first unit, the second, and so on, in turn.

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from examples.findings.frame import Source, join_words, make_table
-from tellapart.auditing.captions import find_context, lost_captions
-from tellapart.auditing.sides import mixed_scripts, torn_sides, truth_first
+from tellapart.auditing.captions import find_context, lost_captions, mixed_scripts, torn_sides, truth_first
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.set_file import read_rows

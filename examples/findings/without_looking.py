@@ -21,7 +21,7 @@ from examples.findings.checkpoints import RESULTS
 from examples.findings.frame import PHONE, Page, Source, bounds, join_words, make_table, percent
 from examples.findings.sides import SIDES_SOURCES, describe_sides
 from tellapart.auditing.captions import bag_of_words, length_gaps
-from tellapart.auditing.detectable import word_counts
+from tellapart.auditing.origin import word_counts
 from tellapart.auditing.pictures import caption_duplicates
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations

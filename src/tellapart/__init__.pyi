@@ -23,7 +23,7 @@ from tellapart.api.run import open_run as open_run
 from tellapart.api.run import show as show
 from tellapart.api.verify import verify as verify
 from tellapart.api.why import why as why
-from tellapart.auditing.detectors import detect as detect
+from tellapart.auditing.origin import detect as detect
 from tellapart.auditing.show import audit as audit
 from tellapart.benchmarks.arguments import load_pairs as load_pairs
 from tellapart.benchmarks.benchmark import Benchmark as Benchmark

@@ -16,8 +16,7 @@ import pytest
 
 from tellapart.annotate.replies import decode_replies
 from tellapart.annotate.study import read_replies, write_study
-from tellapart.annotate.survey import Deal, Earlier, Study, SurveyAnswer, deal
-from tellapart.annotate.surveys import find_survey
+from tellapart.annotate.surveys import Deal, Earlier, Study, SurveyAnswer, deal, find_survey
 from tellapart.data.folder import read_pair_set
 from tellapart.data.pairset import PairSet
 

@@ -12,8 +12,7 @@ import pytest
 from facts import check_facts, raises
 from tellapart.annotate.replies import decode_replies
 from tellapart.annotate.study import read_replies
-from tellapart.annotate.survey import SurveyAnswer
-from tellapart.annotate.surveys import find_survey
+from tellapart.annotate.surveys import SurveyAnswer, find_survey
 from tellapart.errors import DataError, TellapartWarning
 
 Row = dict[str, str]

@@ -24,8 +24,7 @@ from tellapart.annotate.findings import (
     read_groups,
 )
 from tellapart.annotate.human import agreement, human_rows, human_scores, shares
-from tellapart.annotate.survey import Deal, Study, SurveyAnswer, deal
-from tellapart.annotate.surveys import altered_words, find_survey
+from tellapart.annotate.surveys import Deal, Study, SurveyAnswer, altered_words, deal, find_survey
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError, ScoreError

@@ -14,8 +14,7 @@ from PIL import Image
 from facts import raises
 from tellapart.annotate.human import human_rows, usable
 from tellapart.annotate.study import read_answers, write_answers, write_rows
-from tellapart.annotate.survey import Earlier
-from tellapart.annotate.surveys import find_survey
+from tellapart.annotate.surveys import Earlier, find_survey
 from tellapart.benchmarks.vlue import read_boxes, read_captions, read_questions, read_retrieval, read_statements
 from tellapart.errors import DataError
 

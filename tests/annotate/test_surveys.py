@@ -20,8 +20,7 @@ from facts import raises
 from tellapart.annotate.forms import configuration, sheet, tasks_json
 from tellapart.annotate.replies import field_names
 from tellapart.annotate.study import read_study, write_study
-from tellapart.annotate.survey import Deal, deal
-from tellapart.annotate.surveys import SURVEYS, altered_words, find_survey
+from tellapart.annotate.surveys import SURVEYS, Deal, altered_words, deal, find_survey
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import spreadsheet_cell

@@ -13,8 +13,7 @@ import pytest
 from facts import raises
 from tellapart.annotate.replies import read_allowed
 from tellapart.annotate.study import read_answers, read_study, write_answers, write_rows
-from tellapart.annotate.survey import Earlier, Study
-from tellapart.annotate.surveys import find_survey
+from tellapart.annotate.surveys import Earlier, Study, find_survey
 from tellapart.errors import DataError
 
 Rows = list[dict[str, Any]]

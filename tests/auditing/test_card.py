@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from facts import check_facts, raises
 from tellapart.auditing.audit import Options, audit
 from tellapart.auditing.card import SAMPLES, count_answers, html, make_card, markdown
-from tellapart.auditing.croissant import missing
-from tellapart.auditing.datasheet import QUESTIONS, answers, with_questions
+from tellapart.auditing.datasheet import QUESTIONS, answers, missing, with_questions
 from tellapart.auditing.show import write_audit
 from tellapart.data.folder import read_pair_set
 from tellapart.data.pairset import PairSet

@@ -15,7 +15,7 @@ import pytest
 from numpy.typing import NDArray
 
 from facts import raises
-from tellapart.auditing.croissant import croissant, missing
+from tellapart.auditing.datasheet import croissant, missing
 from tellapart.benchmarks.find import load_pairs
 from tellapart.data.folder import read_pair_set
 from tellapart.data.pairset import PairSet

@@ -14,7 +14,8 @@ from PIL import Image, ImageFilter
 
 from facts import raises
 from tellapart.auditing.audit import Options, audit
-from tellapart.auditing.detectable import (
+from tellapart.auditing.finding import Finding
+from tellapart.auditing.origin import (
     FILE_STATISTICS,
     LARGEST_P,
     MOST_ITEMS,
@@ -27,7 +28,6 @@ from tellapart.auditing.detectable import (
     pixel_statistics,
     word_counts,
 )
-from tellapart.auditing.finding import Finding
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.errors import ModelError

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
 from facts import raises
-from tellapart.auditing.detectors import Origins, detect, origins
+from tellapart.auditing.origin import Origins, detect, origins
 from tellapart.data.folder import read_pair_set
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError, ModelError

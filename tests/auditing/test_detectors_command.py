@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from facts import check_facts
-from tellapart.auditing.detectors import Detection
+from tellapart.auditing.origin import Detection
 from tellapart.cli.main import app
 from tellapart.errors import DataError
 

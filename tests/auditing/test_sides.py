@@ -12,9 +12,15 @@ from scipy.stats import binom
 
 from facts import raises
 from tellapart.auditing.audit import Options, audit
-from tellapart.auditing.captions import find_context, lost_captions
+from tellapart.auditing.captions import (
+    find_context,
+    list_scripts,
+    lost_captions,
+    mixed_scripts,
+    torn_sides,
+    truth_first,
+)
 from tellapart.auditing.card import html, make_card, markdown
-from tellapart.auditing.sides import list_scripts, mixed_scripts, torn_sides, truth_first
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.errors import ModelError

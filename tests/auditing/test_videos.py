@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 import tellapart as ta
-from tellapart.auditing.detectable import FILE_STATISTICS, file_statistics, pixel_statistics
+from tellapart.auditing.origin import FILE_STATISTICS, file_statistics, pixel_statistics
 from tellapart.auditing.pictures import scan_images
 from tellapart.data.folder import read_pair_set
 

@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from facts import raises
-from tellapart.auditing.detectors import detector_outcomes
+from tellapart.auditing.origin import detector_outcomes
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.data.scores import Scores

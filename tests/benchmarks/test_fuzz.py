@@ -35,7 +35,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from facts import raises
-from tellapart.auditing.detectors import detector_outcomes
+from tellapart.auditing.origin import detector_outcomes
 from tellapart.benchmarks import bivlc, eqben, set_file, sugarcrepe, valse, winoground
 from tellapart.benchmarks import retrieval as captions_files
 from tellapart.data.annotations import expect_count

@@ -23,7 +23,7 @@ from scanned import shelf
 
 from tellapart.auditing.audit import audit
 from tellapart.auditing.card import make_card, markdown
-from tellapart.auditing.croissant import croissant
+from tellapart.auditing.datasheet import croissant
 from tellapart.builders.builder import Rejected, Start
 from tellapart.builders.journal import journal_of
 from tellapart.builders.pipeline import build

@@ -19,8 +19,7 @@ from tellapart.annotate.human import (
     usable,
 )
 from tellapart.annotate.study import read_earlier
-from tellapart.annotate.survey import Study, Survey, SurveyAnswer, SurveyUnit
-from tellapart.annotate.surveys import find_survey
+from tellapart.annotate.surveys import Study, Survey, SurveyAnswer, SurveyUnit, find_survey
 from tellapart.data.arguments import PathGiven, as_path, as_paths
 from tellapart.data.rows import read_object
 from tellapart.data.scores import join_names

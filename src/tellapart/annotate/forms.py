@@ -27,7 +27,7 @@ from urllib.parse import quote as percent_encode
 from xml.etree import ElementTree
 
 from tellapart.annotate.replies import Reply, field_names
-from tellapart.annotate.survey import AnnotatorTask, Ask, Study, Survey, SurveyUnit, letters
+from tellapart.annotate.surveys import AnnotatorTask, Ask, Study, Survey, SurveyUnit, letters
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_csv
 from tellapart.data.spreadsheet import spreadsheet_cell

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from tellapart.annotate.survey import Study, Survey, SurveyAnswer
+from tellapart.annotate.surveys import Study, Survey, SurveyAnswer
 from tellapart.data.scores import Scores, join_names
 from tellapart.errors import ScoreError
 from tellapart.stats.agreement import alpha_with_interval, kappa_with_interval, percent_agreement

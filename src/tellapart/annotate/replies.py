@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tellapart.annotate.survey import AnnotatorTask, Ask, Study, Survey, SurveyAnswer, letters
+from tellapart.annotate.surveys import AnnotatorTask, Ask, Study, Survey, SurveyAnswer, letters
 from tellapart.data.rows import read_json
 from tellapart.data.scores import join_names
 from tellapart.data.strict_json import decode_text, plain_suffix, read_whole

@@ -30,8 +30,7 @@ from tellapart.annotate.forms import (
 )
 from tellapart.annotate.human import usable
 from tellapart.annotate.replies import Reply, check_answer, decode_replies, field_names, read_allowed
-from tellapart.annotate.survey import Deal, Earlier, Study, Survey, SurveyAnswer, SurveyUnit, deal
-from tellapart.annotate.surveys import find_survey
+from tellapart.annotate.surveys import Deal, Earlier, Study, Survey, SurveyAnswer, SurveyUnit, deal, find_survey
 from tellapart.benchmarks.arguments import PairsGiven, load_pairs
 from tellapart.data.annotations import check_row
 from tellapart.data.arguments import PathGiven, as_path, as_paths, expect_used

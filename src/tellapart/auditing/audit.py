@@ -17,10 +17,13 @@ from tellapart.auditing.captions import (
     grammar_gap,
     length_gaps,
     lost_captions,
+    mixed_scripts,
     plausibility_gap,
+    torn_sides,
+    truth_first,
 )
-from tellapart.auditing.detectable import detectability
 from tellapart.auditing.finding import Finding, NotDone, judge
+from tellapart.auditing.origin import detectability
 from tellapart.auditing.pictures import (
     Change,
     ImageScan,
@@ -32,7 +35,6 @@ from tellapart.auditing.pictures import (
     picture_leak,
     scan_images,
 )
-from tellapart.auditing.sides import mixed_scripts, torn_sides, truth_first
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.models.text.find import find_text_scorer

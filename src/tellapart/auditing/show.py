@@ -17,10 +17,9 @@ from pydantic import ValidationError
 from tellapart.auditing.audit import Audit, Options, title_of
 from tellapart.auditing.audit import audit as make_audit
 from tellapart.auditing.card import html, make_card, markdown
-from tellapart.auditing.croissant import LISTING, croissant, missing
-from tellapart.auditing.datasheet import CARD_FIELDS, with_questions
-from tellapart.auditing.detectors import Detection
+from tellapart.auditing.datasheet import CARD_FIELDS, LISTING, croissant, missing, with_questions
 from tellapart.auditing.finding import format_interval, format_value
+from tellapart.auditing.origin import Detection
 from tellapart.benchmarks.arguments import PairsGiven, load_sets, locations
 from tellapart.data.arguments import PathGiven, as_path
 from tellapart.data.folder import read_pair_set

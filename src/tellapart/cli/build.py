@@ -91,7 +91,7 @@ def _detect(call: Call, *, as_json: Json = False) -> None:
 
     Example: `tellapart detect folder:my_pairs -m demo-encoder`
     """
-    from tellapart.auditing.detectors import detection_text
+    from tellapart.auditing.origin import detection_text
     from tellapart.auditing.show import print_detection
 
     detection = call.watched()

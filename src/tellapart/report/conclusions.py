@@ -47,13 +47,7 @@ class Duel:
 
 @dataclass(frozen=True, slots=True)
 class Rivals:
-    """Models of one benchmark, the best by the main metric first.
-
-    Attributes:
-        ranking: without reference models, unless all are.
-        metrics: those that were tested; none if there is one model, or no metric has a value of every item.
-        tests: how many tests p is corrected for.
-    """
+    """Models of one benchmark, references apart, the best first; tests of every two of the first, corrected for all."""
 
     ranking: tuple[ModelEntry, ...]
     metrics: tuple[str, ...] = ()

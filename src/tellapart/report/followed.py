@@ -40,14 +40,7 @@ CURVE = "curve.json"
 
 @dataclass(frozen=True, slots=True)
 class FollowedPoint:
-    """One checkpoint on one benchmark.
-
-    Attributes:
-        step: the last number in the name, or its position if names do not have one each.
-        best: the checkpoint with the highest value so far, this one included; the first of several.
-        forgotten: the best value less this one, on the same items, with its paired interval; None of the best, and
-            without a value of each item.
-    """
+    """One checkpoint on one benchmark: the best so far, and how much less this is on the same items, if another is."""
 
     checkpoint: str
     step: int

@@ -37,13 +37,7 @@ _SIGNATURES = ((b"\x89PNG\r\n\x1a\n", "png"), (b"\xff\xd8\xff", "jpeg"))
 
 @dataclass(frozen=True, slots=True)
 class Album:
-    """The pictures of one benchmark.
-
-    Attributes:
-        index: reference -> index into `uris`.
-        left_out: items without pictures because the budget was used up.
-        unreadable: references that could not be read or decoded.
-    """
+    """The pictures of one benchmark: data URIs by reference, items left out for the budget, and the unreadable."""
 
     uris: tuple[str, ...]
     index: dict[str, int]

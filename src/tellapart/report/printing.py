@@ -36,12 +36,7 @@ _LISTED = {
 
 
 def print_listing(what: str, rows: Sequence[dict[str, Any]]) -> None:
-    """Print the rows that `tellapart.ls` returns.
-
-    >>> print_listing("losses", [{"name": "itc", "about": "Image-text contrast."}])  # doctest: +ELLIPSIS
-    name   about...
-    itc    Image-text contrast.
-    """
+    """Print the rows that `tellapart.ls` returns."""
     lines = table(*_LISTED[what])
     for row in rows:
         # Images by texts of an item; for a task, the kind of its output.
@@ -305,18 +300,6 @@ def gate_markdown(result: GateResult) -> str:
     """Return the gate as GitHub's Markdown, for a comment on a pull request.
 
     Names are in code: a model called `@someone` must not call anybody.
-
-    >>> row = GateRow(benchmark="demo", metric="text_score", verdict="regression", fails=True, base=0.5, new=0.25,
-    ...               change=-0.25, low=-0.3, high=-0.2, p_holm=0.001, p_holm_text="0.001", n=400)
-    >>> print(gate_markdown(GateResult(base="a|b", new="c", rows=(row,))))
-    **tellapart: the gate stops: 1 regression**
-    <BLANKLINE>
-    | benchmark | metric | items | base | new | new - base | p (Holm) | verdict |
-    |:---|:---|---:|---:|---:|---:|---:|:---|
-    | `demo` | `text_score` | 400 | 50.00 | 25.00 | -25.00 [-30.0, -20.0] | 0.001 | **regression** |
-    <BLANKLINE>
-    base: `a\\|b`; new: `c`; percent, 95% intervals
-    <BLANKLINE>
     """
     rows = []
     for row in result.rows:

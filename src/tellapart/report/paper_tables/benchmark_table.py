@@ -45,13 +45,7 @@ _RECALLS = {
 
 @dataclass(frozen=True, slots=True)
 class RowLayout:
-    """How a row is made of a record's numbers, and which cells are one of these numbers unchanged.
-
-    Attributes:
-        tag: whose values' numbers the row takes; empty if it takes those over all items alone.
-        row_of: makes the row: column -> percent.
-        sources: of each column, the number that it is; None of a mean of several.
-    """
+    """How a row is made of a record's numbers, column -> percent; `sources` are those that a cell is unchanged."""
 
     tag: str
     row_of: RowOf
