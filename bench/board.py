@@ -38,13 +38,10 @@ from sqlalchemy import insert
 from sqlmodel import Session, select
 
 from tellapart.board.app import create_app
-from tellapart.board.entries import add_benchmark, add_model
-from tellapart.board.records import rank
+from tellapart.board.records import add_benchmark, add_model, rank
 from tellapart.board.settings import BoardSettings
-from tellapart.board.store import Store
-from tellapart.board.submissions.database import Database
-from tellapart.board.tables import RAW, Benchmark, Entry, Item, Model, Score, Source, Vector
-from tellapart.board.vectors import pack
+from tellapart.board.store import RAW, Benchmark, Entry, Item, Model, Score, Source, Store, Vector, pack
+from tellapart.board.submissions.state import Database
 from tellapart.data.folder import write_pair_set
 from tellapart.data.item import Item as Pair
 from tellapart.metrics.pairs import PAIR_METRICS

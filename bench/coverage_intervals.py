@@ -437,7 +437,7 @@ def gaps(rng: Draws, datasets: int, *, inside: int, outside: int, shares: tuple[
 
 def hidden_share(rng: Draws, datasets: int, *, clusters: int, sizes: str, share: float, correlation: float) -> Found:
     """A hidden benchmark's rounded share: each cluster is one trial, or fewer where their sizes differ much."""
-    from tellapart.board.submissions.published import hidden_bounds
+    from tellapart.board.submissions.service import hidden_bounds
 
     counts = cluster_sizes(rng, sizes, (datasets, clusters))
     right = right_in_clusters(rng, counts, share, correlation).sum(axis=1)

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.board.submissions.rounding import first_step, middle_place, rise_chances, round_to
+from tellapart.board.submissions.hidden import first_step, middle_place, rise_chances, round_to
 
 #: Files that are drawn for the next one, and lists of labels on which they are compared.
 _DRAWN, _COMPARED = 200, 3000

@@ -46,7 +46,7 @@ from tellapart.board.submissions.administer import (
 from tellapart.board.submissions.administer import (
     board_user as board_user,
 )
-from tellapart.board.submissions.new_board import board_new as board_new
+from tellapart.board.submissions.administer import board_new as board_new
 from tellapart.data.folder import read_pair_set as read_pair_set
 from tellapart.data.folder import write_pair_set as write_pair_set
 from tellapart.data.item import Item as Item

@@ -8,7 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from facts import check_facts
-from tellapart.board.headers import BoardAddress
+from tellapart.board.connections import BoardAddress
 
 
 @pytest.mark.parametrize("strips", [True, False])

@@ -16,13 +16,12 @@ from fastapi.testclient import TestClient
 
 from tellapart.api.items import items as analyse
 from tellapart.board.app import create_app
-from tellapart.board.downloads import as_latex
-from tellapart.board.headers import HEADERS
-from tellapart.board.links import path_of
+from tellapart.board.connections import HEADERS
 from tellapart.board.records import read_in
+from tellapart.board.rendering import as_latex, path_of
 from tellapart.board.settings import BoardSettings
 from tellapart.board.store import Store
-from tellapart.board.views.view import Table
+from tellapart.board.views.rows import Table
 from tellapart.evaluation.compare import compare
 from tellapart.evaluation.verified import read_result
 from tellapart.records.samples import read_samples

@@ -18,7 +18,7 @@ from fastapi import FastAPI, Request, Response
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from tellapart.board import connections
-from tellapart.board.headers import LOOPBACK, HeadRequests, SecurityHeaders
+from tellapart.board.connections import LOOPBACK, HeadRequests, SecurityHeaders
 
 Served = tuple[str, int]
 

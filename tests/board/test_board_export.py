@@ -10,7 +10,7 @@ import pytest
 
 from facts import raises
 from tellapart.board.export import export_site
-from tellapart.board.views.overview import all_benchmarks
+from tellapart.board.views.leaderboard import all_benchmarks
 from tellapart.errors import RunError
 
 

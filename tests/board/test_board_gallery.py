@@ -20,9 +20,8 @@ from tellapart.board.app import create_app
 from tellapart.board.export import export_site
 from tellapart.board.records import read_in
 from tellapart.board.settings import BoardSettings
-from tellapart.board.store import Store
-from tellapart.board.tables import Item
-from tellapart.board.views.gallery import PAGE, gallery_page
+from tellapart.board.store import Item, Store
+from tellapart.board.views.model import PAGE, gallery_page
 from tellapart.records.samples import read_samples, write_samples
 
 HERE = "/benchmarks/coco-retrieval/gallery/mine"

@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tellapart.board.site import PAGES
+from tellapart.board.rendering import PAGES
 
 SLUGS = st.one_of(
     st.sampled_from(["shapes", "good", "poor", "type", "group_score", "latency", "other"]),

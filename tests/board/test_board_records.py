@@ -14,13 +14,21 @@ from sqlmodel import Session, select
 from facts import check_facts, raises
 from tellapart.board.records import rank, read_in
 from tellapart.board.settings import BoardSettings, read_settings
-from tellapart.board.store import Store, database_url
-from tellapart.board.tables import Benchmark, Entry, Item, Model, Score, Source, Vector
-from tellapart.board.vectors import pack, unpack
-from tellapart.board.views.leaderboard import by_tag, leaderboard
-from tellapart.board.views.overview import all_benchmarks
-from tellapart.board.views.rows import read_scores
-from tellapart.board.views.view import heads_of
+from tellapart.board.store import (
+    Benchmark,
+    Entry,
+    Item,
+    Model,
+    Score,
+    Source,
+    Store,
+    Vector,
+    database_url,
+    pack,
+    unpack,
+)
+from tellapart.board.views.leaderboard import all_benchmarks, by_tag, leaderboard
+from tellapart.board.views.rows import heads_of, read_scores
 from tellapart.board.watch import Watch
 from tellapart.errors import DataError, RunError, StoreError
 from tellapart.evaluation.verified import read_result

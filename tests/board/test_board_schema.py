@@ -12,8 +12,7 @@ from sqlmodel import select
 from facts import raises
 from tellapart.board.records import read_in
 from tellapart.board.settings import BoardSettings
-from tellapart.board.store import Store
-from tellapart.board.tables import SCHEMA, BoardTable, Model
+from tellapart.board.store import SCHEMA, BoardTable, Model, Store
 from tellapart.errors import StoreError
 
 pytestmark = pytest.mark.slow

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from sqlmodel import Session
 
 from tellapart.board.settings import BoardSettings
-from tellapart.board.store import Store
-from tellapart.board.tables import Benchmark, Entry, Model, Score, Source
-from tellapart.board.views.overview import all_benchmarks
+from tellapart.board.store import Benchmark, Entry, Model, Score, Source, Store
+from tellapart.board.views.leaderboard import all_benchmarks
 from tellapart.board.views.ranks import ranks_page
 
 VALUES = st.lists(st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]), min_size=1, max_size=12)

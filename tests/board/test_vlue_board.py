@@ -10,7 +10,7 @@ from tellapart.board.records import read_in
 from tellapart.board.settings import BoardSettings, read_settings
 from tellapart.board.store import Store
 from tellapart.board.views.leaderboard import BY_DOMAIN, by_tag
-from tellapart.board.views.pareto import ParetoPage, pareto_page
+from tellapart.board.views.ranks import ParetoPage, pareto_page
 from tellapart.records.imported import read_imported
 
 ROOT = Path(__file__).parents[2]

@@ -23,8 +23,7 @@ from tellapart.board import watch as watch_module
 from tellapart.board.app import create_app
 from tellapart.board.records import _for_readers, read_in, signature
 from tellapart.board.settings import BoardSettings
-from tellapart.board.store import Store
-from tellapart.board.tables import Model
+from tellapart.board.store import Model, Store
 from tellapart.board.watch import Watch
 
 WriteRun = Callable[..., Path]
@@ -207,7 +206,7 @@ def test_a_thread_that_ends_all_the_same_ends_its_process() -> None:
     script = """
 import time
 from threading import Event
-from tellapart.board.tireless import TirelessThread
+from tellapart.board.watch import TirelessThread
 
 class Killed(Event):
     asked = 0

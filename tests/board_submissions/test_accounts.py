@@ -11,8 +11,8 @@ import pytest
 
 from facts import raises
 from tellapart.board.submissions.accounts import COOKIE
-from tellapart.board.submissions.database import Database
-from tellapart.board.submissions.refused import RefusedError
+from tellapart.board.submissions.queue_limits import RefusedError
+from tellapart.board.submissions.state import Database
 from tellapart.errors import StoreError
 
 MakeBoard = Callable[..., Any]

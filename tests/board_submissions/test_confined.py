@@ -169,14 +169,14 @@ def test_the_process_that_measures_is_confined_before_it_gets_what_it_measures(
 HOSTILE = """#!/bin/sh
 exec "{python}" -c '
 import runpy, sys
-from tellapart.board.submissions import reading
+from tellapart.board.submissions import forms
 from tellapart.errors import ScoreError
 def open_and_refuse(*_):
     try:
         raise ScoreError(open("{path}").read()[:300])
     except OSError as error:
         raise ScoreError("no: " + str(error.strerror))
-reading.read_sent = open_and_refuse
+forms.read_sent = open_and_refuse
 runpy.run_module("tellapart.board.submissions.worker", run_name="__main__")
 '
 """

@@ -22,7 +22,7 @@ from tellapart.board.submissions import worker
 from tellapart.board.submissions.administer import board_retry
 from tellapart.board.submissions.forms import pack
 from tellapart.board.submissions.queue import Upload
-from tellapart.board.submissions.refused import RefusedError
+from tellapart.board.submissions.queue_limits import RefusedError
 from tellapart.board.submissions.routes import check_model_name
 from tellapart.board.submissions.service import open_submissions
 from tellapart.data.scores import Scores

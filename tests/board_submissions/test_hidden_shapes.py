@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from facts import raises
+from tellapart.board.submissions.forms import read_published, read_sent
 from tellapart.board.submissions.hidden import HiddenBenchmark
 from tellapart.board.submissions.hidden_items import HiddenPairs, hide
 from tellapart.board.submissions.measuring import measure_sent
 from tellapart.board.submissions.prepared import prepare, read_truth, write_task
-from tellapart.board.submissions.reading import read_published, read_sent
 from tellapart.data.folder import read_pair_set
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet

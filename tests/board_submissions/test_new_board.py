@@ -14,9 +14,8 @@ from PIL import Image
 
 import tellapart as ta
 from facts import raises
-from tellapart.board.submissions.hidden import HiddenBenchmark, check_limits, read_hidden
-from tellapart.board.submissions.new_board import fit_limits
-from tellapart.board.submissions.rounding import round_to
+from tellapart.board.submissions.administer import fit_limits
+from tellapart.board.submissions.hidden import HiddenBenchmark, check_limits, read_hidden, round_to
 from tellapart.errors import DataError
 
 

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from facts import check_facts, raises
+from tellapart.board.submissions.forms import read_sent
 from tellapart.board.submissions.hidden_items import hide
-from tellapart.board.submissions.reading import read_sent
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.errors import ScoreError, TellapartError

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from facts import raises
-from tellapart.board.submissions.rounding import (
+from tellapart.board.submissions.hidden import (
     first_step,
     label_bits,
     leaked_bits,

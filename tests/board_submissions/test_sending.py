@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tellapart.board.submissions.rounding import round_to
+from tellapart.board.submissions.hidden import round_to
 from tellapart.data.folder import read_pair_set
 from tellapart.data.scores import Scores
 from tellapart.evaluation.score_files import run_scores

@@ -15,8 +15,7 @@ from typer.testing import CliRunner
 from tellapart.board.app import create_app
 from tellapart.board.records import read_in
 from tellapart.board.settings import BoardSettings
-from tellapart.board.store import Store
-from tellapart.board.tables import Benchmark
+from tellapart.board.store import Benchmark, Store
 from tellapart.cli.main import app
 from tellapart.data.folder import read_pair_set
 

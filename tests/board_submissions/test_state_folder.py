@@ -13,7 +13,7 @@ import pytest
 
 from facts import raises
 from tellapart.board.submissions.hidden import HiddenSettings, SubmissionSettings
-from tellapart.board.submissions.refused import RefusedError
+from tellapart.board.submissions.queue_limits import RefusedError
 from tellapart.board.submissions.service import Submissions
 from tellapart.board.submissions.state import find_losses
 from tellapart.cli.main import app

@@ -16,9 +16,9 @@ import pytest
 from typer.testing import CliRunner
 
 from facts import check_facts, find_missing, raises
-from tellapart.board.submissions import backup
+from tellapart.board.submissions import administer
 from tellapart.board.submissions.accounts import Account
-from tellapart.board.submissions.backup import back_up, check_backup, check_state
+from tellapart.board.submissions.administer import back_up, check_backup, check_state
 from tellapart.board.submissions.prepared import read_truth
 from tellapart.board.submissions.service import Submissions, open_submissions
 from tellapart.cli.main import app
@@ -347,7 +347,7 @@ def test_a_file_that_is_refused_while_it_is_copied_is_no_gap(
         copied.append(copy)
         copy_uploads(uploads, copy)
 
-    copy_uploads = backup._copy_uploads
-    monkeypatch.setattr(backup, "_copy_uploads", end_it_first)
+    copy_uploads = administer._copy_uploads
+    monkeypatch.setattr(administer, "_copy_uploads", end_it_first)
     back_up(made.service.state, tmp_path / "copy")
     assert len(copied) == 2 and list(check_backup(tmp_path / "copy")) == []

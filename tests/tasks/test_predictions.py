@@ -14,7 +14,7 @@ from facts import check_facts, raises
 from tellapart.api.evaluate import score
 from tellapart.api.items import items
 from tellapart.benchmarks.benchmark import Benchmark
-from tellapart.board.submissions.reading import read_sent
+from tellapart.board.submissions.forms import read_sent
 from tellapart.data.task_records import (
     BinaryQuestion,
     BinaryQuestionSet,

@@ -14,18 +14,15 @@ from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 from pydantic import Field
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
-from tellapart.board.downloads import as_csv, as_latex
-from tellapart.board.headers import HeadRequests, SecurityHeaders
-from tellapart.board.links import PATTERNS, ServerLinks
+from tellapart.board.connections import HeadRequests, SecurityHeaders
 from tellapart.board.page_cache import CachedPage, PageCache, PageCacheMiddleware, preferred_format
-from tellapart.board.pictures import picture
-from tellapart.board.rendering import asset, render
+from tellapart.board.rendering import PAGES, PATTERNS, Page, ServerLinks, as_csv, as_latex, asset, render
 from tellapart.board.settings import BoardSettings
-from tellapart.board.site import PAGES, Page
 from tellapart.board.store import Store
 from tellapart.board.submissions.routes import router_of
 from tellapart.board.submissions.service import Submissions
-from tellapart.board.views.view import View
+from tellapart.board.views.items import picture
+from tellapart.board.views.rows import View
 from tellapart.errors import UnknownNameError
 
 Format = Literal["html", "json", "csv", "latex"]

@@ -11,20 +11,15 @@ from typing import Any
 
 from sqlmodel import Session, select
 
-from tellapart.board.downloads import as_csv, as_latex
-from tellapart.board.links import StaticLinks, path_of
-from tellapart.board.pictures import picture
-from tellapart.board.rendering import asset, render
+from tellapart.board.rendering import PAGES, StaticLinks, as_csv, as_latex, asset, path_of, render
 from tellapart.board.settings import BoardSettings
-from tellapart.board.site import PAGES
-from tellapart.board.store import Store
-from tellapart.board.submissions.pages import render_template
+from tellapart.board.store import Benchmark, Store
+from tellapart.board.submissions.routes import render_template
 from tellapart.board.submissions.service import Submissions
-from tellapart.board.tables import Benchmark
 from tellapart.board.views.comparison import MOST, choose_page
-from tellapart.board.views.gallery import PAGE as QUERIES
-from tellapart.board.views.items import PAGE, failures
-from tellapart.board.views.view import View
+from tellapart.board.views.items import PAGE, failures, picture
+from tellapart.board.views.model import PAGE as QUERIES
+from tellapart.board.views.rows import View
 from tellapart.errors import RunError, UnknownNameError
 from tellapart.records.run_folder import write_text_file
 

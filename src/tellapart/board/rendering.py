@@ -2,32 +2,208 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 from itertools import groupby
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from markupsafe import Markup, escape
 
-from tellapart.board.links import Links
 from tellapart.board.settings import BoardSettings
-from tellapart.board.views.many import ComparedBenchmark, PairTest, RankedModel
-from tellapart.board.views.model import ModelPage
-from tellapart.board.views.ranks import RankLine
-from tellapart.board.views.rows import Block, Column, Leaderboard, LeaderboardRow
-from tellapart.board.views.view import Cell, View
+from tellapart.board.views.comparison import (
+    ChoosePage,
+    ComparedBenchmark,
+    ComparisonPage,
+    ManyPage,
+    PairTest,
+    RankedModel,
+    choose_page,
+    compare_many,
+    comparison_page,
+)
+from tellapart.board.views.items import ItemPage, ItemsPage, item_page, items_page
+from tellapart.board.views.leaderboard import HeatMap, all_benchmarks, by_tag, heat_map, leaderboard
+from tellapart.board.views.model import GalleryPage, ModelPage, gallery_page, model_page
+from tellapart.board.views.ranks import (
+    AgreementPage,
+    ParetoPage,
+    RankLine,
+    RanksPage,
+    agreement_page,
+    benchmark_ranks,
+    pareto_page,
+    ranks_page,
+)
+from tellapart.board.views.rows import Block, Cell, Column, Leaderboard, LeaderboardRow, Table, View
+from tellapart.data.spreadsheet import spreadsheet_cell
 from tellapart.report.charts import score_bar
 from tellapart.report.line_chart import inline_svg
 from tellapart.report.numbers import deviation, percent, thousands
+from tellapart.report.paper_tables.latex_text import fit_width, latex_packages, latex_text
 from tellapart.report.templates import make_environment
 from tellapart.tasks.registry import METRICS
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
+
+#: Page -> its address. Every value is a number or a slug of letters, digits, `.`, `_` and `-`.
+PATTERNS = {
+    "home": "/",
+    "home_page": "/pages/{page}",
+    "agreement": "/benchmarks/agree",
+    "benchmark": "/benchmarks/{slug}",
+    "by": "/benchmarks/{slug}/by/{tag}/{metric}",
+    "map": "/benchmarks/{slug}/map/{tag}/{metric}",
+    "benchmark_ranks": "/benchmarks/{slug}/ranks",
+    "items": "/benchmarks/{slug}/items/pages/{page}",
+    "item": "/benchmarks/{slug}/items/{position}",
+    "gallery": "/benchmarks/{slug}/gallery/{model}",
+    "gallery_page": "/benchmarks/{slug}/gallery/{model}/{side}/pages/{page}",
+    "model": "/models/{slug}",
+    "choose": "/compare",
+    "compare": "/compare/{a}/{b}",
+    "compare_many": "/compare/{models}",
+    "pareto": "/pareto/{cost}",
+    "pareto_over": "/pareto/{cost}/{over}",
+    "ranks": "/ranks",
+    "hidden": "/hidden",
+    "hidden_benchmark": "/hidden/{name}",
+    "task_file": "/hidden/{name}/task.zip",
+    "send": "/hidden/{name}/submissions",
+    "sent": "/submissions",
+    "submission": "/submissions/{id}",
+    "sign_in": "/sign-in",
+    "sign_out": "/sign-out",
+    "picture": "/benchmarks/{slug}/items/{position}/pictures/{number}",
+    "static": "/static/{name}",
+}
+
+
+def path_of(page: str, /, **args: str | int) -> str:
+    """Return a page's address on a server.
+
+    >>> path_of("item", slug="demo", position=3)
+    '/benchmarks/demo/items/3'
+    """
+    return PATTERNS[page].format(**args)
+
+
+class Links(Protocol):
+    """The source of a template's links."""
+
+    is_static: bool
+
+    def to(self, page: str, /, **args: str | int) -> str | None:
+        """Return a page's address; None for a page that is left out."""
+
+    def data(self, kind: str) -> str:
+        """Return the address of this page as `json`, `csv` or `latex`."""
+
+
+class ServerLinks:
+    """Links on a server, below the path `root` at which a proxy shows it.
+
+    >>> ServerLinks().to("model", slug="clip"), ServerLinks("/board").to("home"), ServerLinks().data("csv")
+    ('/models/clip', '/board/', '?format=csv')
+    """
+
+    is_static = False
+
+    def __init__(self, root: str = "") -> None:
+        self._root = root
+
+    def to(self, page: str, /, **args: str | int) -> str:
+        """Return a page's address."""
+        return self._root + path_of(page, **args)
+
+    def data(self, kind: str) -> str:
+        """Return the address of this page's data."""
+        return f"?format={kind}"
+
+
+class StaticLinks:
+    """Links from one page of a static site to others, which work from `file://`.
+
+    >>> links = StaticLinks("/models/clip", lambda page, args: page != "item")
+    >>> links.to("benchmark", slug="demo"), links.to("static", name="board.css"), links.to("home"), links.data("csv")
+    ('../../benchmarks/demo/index.html', '../../static/board.css', '../../index.html', 'data.csv')
+    >>> links.to("item", slug="demo", position=3) is None
+    True
+    """
+
+    is_static = True
+
+    def __init__(self, here: str, add: Callable[[str, dict[str, str | int]], bool], *, with_data: bool = True) -> None:
+        self._with_data = with_data
+        self._up = "../" * (len(PurePosixPath(here).parts) - 1)
+        self._add = add
+
+    def to(self, page: str, /, **args: str | int) -> str | None:
+        """Return a page's file, relative to this one; None for a page that is left out."""
+        if not self._add(page, args):
+            return None
+        path = path_of(page, **args).lstrip("/")
+        if page in {"static", "picture"}:
+            return self._up + path
+        return self._up + (f"{path}/index.html" if path else "index.html")
+
+    def data(self, kind: str) -> str:
+        """Return the file of this page's data, in the same folder; empty if the site has none."""
+        return "" if not self._with_data else f"data.{'tex' if kind == 'latex' else kind}"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One kind of page.
+
+    Attributes:
+        gather: (session, settings, arguments of the address) -> its content.
+        view: the class of that content.
+        template: its file in `pages/`, without the ending.
+    """
+
+    name: str
+    gather: Callable[..., View]
+    view: type[View]
+    template: str
+
+    @property
+    def pattern(self) -> str:
+        """The address."""
+        return PATTERNS[self.name]
+
+
+#: In the order in which addresses are matched.
+PAGES = {
+    page.name: page
+    for page in (
+        Page("home", all_benchmarks, Leaderboard, "leaderboard"),
+        Page("home_page", all_benchmarks, Leaderboard, "leaderboard"),
+        Page("ranks", ranks_page, RanksPage, "ranks"),
+        Page("pareto", pareto_page, ParetoPage, "pareto"),
+        Page("pareto_over", pareto_page, ParetoPage, "pareto"),
+        Page("choose", choose_page, ChoosePage, "choose"),
+        Page("compare", comparison_page, ComparisonPage, "comparison"),
+        Page("compare_many", compare_many, ManyPage, "many"),
+        Page("model", model_page, ModelPage, "model"),
+        Page("agreement", agreement_page, AgreementPage, "agreement"),
+        Page("benchmark", leaderboard, Leaderboard, "leaderboard"),
+        Page("by", by_tag, Leaderboard, "leaderboard"),
+        Page("map", heat_map, HeatMap, "heat_map"),
+        Page("benchmark_ranks", benchmark_ranks, RanksPage, "ranks"),
+        Page("items", items_page, ItemsPage, "items"),
+        Page("item", item_page, ItemPage, "item"),
+        Page("gallery", gallery_page, GalleryPage, "gallery"),
+        Page("gallery_page", gallery_page, GalleryPage, "gallery"),
+    )
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,3 +444,88 @@ def _labels_of(lines: Sequence[RankLine]) -> dict[str, list[tuple[tuple[float, f
 def _about_metric(name: str) -> str:
     metric = METRICS.get(name)
     return metric.title if metric else name
+
+
+#: Texts with more letters are wrapped.
+_LONG = 40
+
+
+def as_csv(table: Table) -> str:
+    """Return a table as CSV; numbers with all their digits, an empty field for None.
+
+    Text that a spreadsheet would take for a formula gets an apostrophe before it.
+
+    >>> as_csv(Table(title="a", rows=(("model", "score"), ("=1+1", 0.5), ("b", None))))
+    "model,score\\r\\n'=1+1,0.5\\r\\nb,\\r\\n"
+    """
+    target = io.StringIO()
+    csv.writer(target).writerows(map(spreadsheet_cell, row) for row in table.rows)
+    return target.getvalue()
+
+
+def as_latex(table: Table) -> str:
+    """Return a table in the style of booktabs; fractions with four decimals, with a small interval after each number.
+
+    >>> rows = (("model", "score", "score low", "score high"), ("a_b", 0.5, 0.4, 0.6))
+    >>> print(as_latex(Table(title="50 %", rows=rows)), end="")
+    % \\usepackage{booktabs}
+    % \\usepackage{graphicx}
+    % 50 \\%
+    \\noindent\\resizebox{\\ifdim\\width>\\linewidth \\linewidth\\else\\width\\fi}{!}{%
+    \\begin{tabular}{lr}
+    \\toprule
+    model & score \\\\
+    \\midrule
+    a\\_b & 0.5000 {\\scriptsize [0.4000, 0.6000]} \\\\
+    \\bottomrule
+    \\end{tabular}}
+    """
+    head, *rows = table.rows
+    columns = [k for k, name in enumerate(head) if not _is_bound(head, k)]
+    tabular = [
+        f"\\begin{{tabular}}{{{''.join(_column_alignment([row[k] for row in rows]) for k in columns)}}}",
+        "\\toprule",
+        " & ".join(_latex_cell(head[k]) for k in columns) + " \\\\",
+        "\\midrule",
+        *(" & ".join(_with_interval(head, row, k) for k in columns) + " \\\\" for row in rows),
+        "\\bottomrule",
+        "\\end{tabular}",
+    ]
+    text = "\n".join([f"% {latex_text(table.title)}", *fit_width(tabular), ""])
+    return "\n".join([*latex_packages(text), text])
+
+
+def _is_bound(head: Sequence[str | float | None], k: int) -> bool:
+    """Return whether a column is the low or the high end of an interval."""
+    return any(_has_interval(head, k - back) for back in (1, 2) if k >= back)
+
+
+def _has_interval(head: Sequence[str | float | None], k: int) -> bool:
+    name, following = head[k], list(head[k + 1 : k + 3])
+    return following in (["low", "high"], [f"{name} low", f"{name} high"])
+
+
+def _column_alignment(column: Sequence[str | float | None]) -> str:
+    texts = [cell for cell in column if isinstance(cell, str)]
+    if any(len(text) > _LONG for text in texts):
+        return "p{0.4\\linewidth}"
+    return "l" if texts else "r"
+
+
+def _with_interval(head: Sequence[str | float | None], row: Sequence[str | float | None], k: int) -> str:
+    if not _has_interval(head, k) or row[k + 1] is None:
+        return _latex_cell(row[k])
+    return f"{_latex_cell(row[k])} {{\\scriptsize [{_latex_cell(row[k + 1])}, {_latex_cell(row[k + 2])}]}}"
+
+
+def _latex_cell(cell: str | float | None) -> str:
+    if cell is None:
+        return "--"
+    if isinstance(cell, str):
+        return latex_text(cell)
+    if isinstance(cell, int):
+        return str(cell)
+    if 0 < abs(cell) < 0.00005:  # a p-value
+        digits, _, power = f"{cell:.1e}".partition("e")
+        return rf"${digits} \cdot 10^{{{int(power)}}}$"
+    return f"{cell:.4f}" if abs(cell) < 1000 else f"{cell:.0f}"

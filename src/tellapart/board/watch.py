@@ -2,15 +2,37 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
+from collections.abc import Callable
 from contextlib import suppress
-from threading import Event
+from threading import Event, Thread
 
 from tellapart.board.records import ReportProblem, read_in, signature
 from tellapart.board.settings import BoardSettings
 from tellapart.board.store import Store
-from tellapart.board.tireless import TirelessThread
 from tellapart.errors import TellapartError, first_line
+
+
+class TirelessThread(Thread):
+    """A thread that takes turn after turn; if it ends all the same, so does the process, and a supervisor sees that."""
+
+    def __init__(self, name: str, turn: Callable[[], float], over: Event, *, wait: float = 0.0) -> None:
+        super().__init__(name=name, daemon=True)
+        self._turn, self._over, self._pause = turn, over, wait
+
+    def run(self) -> None:
+        """Take turns until it is over."""
+        try:
+            while not self._over.is_set():
+                with suppress(BaseException):  # even errors that would end a thread: nobody else does its work
+                    while not self._over.wait(self._pause):
+                        self._pause = self._turn()
+        finally:
+            if not self._over.is_set():
+                os.kill(os.getpid(), signal.SIGTERM)
+
 
 #: Between two looks at the folders; after a failure twice as long each time, up to the last.
 SECONDS, _MOST_SECONDS = 5.0, 30.0

@@ -34,7 +34,7 @@ def _new(call: Call, *, as_json: Json = False) -> None:
 
     Example: `tellapart board new board --pairs my_pairs`
     """
-    from tellapart.board.submissions.rounding import in_points
+    from tellapart.board.submissions.hidden import in_points
     from tellapart.data.rows import read_toml
 
     file = call()

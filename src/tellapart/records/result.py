@@ -21,6 +21,10 @@ IDS_ONLY = "ids-"
 #: The first letters of a fingerprint of another tool's result file: no item is known, and ties count by its rule.
 IMPORTED = "imported-"
 
+#: The first letters of the fingerprint of a benchmark whose labels stay on a server: its record has no samples. In its
+#: note, what precedes the items and the rounding of its numbers.
+HIDDEN, HIDDEN_NUMBERS = "hidden-", "numbers are of "
+
 
 class Record(BaseModel):
     """A part of a record: it is not changed, and a field that it does not know is an error."""

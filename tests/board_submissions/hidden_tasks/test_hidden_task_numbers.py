@@ -14,9 +14,9 @@ from tiny_tasks import CASES, EACH, N, lines, unique
 from facts import check_facts
 from steps import steps_of
 from tellapart.board.records import read_in
+from tellapart.board.submissions.forms import read_sent
+from tellapart.board.submissions.hidden import round_to
 from tellapart.board.submissions.measuring import measure_sent
-from tellapart.board.submissions.reading import read_sent
-from tellapart.board.submissions.rounding import round_to
 from tellapart.evaluation.score_files import run_scores
 from tellapart.records.samples import read_samples
 from tellapart.tasks.registry import HIDEABLE

@@ -17,9 +17,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from tellapart.board.submissions.database import Database
 from tellapart.board.submissions.hidden_items import keyed_hash
-from tellapart.board.submissions.refused import RefusedError
+from tellapart.board.submissions.queue_limits import RefusedError
+from tellapart.board.submissions.state import Database
 
 COOKIE = "tellapart_session"
 """The cookie of a browser's session."""

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tellapart.board.submissions.hidden import round_to
 from tellapart.board.submissions.hidden_items import HiddenPairs, HiddenRecords
-from tellapart.board.submissions.rounding import round_to
 from tellapart.data.scores import Scores
 from tellapart.errors import MetricError
 from tellapart.metrics.registry import METRICS

@@ -42,15 +42,13 @@ from typing import IO, Annotated, Any, Literal, TypeVar, cast
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from tellapart.board.submissions.accounts import Account
-from tellapart.board.submissions.database import Database
 from tellapart.board.submissions.forms import form_bytes, unpack
-from tellapart.board.submissions.hidden import SubmissionSettings
+from tellapart.board.submissions.hidden import SubmissionSettings, round_to
 from tellapart.board.submissions.measuring import Split
 from tellapart.board.submissions.prepared import Prepared, find_prepared
-from tellapart.board.submissions.queue_limits import QueueLimits
-from tellapart.board.submissions.refused import RefusedError
-from tellapart.board.submissions.rounding import round_to
-from tellapart.board.tireless import TirelessThread
+from tellapart.board.submissions.queue_limits import QueueLimits, RefusedError
+from tellapart.board.submissions.state import Database
+from tellapart.board.watch import TirelessThread
 from tellapart.data.atomic import sync_folder
 from tellapart.data.lock import take_lock
 from tellapart.errors import MetricError, ScoreError, TellapartError, plain
@@ -108,7 +106,7 @@ class MeasureResult(WorkerMessage):
     @classmethod
     def _check_numbers(cls, split: Split, info: ValidationInfo) -> Split:
         """Accept only the job's metrics, rounded: more digits than the step has could hold labels."""
-        job = cast(Mapping[str, Any], info.context)
+        job = cast("Mapping[str, Any]", info.context)
         try:
             rounded = {name: round_to(value, job["step"]) for name, value in split.values.items()}
         except MetricError as error:
@@ -144,7 +142,7 @@ class Process:
 
     def messages(self, kind: type[Message]) -> Iterator[Message]:
         """Yield the process's messages until the last, or the first invalid one; then the process is killed."""
-        stdin, stdout = cast(IO[bytes], self._process.stdin), cast(IO[bytes], self._process.stdout)
+        stdin, stdout = cast("IO[bytes]", self._process.stdin), cast("IO[bytes]", self._process.stdout)
         try:
             self._timer.start()
             with contextlib.suppress(BrokenPipeError), stdin:
@@ -165,7 +163,7 @@ class Process:
 
     def take(self, size: int) -> bytes:
         """Return the form after a message, up to so many bytes; nothing if the job allows no form of that size."""
-        return cast(IO[bytes], self._process.stdout).read(size) if size <= self.job["form_bytes"] else b""
+        return cast("IO[bytes]", self._process.stdout).read(size) if size <= self.job["form_bytes"] else b""
 
     def kill(self) -> None:
         """Kill the process and its children."""

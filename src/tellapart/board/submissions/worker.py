@@ -191,8 +191,7 @@ def may_open(job: dict[str, Any]) -> list[Path]:
 
 def read(job: dict[str, Any]) -> None:
     """Read one file, and print its form, or why it is refused."""
-    from tellapart.board.submissions.forms import pack
-    from tellapart.board.submissions.reading import read_published, read_sent
+    from tellapart.board.submissions.forms import pack, read_published, read_sent
     from tellapart.data.prediction_field import watch_field
 
     try:
@@ -257,19 +256,15 @@ def _send_message(message: dict[str, Any]) -> None:
     sys.stdout.flush()
 
 
-def _load_modules(job: dict[str, Any]) -> None:
-    """Import the modules of the job, before it is confined."""
-    modules = ["prepared", "measuring"] if "truth" in job else ["reading"]
-    for name in [*modules, "forms"]:
-        import_module(f"tellapart.board.submissions.{name}")
-    if job["task"] != "pairs":
-        import_module("tellapart.tasks.registry")
-
-
 if __name__ == "__main__":
     job = json.loads(sys.stdin.buffer.readline())
     limit(job.pop("seconds"), job.pop("memory_bytes"))
-    _load_modules(job)
+    # All modules of the job, before it is confined.
+    modules = ["prepared", "measuring"] if "truth" in job else []
+    for name in ("forms", *modules):
+        import_module(f"tellapart.board.submissions.{name}")
+    if job["task"] != "pairs":
+        import_module("tellapart.tasks.registry")
     if lacking := confine(may_open(job)):
         _send_message({"unconfined": lacking})
     if "truth" in job:

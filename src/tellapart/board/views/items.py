@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,16 +12,64 @@ from numpy.typing import NDArray
 from sqlalchemy import func
 from sqlmodel import Session, col, select
 
-from tellapart.board.pictures import picture
 from tellapart.board.settings import BoardSettings
-from tellapart.board.tables import RAW, Benchmark, Entry, Item, TaskOutput, Vector
-from tellapart.board.vectors import unpack
+from tellapart.board.store import RAW, Benchmark, Entry, Item, TaskOutput, Vector, unpack
 from tellapart.board.views.model import output_text
-from tellapart.board.views.view import BenchmarkHead, ModelHead, Table, View, benchmark_head, heads_of, one_by_slug
-from tellapart.errors import UnknownNameError
+from tellapart.board.views.rows import BenchmarkHead, ModelHead, Table, View, benchmark_head, heads_of, one_by_slug
+from tellapart.errors import TellapartError, UnknownNameError
+from tellapart.records.result import Located, RunRecord
+from tellapart.report.image_sources import ImageSources
 from tellapart.report.items import true_pairs, true_texts
+from tellapart.report.pictures import small_picture
 from tellapart.stats.item_analysis import LEAST_FAMILIES, discriminations, reliability
 from tellapart.tasks.registry import main_metric
+
+
+def picture(session: Session, slug: str, position: int, number: int) -> tuple[str, bytes]:
+    """Return the media type and the bytes of an item's picture: small, as PNG, JPEG or WebP.
+
+    The reference comes from the records, never from the address.
+    """
+    benchmark = session.exec(select(Benchmark).where(Benchmark.slug == slug)).first()
+    if benchmark is None:
+        raise UnknownNameError(f"this board has no benchmark {slug[:200]!r}")
+    item = session.get(Item, (benchmark.id, position)) if 0 <= position < benchmark.n else None
+    if item is None or not 0 <= number < len(item.images):
+        raise UnknownNameError(f"{benchmark.name} has no picture {number} of item {position}")
+    for sources in _image_sources(session, benchmark):
+        try:
+            read = _sources_reader(sources)
+            if read is not None:
+                return _named_picture(read(item.images[number]), item.images[number])
+        except (TellapartError, OSError):
+            continue
+    raise UnknownNameError(f"{benchmark.name}: the picture {item.images[number]!r} is not on this machine")
+
+
+def _image_sources(session: Session, benchmark: Benchmark) -> Iterator[ImageSources]:
+    """Yield the places of the benchmark's images, as its runs recorded them."""
+    of_benchmark = select(Entry.folder, Entry.run, Entry.record).where(Entry.benchmark_id == benchmark.id)
+    for folder, run, record in session.exec(of_benchmark.order_by(col(Entry.id))):
+        if folder and run:
+            located, circumstances = record.get("own"), RunRecord.model_validate(run)
+            yield ImageSources(
+                folder=Path(folder),
+                benchmark=benchmark.name if located else benchmark.name.partition("#")[0],
+                own=Located.model_validate(located) if located else None,
+                data=circumstances.data,
+                images=circumstances.images,
+            )
+
+
+@lru_cache(maxsize=64)
+def _sources_reader(sources: ImageSources) -> Callable[[str], bytes] | None:
+    return sources.reader()
+
+
+def _named_picture(data: bytes, name: str) -> tuple[str, bytes]:
+    kind, small = small_picture(data, name)
+    return f"image/{kind}", small
+
 
 #: Items on one page of the list.
 PAGE = 50

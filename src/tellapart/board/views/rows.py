@@ -2,17 +2,217 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import sqlalchemy
-from pydantic import TypeAdapter
-from sqlmodel import Session
+from pydantic import BaseModel, ConfigDict, TypeAdapter
+from sqlmodel import Session, col, select
 
-from tellapart.board.entries import is_hidden
-from tellapart.board.tables import Benchmark, Entry, Model, Score
-from tellapart.board.views.limited import Part, find_parts
-from tellapart.board.views.view import BenchmarkHead, Cell, Link, ModelHead, Table, View, mark_of
+from tellapart.board.store import Benchmark, Entry, Model, Score
+from tellapart.errors import UnknownNameError
+from tellapart.records.result import HIDDEN_NUMBERS
+from tellapart.tasks.registry import main_metric
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class Table(_Frozen):
+    """Rows for CSV and LaTeX; the first one is the head."""
+
+    title: str
+    rows: tuple[tuple[str | int | float | None, ...], ...]
+
+    def with_reasons(self, reasons: Sequence[str | None]) -> Table:
+        """Return the table with a last column `no interval`, the reason; unchanged if every row has an interval."""
+        if not any(reasons):
+            return self
+        column = ["no interval", *(reason or None for reason in reasons)]
+        return Table(title=self.title, rows=tuple((*row, why) for row, why in zip(self.rows, column, strict=True)))
+
+
+class View(_Frozen):
+    """A page's content; programs get it as JSON at the page's address."""
+
+    title: str
+
+    def table(self) -> Table | None:
+        """Return the page as a table for CSV and LaTeX; None if it has none."""
+        return None
+
+
+class Link(_Frozen):
+    """A link to another page.
+
+    Attributes:
+        page, args: as in `links.PATTERNS`.
+        current: it leads to the page that has it.
+    """
+
+    text: str
+    page: str
+    args: dict[str, str | int]
+    current: bool = False
+
+
+class ModelHead(_Frozen):
+    """A model's name and address."""
+
+    slug: str
+    label: str
+    kind: str
+
+
+class BenchmarkHead(_Frozen):
+    """A benchmark's name and address.
+
+    Attributes:
+        n: the number of items; 0 if unknown.
+        metric: the one that ranks it.
+        has_items: its items are in the database, and have pages.
+        part: `20 of 300 items` if it is a part of a benchmark, else empty.
+    """
+
+    slug: str
+    name: str
+    title: str
+    task: str
+    n: int
+    metric: str
+    has_items: bool = False
+    part: str = ""
+
+    @property
+    def label(self) -> str:
+        """Its name, and how much of it was measured if that is a part."""
+        return f"{self.name} ({self.part})" if self.part else self.name
+
+
+class Cell(_Frozen):
+    """One number of a table with its interval, chance and ties; a fraction, or a deviation in the unit of the scores.
+
+    Attributes:
+        reason: why there is no interval, if that is known.
+        official: the value as the benchmark's authors count ties; None where that is the same, or unknown.
+        tier: shared by models that the items cannot separate; None if they were not tested.
+        mark: `imported` if the number was published elsewhere, `on trust` if the scores were computed elsewhere.
+        limited: `20 of 300 items` if the number is over a part of the benchmark; it has no place among the others.
+        rounded: the number is one of hidden labels, rounded to a step.
+    """
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+    reason: str | None = None
+    chance: float | None = None
+    n: int
+    ties: int = 0
+    tie_neutral: float | None = None
+    official: float | None = None
+    tier: int | None = None
+    mark: str = ""
+    limited: str = ""
+    rounded: bool = False
+
+    def percent(self, decimals: int = 2, sign: str = "") -> str:
+        """Write the value in percent; of a rounded one no digits that are not known.
+
+        >>> cells = [Cell(value=0.95, n=30), Cell(value=0.95, n=30, rounded=True)]
+        >>> [cell.percent() for cell in cells], cells[1].percent(sign="+")
+        (['95.00', '95'], '+95')
+        """
+        return f"{100 * self.value:{sign}{'.4g' if self.rounded else f'.{decimals}f'}}"
+
+
+def one_by_slug(session: Session, table: Any, slug: str, noun: str) -> Any:
+    """Return the row of a table with this slug."""
+    row = session.exec(select(table).where(table.slug == slug)).first()
+    if row is None:
+        raise UnknownNameError(f"this board has no {noun} {slug[:200]!r}")
+    return row
+
+
+def heads_of(session: Session) -> Mapping[int, tuple[ModelHead, str]]:
+    """Return entry -> its model and its mark, for every entry."""
+    entry, model = Entry.__table__.c, Model.__table__.c  # type: ignore[attr-defined]
+    query = sqlalchemy.select(entry.id, mark_of(entry), model.slug, model.label, model.kind)
+    rows = session.connection().execute(query.where(model.id == entry.model_id))
+    return {number: (ModelHead(slug=slug, label=label, kind=kind), mark) for number, mark, slug, label, kind in rows}
+
+
+def mark_of(entry: Any) -> sqlalchemy.Case[str]:
+    """Return the mark of an entry's numbers, as an expression of its table's columns: empty, `on trust`, `imported`."""
+    # A run folder of imported numbers has another tool's rule; scores made elsewhere were measured by this one.
+    measured = sqlalchemy.and_(entry.folder != "", entry.tie_rule == "")
+    return sqlalchemy.case((~entry.on_trust, ""), (measured, "on trust"), else_="imported")
+
+
+def model_head(model: Model) -> ModelHead:
+    """Return a model's name and address."""
+    return ModelHead(slug=model.slug, label=model.label, kind=model.kind)
+
+
+def benchmark_head(benchmark: Benchmark) -> BenchmarkHead:
+    """Return a benchmark's name and address."""
+    return BenchmarkHead(
+        slug=benchmark.slug,
+        name=benchmark.name,
+        title=f"{benchmark.title} ({benchmark.part})" if benchmark.part else benchmark.title,
+        task=benchmark.task,
+        n=benchmark.n,
+        metric=main_metric(benchmark.headline),
+        has_items=bool(benchmark.items_digest),
+        part=benchmark.part,
+    )
+
+
+# Records of a part of a benchmark's items (`--limit`): shown in its place, without competing with the complete one.
+#
+# Numbers of hidden labels cover one split and are rounded; a page shows both facts next to them.
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some of a benchmark's items.
+
+    Attributes:
+        shown_on: the benchmark on whose page it is: the complete one, or the largest part if no model has all.
+        n: its items.
+        text: as on a page: `20 of 300 items`.
+    """
+
+    shown_on: int
+    n: int
+    text: str
+
+
+def find_parts(session: Session) -> Mapping[int, Part]:
+    """Return every benchmark that is a part of one, by its id."""
+    parts = session.exec(select(Benchmark).where(col(Benchmark.limited_from).is_not(None))).all()
+    names = {part.name for part in parts}
+    of_name = (col(Benchmark.limited_from).is_(None), col(Benchmark.name).in_(names))
+    wholes = session.exec(select(Benchmark).where(*of_name).order_by(col(Benchmark.id))).all() if names else []
+    limited = {}
+    for part in parts:
+        same = [entry for entry in wholes if entry.name == part.name]
+        rivals = [entry for entry in same if entry.n == part.limited_from] or same
+        largest = max((each for each in parts if each.name == part.name), key=lambda each: (each.n, -(each.id or 0)))
+        limited[part.id or 0] = Part((rivals[0] if rivals else largest).id or 0, part.n, part.part)
+    return limited
+
+
+def describe_hidden(session: Session, benchmarks: Sequence[Benchmark]) -> Mapping[int, str]:
+    """Return `150 of 300 items, rounded to 1 point` for each of these benchmarks whose labels are hidden, by its id."""
+    hidden = [benchmark.id for benchmark in benchmarks if benchmark.is_hidden]
+    if not hidden:
+        return {}
+    entries = session.exec(select(Entry.benchmark_id, Entry.record).where(col(Entry.benchmark_id).in_(hidden))).all()
+    notes = {number: note for number, record in entries for note in record.get("notes", ())}
+    return {number: note.partition(HIDDEN_NUMBERS)[2] for number, note in notes.items() if HIDDEN_NUMBERS in note}
+
 
 #: Models on one page of the overview's table.
 PAGE = 50
@@ -217,7 +417,7 @@ def read_scores(
         .where(score.benchmark_id.in_([*wanted, *(id_ for id_, part in parts.items() if part.shown_on in wanted)]))
     )
     rows = session.connection().execute(query).all()
-    rounded = {benchmark.id for benchmark in benchmarks if is_hidden(benchmark)}
+    rounded = {benchmark.id for benchmark in benchmarks if benchmark.is_hidden}
     numbers_of = (dict(zip(_CELL, row[4:], strict=True), rounded=row[1] in rounded) for row in rows)
     cells = _CELLS.validate_python(list(numbers_of))
     scores = [ModelScore(row[0], row[1], row[2], row[3], cell) for row, cell in zip(rows, cells, strict=True)]
