@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import hashlib
 from collections.abc import AsyncIterator, Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -194,11 +195,10 @@ def test_one_user_sends_two_files_at_once_and_all_of_them_eight(made: Any) -> No
 
 def test_a_disk_must_have_room_for_all_that_are_being_sent(board: MakeBoard, monkeypatch: pytest.MonkeyPatch) -> None:
     made = board(4, settings={"upload_bytes": 1024})
-    needed: list[int] = []
-    monkeypatch.setattr(routes, "_check_room", lambda _, bytes_: needed.append(bytes_))
     with made.service.uploads.hold("bob"), made.service.uploads.hold("rita"):
-        made.send(b"x")
-    assert needed == [3 * 1024]
+        for free, status in ((3 * 1024 - 1, 507), (3 * 1024, 202)):
+            monkeypatch.setattr(routes.shutil, "disk_usage", lambda _, free=free: SimpleNamespace(free=free))
+            assert made.send(b"x").status_code == status
 
 
 def test_a_body_is_never_unpacked_on_its_way_in(made: Any) -> None:

@@ -14,7 +14,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 from pydantic import Field
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
-from tellapart.board.connections import HeadRequests, SecurityHeaders
+from tellapart.board.connections import SecurityHeaders
 from tellapart.board.page_cache import CachedPage, PageCache, PageCacheMiddleware, preferred_format
 from tellapart.board.rendering import PAGES, PATTERNS, Page, ServerLinks, as_csv, as_latex, asset, render
 from tellapart.board.settings import BoardSettings
@@ -33,12 +33,7 @@ _MEDIA = {
     "csv": "text/csv; charset=utf-8",
     "latex": "application/x-tex; charset=utf-8",
 }
-_STATIC = {
-    "css": "text/css; charset=utf-8",
-    "js": "text/javascript; charset=utf-8",
-    "svg": "image/svg+xml",
-    "txt": "text/plain",
-}
+_STATIC = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
 _KEPT_AN_HOUR = {"Cache-Control": "max-age=3600"}
 
 _RESPONSES: dict[int | str, dict[str, Any]] = {
@@ -72,15 +67,10 @@ def create_app(
     age: Callable[[], float] | None = None,
 ) -> FastAPI:
     """Make the application."""
-    # No documentation page: the usual ones load scripts from elsewhere.
-    app = FastAPI(
-        title=settings.title,
-        description=settings.about,
-        version="1",
-        docs_url=None,
-        redoc_url=None,
-        redirect_slashes=False,  # such a redirect goes to the host that the request names
-    )
+    # No documentation page: the usual ones load scripts from elsewhere. No redirect of a slash: it would go to the host
+    # that the request names.
+    settled: dict[str, Any] = {"docs_url": None, "redoc_url": None, "redirect_slashes": False}
+    app = FastAPI(title=settings.title, description=settings.about, version="1", **settled)
     cache = PageCache()
     for page in PAGES.values():
         app.add_api_route(
@@ -94,11 +84,16 @@ def create_app(
     if submissions is not None:
         app.include_router(router_of(submissions))
     if age is not None:
-        _add_health(app, age)
+        app.add_api_route(
+            "/healthz",
+            lambda: _answer_health(age()),
+            summary="How long ago the folders of runs were last read in without an error.",
+            name="health",
+            response_class=JSONResponse,
+        )
     _add_files(app, store)
     _add_errors(app, settings)
     app.add_middleware(PageCacheMiddleware, cache=cache, store=store)
-    app.add_middleware(HeadRequests)
     app.add_middleware(SecurityHeaders)
     return app
 
@@ -119,15 +114,13 @@ def _page_endpoint(
 
         def render_page() -> CachedPage:
             with store.reading() as session:
-                return _render_view(
-                    page, page.gather(session, settings, **arguments), form, settings, links, hidden=hidden
-                )
+                view = page.gather(session, settings, **arguments)
+                return _render_view(page, view, form, settings, links, hidden=hidden)
 
         # The version comes first: a change during the rendering makes the page out of date.
         cached = cache.get(store.latest(), (links.to(page.name, **arguments), form), render_page)
-        status, headers, content = cached.answer(
-            request.headers.get("if-none-match", ""), request.headers.get("accept-encoding", "")
-        )
+        given = request.headers
+        status, headers, content = cached.answer(given.get("if-none-match", ""), given.get("accept-encoding", ""))
         return Response(content, status, headers)
 
     def parameter(name: str, annotation: object, default: object = Parameter.empty) -> Parameter:
@@ -167,16 +160,11 @@ def _render_view(
     return CachedPage(_MEDIA[form], text.encode(), f"{page.name}.{suffix}" if suffix else "")
 
 
-def _add_health(app: FastAPI, age: Callable[[], float]) -> None:
-    @app.get("/healthz", summary="How long ago the folders of runs were last read in without an error.")
-    def health() -> JSONResponse:
-        seconds = age()
-        late = seconds > STALE_SECONDS
-        return JSONResponse(
-            {"state": "stale" if late else "ok", "seconds_since_last_sync": round(seconds, 1)},
-            HTTPStatus.SERVICE_UNAVAILABLE if late else HTTPStatus.OK,
-            {"cache-control": "no-store"},
-        )
+def _answer_health(seconds: float) -> JSONResponse:
+    late = seconds > STALE_SECONDS
+    content = {"state": "stale" if late else "ok", "seconds_since_last_sync": round(seconds, 1)}
+    status = HTTPStatus.SERVICE_UNAVAILABLE if late else HTTPStatus.OK
+    return JSONResponse(content, status, {"cache-control": "no-store"})
 
 
 def _add_files(app: FastAPI, store: Store) -> None:
@@ -186,17 +174,13 @@ def _add_files(app: FastAPI, store: Store) -> None:
             content = asset(name)
         except FileNotFoundError:
             raise HTTPException(HTTPStatus.NOT_FOUND, f"there is no file {name!r}") from None
-        kind = _STATIC.get(name.rsplit(".", 1)[-1], "application/octet-stream")
+        kind = _STATIC.get(name.rsplit(".", 1)[-1], "text/plain")
         return Response(content, media_type=kind, headers=_KEPT_AN_HOUR)
 
-    @app.get(
-        PATTERNS["picture"],
-        response_class=Response,
-        responses={
-            200: {"content": {"image/png": {}, "image/jpeg": {}, "image/webp": {}}},
-            404: {"description": "No such picture here."},
-        },
-    )
+    kinds: dict[str, Any] = {"content": {"image/png": {}, "image/jpeg": {}, "image/webp": {}}}
+    responses: dict[int | str, dict[str, Any]] = {200: kinds, 404: {"description": "No such picture here."}}
+
+    @app.get(PATTERNS["picture"], response_class=Response, responses=responses)
     def item_picture(slug: _SLUG, position: _NUMBER, number: _NUMBER) -> Response:
         """Send a picture of an item."""
         with store.session() as session:

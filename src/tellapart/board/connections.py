@@ -38,7 +38,8 @@ HEADERS = {
 class SecurityHeaders:
     """ASGI middleware that adds `HEADERS` to every answer, except those that are set already, errors included.
 
-    It refuses a request with two lengths: a proxy before the board may find its end by one, and the board by the other.
+    It answers HEAD as GET, without the body: links are looked at that way, and monitors ask so. It refuses a request
+    with two lengths: a proxy before the board may find its end by one, and the board by the other.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -49,36 +50,21 @@ class SecurityHeaders:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        method = scope["method"]
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
+            elif method == "HEAD":
+                message = {**message, "body": b""}
             await send(message)
 
         app, request = self._app, Headers(scope=scope)
         if "transfer-encoding" in request and "content-length" in request:
             app = PlainTextResponse("A request has one length.\n", 400, {"Connection": "close"})
-        await app(scope, receive, send_with_headers)
-
-
-class HeadRequests:
-    """ASGI middleware that answers HEAD as GET, without the body: links are looked at that way, and monitors ask so."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        if scope["type"] != "http" or scope["method"] != "HEAD":
-            await self._app(scope, receive, send)
-            return
-
-        async def send_without_body(message: Message) -> None:
-            await send({**message, "body": b""} if message["type"] == "http.response.body" else message)
-
-        await self._app({**scope, "method": "GET"}, receive, send_without_body)
+        await app({**scope, "method": "GET" if method == "HEAD" else method}, receive, send_with_headers)
 
 
 class BoardAddress:
@@ -135,24 +121,19 @@ class Connection(H11Protocol):
             transport.abort()
             return
         self._set_deadline()
-        active = [
-            connection
-            for connection in self.connections
-            if isinstance(connection, Connection) and not connection.transport.is_closing()
-        ]
+        active = [other for other in self._others() if not other.transport.is_closing()]
         if len(active) > MOST:
-            idle = [one for one in active if one._owed == "request"]  # this one is among them
-            min(idle, key=lambda one: one._since).transport.abort()
+            idle = [other for other in active if other._owed == "request"]  # this one is among them
+            min(idle, key=lambda other: other._since).transport.abort()
+
+    def _others(self) -> list[Connection]:
+        return [connection for connection in self.connections if isinstance(connection, Connection)]
 
     def _count_of_address(self) -> int:
         host = self.client[0] if self.client else ""
         if host in ("", "127.0.0.1", "::1", *str(self.config.forwarded_allow_ips or "").replace(" ", "").split(",")):
             return 0  # a socket file, this machine, or a proxy: all readers may come from there
-        address = network(host)
-        return sum(
-            isinstance(connection, Connection) and network((connection.client or ("",))[0]) == address
-            for connection in self.connections
-        )
+        return [network((other.client or ("",))[0]) for other in self._others()].count(network(host))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop waiting."""
@@ -180,16 +161,14 @@ class Connection(H11Protocol):
         super().resume_writing()
         self._set_deadline()
 
-    def _waiting_for(self) -> str:
-        if self.flow.write_paused:
-            return "reading"
-        if self.cycle is None or self.cycle.response_complete:
-            return "request"
-        return "body" if self.cycle.more_body and not self.flow.read_paused else ""
-
     def _set_deadline(self, *, received: bool = False) -> None:
         """Set the deadline for the client's next bytes; a head has one for all of it, however often a byte comes."""
-        owed = self._waiting_for()
+        if self.flow.write_paused:
+            owed = "reading"
+        elif self.cycle is None or self.cycle.response_complete:
+            owed = "request"
+        else:
+            owed = "body" if self.cycle.more_body and not self.flow.read_paused else ""
         if owed == self._owed and not (received and owed == "body"):
             return
         if self._timer is not None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from threading import Lock, Semaphore
+from threading import RLock, Semaphore
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -41,20 +41,14 @@ def preferred_format(accept: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CachedPage:
-    """A page as it is sent.
-
-    Attributes:
-        filename: the name under which a browser saves it; empty for HTML and JSON.
-        compressed: the content by gzip; empty for small pages.
-        tag: its ETag; weak, since it is the same for both encodings.
-    """
+    """A page as it is sent."""
 
     media_type: str
     content: bytes
-    filename: str = ""
+    filename: str = ""  # the name under which a browser saves it; empty for HTML and JSON
 
-    compressed: bytes = field(init=False)
-    tag: str = field(init=False)
+    compressed: bytes = field(init=False)  # the content by gzip; empty for small pages
+    tag: str = field(init=False)  # its ETag; weak, since it is the same for both encodings
 
     def __post_init__(self) -> None:
         compressed = gzip.compress(self.content, 1, mtime=0) if len(self.content) > _SMALL else b""
@@ -67,15 +61,7 @@ class CachedPage:
         return len(self.content) + len(self.compressed)
 
     def answer(self, known: str, encodings: str) -> tuple[int, dict[str, str], bytes]:
-        """Return the status, headers and bytes that answer one request.
-
-        >>> page = CachedPage("text/plain", b"abc")
-        >>> status, headers, content = page.answer("", "gzip")
-        >>> status, headers["content-length"], content
-        (200, '3', b'abc')
-        >>> page.answer(page.tag, "")[0]
-        304
-        """
+        """Return the status, headers and bytes that answer one request."""
         # One address has several formats, and a page is out of date as soon as a record is new.
         headers = {"etag": self.tag, "vary": "Accept, Accept-Encoding", "cache-control": "no-cache"}
         if known == self.tag:
@@ -90,24 +76,21 @@ class CachedPage:
 
 
 class PageCache:
-    """The most recently used pages of the newest version of the records, within a budget of bytes.
-
-    >>> cache = PageCache(100)
-    >>> [cache.get(version, "a", lambda: CachedPage("text/plain", b"page")).content for version in (1, 1)]
-    [b'page', b'page']
-    """
+    """The most recently used pages of the newest version of the records, within a budget of bytes."""
 
     def __init__(self, budget: int = 64 << 20) -> None:
-        self._budget, self._size, self._version = budget, 0, -1
+        self._budget, self._version = budget, -1
         self._pages: OrderedDict[Hashable, CachedPage] = OrderedDict()
         self._under_way: dict[tuple[int, Hashable], Future[CachedPage]] = {}
-        self._lock = Lock()
-        self._turns = Semaphore(_AT_ONCE)
+        self._lock, self._turns = RLock(), Semaphore(_AT_ONCE)
 
     def find(self, version: int, key: Hashable) -> CachedPage | None:
         """Return a page of this version if it is in the cache."""
         with self._lock:
-            return self._find_page(version, key)
+            page = self._pages.get(key) if version == self._version else None
+            if page is not None:
+                self._pages.move_to_end(key)
+            return page
 
     def get(self, version: int, key: Hashable, render: Callable[[], CachedPage]) -> CachedPage:
         """Return the page of a version of the records, rendering it if it is neither cached nor under way.
@@ -116,42 +99,34 @@ class PageCache:
         a page of an older one.
         """
         with self._lock:
-            if (page := self._find_page(version, key)) is not None:
+            if (page := self.find(version, key)) is not None:
                 return page
-            mine = (version, key) not in self._under_way
-            future = self._under_way.setdefault((version, key), Future())
-        if mine:
-            try:
-                with self._turns:
-                    page = render()
-            except BaseException as error:
-                self._finish_page(version, key)
-                future.set_exception(error)
-                raise
-            self._finish_page(version, key, page)
+            if (other := self._under_way.get((version, key))) is None:
+                future = self._under_way[version, key] = Future[CachedPage]()
+        if other is not None:
+            return other.result()
+        try:
+            with self._turns:
+                page = render()
+            self._put(version, key, page)
             future.set_result(page)
-        return future.result()
-
-    def _find_page(self, version: int, key: Hashable) -> CachedPage | None:
-        page = self._pages.get(key) if version == self._version else None
-        if page is not None:
-            self._pages.move_to_end(key)
+        except BaseException as error:
+            future.set_exception(error)
+            raise
+        finally:
+            del self._under_way[version, key]
         return page
 
-    def _finish_page(self, version: int, key: Hashable, page: CachedPage | None = None) -> None:
-        """Remove a page from those under way, and keep it if it was rendered and no newer version is known."""
+    def _put(self, version: int, key: Hashable, page: CachedPage) -> None:
+        """Keep a page, unless a newer version is known."""
         with self._lock:
-            del self._under_way[version, key]
-            if page is None or version < self._version:
-                return
             if version > self._version:
                 self._pages.clear()
-                self._size, self._version = 0, version
-            self._pages[key] = page
-            self._size += page.size
-            while self._size > self._budget:
-                _, dropped = self._pages.popitem(last=False)
-                self._size -= dropped.size
+                self._version = version
+            if version == self._version:
+                self._pages[key] = page
+                while sum(stored.size for stored in self._pages.values()) > self._budget:
+                    self._pages.popitem(last=False)
 
 
 class PageCacheMiddleware:

@@ -47,14 +47,7 @@ from tellapart.tasks.registry import headline
 
 
 def add_model(session: Session, model: Model) -> Model:
-    """Add a model, with a unique label and slug, or return the stored model with the same identity.
-
-    >>> from tellapart.board.store import Store
-    >>> with Store("sqlite://") as store, store.session() as session:
-    ...     models = [Model(slug="a", name="a", label="a", kind="model", identity=key) for key in ("1", "2", "1")]
-    ...     [add_model(session, model).label for model in models]
-    ['a', 'a (2)', 'a']
-    """
+    """Add a model, with a unique label and slug, or return the stored model with the same identity."""
     stored = session.exec(select(Model).where(Model.identity == model.identity)).first()
     if stored is not None:
         return stored
@@ -304,10 +297,6 @@ def read_in(store: Store, settings: BoardSettings, report: ReportProblem) -> int
 
     A file that cannot be read is reported, left out, shown with its reason (`Source.problem`) and tried again. Several
     boards may share a database: records outside this one's folders are another's, and stay.
-
-    >>> with Store("sqlite://") as store:
-    ...     read_in(store, BoardSettings(), print)
-    0
     """
     with store.session() as session:
         files = list(_board_files(settings))

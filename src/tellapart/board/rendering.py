@@ -11,36 +11,27 @@ from functools import lru_cache
 from importlib.resources import files
 from itertools import groupby
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, get_type_hints
 
 from markupsafe import Markup, escape
 
 from tellapart.board.settings import BoardSettings
 from tellapart.board.views.comparison import (
-    ChoosePage,
-    ComparedBenchmark,
-    ComparisonPage,
-    ManyPage,
-    PairTest,
-    RankedModel,
     choose_page,
     compare_many,
     comparison_page,
 )
-from tellapart.board.views.items import ItemPage, ItemsPage, item_page, items_page
-from tellapart.board.views.leaderboard import HeatMap, all_benchmarks, by_tag, heat_map, leaderboard
-from tellapart.board.views.model import GalleryPage, ModelPage, gallery_page, model_page
+from tellapart.board.views.items import item_page, items_page
+from tellapart.board.views.leaderboard import all_benchmarks, by_tag, heat_map, leaderboard
+from tellapart.board.views.model import ModelPage, gallery_page, model_page
 from tellapart.board.views.ranks import (
-    AgreementPage,
-    ParetoPage,
     RankLine,
-    RanksPage,
     agreement_page,
     benchmark_ranks,
     pareto_page,
     ranks_page,
 )
-from tellapart.board.views.rows import Block, Cell, Column, Leaderboard, LeaderboardRow, Table, View
+from tellapart.board.views.rows import Cell, Leaderboard, Table, View
 from tellapart.data.spreadsheet import spreadsheet_cell
 from tellapart.report.charts import score_bar
 from tellapart.report.line_chart import inline_svg
@@ -53,26 +44,49 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 
-#: Page -> its address. Every value is a number or a slug of letters, digits, `.`, `_` and `-`.
-PATTERNS = {
-    "home": "/",
-    "home_page": "/pages/{page}",
-    "agreement": "/benchmarks/agree",
-    "benchmark": "/benchmarks/{slug}",
-    "by": "/benchmarks/{slug}/by/{tag}/{metric}",
-    "map": "/benchmarks/{slug}/map/{tag}/{metric}",
-    "benchmark_ranks": "/benchmarks/{slug}/ranks",
-    "items": "/benchmarks/{slug}/items/pages/{page}",
-    "item": "/benchmarks/{slug}/items/{position}",
-    "gallery": "/benchmarks/{slug}/gallery/{model}",
-    "gallery_page": "/benchmarks/{slug}/gallery/{model}/{side}/pages/{page}",
-    "model": "/models/{slug}",
-    "choose": "/compare",
-    "compare": "/compare/{a}/{b}",
-    "compare_many": "/compare/{models}",
-    "pareto": "/pareto/{cost}",
-    "pareto_over": "/pareto/{cost}/{over}",
-    "ranks": "/ranks",
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One kind of page."""
+
+    name: str
+    pattern: str  # its address; every value is a number or a slug of letters, digits, `.`, `_` and `-`
+    gather: Callable[..., View]  # (session, settings, arguments of the address) -> its content
+    template: str  # its file in `pages/`, without the ending
+
+    @property
+    def view(self) -> type[View]:
+        """The class of its content."""
+        view: type[View] = get_type_hints(self.gather)["return"]
+        return view
+
+
+#: In the order in which addresses are matched.
+PAGES = {
+    page.name: page
+    for page in (
+        Page("home", "/", all_benchmarks, "leaderboard"),
+        Page("home_page", "/pages/{page}", all_benchmarks, "leaderboard"),
+        Page("ranks", "/ranks", ranks_page, "ranks"),
+        Page("pareto", "/pareto/{cost}", pareto_page, "pareto"),
+        Page("pareto_over", "/pareto/{cost}/{over}", pareto_page, "pareto"),
+        Page("choose", "/compare", choose_page, "choose"),
+        Page("compare", "/compare/{a}/{b}", comparison_page, "comparison"),
+        Page("compare_many", "/compare/{models}", compare_many, "many"),
+        Page("model", "/models/{slug}", model_page, "model"),
+        Page("agreement", "/benchmarks/agree", agreement_page, "agreement"),
+        Page("benchmark", "/benchmarks/{slug}", leaderboard, "leaderboard"),
+        Page("by", "/benchmarks/{slug}/by/{tag}/{metric}", by_tag, "leaderboard"),
+        Page("map", "/benchmarks/{slug}/map/{tag}/{metric}", heat_map, "heat_map"),
+        Page("benchmark_ranks", "/benchmarks/{slug}/ranks", benchmark_ranks, "ranks"),
+        Page("items", "/benchmarks/{slug}/items/pages/{page}", items_page, "items"),
+        Page("item", "/benchmarks/{slug}/items/{position}", item_page, "item"),
+        Page("gallery", "/benchmarks/{slug}/gallery/{model}", gallery_page, "gallery"),
+        Page("gallery_page", "/benchmarks/{slug}/gallery/{model}/{side}/pages/{page}", gallery_page, "gallery"),
+    )
+}
+
+#: Page -> its address, of those that this room does not gather, too.
+PATTERNS = {name: page.pattern for name, page in PAGES.items()} | {
     "hidden": "/hidden",
     "hidden_benchmark": "/hidden/{name}",
     "task_file": "/hidden/{name}/task.zip",
@@ -87,11 +101,7 @@ PATTERNS = {
 
 
 def path_of(page: str, /, **args: str | int) -> str:
-    """Return a page's address on a server.
-
-    >>> path_of("item", slug="demo", position=3)
-    '/benchmarks/demo/items/3'
-    """
+    """Return a page's address on a server."""
     return PATTERNS[page].format(**args)
 
 
@@ -108,11 +118,7 @@ class Links(Protocol):
 
 
 class ServerLinks:
-    """Links on a server, below the path `root` at which a proxy shows it.
-
-    >>> ServerLinks().to("model", slug="clip"), ServerLinks("/board").to("home"), ServerLinks().data("csv")
-    ('/models/clip', '/board/', '?format=csv')
-    """
+    """Links on a server, below the path `root` at which a proxy shows it."""
 
     is_static = False
 
@@ -160,75 +166,19 @@ class StaticLinks:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    """One kind of page.
-
-    Attributes:
-        gather: (session, settings, arguments of the address) -> its content.
-        view: the class of that content.
-        template: its file in `pages/`, without the ending.
-    """
-
-    name: str
-    gather: Callable[..., View]
-    view: type[View]
-    template: str
-
-    @property
-    def pattern(self) -> str:
-        """The address."""
-        return PATTERNS[self.name]
-
-
-#: In the order in which addresses are matched.
-PAGES = {
-    page.name: page
-    for page in (
-        Page("home", all_benchmarks, Leaderboard, "leaderboard"),
-        Page("home_page", all_benchmarks, Leaderboard, "leaderboard"),
-        Page("ranks", ranks_page, RanksPage, "ranks"),
-        Page("pareto", pareto_page, ParetoPage, "pareto"),
-        Page("pareto_over", pareto_page, ParetoPage, "pareto"),
-        Page("choose", choose_page, ChoosePage, "choose"),
-        Page("compare", comparison_page, ComparisonPage, "comparison"),
-        Page("compare_many", compare_many, ManyPage, "many"),
-        Page("model", model_page, ModelPage, "model"),
-        Page("agreement", agreement_page, AgreementPage, "agreement"),
-        Page("benchmark", leaderboard, Leaderboard, "leaderboard"),
-        Page("by", by_tag, Leaderboard, "leaderboard"),
-        Page("map", heat_map, HeatMap, "heat_map"),
-        Page("benchmark_ranks", benchmark_ranks, RanksPage, "ranks"),
-        Page("items", items_page, ItemsPage, "items"),
-        Page("item", item_page, ItemPage, "item"),
-        Page("gallery", gallery_page, GalleryPage, "gallery"),
-        Page("gallery_page", gallery_page, GalleryPage, "gallery"),
-    )
-}
-
-
-@dataclass(frozen=True, slots=True)
 class Legend:
-    """The signs of a table.
+    """The signs of a table."""
 
-    Attributes:
-        marks: `interval`, `chance`, `tier`, `ties`, `gap` (a cell without a number), `limited` (one of a part of the
-            items), `imported`, `on trust`, and the kinds of models without a rank: `reference`, `human`.
-        rooms: for each column, the parts after the value (`tier`, `interval`) that some of its cells have.
-        common: the mark of every number that is not computed from others; empty if they differ, or have none.
-    """
-
+    # `interval`, `chance`, `tier`, `ties`, `gap` (a cell without a number), `limited` (one of a part of the items),
+    # `imported`, `on trust`, and the kinds of models without a rank: `reference`, `human`
     marks: frozenset[str]
+    # for each column, the parts after the value (`tier`, `interval`) that some of its cells have
     rooms: tuple[tuple[str, ...], ...]
-    common: str = ""
+    common: str = ""  # the mark of every number that is not computed from others; empty if they differ, or have none
 
 
 def make_legend(columns: Iterable[Sequence[Cell | None]], kinds: Iterable[str] = ()) -> Legend:
-    """Collect the signs of a table.
-
-    >>> legend = make_legend([[Cell(value=0.5, low=0.4, high=0.6, n=9), None]], ["model", "reference"])
-    >>> sorted(legend.marks), legend.rooms
-    (['gap', 'interval', 'reference'], (('interval',),))
-    """
+    """Collect the signs of a table."""
     marks = set(kinds) - {"model"}
     rooms: list[tuple[str, ...]] = []
     said: set[str] = set()
@@ -269,15 +219,10 @@ def render(
 
 
 class Look(NamedTuple):
-    """The parts that the cells of a table leave out.
+    """The parts that the cells of a table leave out."""
 
-    Attributes:
-        bars: each number is drawn, too.
-        common: a mark that is shown once for all cells.
-    """
-
-    bars: bool = True
-    common: str = ""
+    bars: bool = True  # each number is drawn, too
+    common: str = ""  # a mark that is shown once for all cells
 
 
 _WHOLE = Look()
@@ -325,11 +270,7 @@ def scores(
     by: int | None = None,
     look: Look = _WHOLE,
 ) -> Markup:
-    """Write a row's cells; each column has its unit and its room, and by one of them the table is sorted.
-
-    >>> scores([None, Cell(value=0.5, n=9)], ["percent", "points"], [(), ()])
-    Markup('<td class="score none">–</td><td class="score"><span class="value">+50.00</span></td>')
-    """
+    """Write a row's cells; each column has its unit and its room, and by one of them the table is sorted."""
     columns = enumerate(zip(cells, units, rooms, strict=True))
     return Markup("").join(score(*column, by=k == by, look=look) for k, column in columns)
 
@@ -345,31 +286,32 @@ def asset(name: str) -> bytes:
 
 @lru_cache
 def environment(folder: Path | None = None) -> Environment:
-    """Return the templates of another folder and of `pages/`, in this order. They escape everything.
-
-    >>> environment().from_string("{{ name }}").render(name="<b>")
-    '&lt;b&gt;'
-    """
+    """Return the templates of another folder and of `pages/`, in this order. They escape everything."""
     from jinja2 import ChoiceLoader, FileSystemLoader, FunctionLoader
 
     loader = FunctionLoader(lambda name: files("tellapart.board").joinpath("pages", name).read_text(encoding="utf-8"))
     templates = make_environment(loader if folder is None else ChoiceLoader([FileSystemLoader(folder), loader]))
     templates.globals |= {
-        "about_metric": _about_metric,
+        "about_metric": lambda name: METRICS[name].title if name in METRICS else name,
         "around": _nearby_pages,
         "decimals": _column_decimals,
-        "groups_of": _groups_of,
+        "groups_of": lambda columns: [
+            (name, len(list(run))) for name, run in groupby(columns, lambda column: column.group)
+        ],
         "deviation": deviation,
         "labels_of": _labels_of,
         "lines": inline_svg,
         "legend_of": _legend_of,
-        "look_of": _look_of,
+        # Cells of many columns are numbers alone, or a browser has much to draw.
+        "look_of": lambda legend, columns: Look(bars=len(columns) <= _MOST_DRAWN, common=legend.common),
         "percent": percent,
-        "references_of": _references_of,
+        "references_of": lambda view, block: [row for row in view.references if block.has(row)],
         "score": score,
         "scores": scores,
         "shorten": _shorten_name,
-        "test_of": _test_of,
+        "test_of": lambda on, better, other: next(
+            (test for test in on.tests if (test.b, test.a) == (better.title, other.title)), None
+        ),
         "thousands": thousands,
     }
     return templates
@@ -381,31 +323,6 @@ def _legend_of(view: Leaderboard | ModelPage) -> Legend:
     rows = (*view.rows, *view.references)
     columns = [[row.cells[k] for row in rows] for k in range(len(view.columns))]
     return make_legend(columns, (row.model.kind for row in rows))
-
-
-def _look_of(legend: Legend, columns: Sequence[Column]) -> Look:
-    """Return how the cells of a table look: those of many columns are numbers alone, or a browser has much to draw."""
-    return Look(bars=len(columns) <= _MOST_DRAWN, common=legend.common)
-
-
-def _references_of(view: Leaderboard, block: Block) -> list[LeaderboardRow]:
-    """Return the people and the reference models that have a number in a block."""
-    return [row for row in view.references if block.has(row)]
-
-
-def _test_of(on: ComparedBenchmark, better: RankedModel, other: RankedModel) -> PairTest | None:
-    """Return the test of one model less another; None for the other way round, which the table leaves out."""
-    return next((test for test in on.tests if (test.b, test.a) == (better.title, other.title)), None)
-
-
-class _Group(NamedTuple):
-    name: str
-    size: int
-
-
-def _groups_of(columns: Sequence[Column]) -> list[_Group]:
-    """Return the runs of neighbouring columns of one family; columns of no family are one run, too."""
-    return [_Group(name, len(list(run))) for name, run in groupby(columns, lambda column: column.group)]
 
 
 def _nearby_pages(page: int, pages: int) -> list[int | None]:
@@ -439,11 +356,6 @@ def _labels_of(lines: Sequence[RankLine]) -> dict[str, list[tuple[tuple[float, f
         if len(line.ends) > 1:
             labels.setdefault(line.ends[-1], []).append(line.title)
     return {"starts": list(starts.items()), "ends": list(labels.items())}
-
-
-def _about_metric(name: str) -> str:
-    metric = METRICS.get(name)
-    return metric.title if metric else name
 
 
 #: Texts with more letters are wrapped.
@@ -481,7 +393,9 @@ def as_latex(table: Table) -> str:
     \\end{tabular}}
     """
     head, *rows = table.rows
-    columns = [k for k, name in enumerate(head) if not _is_bound(head, k)]
+    columns = [
+        k for k, name in enumerate(head) if not any(_has_interval(head, k - back) for back in (1, 2) if k >= back)
+    ]
     tabular = [
         f"\\begin{{tabular}}{{{''.join(_column_alignment([row[k] for row in rows]) for k in columns)}}}",
         "\\toprule",
@@ -493,11 +407,6 @@ def as_latex(table: Table) -> str:
     ]
     text = "\n".join([f"% {latex_text(table.title)}", *fit_width(tabular), ""])
     return "\n".join([*latex_packages(text), text])
-
-
-def _is_bound(head: Sequence[str | float | None], k: int) -> bool:
-    """Return whether a column is the low or the high end of an interval."""
-    return any(_has_interval(head, k - back) for back in (1, 2) if k >= back)
 
 
 def _has_interval(head: Sequence[str | float | None], k: int) -> bool:

@@ -65,72 +65,50 @@ class State(BoardTable, table=True):
 
 
 class Source(BoardTable, table=True):
-    """A file that was read: a run's `results.json`, an imported record, a `timing.json`.
-
-    Attributes:
-        digest: SHA-256 of its bytes; the file is read again when this changes.
-        kind: `run`, `imported` or `timing`.
-        superseded: a later record replaced one of this file; the file is read again when any record goes.
-        problem: why it could not be read, for readers of the board; empty if it was.
-    """
+    """A file that was read: a run's `results.json`, an imported record, a `timing.json`."""
 
     id: int | None = Field(default=None, primary_key=True)
     path: str = Field(unique=True)
-    digest: str
-    kind: str
-    superseded: bool = False
-    problem: str = ""
+    digest: str  # SHA-256 of its bytes; the file is read again when this changes
+    kind: str  # `run`, `imported` or `timing`
+    superseded: bool = False  # a later record replaced one of this file; the file is read again when any record goes
+    problem: str = ""  # why it could not be read, for readers of the board; empty if it was
 
 
 class Model(BoardTable, table=True):
-    """One model: a name, its weights and how it was read. Its runs on several benchmarks are put together.
-
-    Attributes:
-        slug: its name in addresses.
-        label: its name on the board, distinct.
-        kind: `model`, `reference` or `human`.
-        identity: equal for two records of the same model.
-        latency: seconds for one pair.
-        parameters, training_images: counts; None if unknown.
-    """
+    """One model: a name, its weights and how it was read. Its runs on several benchmarks are put together."""
 
     id: int | None = Field(default=None, primary_key=True)
-    slug: str = Field(unique=True)
+    slug: str = Field(unique=True)  # its name in addresses
     name: str
-    label: str
-    kind: str
-    identity: str = Field(unique=True)
+    label: str  # its name on the board, distinct
+    kind: str  # `model`, `reference` or `human`
+    identity: str = Field(unique=True)  # equal for two records of the same model
     fingerprint: str = ""
     note: str = ""
-    latency: float | None = None
+    latency: float | None = None  # seconds for one pair
+    # parameters, training_images: counts; None if unknown
     parameters: int | None = Field(default=None, sa_type=BigInteger)
     training_images: int | None = Field(default=None, sa_type=BigInteger)
     cost_source: str = ""
 
 
 class Benchmark(BoardTable, table=True):
-    """A set of items. Records with the same name and another fingerprint are another benchmark.
-
-    Attributes:
-        items_digest: of ids and clusters; empty if no items are known.
-        limited_from: the benchmark's number of items, if this is a part of it (`--limit`).
-        headline: the metrics of the leaderboard.
-        domain, rival: VLUE's domains, from the catalogue.
-    """
+    """A set of items. Records with the same name and another fingerprint are another benchmark."""
 
     id: int | None = Field(default=None, primary_key=True)
     slug: str = Field(unique=True)
     name: str = Field(index=True)
     fingerprint: str
-    items_digest: str = ""
+    items_digest: str = ""  # of ids and clusters; empty if no items are known
     title: str
     task: str
     images_each: int | None = None
     texts_each: int | None = None
     n: int
-    limited_from: int | None = None
-    headline: list[str] = Field(default_factory=list, sa_type=JSON)
-    domain: str = ""
+    limited_from: int | None = None  # the benchmark's number of items, if this is a part of it (`--limit`)
+    headline: list[str] = Field(default_factory=list, sa_type=JSON)  # the metrics of the leaderboard
+    domain: str = ""  # domain, rival: VLUE's domains, from the catalogue
     rival: str = ""
 
     @property
@@ -145,16 +123,7 @@ class Benchmark(BoardTable, table=True):
 
 
 class Entry(BoardTable, table=True):
-    """One model on one benchmark.
-
-    Attributes:
-        record: the benchmark's part of `results.json`; for imported numbers, their source.
-        run: how, when and with which versions it was measured.
-        name: the benchmark's in that run; the board's may have the start of a fingerprint behind it.
-        folder: the run folder; empty for imported numbers.
-        on_trust: its scores were computed elsewhere, or its numbers imported.
-        tie_rule: empty for the strict rule of this package; else a description of the rule that was used.
-    """
+    """One model on one benchmark."""
 
     __table_args__ = (Index("entry_of", "benchmark_id", "model_id", unique=True),)
     id: int | None = Field(default=None, primary_key=True)
@@ -162,42 +131,39 @@ class Entry(BoardTable, table=True):
     benchmark_id: int = Field(foreign_key="benchmark.id")
     source_id: int = Field(foreign_key="source.id", index=True)
     started: str
-    name: str = ""
-    folder: str = ""
+    name: str = ""  # the benchmark's in that run; the board's may have the start of a fingerprint behind it
+    folder: str = ""  # the run folder; empty for imported numbers
+    # the benchmark's part of `results.json`; for imported numbers, their source
     record: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)
-    run: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)
-    on_trust: bool = False
-    tie_rule: str = ""
+    run: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)  # how, when and with which versions it was measured
+    on_trust: bool = False  # its scores were computed elsewhere, or its numbers imported
+    tie_rule: str = ""  # empty for the strict rule of this package; else a description of the rule that was used
     note: str = ""
 
 
 class Score(BoardTable, table=True):
-    """One number of an entry.
-
-    Attributes:
-        tag, value_of: empty for a score over all items, else a tag and one of its values; a macro average has no value.
-        reason: why there is no interval; None if there is one.
-        official: as the benchmark's authors count ties; None where that is the same number, or unknown.
-        tier: rank among the benchmark's models that were tested against each other; None if that was impossible.
-    """
+    """One number of an entry."""
 
     __table_args__ = (Index("score_of", "benchmark_id", "tag", "metric"),)
     id: int | None = Field(default=None, primary_key=True)
     entry_id: int = Field(foreign_key="entry.id", index=True)
     benchmark_id: int = Field(foreign_key="benchmark.id")
+    # tag, value_of: empty for a score over all items, else a tag and one of its values; a macro average has no value
     tag: str = ""
     value_of: str = ""
     metric: str
     value: float
     low: float | None = None
     high: float | None = None
-    reason: str | None = None
+    reason: str | None = None  # why there is no interval; None if there is one
     chance: float | None = None
     n: int
     ties: int = 0
     tie_neutral: float | None = None
+    # as the benchmark's authors count ties; None where that is the same number, or unknown
     official: float | None = None
     deviation: bool = False
+    # rank among the benchmark's models that were tested against each other; None if that was impossible
     tier: int | None = None
 
 
@@ -216,17 +182,12 @@ class Item(BoardTable, table=True):
 
 
 class Vector(BoardTable, table=True):
-    """An entry's value of every item by one metric, little-endian float32; NaN if an item has none.
-
-    Attributes:
-        data: (item,) for outcomes; (item, image, text) for the raw scores.
-        tied: a byte for each item, 1 if a tie affected the metric; empty if none did.
-    """
+    """An entry's value of every item by one metric, little-endian float32; NaN if an item has none."""
 
     entry_id: int = Field(foreign_key="entry.id", primary_key=True)
     metric: str = Field(primary_key=True)
-    data: bytes
-    tied: bytes = b""
+    data: bytes  # (item,) for outcomes; (item, image, text) for the raw scores
+    tied: bytes = b""  # a byte for each item, 1 if a tie affected the metric; empty if none did
 
 
 class TaskOutput(BoardTable, table=True):
@@ -412,11 +373,7 @@ def _read_schema(connection: Connection) -> tuple[int, list[str]]:
 
 
 def pack(values: NDArray[np.float32]) -> bytes:
-    """Return an array's bytes.
-
-    >>> unpack(pack(np.float32([0.5, 1.0]))).tolist()
-    [0.5, 1.0]
-    """
+    """Return an array's bytes."""
     return np.ascontiguousarray(values, dtype="<f4").tobytes()
 
 
@@ -432,12 +389,7 @@ def read_vector(session: Session, entry: Entry, metric: str) -> NDArray[np.float
 
 
 def outcome_vectors(samples: Sequence[Sample]) -> dict[str, tuple[NDArray[np.float32], bytes]]:
-    """Return metric -> the value of every sample, NaN if it has none, and a byte each, 1 if a tie affected it.
-
-    >>> sample = Sample(id="a", cluster="a", outcomes={"choice_score": 1.0})
-    >>> {name: (values.tolist(), tied) for name, (values, tied) in outcome_vectors([sample]).items()}
-    {'choice_score': ([1.0], b'')}
-    """
+    """Return metric -> the value of every sample, NaN if it has none, and a byte each, 1 if a tie affected it."""
     vectors = {}
     for name in dict.fromkeys(name for sample in samples for name in sample.outcomes):
         values = np.array([sample.outcomes.get(name, np.nan) for sample in samples], dtype=np.float32)
@@ -447,11 +399,7 @@ def outcome_vectors(samples: Sequence[Sample]) -> dict[str, tuple[NDArray[np.flo
 
 
 def score_vector(samples: Sequence[Sample]) -> NDArray[np.float32] | None:
-    """Return raw scores, float32 (item * image * text,); None if samples have none, as for tasks.
-
-    >>> score_vector([Sample(id="a", cluster="a", scores=((0.5, 0.25),), outcomes={})]).tolist()
-    [0.5, 0.25]
-    """
+    """Return raw scores, float32 (item * image * text,); None if samples have none, as for tasks."""
     if not samples or not all(sample.scores for sample in samples):
         return None
     return np.array([sample.scores for sample in samples], dtype=np.float32).reshape(-1)

@@ -35,11 +35,7 @@ _SERVER = "server"  # the log's name for actions without a user
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The user of a request, and the id of the token.
-
-    >>> Account("ann", "submitter", "5f").may("reader"), Account("ann", "submitter", "5f").may("admin")
-    (True, False)
-    """
+    """The user of a request, and the id of the token."""
 
     user: str
     role: Role

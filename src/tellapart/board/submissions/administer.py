@@ -62,11 +62,7 @@ _LEAST = 0.9
 
 
 class FittedLimits(NamedTuple):
-    """The step to which numbers are rounded, and how many files of a user count.
-
-    >>> FittedLimits(0.02, 13).total
-    13
-    """
+    """The step to which numbers are rounded, and how many files of a user count."""
 
     step: float
     total: int

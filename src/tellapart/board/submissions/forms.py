@@ -133,24 +133,14 @@ class _Numbers(BaseModel):
 
 
 def form_bytes(task: str, items: int, shape: tuple[int, int] | None, sent_bytes: int) -> int:
-    """Return the largest size of a form: exact for scores, else in proportion to the file.
-
-    >>> form_bytes("pairs", 1000, (2, 2), 10), form_bytes("vqa", 1000, None, 10_000)
-    (21400, 148064)
-    """
+    """Return the largest size of a form: exact for scores, else in proportion to the file."""
     if task == "pairs" and shape is not None:
         return 4 * math.ceil(4 * items * math.prod(shape) / 3) + _AROUND
     return 2 * sent_bytes + _A_ROW * items + _AROUND
 
 
 def pack(sent: Any, task: str) -> bytes:
-    """Return the form of the result of `read_sent`.
-
-    >>> pack([True, False], "nlvr2")
-    b'[true,false]'
-    >>> pack(Scores(("a",), [[[0.5, 1.0]]], "logit"), "pairs")
-    b'{"kind":"logit","scores":"AAAAPwAAgD8="}'
-    """
+    """Return the form of the result of `read_sent`."""
     if task == "pairs":
         data = base64.b64encode(sent.values.astype("<f4").tobytes()).decode()
         return _Numbers(kind=sent.kind, scores=data).model_dump_json().encode()
@@ -163,14 +153,7 @@ def pack(sent: Any, task: str) -> bytes:
 
 
 def unpack(form: bytes, task: str, items: int, shape: tuple[int, int] | None) -> Any:
-    """Return the input of `pack`, with positions as ids; refuse a form that `pack` does not make.
-
-    >>> unpack(b"[true,false]", "nlvr2", 2, None)
-    [True, False]
-    >>> unpack(b"[true,NaN]", "nlvr2", 2, None)
-    Traceback (most recent call last):
-    tellapart.errors.ScoreError: what was read is not in the form of 'nlvr2' with 2 rows
-    """
+    """Return the input of `pack`, with positions as ids; refuse a form that `pack` does not make."""
     wrong = ScoreError(f"what was read is not in the form of {task!r} with {items} rows")
     try:
         if task == "pairs":

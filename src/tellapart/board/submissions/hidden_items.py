@@ -44,27 +44,15 @@ def keyed_hash(key: bytes, *parts: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class HiddenPairs:
-    """Items in their published order, with their labels.
+    """Items in their published order, with their labels."""
 
-    Attributes:
-        items: in the original order of images and texts; ids and images are the published ones, clusters and tags the
-            set's own.
-        texts: item -> original position of each published text.
-        images: item -> original position of each published image.
-        public: item -> whether it is in the public split.
-        sources: published image name -> the set's reference.
-        pixels: published image name -> hash of its pixels; empty until the task file is written.
-
-    >>> item = Item(id="a", images=("0.png",), texts=("a cat", "a dog"))
-    >>> HiddenPairs((item,), ((1, 0),), ((0,),), (True,), {}).bare()[0].texts
-    ('a dog', 'a cat')
-    """
-
+    # in the original order of images and texts; ids and images are the published ones, clusters and tags the set's own
     items: tuple[Item, ...]
-    texts: tuple[tuple[int, ...], ...]
-    images: tuple[tuple[int, ...], ...]
-    public: tuple[bool, ...]
-    sources: Mapping[str, str]
+    texts: tuple[tuple[int, ...], ...]  # item -> original position of each published text
+    images: tuple[tuple[int, ...], ...]  # item -> original position of each published image
+    public: tuple[bool, ...]  # item -> whether it is in the public split
+    sources: Mapping[str, str]  # published image name -> the set's reference
+    # published image name -> hash of its pixels; empty until the task file is written
     pixels: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -201,26 +189,13 @@ def _public_ids(clusters: Mapping[str, str], key: bytes, share: float) -> set[st
 
 @dataclass(frozen=True, slots=True)
 class HiddenRecords:
-    """Records in their published order, with their labels.
+    """Records in their published order, with their labels."""
 
-    Attributes:
-        task: its name.
-        records: with their labels; ids and images are the published ones.
-        public: record -> whether it is in the public split.
-        sources: published image name -> the benchmark's reference.
-        pixels: as `HiddenPairs` has them.
-
-    >>> from tellapart.data.task_records import Statement, StatementSet
-    >>> one = Statement("0", "Both show a dog.", "a.png", "b.png", True)
-    >>> list(HiddenRecords("nlvr2", StatementSet("n", (one,)), (True,), {}).template_rows())
-    [{'id': '0', 'prediction': None, 'sentence': 'Both show a dog.', 'left': 'a.png', 'right': 'b.png'}]
-    """
-
-    task: str
-    records: Any
-    public: tuple[bool, ...]
-    sources: Mapping[str, str]
-    pixels: Mapping[str, str] = field(default_factory=dict)
+    task: str  # its name
+    records: Any  # with their labels; ids and images are the published ones
+    public: tuple[bool, ...]  # record -> whether it is in the public split
+    sources: Mapping[str, str]  # published image name -> the benchmark's reference
+    pixels: Mapping[str, str] = field(default_factory=dict)  # as `HiddenPairs` has them
 
     @property
     def shape(self) -> None:

@@ -26,38 +26,24 @@ from tellapart.tasks.registry import TASKS
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The rounded numbers of one split.
+    """The rounded numbers of one split."""
 
-    Attributes:
-        items: in the split.
-        clusters: of its items.
-        ties: items of the file with two equal scores in a row or column: the sender knows them, and the count
-            over both splits does not reveal which item is in which.
-        values: metric -> number.
-        units: metric -> number of its units and of their clusters, if these are not the items (sentences, for example).
-        worth: metric -> how many clusters of one size would be as precise, if those of its units differ in size.
-    """
-
-    items: int
-    clusters: int
+    items: int  # in the split
+    clusters: int  # of its items
+    # items of the file with two equal scores in a row or column: the sender knows them, and the count over both splits
+    # does not reveal which item is in which
     ties: int
-    values: Mapping[str, float]
+    values: Mapping[str, float]  # metric -> number
+    # metric -> number of its units and of their clusters, if these are not the items (sentences, for example)
     units: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    # metric -> how many clusters of one size would be as precise, if those of its units differ in size
     worth: Mapping[str, float] = field(default_factory=dict)
 
 
 def measure_sent(
     sent: Any, hidden: HiddenPairs | HiddenRecords, metrics: tuple[str, ...], step: float
 ) -> tuple[Split, Split]:
-    """Measure the public and the private split; only rounded means leave this function, never an item's outcome.
-
-    >>> from tellapart.data.item import Item
-    >>> items = tuple(Item(id=i, images=("0.png",), texts=("x", "y")) for i in "ab")
-    >>> hidden = HiddenPairs(items, ((0, 1), (0, 1)), ((0,), (0,)), (True, False), {})
-    >>> sent = Scores(("a", "b"), [[[0.9, 0.1]], [[0.1, 0.9]]], "similarity")
-    >>> [split.values["choice_score"] for split in measure_sent(sent, hidden, ("choice_score",), 0.01)]
-    [1.0, 0.0]
-    """
+    """Measure the public and the private split; only rounded means leave this function, never an item's outcome."""
     if isinstance(hidden, HiddenRecords):
         return _measure_records(hidden.restore(sent), hidden, metrics, step)
     public = np.array(hidden.public)

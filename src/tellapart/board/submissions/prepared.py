@@ -140,11 +140,7 @@ def _readme_text(benchmark: HiddenBenchmark, hidden: HiddenPairs | HiddenRecords
 
 
 def suffix_for(files: Iterable[bytes]) -> str:
-    """Return the suffix of all images of a benchmark: `.png`, or `.jpg` if one of them is lossy already.
-
-    >>> suffix_for([b"\\x89PNG...", b"\\xff\\xd8\\xff..."])
-    '.jpg'
-    """
+    """Return the suffix of all images of a benchmark: `.png`, or `.jpg` if one of them is lossy already."""
     return ".png" if all(map(_is_lossless, files)) else ".jpg"
 
 
@@ -153,11 +149,7 @@ def _is_lossless(data: bytes) -> bool:
 
 
 def reencode(pixels: NDArray[np.uint8], suffix: str) -> bytes:
-    """Return an image file without metadata: the same bytes for the same pixels.
-
-    >>> reencode(np.zeros((2, 2, 3), np.uint8), ".png")[:4]
-    b'\\x89PNG'
-    """
+    """Return an image file without metadata: the same bytes for the same pixels."""
     from PIL import Image
 
     stream, image = io.BytesIO(), Image.fromarray(pixels)
@@ -174,29 +166,17 @@ _KINDS: tuple[ScoreKind, ...] = ("similarity", "logit", "probability")
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A hidden benchmark that is ready for submissions.
+    """A hidden benchmark that is ready for submissions."""
 
-    Attributes:
-        benchmark: its settings.
-        folder: of its task file and truth.
-        task: `pairs`, `pairing` or a task's name.
-        shape: images and texts of an item; None for a task's records.
-        items: all of them.
-        public: those of the public split.
-        metrics: that are published.
-        fingerprint: SHA-256 of the task file.
-        true: how many texts of an item are true, if it has one image.
-    """
-
-    benchmark: HiddenBenchmark
-    folder: Path
-    task: str
-    shape: tuple[int, int] | None
-    items: int
-    public: int
-    metrics: tuple[str, ...]
-    fingerprint: str
-    true: int = 1
+    benchmark: HiddenBenchmark  # its settings
+    folder: Path  # of its task file and truth
+    task: str  # `pairs`, `pairing` or a task's name
+    shape: tuple[int, int] | None  # images and texts of an item; None for a task's records
+    items: int  # all of them
+    public: int  # those of the public split
+    metrics: tuple[str, ...]  # that are published
+    fingerprint: str  # SHA-256 of the task file
+    true: int = 1  # how many texts of an item are true, if it has one image
 
     @property
     def what(self) -> str:
@@ -232,11 +212,7 @@ def _count_of(number: int, noun: str) -> str:
 def published_metrics(
     benchmark: HiddenBenchmark, shape: tuple[int, int] | None, task: str = "pairs", true: int = 1
 ) -> tuple[str, ...]:
-    """Return the metrics that are published: right or wrong for each item, and defined for every kind of score.
-
-    >>> published_metrics(HiddenBenchmark(name="clocks", pairs="clocks"), (2, 2))
-    ('text_score', 'image_score', 'group_score')
-    """
+    """Return the metrics that are published: right or wrong for each item, and defined for every kind of score."""
     if shape is None:
         metric_names, default = set(HIDEABLE[task].metrics), HIDEABLE[task].metrics[:1]
     elif benchmark.protocol == "answers":

@@ -80,19 +80,13 @@ class WorkerMessage(BaseModel):
 
 
 class ReadResult(WorkerMessage):
-    """A message of the process that reads; it has text about the file, and no scores.
+    """A message of the process that reads; it has text about the file, and no scores."""
 
-    Attributes:
-        read: the file is valid: a form of so many bytes follows.
-        field: that predictions were read from; empty if the file's numbers have no names.
-        refused: why the file is invalid.
-        failed: the published items cannot be read.
-    """
-
-    read: int = Field(default=0, ge=0)
+    read: int = Field(default=0, ge=0)  # the file is valid: a form of so many bytes follows
+    # that predictions were read from; empty if the file's numbers have no names
     field: Annotated[str, AfterValidator(_shorten)] = ""
-    refused: Annotated[str, AfterValidator(_shorten)] = ""
-    failed: bool = False
+    refused: Annotated[str, AfterValidator(_shorten)] = ""  # why the file is invalid
+    failed: bool = False  # the published items cannot be read
 
 
 class MeasureResult(WorkerMessage):

@@ -93,11 +93,7 @@ def page(request: Request, board: Submissions, template: str, data: Mapping[str,
 
 
 def render_template(template: str, data: Mapping[str, Any], links: Links | None = None) -> str:
-    """Fill in a page; everything in `data` is escaped.
-
-    >>> "&lt;script&gt;" in render_template("refused", {"refused": "<script>"})
-    True
-    """
+    """Fill in a page; everything in `data` is escaped."""
     links = links or ServerLinks()
     place = {"link": links.to, "data": links.data, "static": links.is_static}
     return (
@@ -194,13 +190,9 @@ class RequestAuth:
         """Read a form without files, of this site; anyone may send a few a minute."""
         self.check_site()
         self.board.sign_ins.spend(self.address)
-        body = b""
         try:
             with anyio.fail_after(_SOON):
-                async for piece in self.request.stream():
-                    body += piece
-                    if len(body) > _SMALL:
-                        raise RefusedError(413, f"this form takes up to {_SMALL} bytes")
+                body = await _cap_body(self.request, _SMALL, f"this form takes up to {_SMALL} bytes").body()
         except (TimeoutError, ClientDisconnect) as error:
             raise RefusedError(408, "the form did not come whole") from error
         try:
@@ -232,14 +224,18 @@ async def receive(request: Request, board: Submissions, name: str, model: str, f
     """Take a file into the queue, or find the same one that was sent before."""
     auth = RequestAuth(request, board)
     account = await run_in_threadpool(auth.account, "submitter")
-    length = _read_length(request)
+    header = request.headers.get("content-length", "")
+    length = int(header[:18]) if header.isascii() and header.isdigit() else 0
     await run_in_threadpool(board.check_allowed, account, name, range(max(0, length - _FORM), length + 1))
     if auth.is_browser:
         auth.check_site()
     limit, suffixes = board.settings.upload_bytes, _SUFFIXES[board.benchmark(name).benchmark.protocol]
-    _check_size(length, limit)
+    if length > limit + _FORM:
+        raise RefusedError(413, f"the file has {length:,} bytes; {_MOST.format(limit)}")
     with board.uploads.hold(account.user) as others:
-        _check_room(board.queue.folder, (1 + others) * limit + board.settings.spare_bytes)
+        if shutil.disk_usage(board.queue.folder).free < (1 + others) * limit + board.settings.spare_bytes:
+            why = "the server's disk is too full to take a file now; nothing was counted, try again later"
+            raise RefusedError(507, why)
         try:
             with anyio.fail_after(_GRACE + limit / _SLOWEST):
                 model, file, upload = await _read_body(auth, suffixes, model, file)
@@ -258,7 +254,8 @@ async def _read_body(auth: RequestAuth, suffixes: tuple[str, ...], model: str, f
     if kind.startswith("multipart/form-data"):
         if "charset" in kind.lower():  # no browser names one, and some of Python's codecs are unsafe for such input
             raise RefusedError(422, "the form names a charset; send it as UTF-8")
-        async with _cap_body(request, limit + _FORM).form(max_files=1, max_fields=4, max_part_size=_FORM) as form:
+        why = f"the form has more than {limit + _FORM:,} bytes; at most that are taken"
+        async with _cap_body(request, limit + _FORM, why).form(max_files=1, max_fields=4, max_part_size=_FORM) as form:
             fields = {key: value for key, value in form.items() if isinstance(value, str)}
             if auth.is_browser:
                 board.accounts.check_form(request.cookies.get(COOKIE, ""), fields.get("key", ""))
@@ -291,8 +288,8 @@ async def _refuse_spoiled(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         )
 
 
-def _cap_body(request: Request, most: int) -> Request:
-    """Return the request with a body that is refused beyond a cap: the form's parser itself keeps all that comes."""
+def _cap_body(request: Request, most: int, why: str) -> Request:
+    """Return the request with a body that is refused beyond a cap: its reader would keep all that comes."""
     size = 0
 
     async def receive_counted() -> Any:
@@ -300,7 +297,7 @@ def _cap_body(request: Request, most: int) -> Request:
         message = await request.receive()
         size += len(message.get("body", b""))
         if size > most:
-            raise RefusedError(413, f"the form has more than {most:,} bytes; at most that are taken")
+            raise RefusedError(413, why)
         return message
 
     return Request(request.scope, receive_counted)
@@ -312,11 +309,7 @@ async def _file_pieces(part: UploadFile) -> AsyncIterator[bytes]:
 
 
 def check_model_name(name: str) -> str:
-    """Return a model's name as it is shown: one line of visible letters, without a special meaning on the board.
-
-    >>> check_model_name("  CLIP ViT-B/32 (ours) ")
-    'CLIP ViT-B/32 (ours)'
-    """
+    """Return a model's name as it is shown: one line of visible letters, without a special meaning on the board."""
     plain = unicodedata.normalize("NFC", name).strip()
     if not plain:
         raise RefusedError(422, "model: name it: ?model=NAME in the address, or the field of the form")
@@ -343,28 +336,26 @@ def check_model_name(name: str) -> str:
 def _find_reserved(name: str) -> str:
     """Return the word by which a name would pass as people, or the reference model that it looks like; else nothing.
 
+    Digits are read as the letters that they look like, and as what is between words.
+
     >>> [_find_reserved(name) for name in ("Human (experts)", "\u029c\u1d1c\u1d0d\u1d00\u0274", "r a n d o m", "humus")]
     ['human', 'human', 'random', '']
     """
     parted = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", name)  # HumanExperts, CLIPHuman
+    outside = re.sub(r"\(.*?\)", "", name)
     joined = {
         "".join(words[start:end])
-        for words in _read_words(parted)
+        for words in map(_words_of, (parted, re.sub(r"\d", " ", parted)))
         for start in range(len(words))
         for end in range(start + 1, len(words) + 1)
     }
-    people = (word for word in _PEOPLE if "".join(_words_of(word)) in joined)
-    readings = _read_words(re.sub(r"\(.*?\)", "", name))
     bare = {
-        "".join(word for word in words if word not in left_out) for words in readings for left_out in ((), _ARTICLES)
+        "".join(word for word in words if word not in left_out)
+        for words in map(_words_of, (outside, re.sub(r"\d", " ", outside)))
+        for left_out in ((), _ARTICLES)
     }
-    models = (model for model in REFERENCES if "".join(_words_of(model)) in bare)
-    return next(chain(people, models), "")
-
-
-def _read_words(name: str) -> tuple[list[str], list[str]]:
-    """Return the words of a name with digits as the letters that they look like, and with digits between words."""
-    return _words_of(name), _words_of(re.sub(r"\d", " ", name))
+    people = (word for word in _PEOPLE if "".join(_words_of(word)) in joined)
+    return next(chain(people, (model for model in REFERENCES if "".join(_words_of(model)) in bare)), "")
 
 
 def _words_of(name: str) -> list[str]:
@@ -384,26 +375,6 @@ def _check_file_name(name: str, suffixes: tuple[str, ...]) -> str:
         raise RefusedError(422, f"file {name!r:.80}: send a file that ends in {', '.join(suffixes)}")
     stem = "".join(letter for letter in path.stem if letter.isprintable())
     return (stem[: _NAME - len(suffix)] or "file") + suffix
-
-
-def _read_length(request: Request) -> int:
-    """Return the declared length of a request's body, in bytes; 0 if it declares none."""
-    length = request.headers.get("content-length", "")
-    return int(length[:18]) if length.isascii() and length.isdigit() else 0
-
-
-def _check_size(length: int, most: int) -> None:
-    """Refuse a request whose body is too large for a file and its form, before it is read."""
-    if length > most + _FORM:
-        raise RefusedError(413, f"the file has {length:,} bytes; {_MOST.format(most)}")
-
-
-def _check_room(folder: Path, needed: int) -> None:
-    """Refuse a file if the disk has not so many bytes free."""
-    if shutil.disk_usage(folder).free < needed:
-        raise RefusedError(
-            507, "the server's disk is too full to take a file now; nothing was counted, try again later"
-        )
 
 
 async def write_upload(stream: AsyncIterator[bytes], path: Path, most: int) -> Upload:
@@ -442,16 +413,14 @@ def _write_piece(file: BinaryIO, piece: bytes) -> None:
 _BODY = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
 _Format = Annotated[str | None, Query(alias="format", description="`json` for JSON in a browser, too.")]
 _Again = Annotated[str | None, Query(alias="again", description="Anything: the page says that the file came again.")]
+_REFUSED = {401: "no valid token", 403: "not allowed", 404: "not there", 408: "too slow", 409: "closed"} | {
+    413: "too large",
+    429: "too often",
+    503: "not now",
+    507: "no room",
+}
 _REFUSALS: dict[int | str, dict[str, Any]] = {
-    401: {"description": "refused: no valid token"},
-    403: {"description": "refused: not allowed"},
-    404: {"description": "refused: not there"},
-    408: {"description": "refused: too slow"},
-    409: {"description": "refused: closed"},
-    413: {"description": "refused: too large"},
-    429: {"description": "refused: too often"},
-    503: {"description": "refused: not now"},
-    507: {"description": "refused: no room"},
+    status: {"description": f"refused: {why}"} for status, why in _REFUSED.items()
 }
 
 

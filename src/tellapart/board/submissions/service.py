@@ -60,18 +60,15 @@ from tellapart.tasks.registry import METRICS, TASKS
 
 @dataclass(frozen=True, slots=True)
 class MeasuredSubmission:
-    """A measured file, sent at so many seconds since 1970 and read from a field, which is empty if not recorded.
-
-    `private` is None while the benchmark is open.
-    """
+    """A measured file of a user."""
 
     id: str
     user: str
     model: str
-    at: float
+    at: float  # sent, in seconds since 1970
     public: Split
-    private: Split | None
-    field: str = ""
+    private: Split | None  # None while the benchmark is open
+    field: str = ""  # that it was read from; empty if not recorded
 
     @property
     def splits(self) -> dict[str, Split]:
@@ -84,17 +81,11 @@ _SPLIT = TypeAdapter(Split)
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A model's row.
+    """A model's row."""
 
-    Attributes:
-        best: the model's file with the best public number; the earliest of several.
-        rank: by the public number, 1 for the best; equal numbers share one.
-        private_rank: by the private number; None while the benchmark is open.
-    """
-
-    best: MeasuredSubmission
-    rank: int
-    private_rank: int | None
+    best: MeasuredSubmission  # the model's file with the best public number; the earliest of several
+    rank: int  # by the public number, 1 for the best; equal numbers share one
+    private_rank: int | None  # by the private number; None while the benchmark is open
 
     @property
     def change(self) -> int | None:
@@ -103,23 +94,17 @@ class Standing:
 
 
 def standings(measured: Sequence[MeasuredSubmission], metric: str) -> list[Standing]:
-    """Rank the models of one benchmark by a metric of their best public file; once published, private numbers decide.
-
-    >>> low, high = (Split(2, 2, 0, {"accuracy": value}) for value in (0.1, 0.5))
-    >>> rows = [MeasuredSubmission("0", "ann", "a", 0, low, None), MeasuredSubmission("1", "ann", "b", 1, high, None)]
-    >>> [(row.best.model, row.rank, row.change) for row in standings(rows, "accuracy")]
-    [('b', 1, None), ('a', 2, None)]
-    """
+    """Rank the models of a benchmark by a metric of their best public file; once published, private numbers decide."""
     best: dict[tuple[str, str], MeasuredSubmission] = {}
-    for one in sorted(measured, key=lambda one: one.at):
-        other = best.get((one.user, one.model))
-        if other is None or one.public.values[metric] > other.public.values[metric]:
-            best[one.user, one.model] = one
+    for sent in sorted(measured, key=lambda sent: sent.at):
+        other = best.get((sent.user, sent.model))
+        if other is None or sent.public.values[metric] > other.public.values[metric]:
+            best[sent.user, sent.model] = sent
     leaders = list(best.values())
-    ranks = _rank_values([one.public.values[metric] for one in leaders])
-    private = [one.private.values[metric] for one in leaders if one.private]
+    ranks = _rank_values([sent.public.values[metric] for sent in leaders])
+    private = [sent.private.values[metric] for sent in leaders if sent.private]
     private_ranks = _rank_values(private) if len(private) == len(leaders) else [None] * len(leaders)
-    rows = [Standing(one, rank, after) for one, rank, after in zip(leaders, ranks, private_ranks, strict=True)]
+    rows = map(Standing, leaders, ranks, private_ranks)
     return sorted(rows, key=lambda row: (row.private_rank or row.rank, row.rank, row.best.at))
 
 
@@ -148,12 +133,7 @@ def read_measured(row: sqlite3.Row, *, private: bool) -> MeasuredSubmission:
 
 
 def values_of(split: Split, shape: tuple[int, int] | None) -> dict[str, Value]:
-    """Return a split's numbers as records have them; `shape` is None for a task's records.
-
-    >>> value = values_of(Split(200, 100, 0, {"group_score": 0.5}), (2, 2))["group_score"]
-    >>> value.n, value.clusters, round(value.low, 2), round(value.chance, 3)
-    (200, 100, 0.4, 0.167)
-    """
+    """Return a split's numbers as records have them; `shape` is None for a task's records."""
     values = {}
     for name, value in split.values.items():
         items, clusters = split.units.get(name, (split.items, split.clusters))
@@ -176,24 +156,8 @@ def values_of(split: Split, shape: tuple[int, int] | None) -> dict[str, Value]:
 def hidden_bounds(
     value: float | NDArray[np.float64], worth: float | NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return 95 % bounds around rounded shares, for so many trials: clusters, or what uneven ones are worth.
-
-    >>> low, high = hidden_bounds(0.5, 100)
-    >>> round(float(low), 2), round(float(high), 2)
-    (0.4, 0.6)
-    """
+    """Return 95 % bounds around rounded shares, for so many trials: clusters, or what uneven ones are worth."""
     return independent_bounds(np.multiply(value, worth), worth, 0.95)
-
-
-def as_row(standing: Standing, shape: tuple[int, int] | None) -> dict[str, Any]:
-    """Return a model's row as the leaderboard shows it: the published part, and nothing of an item."""
-    best = standing.best
-    splits = {
-        split: {metric: value.model_dump() for metric, value in values_of(numbers, shape).items()}
-        for split, numbers in best.splits.items()
-    }
-    places = {"rank": standing.rank, "private_rank": standing.private_rank, "change": standing.change}
-    return {"model": best.model, "user": best.user, **places, **splits}
 
 
 def as_result(standing: Standing, prepared: Prepared) -> Result:
@@ -305,13 +269,10 @@ class Submissions:
         """Return whether a benchmark is closed: private numbers are published, and no file is taken any more."""
         return self.queue.limits.is_closed(self.benchmark(name).benchmark)
 
-    def _closed_names(self) -> frozenset[str]:
-        return frozenset(name for name in self.prepared if self.is_closed(name))
-
     def _look_around(self) -> frozenset[str]:
         """Note how far the state has come, and return the closed benchmarks; called every few seconds."""
         self.note_counters()
-        return self._closed_names()
+        return frozenset(name for name in self.prepared if self.is_closed(name))
 
     def close(self, name: str, *, by: str) -> None:
         """Close a benchmark for good."""
@@ -403,12 +364,19 @@ class Submissions:
         shape = self.benchmark(name).shape
         return {
             "benchmark": self.about(name, root),
-            "models": [as_row(standing, shape) for standing in self.standings(name)],
+            "models": [
+                {
+                    "model": standing.best.model,
+                    "user": standing.best.user,
+                    **{place: getattr(standing, place) for place in ("rank", "private_rank", "change")},
+                    **{
+                        split: {metric: value.model_dump() for metric, value in values_of(numbers, shape).items()}
+                        for split, numbers in standing.best.splits.items()
+                    },
+                }
+                for standing in self.standings(name)
+            ],
         }
-
-    def results(self, name: str) -> list[Result]:
-        """Return a benchmark's leaderboard as records, for a board's other pages."""
-        return [as_result(standing, self.benchmark(name)) for standing in self.standings(name)]
 
     @property
     def records(self) -> Path:
@@ -418,7 +386,8 @@ class Submissions:
     def write_records(self) -> None:
         """Write every leaderboard as run folders without samples, without numbers that are still private."""
         for name in self.prepared:
-            write_results(self.records / name, self.results(name))
+            rows, prepared = self.standings(name), self.prepared[name]
+            write_results(self.records / name, [as_result(standing, prepared) for standing in rows])
 
     def write_records_alone(self) -> None:
         """Write the records unless a server does, which holds the queue's lock."""
@@ -440,21 +409,15 @@ def open_submissions(board: Path | None, *, measuring: bool = True) -> Iterator[
     if settings is None:
         yield None
         return
-    if not measuring and not any((settings.submissions.state / name).exists() for name in (DATABASE, MARKER)):
+    state = settings.submissions.state
+    if not measuring and not any((state / name).exists() for name in (DATABASE, MARKER)):
         yield None
         return
     try:
         submissions = Submissions(settings)
-        if measuring:
-            submissions.start()
-        else:
-            submissions.write_records_alone()
+        (submissions.start if measuring else submissions.write_records_alone)()
     except sqlite3.Error as error:
-        database = settings.submissions.state / DATABASE
-        raise StoreError(f"{database} cannot be used as the board's database: {error}; {REMEDY}") from error
-    if not measuring:
-        yield submissions
-        return
+        raise StoreError(f"{state / DATABASE} cannot be used as the board's database: {error}; {REMEDY}") from error
     try:
         yield submissions
     finally:

@@ -76,14 +76,6 @@ class Database:
 
     One more connection stays open and idle. While it does, SQLite keeps its log files next to the database: a request
     does not wait until they are created, and reading still works when the disk is full.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as scratch:
-    ...     database = Database(Path(scratch) / "board.sqlite")
-    ...     with database.change() as connection:
-    ...         database.log(connection, 0.0, "ann", "came", {})
-    ...     [row["what"] for row in database.all("SELECT what FROM log")]
-    ['came']
     """
 
     def __init__(self, path: Path) -> None:

@@ -181,11 +181,7 @@ def limit(seconds: int, memory_bytes: int) -> None:
 
 
 def may_open(job: dict[str, Any]) -> list[Path]:
-    """Return the files that a job may open: its file and the published items, or the truth; never a file and the truth.
-
-    >>> [path.name for path in may_open({"file": "sent.csv", "published": "/s/published.json", "task": "pairs"})]
-    ['sent.csv', 'published.json']
-    """
+    """Return the files that a job may open: the one that was sent and the published items, or the truth alone."""
     return [Path(job["truth"])] if "truth" in job else [Path.cwd() / job["file"], Path(job["published"])]
 
 
@@ -243,11 +239,7 @@ def measure(job: dict[str, Any], form: bytes) -> None:
 
 
 def answer_seconds(items: int) -> float:
-    """Return after how many seconds the numbers of a file are answered.
-
-    >>> answer_seconds(300), answer_seconds(4000)
-    (0.25, 1.0)
-    """
+    """Return after how many seconds the numbers of a file are answered."""
     return _QUARTER * max(1, math.ceil(items / _OF_ITEMS))
 
 

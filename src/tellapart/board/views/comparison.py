@@ -38,21 +38,15 @@ NO_ITEMS = "imported numbers have no items to test"
 
 
 class PairTest(View):
-    """Two models, b the better, on the items that all of the page's models on that benchmark have.
-
-    Attributes:
-        difference: of the means, b minus a.
-        p, p_holm: two-sided, and corrected over all tests of the page.
-        test: `exact McNemar` if items are independent and right or wrong, else `cluster sign flips`.
-        flips: how many sign vectors such a test draws if it cannot make them all; None of the exact test.
-    """
+    """Two models, b the better, on the items that all of the page's models on that benchmark have."""
 
     a: str
     b: str
-    difference: float
-    p: float
+    difference: float  # of the means, b minus a
+    p: float  # p, p_holm: two-sided, and corrected over all tests of the page
     p_holm: float
-    test: str
+    test: str  # `exact McNemar` if items are independent and right or wrong, else `cluster sign flips`
+    # how many sign vectors such a test draws if it cannot make them all; None of the exact test
     flips: int | None = None
 
     @property
@@ -70,31 +64,20 @@ class RankedModel(View):
 
 
 class ComparedBenchmark(View):
-    """A benchmark that two or more of the models were measured on, by the metric that ranks it.
-
-    Attributes:
-        n: the items.
-        models: the best first.
-        tests: of each with each of those after it.
-    """
+    """A benchmark that two or more of the models were measured on, by the metric that ranks it."""
 
     benchmark: BenchmarkHead
-    n: int
-    models: tuple[RankedModel, ...]
-    tests: tuple[PairTest, ...]
+    n: int  # the items
+    models: tuple[RankedModel, ...]  # the best first
+    tests: tuple[PairTest, ...]  # of each with each of those after it
 
 
 class ManyPage(View):
-    """Several models.
-
-    Attributes:
-        on: the benchmarks, those of most of the models first.
-        refused: reasons why a benchmark has no test.
-    """
+    """Several models."""
 
     models: tuple[ModelHead, ...]
-    on: tuple[ComparedBenchmark, ...]
-    refused: tuple[str, ...]
+    on: tuple[ComparedBenchmark, ...]  # the benchmarks, those of most of the models first
+    refused: tuple[str, ...]  # reasons why a benchmark has no test
 
     def table(self) -> Table:
         """Return the tests, a row each."""
@@ -210,34 +193,25 @@ _LONGEST = 240
 
 
 class DifferingItems(View):
-    """The items of a benchmark that only one of two models gets right.
-
-    Attributes:
-        only_a, only_b: (position, name) of the first `MOST` items that only this model gets right.
-        more_a, more_b: how many more there are.
-    """
+    """The items of a benchmark that only one of two models gets right."""
 
     benchmark: BenchmarkHead
+    # only_a, only_b: (position, name) of the first `MOST` items that only this model gets right
     only_a: tuple[tuple[int, str], ...]
     only_b: tuple[tuple[int, str], ...]
-    more_a: int
+    more_a: int  # more_a, more_b: how many more there are
     more_b: int
 
 
 class ComparisonPage(View):
-    """The page that compares two models.
-
-    Attributes:
-        tests: the rows that `tellapart compare` prints; p is corrected over all of them (Holm).
-        differs: for each benchmark, the items on which the models differ.
-        refused: for each benchmark without a test, the reason, as a sentence.
-    """
+    """The page that compares two models."""
 
     a: ModelHead
     b: ModelHead
+    # the rows that `tellapart compare` prints; p is corrected over all of them (Holm)
     tests: tuple[MetricComparison, ...]
-    differs: tuple[DifferingItems, ...]
-    refused: tuple[str, ...]
+    differs: tuple[DifferingItems, ...]  # for each benchmark, the items on which the models differ
+    refused: tuple[str, ...]  # for each benchmark without a test, the reason, as a sentence
 
     def verdicts(self) -> tuple[Verdict, ...]:
         """Return the outcome in words, of each benchmark's main metric."""
@@ -252,17 +226,12 @@ class ComparisonPage(View):
 
 
 class ChoosePage(View):
-    """The page on which a visitor chooses models to compare.
+    """The page on which a visitor chooses models to compare."""
 
-    Attributes:
-        models: the models that have outcomes by item.
-        pairs: links to the comparison of every pair; if models are many, of the best ones on the board's first page.
-        together: a link to one comparison of the best models; None if they are fewer than three.
-    """
-
-    models: tuple[ModelHead, ...]
+    models: tuple[ModelHead, ...]  # the models that have outcomes by item
+    # links to the comparison of every pair; if models are many, of the best ones on the board's first page
     pairs: tuple[tuple[Link, ...], ...]
-    together: Link | None = None
+    together: Link | None = None  # a link to one comparison of the best models; None if they are fewer than three
 
 
 def choose_page(session: Session, settings: BoardSettings, *, most: int = MOST) -> ChoosePage:

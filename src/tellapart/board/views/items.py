@@ -79,36 +79,27 @@ THUMBNAILS = 2
 
 
 class ItemRow(View):
-    """One item of the list.
-
-    Attributes:
-        images: how many of its pictures a list shows; 0 if they are not on this machine.
-        failed: the number of models that do not get it right; None if only reference models were measured.
-        discrimination: correlation, over models, with the share of other items that a model gets: below 0 better models
-            rather fail it. None of fewer than five models, or if all of them answer it alike.
-    """
+    """One item of the list."""
 
     position: int
-    images: int = 0
+    images: int = 0  # how many of its pictures a list shows; 0 if they are not on this machine
     texts: tuple[str, ...]
     tags: dict[str, str]
-    failed: int | None
+    failed: int | None  # the number of models that do not get it right; None if only reference models were measured
+    # correlation, over models, with the share of other items that a model gets: below 0 better models rather fail it.
+    # None of fewer than five models, or if all of them answer it alike
     discrimination: float | None = None
 
 
 class ItemsPage(View):
-    """One page of a benchmark's items.
-
-    Attributes:
-        reliability: Cronbach's alpha of all items over the models; None of fewer than five models, or if all score the
-            same.
-    """
+    """One page of a benchmark's items."""
 
     benchmark: BenchmarkHead
     items: tuple[ItemRow, ...]
     page: int
     pages: int
     models: int
+    # Cronbach's alpha of all items over the models; None of fewer than five models, or if all score the same
     reliability: float | None = None
 
     def table(self) -> Table:
@@ -118,44 +109,26 @@ class ItemsPage(View):
 
 
 class MatrixCell(View):
-    """One cell of an item's matrix: the score of an image with a text.
-
-    Attributes:
-        text: the score with enough decimals to distinguish it from the matrix's other scores.
-        shade: 0 (lowest of the item) to 10.
-        state: `won`, `lost` or `even` for a true pair, else empty.
-    """
+    """One cell of an item's matrix: the score of an image with a text."""
 
     score: float
-    text: str
-    shade: int
-    state: str
+    text: str  # the score with enough decimals to distinguish it from the matrix's other scores
+    shade: int  # 0 (lowest of the item) to 10
+    state: str  # `won`, `lost` or `even` for a true pair, else empty
 
 
 class ModelOnItem(View):
-    """One model's scores or answer for an item.
-
-    Attributes:
-        matrix: (image, text); empty for tasks.
-        verdicts: metric -> `won`, `lost`, `even` (a tie, so not right), or the value if it is none of these.
-        said: a task's output, as text.
-    """
+    """One model's scores or answer for an item."""
 
     model: ModelHead
-    matrix: tuple[tuple[MatrixCell, ...], ...]
+    matrix: tuple[tuple[MatrixCell, ...], ...]  # (image, text); empty for tasks
+    # metric -> `won`, `lost`, `even` (a tie, so not right), or the value if it is none of these
     verdicts: dict[str, str | float]
-    said: str = ""
+    said: str = ""  # a task's output, as text
 
 
 class ItemPage(View):
-    """One item.
-
-    Attributes:
-        images: references of its pictures.
-        failed, won: the models that fail it and those that do not, by the metric that ranks the benchmark.
-        made: contestants before reference models, and those that fail it before the others.
-        before, after: positions of its neighbours.
-    """
+    """One item."""
 
     benchmark: BenchmarkHead
     position: int
@@ -163,12 +136,13 @@ class ItemPage(View):
     cluster: str
     gold: str
     tags: dict[str, str]
-    images: tuple[str, ...]
+    images: tuple[str, ...]  # references of its pictures
     texts: tuple[str, ...]
+    # failed, won: the models that fail it and those that do not, by the metric that ranks the benchmark
     failed: tuple[ModelHead, ...]
     won: tuple[ModelHead, ...]
-    made: tuple[ModelOnItem, ...]
-    before: int | None = None
+    made: tuple[ModelOnItem, ...]  # contestants before reference models, and those that fail it before the others
+    before: int | None = None  # before, after: positions of its neighbours
     after: int | None = None
 
 

@@ -1,4 +1,4 @@
-"""A heat map of one benchmark: a row for each value of a tag, a column for each model, one metric."""
+"""Leaderboards: all benchmarks side by side; one by its metrics, a tag's values or domain; its heat map by a tag."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from sqlmodel import Session, col, func, select
@@ -22,12 +21,12 @@ from tellapart.board.views.rows import (
     Leaderboard,
     Link,
     ModelHead,
-    Part,
     Table,
     Unread,
     View,
     arrange_rows,
     benchmark_head,
+    choice_links,
     describe_hidden,
     find_parts,
     make_row,
@@ -35,6 +34,7 @@ from tellapart.board.views.rows import (
     place_rows,
     read_heads,
     read_scores,
+    tabulate,
 )
 from tellapart.errors import UnknownNameError
 from tellapart.records.run_folder import file_name
@@ -43,51 +43,44 @@ from tellapart.tasks.registry import main_metric
 #: In place of a tag: columns for the benchmark, its rival of the other domain, and the gap between them.
 BY_DOMAIN = "domain-of-benchmarks"
 
+#: VLUE measures VQA by another rule in each domain.
+_OTHER_RULE = {"soft_accuracy": "exact_match", "exact_match": "soft_accuracy"}
+
+#: The head of the column that averages benchmarks.
+MEAN = "mean"
+
 
 def leaderboard(session: Session, _settings: BoardSettings, slug: str) -> Leaderboard:
     """Show a benchmark by its headline metrics."""
     benchmark = one_by_slug(session, Benchmark, slug, "benchmark")
     names = benchmark.headline
-    table: dict[int, dict[str, Cell]] = {}
-    for score in read_scores(session, [benchmark], "", names):
-        table.setdefault(score.model, {})[score.metric] = score.cell
-    columns = tuple(Column(title=name) for name in names)
-    main = names.index(main_metric(names)) if names else 0
-    cells = {key: [row.get(name) for name in names] for key, row in table.items()}
-    return _of_benchmark(session, benchmark, _Cells(columns, cells, main))
+    table = tabulate(read_scores(session, [benchmark], "", names), "metric")
+    columns = [Column(title=name) for name in names]
+    main = main_metric(names)
+    cells = {model: [row.get(name) for name in names] for model, row in table.items()}
+    return _of_benchmark(session, benchmark, columns, cells, names.index(main) if names else 0, ("", main))
 
 
 def by_tag(session: Session, _settings: BoardSettings, slug: str, tag: str, metric: str) -> Leaderboard:
-    """Show a benchmark by the values of a tag: a column each, their mean, and for two values the gap between them.
-
-    Source: VLUE Table 2 (in-domain and OOD).
-    """
+    """Show a benchmark by the values of a tag, with their mean and the gap of two; or next to its other domain."""
     benchmark = one_by_slug(session, Benchmark, slug, "benchmark")
     name = find_name(benchmark, "metric", metric, metrics_of(session, benchmark))
     if tag == BY_DOMAIN:
         return _by_domain(session, benchmark, name)
     tag_name = find_name(benchmark, "tag", tag, tags_of(session, benchmark))
-    scores = read_scores(session, [benchmark], tag_name, [name])
-    values = sorted({score.value_of for score in scores if score.value_of})
-    table: dict[int, dict[str, Cell]] = {}
-    for score in scores:
-        table.setdefault(score.model, {})[score.value_of] = score.cell
+    table = tabulate(read_scores(session, [benchmark], tag_name, [name]), "value_of")
+    values = sorted({value for row in table.values() for value in row if value})
     columns = [Column(title=f"{tag_name}: {value}") for value in values]
+    cells = {model: [row.get(value) for value in values] for model, row in table.items()}
     if len(values) > 1:
         columns.append(Column(title="mean of the values", about="every value weighs the same"))
+        for model, row in table.items():
+            cells[model].append(row.get(""))
     if len(values) == 2:
         columns.append(Column(title="gap", unit="points", about=f"{values[0]} less {values[1]}"))
-    cells = {key: _spread_cells(row, values) for key, row in table.items()}
-    return _of_benchmark(session, benchmark, _Cells(tuple(columns), cells, 0, tag_name, name))
-
-
-def _spread_cells(row: Mapping[str, Cell], values: Sequence[str]) -> list[Cell | None]:
-    cells = [row.get(value) for value in values]
-    if len(values) > 1:
-        cells.append(row.get(""))
-    if len(values) == 2:
-        cells.append(_cell_difference(cells[0], cells[1]))
-    return cells
+        for row_cells in cells.values():
+            row_cells.append(_cell_difference(row_cells[0], row_cells[1]))
+    return _of_benchmark(session, benchmark, columns, cells, 0, (tag_name, name))
 
 
 def _cell_difference(first: Cell | None, second: Cell | None) -> Cell | None:
@@ -98,98 +91,58 @@ def _cell_difference(first: Cell | None, second: Cell | None) -> Cell | None:
 
 
 def _by_domain(session: Session, benchmark: Benchmark, metric: str) -> Leaderboard:
-    rival = (
-        session.exec(select(Benchmark).where(Benchmark.name == benchmark.rival)).first() if benchmark.rival else None
-    )
-    if rival is None:
+    rival = session.exec(select(Benchmark).where(Benchmark.name == benchmark.rival)).first()
+    if not benchmark.rival or rival is None:
         raise UnknownNameError(f"{benchmark.name} has no benchmark of the other domain on this board")
-    inside, outside = (benchmark, rival) if benchmark.domain == "in-domain" else (rival, benchmark)
-    other = _matching_metric(session, rival, metric)
-    names = {inside.id: metric if inside is benchmark else other, outside.id: metric if outside is benchmark else other}
-    table: dict[int, dict[int | None, Cell]] = {}
-    for side in (inside, outside):
-        for score in read_scores(session, [side], "", [names[side.id]]):
-            table.setdefault(score.model, {})[side.id] = score.cell
-    pairs = {model: (row.get(inside.id), row.get(outside.id)) for model, row in table.items()}
-    cells = {model: (*pair, _cell_difference(*pair)) for model, pair in pairs.items()}
-    columns = (
-        Column(title="in-domain", about=f"{inside.name}: {names[inside.id]}"),
-        Column(title="out-of-domain", about=f"{outside.name}: {names[outside.id]}"),
-        Column(title="gap", unit="points", about="in-domain less out-of-domain"),
-    )
-    return _of_benchmark(session, benchmark, _Cells(columns, cells, 1, BY_DOMAIN, metric))
-
-
-#: VLUE measures VQA by another rule in each domain.
-_OTHER_RULE = {"soft_accuracy": "exact_match", "exact_match": "soft_accuracy"}
-
-
-def _matching_metric(session: Session, rival: Benchmark, metric: str) -> str:
     rival_metrics = metrics_of(session, rival)
-    return next(
-        (name for name in (metric, _OTHER_RULE.get(metric, "")) if name in rival_metrics), main_metric(rival.headline)
-    )
+    candidates = (name for name in (metric, _OTHER_RULE.get(metric, "")) if name in rival_metrics)
+    sides = [(benchmark, metric), (rival, next(candidates, main_metric(rival.headline)))]
+    if benchmark.domain != "in-domain":
+        sides.reverse()
+    tables = [tabulate(read_scores(session, [side], "", [name]), "metric") for side, name in sides]
+    pairs = {
+        model: [table.get(model, {}).get(name) for table, (_, name) in zip(tables, sides, strict=True)]
+        for model in dict.fromkeys(model for table in tables for model in table)
+    }
+    cells = {model: [*pair, _cell_difference(*pair)] for model, pair in pairs.items()}
+    columns = [
+        Column(title=title, about=f"{side.name}: {name}")
+        for title, (side, name) in zip(("in-domain", "out-of-domain"), sides, strict=True)
+    ]
+    columns.append(Column(title="gap", unit="points", about="in-domain less out-of-domain"))
+    return _of_benchmark(session, benchmark, columns, cells, 1, (BY_DOMAIN, metric))
 
 
-@dataclass(frozen=True, slots=True)
-class _Cells:
-    """The table of one benchmark: model -> a cell for each column, sorted by one of them."""
-
-    columns: tuple[Column, ...]
-    cells: Mapping[int, Sequence[Cell | None]]
-    sorted_by: int
-    tag: str = ""
-    metric: str = ""
-
-
-def _of_benchmark(session: Session, benchmark: Benchmark, table: _Cells) -> Leaderboard:
-    heads = read_heads(session)
-    rows = [make_row(heads[model], cells) for model, cells in table.cells.items()]
-    metric = table.metric or main_metric(benchmark.headline)
-    block, head = (
-        Block(title="", first=0, last=len(table.columns), sorted_by=table.sorted_by),
-        benchmark_head(benchmark),
-    )
+def _of_benchmark(
+    session: Session,
+    benchmark: Benchmark,
+    columns: Sequence[Column],
+    cells: Mapping[int, Sequence[Cell | None]],  # model -> one for each column
+    sorted_by: int,
+    names: tuple[str, str],  # of the tag and of the metric
+) -> Leaderboard:
+    """Return the page of one benchmark's table."""
+    tag, metric = names
+    heads, head = read_heads(session), benchmark_head(benchmark)
+    rows = [make_row(heads[model], row) for model, row in cells.items()]
     if note := describe_hidden(session, [benchmark]).get(benchmark.id or 0):
         head = head.model_copy(update={"part": note})
-    board = arrange_rows(rows, table.columns, [block], title=head.title, about="")
-    return board.model_copy(
-        update={
-            "benchmark": head,
-            "maps": _map_links(session, benchmark, metric),
-            "choices": _choice_links(session, benchmark, table.tag, metric),
-            "metrics": _metric_choices(session, benchmark, table.tag, metric),
-        }
-    )
-
-
-def _map_links(session: Session, benchmark: Benchmark, metric: str) -> tuple[Link, ...]:
-    arguments = {"slug": benchmark.slug, "metric": file_name(metric)}
-    return tuple(
-        Link(text=tag, page="map", args={**arguments, "tag": file_name(tag)}) for tag in tags_of(session, benchmark)
-    )
-
-
-def _choice_links(session: Session, benchmark: Benchmark, tag: str, metric: str) -> tuple[Link, ...]:
-    arguments = {"slug": benchmark.slug, "metric": file_name(metric)}
-    links = [Link(text="metrics", page="benchmark", args={"slug": benchmark.slug}, current=not tag)]
+    block = Block(title="", first=0, last=len(columns), sorted_by=sorted_by)
+    tags, args = tags_of(session, benchmark), {"slug": benchmark.slug, "metric": file_name(metric)}
+    texts = {file_name(name): name for name in tags}
     if benchmark.rival and session.exec(select(Benchmark.id).where(Benchmark.name == benchmark.rival)).first():
-        links.append(Link(text="domain", page="by", args={**arguments, "tag": BY_DOMAIN}, current=tag == BY_DOMAIN))
-    of_tags = (
-        Link(text=each, page="by", args={**arguments, "tag": file_name(each)}, current=tag == each)
-        for each in tags_of(session, benchmark)
-    )
-    return (*links, *of_tags)
-
-
-def _metric_choices(session: Session, benchmark: Benchmark, tag: str, metric: str) -> tuple[Link, ...]:
-    if not tag:
-        return ()
-    arguments = {"slug": benchmark.slug, "tag": tag if tag == BY_DOMAIN else file_name(tag)}
-    return tuple(
-        Link(text=each, page="by", args={**arguments, "metric": file_name(each)}, current=each == metric)
-        for each in metrics_of(session, benchmark)
-    )
+        texts = {BY_DOMAIN: "domain", **texts}
+    current = tag if tag == BY_DOMAIN else file_name(tag) if tag else ""
+    plain_link = Link(text="metrics", page="benchmark", args={"slug": benchmark.slug}, current=not tag)
+    metrics = {file_name(name): name for name in metrics_of(session, benchmark)} if tag else {}
+    by = {"slug": benchmark.slug, "tag": current}
+    links = {
+        "benchmark": head,
+        "maps": choice_links("map", args, "tag", {file_name(name): name for name in tags}),
+        "choices": (plain_link, *choice_links("by", args, "tag", texts, current)),
+        "metrics": choice_links("by", by, "metric", metrics, file_name(metric)),
+    }
+    return arrange_rows(rows, columns, [block], title=head.title, about="").model_copy(update=links)
 
 
 def find_name(benchmark: Benchmark, kind: str, address: str, names: Iterable[str]) -> str:
@@ -243,19 +196,19 @@ def arrange_benchmarks(measured: Mapping[str, int]) -> list[tuple[str, str]]:
     return [(families[name], name) for name in order]
 
 
-#: The head of the column that averages benchmarks.
-MEAN = "mean"
-
-
 def all_benchmarks(session: Session, settings: BoardSettings, page: int = 1) -> Leaderboard:
     """Show all benchmarks side by side, each by the metric that ranks it, and the mean of models measured on all.
 
     Benchmarks that no ranked model was measured on are folded into a list. Families of benchmarks that share no model
     are separate tables; the one of most models comes first. Every page has all rows, and shows a part of them.
     """
-    parts = find_parts(session)
-    benchmarks = [b for b in session.exec(select(Benchmark).order_by(col(Benchmark.id))) if _is_shown(b.id or 0, parts)]
-    heads, table = read_heads(session), _read_table(session, benchmarks)
+    parts = find_parts(session)  # a part of a benchmark has no column if all of it was measured
+    stored = session.exec(select(Benchmark).order_by(col(Benchmark.id))).all()
+    benchmarks = [b for b in stored if (part := parts.get(b.id or 0)) is None or part.shown_on == b.id]
+    mains = {b.id: main_metric(b.headline) for b in benchmarks}
+    scores = read_scores(session, benchmarks, "", sorted(set(mains.values())))
+    heads = read_heads(session)
+    table = tabulate((score for score in scores if mains[score.benchmark] == score.metric), "benchmark")
     contestants = {model: cells for model, cells in table.items() if heads[model].kind == "model"}
     measured = {id_ for contestant in contestants.values() for id_ in contestant} or {b.id or 0 for b in benchmarks}
     folded = sorted((b for b in benchmarks if b.id not in measured), key=lambda b: (b.name, b.id))
@@ -280,19 +233,18 @@ def all_benchmarks(session: Session, settings: BoardSettings, page: int = 1) -> 
 
 def _read_unread(session: Session, settings: BoardSettings) -> tuple[Unread, ...]:
     """Return the files of this board that could not be read, by their names below its folders."""
-    found = []
+    unread = []
     for source in session.exec(select(Source).where(Source.problem != "").order_by(col(Source.path))).all():
         path = Path(source.path)
-        folder = next((own for own in map(Path.resolve, settings.runs) if path.is_relative_to(own)), None)
-        if folder is not None:
-            found.append(Unread(title=path.relative_to(folder).as_posix(), reason=source.problem))
-        elif path in (own.resolve() for own in settings.imported):
-            found.append(Unread(title=path.name, reason=source.problem))
-    return tuple(found)
+        folders = [folder for folder in map(Path.resolve, settings.runs) if path.is_relative_to(folder)]
+        if folders or path in map(Path.resolve, settings.imported):
+            title = path.relative_to(folders[0]).as_posix() if folders else path.name
+            unread.append(Unread(title=title, reason=source.problem))
+    return tuple(unread)
 
 
 def _with_mean(
-    own: Sequence[Benchmark],
+    block: Sequence[Benchmark],
     meant: Sequence[Benchmark],
     key: int,
     table: Mapping[int, dict[int, Cell]],
@@ -302,7 +254,7 @@ def _with_mean(
 
     The mean comes first, and so sorts the block, unless most of its models have none and would have no place.
     """
-    models = [model for model, row in contestants.items() if any(b.id in row for b in own)]
+    models = [model for model, row in contestants.items() if any(b.id in row for b in block)]
     for row in table.values():
         cells = [row.get(b.id or 0) for b in meant]
         values = [cell.value for cell in cells if cell and not cell.limited]
@@ -311,7 +263,7 @@ def _with_mean(
     have = sum(key in table[model] for model in models)
     over = ", ".join(b.name for b in meant)
     mean = {key: Column(title=MEAN, about=f"over {over}; only for models measured on all of them")} if have else {}
-    return mean | _benchmark_columns(own) if 2 * have >= len(models) else _benchmark_columns(own) | mean
+    return mean | _benchmark_columns(block) if 2 * have >= len(models) else _benchmark_columns(block) | mean
 
 
 def _separate_blocks(
@@ -321,38 +273,22 @@ def _separate_blocks(
     names = [b.name for b in benchmarks]
     families = {b.id: family_of(b.name, names) for b in benchmarks}
     groups: list[tuple[set[str], int]] = [({family}, 0) for family in dict.fromkeys(families.values())]
-    for own in contestants.values():
-        met = [group for group in groups if group[0] & {families[id_] for id_ in own}]
+    for row in contestants.values():
+        met = [group for group in groups if group[0] & {families[id_] for id_ in row}]
         groups = [group for group in groups if group not in met]
         groups.append((set().union(*(group[0] for group in met)), 1 + sum(group[1] for group in met)))
-    full = Counter(id_ for contestant in contestants.values() for id_, cell in contestant.items() if not cell.limited)
-    ordered = _in_order(benchmarks, full)
-    blocks = [([b for b in ordered if families[b.id] in group], models) for group, models in groups]
-    return [own for own, _ in sorted(blocks, key=lambda pair: (-pair[1], ordered.index(pair[0][0])))] if ordered else []
-
-
-def _is_shown(benchmark: int, parts: Mapping[int, Part]) -> bool:
-    """Return whether a benchmark has a column: a part of one has none if all of it was measured."""
-    part = parts.get(benchmark)
-    return part is None or part.shown_on == benchmark
-
-
-def _read_table(session: Session, benchmarks: Sequence[Benchmark]) -> dict[int, dict[int, Cell]]:
-    """Return model -> benchmark -> the number that ranks it there."""
-    mains = {b.id: main_metric(b.headline) for b in benchmarks}
-    table: dict[int, dict[int, Cell]] = {}
-    for score in read_scores(session, benchmarks, "", sorted(set(mains.values()))):
-        if mains[score.benchmark] == score.metric:
-            table.setdefault(score.model, {})[score.benchmark] = score.cell
-    return table
-
-
-def _in_order(benchmarks: Sequence[Benchmark], measured: Counter[int]) -> list[Benchmark]:
+    full = Counter(id_ for row in contestants.values() for id_, cell in row.items() if not cell.limited)
     largest: dict[str, int] = {}
     for b in benchmarks:
-        largest[b.name] = max(largest.get(b.name, 0), measured[b.id or 0])
+        largest[b.name] = max(largest.get(b.name, 0), full[b.id or 0])
     places = {name: k for k, (_, name) in enumerate(arrange_benchmarks(largest))}
-    return sorted(benchmarks, key=lambda b: (places[b.name], -measured[b.id or 0], b.id))
+    ordered = sorted(benchmarks, key=lambda b: (places[b.name], -full[b.id or 0], b.id))
+    blocks = [([b for b in ordered if families[b.id] in group], models) for group, models in groups]
+    return (
+        [block for block, _ in sorted(blocks, key=lambda pair: (-pair[1], ordered.index(pair[0][0])))]
+        if ordered
+        else []
+    )
 
 
 def _benchmark_columns(benchmarks: Sequence[Benchmark]) -> dict[int, Column]:
@@ -375,52 +311,36 @@ def _benchmark_link(benchmark: Benchmark) -> Link:
 
 
 class HeatCell(View):
-    """One number of the map; the title gives the value, its interval and the number of items.
-
-    Attributes:
-        text: the value in percent, as the map shows it.
-        shade: 0 (nothing right) to 10 (everything).
-        above_chance: whether the interval lies above the value of guessing; None if one of the two is unknown.
-        limited: as in `Cell`.
-    """
+    """One number of the map; the title gives the value, its interval and the number of items."""
 
     value: float
-    text: str
+    text: str  # the value in percent, as the map shows it
     n: int
-    shade: int
+    shade: int  # 0 (nothing right) to 10 (everything)
+    # whether the interval lies above the value of guessing; None if one of the two is unknown
     above_chance: bool | None
-    limited: str = ""
+    limited: str = ""  # as in `Cell`
 
 
 class HeatRow(View):
-    """One value of the tag, or all items; the title is the value, or the published part of hidden items.
+    """One value of the tag, or all items; the title is the value, or the published part of hidden items."""
 
-    Attributes:
-        n: the number of items with this value; the largest one if models were measured on different numbers.
-        cells: one for each model; None for a model without a number.
-    """
-
-    n: int
-    cells: tuple[HeatCell | None, ...]
+    n: int  # the number of items with this value; the largest one if models were measured on different numbers
+    cells: tuple[HeatCell | None, ...]  # one for each model; None for a model without a number
 
 
 class HeatMap(View):
-    """A benchmark's numbers by the values of a tag and by model.
-
-    Attributes:
-        metric: the metric of every number.
-        models: in order of the value over all items, the best first; people and reference models last.
-        rows: one for each value of the tag, the most frequent first; then one for all items, or those of hidden ones
-            whose numbers are published: `30 of 60 items, rounded to 5 points`.
-        choices, metrics: links to the same map by each tag, and by each metric.
-    """
+    """A benchmark's numbers by the values of a tag and by model."""
 
     benchmark: BenchmarkHead
     tag: str
-    metric: str
+    metric: str  # the metric of every number
+    # in order of the value over all items, the best first; people and reference models last
     models: tuple[ModelHead, ...]
+    # one for each value of the tag, the most frequent first; then one for all items, or those of hidden ones whose
+    # numbers are published: `30 of 60 items, rounded to 5 points`
     rows: tuple[HeatRow, ...]
-    choices: tuple[Link, ...]
+    choices: tuple[Link, ...]  # choices, metrics: links to the same map by each tag, and by each metric
     metrics: tuple[Link, ...]
 
     def table(self) -> Table:
@@ -433,23 +353,21 @@ class HeatMap(View):
 def heat_map(session: Session, _settings: BoardSettings, slug: str, tag: str, metric: str) -> HeatMap:
     """Show a benchmark's numbers by the values of a tag and by model."""
     benchmark = one_by_slug(session, Benchmark, slug, "benchmark")
-    metric_name = find_name(benchmark, "metric", metric, metrics_of(session, benchmark))
-    tag_name = find_name(benchmark, "tag", tag, tags_of(session, benchmark))
-    by_value: dict[str, dict[int, Cell]] = {}  # value of the tag -> model -> cell
-    for score in read_scores(session, [benchmark], tag_name, [metric_name]):
-        if score.value_of:  # a macro average is over all values
-            by_value.setdefault(score.value_of, {})[score.model] = score.cell
+    metric_names, tag_names = metrics_of(session, benchmark), tags_of(session, benchmark)
+    metric_name = find_name(benchmark, "metric", metric, metric_names)
+    tag_name = find_name(benchmark, "tag", tag, tag_names)
+    table = tabulate(read_scores(session, [benchmark], tag_name, [metric_name]), "value_of")
     overall = {score.model: score.cell for score in read_scores(session, [benchmark], "", [metric_name])}
+    values = dict.fromkeys(value for row in table.values() for value in row if value)  # a macro average is over all
+    by_value = {value: {model: row[value] for model, row in table.items() if value in row} for value in values}
     heads = read_heads(session)
-    measured = {model for row in by_value.values() for model in row}
-    rows = [make_row(heads[model], [overall.get(model)]) for model in measured]
-    ranked = place_rows(rows, 0)
+    rows = [make_row(heads[model], [overall.get(model)]) for model in {m for row in by_value.values() for m in row}]
     others = sorted((row for row in rows if row.model.kind != "model"), key=lambda row: (row.model.kind, row.title))
-    models = [row.model for row in (*ranked, *others)]
+    models = [row.model for row in (*place_rows(rows, 0), *others)]
     ids = {head.slug: model for model, head in heads.items()}
     order = sorted(by_value, key=lambda value: (-max(cell.n for cell in by_value[value].values()), value))
-    address = {"slug": slug, "metric": file_name(metric_name)}
     all_items = describe_hidden(session, [benchmark]).get(benchmark.id or 0, "all items")
+    tags, metrics = ({file_name(name): name for name in names} for names in (tag_names, metric_names))
     return HeatMap(
         title=f"{benchmark_head(benchmark).title}: {metric_name} by {tag_name}",
         benchmark=benchmark_head(benchmark),
@@ -464,19 +382,8 @@ def heat_map(session: Session, _settings: BoardSettings, slug: str, tag: str, me
             )
             for name, row in [*((value, by_value[value]) for value in order), (all_items, overall)]
         ),
-        choices=tuple(
-            Link(text=name, page="map", args={**address, "tag": file_name(name)}, current=name == tag_name)
-            for name in tags_of(session, benchmark)
-        ),
-        metrics=tuple(
-            Link(
-                text=name,
-                page="map",
-                args={"slug": slug, "tag": file_name(tag_name), "metric": file_name(name)},
-                current=name == metric_name,
-            )
-            for name in metrics_of(session, benchmark)
-        ),
+        choices=choice_links("map", {"slug": slug, "metric": metric}, "tag", tags, tag),
+        metrics=choice_links("map", {"slug": slug, "tag": tag}, "metric", metrics, metric),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from tellapart.board.views.rows import (
     Table,
     View,
     benchmark_head,
+    choice_links,
     model_head,
     one_by_slug,
 )
@@ -50,66 +51,50 @@ SIDES = {
 }
 
 
-class GalleryEntry(View):
-    """One of the gallery's entries that are ranked first for a query.
-
-    Attributes:
-        position: of its item, for the address of its picture.
-        true: it belongs to the query.
-    """
+class _Shown(View):
+    """An item as a gallery shows it; its position is for the address of its picture."""
 
     position: int
     images: tuple[str, ...]
     texts: tuple[str, ...]
+
+    @property
+    def words(self) -> str:
+        """The names of its images, and its texts."""
+        return " | ".join((*self.images, *self.texts))
+
+
+class GalleryEntry(_Shown):
+    """One of the gallery's entries that are ranked first for a query."""
+
     score: float
-    true: bool
+    true: bool  # it belongs to the query
 
 
-class GalleryQuery(View):
-    """One query with the entries ranked first.
+class GalleryQuery(_Shown):
+    """One query with the entries ranked first."""
 
-    Attributes:
-        rank: of the best true entry, under the strict rule.
-    """
-
-    position: int
-    images: tuple[str, ...]
-    texts: tuple[str, ...]
-    rank: int
+    rank: int  # of the best true entry, under the strict rule
     first: tuple[GalleryEntry, ...]
 
 
 class GalleryPage(View):
-    """One page of a gallery's queries.
-
-    Attributes:
-        side, what: the direction, `t2i` or `i2t`, and in words.
-        sides: links to both.
-        asked: the number of queries on all pages.
-    """
+    """One page of a gallery's queries."""
 
     benchmark: BenchmarkHead
     model: ModelHead
-    side: str
+    side: str  # side, what: the direction, `t2i` or `i2t`, and in words
     what: str = ""
-    sides: tuple[Link, ...]
-    asked: int = 0
+    sides: tuple[Link, ...]  # links to both
+    asked: int = 0  # the number of queries on all pages
     page: int
     pages: int
     queries: tuple[GalleryQuery, ...]
 
     def table(self) -> Table:
         """Return the ranked entries, a row each."""
-        rows = tuple(
-            (
-                query.title,
-                _entry_words(query),
-                str(query.rank),
-                str(k),
-                _entry_words(entry),
-                entry.score,
-                "yes" if entry.true else "no",
-            )
+        rows = (
+            (query.title, query.words, str(query.rank), str(k), entry.words, entry.score, "yes" if entry.true else "no")
             for query in self.queries
             for k, entry in enumerate(query.first, start=1)
         )
@@ -150,10 +135,7 @@ def gallery_page(
         side=side,
         what=noun,
         asked=count,
-        sides=tuple(
-            Link(text=text, page="gallery_page", args=args | {"side": key}, current=key == side)
-            for key, (text, _, _) in SIDES.items()
-        ),
+        sides=choice_links("gallery_page", args, "side", {key: text for key, (text, _, _) in SIDES.items()}, side),
         page=page,
         pages=pages,
         queries=_gallery_queries(session, entry, side, page),
@@ -171,30 +153,26 @@ def _gallery_queries(session: Session, entry: Entry, side: str, page: int) -> tu
         .limit(PAGE)
     ).all()
     first = [_first_entries(output) for _, output in rows]
-    names = {one["id"] for ranked in first for one in ranked}
+    names = {entry["id"] for ranked in first for entry in ranked}
     of_names = (Item.benchmark_id == entry.benchmark_id, Item.unit == entry_unit, col(Item.name).in_(names))
     items = {item.name: item for item in session.exec(select(Item).where(*of_names)).all()}
+    shown = {"position", "images", "texts"}
     return tuple(
         GalleryQuery(
             title=f"{unit.removesuffix(' query')} {item.name}",
-            position=item.position,
-            images=tuple(item.images),
-            texts=tuple(item.texts),
             rank=json.loads(output)["rank"],
-            first=tuple(_gallery_entry(items[one["id"]], one) for one in ranked),
+            first=tuple(
+                GalleryEntry(
+                    title=ranked["id"],
+                    score=ranked["score"],
+                    true=ranked["true"],
+                    **items[ranked["id"]].model_dump(include=shown),
+                )
+                for ranked in entries
+            ),
+            **item.model_dump(include=shown),
         )
-        for (item, output), ranked in zip(rows, first, strict=True)
-    )
-
-
-def _gallery_entry(item: Item, ranked: Mapping[str, Any]) -> GalleryEntry:
-    return GalleryEntry(
-        title=item.name,
-        position=item.position,
-        images=tuple(item.images),
-        texts=tuple(item.texts),
-        score=ranked["score"],
-        true=ranked["true"],
+        for (item, output), entries in zip(rows, first, strict=True)
     )
 
 
@@ -203,36 +181,20 @@ def _first_entries(output: str) -> list[dict[str, Any]]:
     return content.get("first", []) if isinstance(content, dict) else []
 
 
-def _entry_words(one: GalleryQuery | GalleryEntry) -> str:
-    return " | ".join((*one.images, *one.texts))
-
-
 class TrainingStep(View):
-    """One checkpoint.
+    """One checkpoint."""
 
-    Attributes:
-        link: its page; None while the board has not read its record.
-        value: the metric that ranks models.
-        best: the checkpoint with the highest value so far.
-        forgotten: that value less this one, with its interval; None of the best.
-    """
-
-    link: Link | None
-    value: Cell
-    best: str
-    forgotten: Cell | None
+    link: Link | None  # its page; None while the board has not read its record
+    value: Cell  # the metric that ranks models
+    best: str  # the checkpoint with the highest value so far
+    forgotten: Cell | None  # that value less this one, with its interval; None of the best
 
 
 class Training(View):
-    """The checkpoints of one training on one benchmark.
+    """The checkpoints of one training on one benchmark."""
 
-    Attributes:
-        metric: the one that ranks models.
-        chart: its values with intervals, and the best so far.
-    """
-
-    metric: str
-    chart: SkipValidation[LineChart]
+    metric: str  # the one that ranks models
+    chart: SkipValidation[LineChart]  # its values with intervals, and the best so far
     steps: tuple[TrainingStep, ...]
 
 
@@ -258,15 +220,15 @@ def training_of(session: Session, entry: Entry, benchmark: Benchmark) -> Trainin
 
 
 def _make_step(point: FollowedPoint, slug: str | None) -> TrainingStep:
-    value, lost = point.value, point.forgotten
+    def cell(number: Any) -> Cell:
+        return Cell(value=number.value, low=number.low, high=number.high, reason=number.reason or None, n=point.value.n)
+
     return TrainingStep(
         title=point.checkpoint,
         link=None if slug is None else Link(text=point.checkpoint, page="model", args={"slug": slug}),
-        value=Cell(value=value.value, low=value.low, high=value.high, reason=value.reason, n=value.n),
+        value=cell(point.value),
         best=point.best,
-        forgotten=None
-        if lost is None
-        else Cell(value=lost.value, low=lost.low, high=lost.high, reason=lost.reason or None, n=value.n),
+        forgotten=None if point.forgotten is None else cell(point.forgotten),
     )
 
 
@@ -275,58 +237,39 @@ WORST = 12
 
 
 class WorstItem(View):
-    """One of a model's worst items.
-
-    Attributes:
-        by: its margin (pairs) or its value (tasks).
-    """
+    """One of a model's worst items."""
 
     position: int
     texts: tuple[str, ...]
-    by: float
+    by: float  # its margin (pairs) or its value (tasks)
 
 
 class OnBenchmark(View):
-    """A model on one benchmark.
-
-    Attributes:
-        metrics: shares of right answers.
-        deviations: metrics in the unit of the scores, with mean absolute value.
-        curves: their distributions.
-        worst, worst_by: its worst items, and the measure of that.
-        run: start, command, seed, device and versions, as text.
-        gallery: there is a page of its retrieval gallery.
-        training: the checkpoints beside this one, if it is one that a run followed.
-    """
+    """A model on one benchmark."""
 
     benchmark: BenchmarkHead
-    metrics: dict[str, Cell]
-    deviations: dict[str, dict[str, float | None]]
-    curves: SkipValidation[tuple[Plot, ...]]
-    worst: tuple[WorstItem, ...]
+    metrics: dict[str, Cell]  # shares of right answers
+    deviations: dict[str, dict[str, float | None]]  # metrics in the unit of the scores, with mean absolute value
+    curves: SkipValidation[tuple[Plot, ...]]  # their distributions
+    worst: tuple[WorstItem, ...]  # worst, worst_by: its worst items, and the measure of that
     worst_by: str
     tie_rule: str
     note: str
     on_trust: bool
     notes: tuple[str, ...]
-    run: dict[str, str]
-    gallery: bool = False
-    training: Training | None = None
+    run: dict[str, str]  # start, command, seed, device and versions, as text
+    gallery: bool = False  # there is a page of its retrieval gallery
+    training: Training | None = None  # the checkpoints beside this one, if it is one that a run followed
 
 
 class ModelPage(View):
-    """A model's page.
-
-    Attributes:
-        cost: its costs with their units; empty if unknown.
-        rivals: links to comparisons with other models.
-    """
+    """A model's page."""
 
     model: ModelHead
     about: dict[str, str]
-    cost: dict[str, str]
+    cost: dict[str, str]  # its costs with their units; empty if unknown
     on: tuple[OnBenchmark, ...]
-    rivals: tuple[Link, ...]
+    rivals: tuple[Link, ...]  # links to comparisons with other models
 
     def table(self) -> Table:
         """Return every metric of every benchmark, a row each."""
@@ -350,37 +293,23 @@ def model_page(session: Session, _settings: BoardSettings, slug: str) -> ModelPa
         .order_by(col(Benchmark.name), col(Benchmark.id))
     ).all()
     others = session.exec(select(Model).where(Model.id != model.id).order_by(Model.label)).all()
-    measured = set(
-        session.exec(
-            select(Entry.model_id).where(
-                col(Entry.benchmark_id).in_([benchmark.id for _, benchmark in rows]),
-                Entry.folder != "",
-            )
-        ).all()
-    )
-    comparable = [other for other in others if other.id in measured] if any(e.folder for e, _ in rows) else []
-    return ModelPage(
-        title=model.label,
-        model=model_head(model),
-        about={name: text for name, text in _model_facts(model).items() if text},
-        cost=_model_costs(model),
-        on=tuple(_benchmark_section(session, entry, benchmark) for entry, benchmark in rows),
-        rivals=tuple(Link(text=o.label, page="compare", args={"a": model.slug, "b": o.slug}) for o in comparable),
-    )
-
-
-def _model_facts(model: Model) -> dict[str, str]:
+    measured = (col(Entry.benchmark_id).in_([benchmark.id for _, benchmark in rows]), Entry.folder != "")
+    rivals = set(session.exec(select(Entry.model_id).where(*measured)).all()) if any(e.folder for e, _ in rows) else ()
     fingerprint = "" if model.fingerprint.startswith(IMPORTED) else model.fingerprint
-    return {"kind": model.kind, "read as": model.note, "fingerprint": fingerprint, "costs from": model.cost_source}
-
-
-def _model_costs(model: Model) -> dict[str, str]:
+    about = {"kind": model.kind, "read as": model.note, "fingerprint": fingerprint, "costs from": model.cost_source}
     costs = {
         "latency of one pair": None if model.latency is None else f"{1000 * model.latency:.1f} ms",
         "parameters": None if model.parameters is None else f"{model.parameters:,}",
         "training images": None if model.training_images is None else f"{model.training_images:,}",
     }
-    return {name: text for name, text in costs.items() if text}
+    return ModelPage(
+        title=model.label,
+        model=model_head(model),
+        about={name: text for name, text in about.items() if text},
+        cost={name: text for name, text in costs.items() if text},
+        on=tuple(_benchmark_section(session, entry, benchmark) for entry, benchmark in rows),
+        rivals=choice_links("compare", {"a": model.slug}, "b", {o.slug: o.label for o in others if o.id in rivals}),
+    )
 
 
 def _benchmark_section(session: Session, entry: Entry, benchmark: Benchmark) -> OnBenchmark:
@@ -397,7 +326,13 @@ def _benchmark_section(session: Session, entry: Entry, benchmark: Benchmark) -> 
     return OnBenchmark(
         title=benchmark_head(benchmark).title,
         benchmark=benchmark_head(benchmark),
-        metrics={s.metric: _score_cell(s, benchmark) for s in scores if not s.deviation},
+        metrics={
+            s.metric: Cell(
+                **s.model_dump(include=set(Cell.model_fields)), limited=benchmark.part, rounded=benchmark.is_hidden
+            )
+            for s in scores
+            if not s.deviation
+        },
         deviations=deviations,
         curves=_deviation_curves(session, entry, list(deviations)),
         worst=worst,
@@ -410,11 +345,6 @@ def _benchmark_section(session: Session, entry: Entry, benchmark: Benchmark) -> 
         gallery=has_gallery(session, entry, benchmark),
         training=training_of(session, entry, benchmark),
     )
-
-
-def _score_cell(score: Score, benchmark: Benchmark) -> Cell:
-    rounded = benchmark.is_hidden
-    return Cell(**score.model_dump(include=set(Cell.model_fields)), limited=benchmark.part, rounded=rounded)
 
 
 def _run_facts(entry: Entry) -> dict[str, str]:

@@ -1,12 +1,13 @@
-"""Ranks of models over benchmarks, and over the metrics of one benchmark.
+"""Models over benchmarks: their places, their performance against their cost, and whether benchmarks agree on them.
 
-Source: EqBen Figures 1 and 7.
+Source: EqBen Figures 1 and 7 (places); VLUE section 3.3 and Figure 2 (cost).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from itertools import groupby
 
 from sqlmodel import Session, col, select
 
@@ -16,23 +17,19 @@ from tellapart.board.views.leaderboard import all_benchmarks, leaderboard
 from tellapart.board.views.rows import (
     BenchmarkHead,
     Leaderboard,
-    LeaderboardRow,
     Link,
     ModelHead,
     Table,
     View,
     benchmark_head,
+    choice_links,
     read_heads,
     read_scores,
 )
 from tellapart.errors import RunError, UnknownNameError
-from tellapart.report.benchmark_agreement import Agreeing, Measured, find_agreement
+from tellapart.report.benchmark_agreement import Measured, find_agreement
 from tellapart.stats.pareto import pareto_front
 from tellapart.tasks.registry import main_metric
-
-# Performance against cost: the models that no other one beats on both.
-#
-# Source: VLUE section 3.3 and Figure 2.
 
 #: Address -> (its name, the unit on the axis, that unit in the unit of the column).
 COSTS = {
@@ -45,22 +42,15 @@ WIDTH, HEIGHT = 640.0, 360.0
 
 
 class Point(View):
-    """One model.
-
-    Attributes:
-        cost: in the unit of the axis.
-        front: no other model is better on one count and no worse on the other.
-        x, y: its place in the drawing.
-        below: its label is below the point, since above it would cover another one's.
-    """
+    """One model."""
 
     model: ModelHead
     performance: float
-    cost: float
-    front: bool
+    cost: float  # in the unit of the axis
+    front: bool  # no other model is better on one count and no worse on the other
     x: float
     y: float
-    below: bool = False
+    below: bool = False  # its label is below the point, since above it would cover another one's
 
 
 class Tick(View):
@@ -70,40 +60,25 @@ class Tick(View):
 
 
 class OverChoice(View):
-    """A benchmark over which performance can be taken; the title is its name.
-
-    Attributes:
-        models: of those with this cost, how many have a number there.
-        chosen: it is in the mean.
-    """
+    """A benchmark over which performance can be taken; the title is its name."""
 
     slug: str
-    models: int
-    chosen: bool
+    models: int  # of those with this cost, how many have a number there
+    chosen: bool  # it is in the mean
 
 
 class ParetoPage(View):
-    """Performance against one cost.
+    """Performance against one cost."""
 
-    Attributes:
-        cost, key: in words, and in addresses.
-        over: `benchmark: metric` for each number in the mean that is the performance.
-        benchmarks: all that two models or more have, and which of them are in the mean.
-        alone: links to the same drawing over each of them alone.
-        points: cheapest first.
-        line: the front, as SVG points.
-        left_out: models without this cost, or not measured on all of `over`.
-    """
-
-    cost: str
-    key: str
+    cost: str  # in words
+    key: str  # in addresses
     unit: str
-    over: tuple[str, ...]
-    benchmarks: tuple[OverChoice, ...]
-    alone: tuple[Link, ...]
-    points: tuple[Point, ...]
-    line: str
-    left_out: tuple[str, ...]
+    over: tuple[str, ...]  # `benchmark: metric` for each number in the mean that is the performance
+    benchmarks: tuple[OverChoice, ...]  # all that two models or more have, and which of them are in the mean
+    alone: tuple[Link, ...]  # links to the same drawing over each of them alone
+    points: tuple[Point, ...]  # cheapest first
+    line: str  # the front, as SVG points
+    left_out: tuple[str, ...]  # models without this cost, or not measured on all of `over`
     choices: tuple[Link, ...]
     across: tuple[Tick, ...]
     up: tuple[Tick, ...]
@@ -124,25 +99,21 @@ def pareto_page(session: Session, settings: BoardSettings, cost: str, over: str 
     title, unit, scale = COSTS[cost]
     board = all_benchmarks(session, settings)
     slugs = {str(column.link.args["slug"]): k for k, column in enumerate(board.columns) if column.link}
-    costs = {
-        slug: cost_of_model
-        for slug, cost_of_model in session.exec(select(Model.slug, getattr(Model, cost))).all()
-        if cost_of_model is not None
-    }
+    known_costs = session.exec(select(Model.slug, getattr(Model, cost)).where(getattr(Model, cost).is_not(None))).all()
+    costs = {slug: round(number / scale, 9) for slug, number in known_costs}
     have = [
         {k for k in slugs.values() if (cell := row.cells[k]) and not cell.limited}
         for row in board.rows
         if row.model.slug in costs
     ]
-    columns = _read_choice(over, slugs) if over else _named_columns(settings, board) or choose_benchmarks(have)
-    measured = _measure_models(
-        board, columns, {slug: round(cost_of_model / scale, 9) for slug, cost_of_model in costs.items()}
-    )
+    named = [k for k, column in enumerate(board.columns) if column.link and column.title in settings.performance]
+    columns = _read_choice(over, slugs) if over else named or choose_benchmarks(have)
+    measured = _measure_models(board, columns, costs)
     drawn = {model.slug for model, _, _ in measured}
     points, across, up = _draw_points(measured)
-    front = [point for point in points if point.front]
     counts = {k: sum(k in benchmark for benchmark in have) for k in slugs.values()}
     offered = {slug: k for slug, k in slugs.items() if counts[k] > 1 or k in columns}
+    texts = {slug: board.columns[k].title for slug, k in offered.items()}
     page, args = ("pareto_over", {"over": over}) if over else ("pareto", {})
     return ParetoPage(
         title=f"Performance against {title}",
@@ -151,37 +122,29 @@ def pareto_page(session: Session, settings: BoardSettings, cost: str, over: str 
         unit=unit,
         over=tuple(f"{board.columns[k].title}: {board.columns[k].about.split(';')[0]}" for k in columns),
         benchmarks=tuple(
-            OverChoice(title=board.columns[k].title, slug=slug, models=counts[k], chosen=k in columns)
+            OverChoice(title=texts[slug], slug=slug, models=counts[k], chosen=k in columns)
             for slug, k in offered.items()
         ),
-        alone=tuple(
-            Link(
-                text=board.columns[k].title, page="pareto_over", args={"cost": cost, "over": slug}, current=over == slug
-            )
-            for slug, k in offered.items()
-        ),
+        alone=choice_links("pareto_over", {"cost": cost}, "over", texts, over),
         points=points,
-        line=" ".join(f"{p.x},{p.y}" for p in front),
+        line=" ".join(f"{point.x},{point.y}" for point in points if point.front),
         left_out=tuple(row.model.label for row in board.rows if row.model.slug not in drawn),
-        choices=tuple(
-            Link(text=text, page=page, args={"cost": key, **args}, current=key == cost)
-            for key, (text, _, _) in COSTS.items()
-        ),
+        choices=choice_links(page, args, "cost", {key: text for key, (text, _, _) in COSTS.items()}, cost),
         across=across,
         up=up,
     )
 
 
 def _measure_models(
-    board: Leaderboard, chosen: Sequence[int], costs: Mapping[str, float]
+    board: Leaderboard, columns: Sequence[int], costs: Mapping[str, float]
 ) -> list[tuple[ModelHead, float, float]]:
     """Return (model, performance, cost) of the models that have a cost and a number in every column, cheapest first."""
     measured = []
     for row in board.rows:
-        values = [cell.value for k in chosen if (cell := row.cells[k]) and not cell.limited]
-        if row.model.slug in costs and values and len(values) == len(chosen):
+        values = [cell.value for k in columns if (cell := row.cells[k]) and not cell.limited]
+        if row.model.slug in costs and values and len(values) == len(columns):
             measured.append((row.model, math.fsum(values) / len(values), costs[row.model.slug]))
-    return sorted(measured, key=lambda one: (one[2], -one[1], one[0].label))
+    return sorted(measured, key=lambda point: (point[2], -point[1], point[0].label))
 
 
 def choose_benchmarks(have: Sequence[Collection[int]]) -> list[int]:
@@ -201,9 +164,7 @@ def choose_benchmarks(have: Sequence[Collection[int]]) -> list[int]:
         columns.remove(add)
         benchmarks.append(add)
         left = [candidate for candidate in left if add in candidate]
-        area = len(left) * len(benchmarks)
-        if (area, len(left)) > best[:2]:
-            best = (area, len(left), list(benchmarks))
+        best = max(best, (len(left) * len(benchmarks), len(left), list(benchmarks)), key=lambda area: area[:2])
     return sorted(best[2])
 
 
@@ -212,11 +173,6 @@ def _read_choice(over: str, slugs: Mapping[str, int]) -> list[int]:
     if unknown := [slug for slug in asked if slug not in slugs]:
         raise UnknownNameError(f"no benchmark {unknown[0][:200]!r} with a number of a ranked model")
     return sorted(slugs[slug] for slug in asked)
-
-
-def _named_columns(settings: BoardSettings, board: Leaderboard) -> list[int]:
-    """Return the columns that the board file names."""
-    return [k for k, column in enumerate(board.columns) if column.link and column.title in settings.performance]
 
 
 def _draw_points(
@@ -231,16 +187,17 @@ def _draw_points(
     def scale(value: float, axis: tuple[float, float], length: float) -> float:
         return round(length * (value - axis[0]) / (axis[1] - axis[0]), 2)
 
+    def height(value: float) -> float:
+        return round(HEIGHT - scale(value, lows, HEIGHT), 2)
+
     points: list[Point] = []
     for (model, value, cost), on in zip(measured, front, strict=True):
-        x, y = scale(cost, highs, WIDTH), round(HEIGHT - scale(value, lows, HEIGHT), 2)
-        crowded = any(abs(p.x - x) < 90 and 0 <= y - p.y < 30 and not p.below for p in points)
-        points.append(
-            Point(title=model.label, model=model, performance=value, cost=cost, front=on, x=x, y=y, below=crowded)
-        )
+        x, y = scale(cost, highs, WIDTH), height(value)
+        below = any(abs(p.x - x) < 90 and 0 <= y - p.y < 30 and not p.below for p in points)
+        place = {"front": on, "x": x, "y": y, "below": below}
+        points.append(Point(title=model.label, model=model, performance=value, cost=cost, **place))
     across = tuple(Tick(title=f"{v:g}", at=scale(v, highs, WIDTH)) for v in _axis_ticks(*highs))
-    up = tuple(Tick(title=f"{100 * v:g}", at=round(HEIGHT - scale(v, lows, HEIGHT), 2)) for v in _axis_ticks(*lows))
-    return tuple(points), across, up
+    return tuple(points), across, tuple(Tick(title=f"{100 * v:g}", at=height(v)) for v in _axis_ticks(*lows))
 
 
 def _axis_limits(values: Sequence[float]) -> tuple[float, float]:
@@ -252,46 +209,31 @@ def _axis_limits(values: Sequence[float]) -> tuple[float, float]:
 def _axis_ticks(low: float, high: float) -> list[float]:
     step = 10 ** math.floor(math.log10((high - low) / 2))
     step = next(step * factor for factor in (1, 2, 5, 10) if (high - low) / (step * factor) <= 7)
-    first = math.ceil(low / step)
-    return [round(k * step, 12) for k in range(first, math.floor(high / step) + 1)]
+    return [round(k * step, 12) for k in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
 class AgreementLine(View):
-    """One benchmark; the title is its name.
-
-    Attributes:
-        mean: of its rank correlations with the others.
-        nearest: the benchmark that ranks models most like it, with the correlation.
-        items_needed: so many of its items would rank these models with a reliability of 0.9; None if unknown.
-        correlations: with every benchmark, in the order of the lines.
-        shades: of the correlations, 0 to 10; a negative one has none.
-    """
+    """One benchmark; the title is its name."""
 
     benchmark: BenchmarkHead
-    mean: float
-    nearest: str
+    mean: float  # of its rank correlations with the others
+    nearest: str  # the benchmark that ranks models most like it, with the correlation
     nearest_correlation: float
-    items_needed: float | None
-    correlations: tuple[float, ...]
-    shades: tuple[int, ...]
+    items_needed: float | None  # so many of its items would rank these models with a reliability of 0.9
+    correlations: tuple[float, ...]  # with every benchmark, in the order of the lines
+    shades: tuple[int, ...]  # of the correlations, 0 to 10; a negative one has none
 
 
 class AgreementPage(View):
-    """How alike benchmarks rank the models that all of them were measured on.
+    """How alike benchmarks rank the models that all of them were measured on."""
 
-    Attributes:
-        models: how many; 0 if no two benchmarks share enough of them.
-        lines: benchmarks, neighbours alike.
-        shares: the share of the variance of ranks in each principal component, the greatest first.
-        dimensions: components above those of shuffled tables.
-        left_out: benchmarks that too few of these models were measured on, or on which all are equal.
-    """
-
-    models: int
-    lines: tuple[AgreementLine, ...]
-    shares: tuple[float, ...] = ()
-    dimensions: int = 0
-    left_out: tuple[str, ...] = ()
+    models: int  # how many; 0 if no two benchmarks share enough of them
+    lines: tuple[AgreementLine, ...]  # benchmarks, neighbours alike
+    shares: tuple[float, ...] = ()  # of the variance of ranks in each principal component, the greatest first
+    dimensions: int = 0  # components above those of shuffled tables
+    left_out: tuple[
+        str, ...
+    ] = ()  # benchmarks that too few of these models were measured on, or on which all are equal
 
     def table(self) -> Table:
         """Return benchmarks by benchmarks, as correlations."""
@@ -302,40 +244,20 @@ class AgreementPage(View):
 def agreement_page(session: Session, _settings: BoardSettings) -> AgreementPage:
     """Compare every two benchmarks by the ranks that they give models."""
     title = "Do benchmarks agree?"
-    benchmarks = {
-        benchmark.slug: benchmark for benchmark in session.exec(select(Benchmark).order_by(col(Benchmark.id)))
-    }
-    try:
-        agreement = find_agreement(_read_table(session, list(benchmarks.values())))
-    except RunError:
-        return AgreementPage(title=title, models=0, lines=())
-    heads = {slug: benchmark_head(benchmark) for slug, benchmark in benchmarks.items()}
-    return AgreementPage(
-        title=title,
-        models=agreement.models,
-        lines=_agreement_lines(agreement, heads),
-        shares=agreement.shares,
-        dimensions=agreement.dimensions,
-        left_out=tuple(heads[slug].label for slug in agreement.left_out),
-    )
-
-
-def _read_table(session: Session, benchmarks: list[Benchmark]) -> dict[str, dict[str, Measured]]:
-    """Return model -> benchmark -> the number that ranks it, of models that were measured on all of its items."""
+    benchmarks = session.exec(select(Benchmark).order_by(col(Benchmark.id))).all()
     mains = {benchmark.id: main_metric(benchmark.headline) for benchmark in benchmarks}
     slugs = {benchmark.id: benchmark.slug for benchmark in benchmarks}
-    heads = read_heads(session)
-    table: dict[str, dict[str, Measured]] = {}
+    models, table = read_heads(session), dict[str, dict[str, Measured]]()
     for score in read_scores(session, benchmarks, "", sorted(set(mains.values()))):
-        head = heads[score.model]
-        if mains[score.benchmark] == score.metric and head.kind == "model" and not score.cell.limited:
-            measured = Measured(score.cell.value, score.cell.n, score.metric)
-            table.setdefault(head.slug, {})[slugs[score.benchmark]] = measured
-    return table
-
-
-def _agreement_lines(found: Agreeing, heads: dict[str, BenchmarkHead]) -> tuple[AgreementLine, ...]:
-    return tuple(
+        head, cell = models[score.model], score.cell
+        if mains[score.benchmark] == score.metric and head.kind == "model" and not cell.limited:
+            table.setdefault(head.slug, {})[slugs[score.benchmark]] = Measured(cell.value, cell.n, score.metric)
+    try:
+        agreement = find_agreement(table)
+    except RunError:
+        return AgreementPage(title=title, models=0, lines=())
+    heads = {benchmark.slug: benchmark_head(benchmark) for benchmark in benchmarks}
+    lines = tuple(
         AgreementLine(
             title=heads[benchmark.name].label,
             benchmark=heads[benchmark.name],
@@ -346,7 +268,14 @@ def _agreement_lines(found: Agreeing, heads: dict[str, BenchmarkHead]) -> tuple[
             correlations=row,
             shades=tuple(max(0, round(10 * value)) for value in row),
         )
-        for benchmark, row in zip(found.benchmarks, found.correlations, strict=True)
+        for benchmark, row in zip(agreement.benchmarks, agreement.correlations, strict=True)
+    )
+    left_out = tuple(heads[slug].label for slug in agreement.left_out)
+    return AgreementPage(
+        title=title,
+        lines=lines,
+        left_out=left_out,
+        **{name: getattr(agreement, name) for name in ("models", "shares", "dimensions")},
     )
 
 
@@ -357,38 +286,24 @@ MOST_LINES = 40
 
 
 class RankLine(View):
-    """One model's places.
-
-    Attributes:
-        ranks: one for each column, equal values sharing one; None if it was not measured.
-        change: its last place less its first: positive if it falls.
-        segments: SVG points of the unbroken parts of its line; none for a model with one place, which is not drawn.
-        starts: (x, y) of the first place of each part.
-        ends: (x, y) of each place.
-    """
+    """One model's places."""
 
     model: ModelHead
-    ranks: tuple[int | None, ...]
-    change: int | None
-    segments: tuple[str, ...] = ()
-    starts: tuple[tuple[float, float], ...] = ()
-    ends: tuple[tuple[float, float], ...] = ()
+    ranks: tuple[int | None, ...]  # one for each column, equal values sharing one; None if it was not measured
+    change: int | None  # its last place less its first: positive if it falls
+    segments: tuple[str, ...] = ()  # SVG points of the unbroken parts of its line; none for a model that is not drawn
+    starts: tuple[tuple[float, float], ...] = ()  # (x, y) of the first place of each part
+    ends: tuple[tuple[float, float], ...] = ()  # (x, y) of each place
 
 
 class RanksPage(View):
-    """Places of models over columns.
-
-    Attributes:
-        lines: a row each; those with two places or more are drawn, at most `MOST_LINES`.
-        undrawn: models with two places or more beyond that.
-        drawn: the columns of the drawing: those in which it has two models or more.
-    """
+    """Places of models over columns."""
 
     columns: tuple[str, ...]
     links: tuple[Link | None, ...]
-    lines: tuple[RankLine, ...]
-    drawn: tuple[str, ...]
-    undrawn: int = 0
+    lines: tuple[RankLine, ...]  # a row each; those with two places or more are drawn, at most `MOST_LINES`
+    drawn: tuple[str, ...]  # the columns of the drawing: those in which it has two models or more
+    undrawn: int = 0  # models with two places or more beyond that
     width: float
     height: float
 
@@ -410,23 +325,22 @@ def benchmark_ranks(session: Session, settings: BoardSettings, slug: str) -> Ran
 
 
 def _ranks_page(title: str, board: Leaderboard) -> RanksPage:
-    columns = [
-        k for k, column in enumerate(board.columns) if column.link or not any(each.link for each in board.columns)
-    ]
-    places = [_rank_places([_cell_value(row, k) for row in board.rows]) for k in columns]
+    linked = [k for k, column in enumerate(board.columns) if column.link]
+    columns = linked or list(range(len(board.columns)))
+    cells = [[row.cells[k] for row in board.rows] for k in columns]
+    places = [_rank_places([cell.value if cell and not cell.limited else None for cell in column]) for column in cells]
     ranks = {row.model: tuple(column[k] for column in places) for k, row in enumerate(board.rows)}
-    ranks = {model: own for model, own in ranks.items() if any(own)}
+    ranks = {model: line for model, line in ranks.items() if any(line)}
     candidates, _ = _choose_drawn(ranks)
     best = [model for model in ranks if model in candidates][:MOST_LINES]  # rows come best first
     models, shown = _choose_drawn({model: ranks[model] for model in best})
     drawn = ranks if len(best) == len(candidates) else _places_among(best, ranks)
     lines = [
-        _model_line(model, own, [drawn[model][k] for k in shown] if model in models else [])
-        for model, own in ranks.items()
+        _model_line(model, line, [drawn[model][k] for k in shown] if model in models else [])
+        for model, line in ranks.items()
     ]
     last = len(lines) + 1  # after all places; `sort` empties the list while it works
     lines.sort(key=lambda line: (not line.segments, [rank or last for rank in line.ranks], line.model.label))
-    lowest = max((y for line in lines for _, y in line.ends), default=0.0)
     return RanksPage(
         title=title,
         columns=tuple(board.columns[k].title for k in columns),
@@ -435,13 +349,8 @@ def _ranks_page(title: str, board: Leaderboard) -> RanksPage:
         undrawn=len(candidates) - len(best),
         drawn=tuple(board.columns[columns[k]].title for k in shown),
         width=STEP * max(0, len(shown) - 1),
-        height=lowest + ROW,
+        height=max((y for line in lines for _, y in line.ends), default=0.0) + ROW,
     )
-
-
-def _cell_value(row: LeaderboardRow, column: int) -> float | None:
-    cell = row.cells[column]
-    return None if cell is None or cell.limited else cell.value
 
 
 def _choose_drawn(ranks: Mapping[ModelHead, Sequence[int | None]]) -> tuple[set[ModelHead], list[int]]:
@@ -456,10 +365,9 @@ def _choose_drawn(ranks: Mapping[ModelHead, Sequence[int | None]]) -> tuple[set[
 
 
 def _rank_places(values: Sequence[float | None]) -> list[int | None]:
-    best: dict[float, int] = {}
-    for rank, value in enumerate(sorted((v for v in values if v is not None), reverse=True), start=1):
-        best.setdefault(value, rank)
-    return [None if value is None else best[value] for value in values]
+    ordered = sorted((value for value in values if value is not None), reverse=True)
+    first = {value: len(ordered) - k for k, value in enumerate(reversed(ordered))}
+    return [None if value is None else first[value] for value in values]
 
 
 def _places_among(
@@ -474,22 +382,14 @@ def _places_among(
 def _model_line(model: ModelHead, ranks: Sequence[int | None], drawn: Sequence[int | None]) -> RankLine:
     """Return a model's line through its places in the columns that are drawn; without a drawing if there are none."""
     points = [None if rank is None else (STEP * k, ROW * rank) for k, rank in enumerate(drawn)]
-    segments, starts = [], []
-    run: list[tuple[float, float]] = []
-    for point in [*points, None]:
-        if point is not None:
-            run.append(point)
-        elif run:
-            segments.append(" ".join(f"{x},{y}" for x, y in run))
-            starts.append(run[0])
-            run = []
+    runs = [[point for point in run if point] for unbroken, run in groupby(points, bool) if unbroken]
     present = [rank for rank in ranks if rank is not None]
     return RankLine(
         title=model.label,
         model=model,
         ranks=tuple(ranks),
         change=present[-1] - present[0] if len(present) > 1 else None,
-        segments=tuple(segments),
-        starts=tuple(starts),
-        ends=tuple(point for point in points if point is not None),
+        segments=tuple(" ".join(f"{x},{y}" for x, y in run) for run in runs),
+        starts=tuple(run[0] for run in runs),
+        ends=tuple(point for run in runs for point in run),
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -45,17 +46,21 @@ class View(_Frozen):
 
 
 class Link(_Frozen):
-    """A link to another page.
-
-    Attributes:
-        page, args: as in `links.PATTERNS`.
-        current: it leads to the page that has it.
-    """
+    """A link to another page."""
 
     text: str
-    page: str
+    page: str  # page, args: as in `links.PATTERNS`
     args: dict[str, str | int]
-    current: bool = False
+    current: bool = False  # it leads to the page that has it
+
+
+def choice_links(
+    page: str, args: Mapping[str, str | int], key: str, texts: Mapping[str, str], current: str = ""
+) -> tuple[Link, ...]:
+    """Return links to a page that differ in one argument of the address: its value -> the link's text."""
+    return tuple(
+        Link(text=text, page=page, args={**args, key: value}, current=value == current) for value, text in texts.items()
+    )
 
 
 class ModelHead(_Frozen):
@@ -67,23 +72,16 @@ class ModelHead(_Frozen):
 
 
 class BenchmarkHead(_Frozen):
-    """A benchmark's name and address.
-
-    Attributes:
-        n: the number of items; 0 if unknown.
-        metric: the one that ranks it.
-        has_items: its items are in the database, and have pages.
-        part: `20 of 300 items` if it is a part of a benchmark, else empty.
-    """
+    """A benchmark's name and address."""
 
     slug: str
     name: str
     title: str
     task: str
-    n: int
-    metric: str
-    has_items: bool = False
-    part: str = ""
+    n: int  # the number of items; 0 if unknown
+    metric: str  # the one that ranks it
+    has_items: bool = False  # its items are in the database, and have pages
+    part: str = ""  # `20 of 300 items` if it is a part of a benchmark, else empty
 
     @property
     def label(self) -> str:
@@ -92,30 +90,23 @@ class BenchmarkHead(_Frozen):
 
 
 class Cell(_Frozen):
-    """One number of a table with its interval, chance and ties; a fraction, or a deviation in the unit of the scores.
-
-    Attributes:
-        reason: why there is no interval, if that is known.
-        official: the value as the benchmark's authors count ties; None where that is the same, or unknown.
-        tier: shared by models that the items cannot separate; None if they were not tested.
-        mark: `imported` if the number was published elsewhere, `on trust` if the scores were computed elsewhere.
-        limited: `20 of 300 items` if the number is over a part of the benchmark; it has no place among the others.
-        rounded: the number is one of hidden labels, rounded to a step.
-    """
+    """One number of a table, with its interval, chance and ties: a fraction, or a deviation in the unit of scores."""
 
     value: float
     low: float | None = None
     high: float | None = None
-    reason: str | None = None
+    reason: str | None = None  # why there is no interval, if that is known
     chance: float | None = None
     n: int
     ties: int = 0
     tie_neutral: float | None = None
+    # the value as the benchmark's authors count ties; None where that is the same, or unknown
     official: float | None = None
-    tier: int | None = None
-    mark: str = ""
+    tier: int | None = None  # shared by models that the items cannot separate; None if they were not tested
+    mark: str = ""  # `imported` if the number was published elsewhere, `on trust` if the scores were computed elsewhere
+    # `20 of 300 items` if the number is over a part of the benchmark; it has no place among the others
     limited: str = ""
-    rounded: bool = False
+    rounded: bool = False  # the number is one of hidden labels, rounded to a step
 
     def percent(self, decimals: int = 2, sign: str = "") -> str:
         """Write the value in percent; of a rounded one no digits that are not known.
@@ -176,17 +167,11 @@ def benchmark_head(benchmark: Benchmark) -> BenchmarkHead:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some of a benchmark's items.
+    """Some of a benchmark's items."""
 
-    Attributes:
-        shown_on: the benchmark on whose page it is: the complete one, or the largest part if no model has all.
-        n: its items.
-        text: as on a page: `20 of 300 items`.
-    """
-
-    shown_on: int
-    n: int
-    text: str
+    shown_on: int  # the benchmark on whose page it is: the complete one, or the largest part if no model has all
+    n: int  # its items
+    text: str  # as on a page: `20 of 300 items`
 
 
 def find_parts(session: Session) -> Mapping[int, Part]:
@@ -222,20 +207,13 @@ _CELLS = TypeAdapter(list[Cell])
 
 
 class Column(View):
-    """One column.
+    """One column."""
 
-    Attributes:
-        unit: `percent`, or `points` for a difference of percentages.
-        note: what holds for all of its numbers: `150 of 300 items, rounded to 1 point`; empty if nothing does.
-        group: the family of benchmarks to which it belongs with its neighbours; empty if it stands alone.
-        link: of its head, if it has one.
-    """
-
-    unit: str = "percent"
+    unit: str = "percent"  # `percent`, or `points` for a difference of percentages
     about: str = ""
-    note: str = ""
-    group: str = ""
-    link: Link | None = None
+    note: str = ""  # what holds for all of its numbers: `150 of 300 items, rounded to 1 point`; empty if nothing does
+    group: str = ""  # the family of benchmarks to which it belongs with its neighbours; empty if it stands alone
+    link: Link | None = None  # of its head, if it has one
 
 
 class LeaderboardRow(View):
@@ -247,19 +225,13 @@ class LeaderboardRow(View):
 
 
 class Block(View):
-    """A table of a leaderboard: some of its columns, and the models that have numbers in them.
+    """A table of a leaderboard: some of its columns, and the models that have numbers in them."""
 
-    Attributes:
-        first, last: its columns, from one to before the other.
-        first_row, last_row: its rows, likewise.
-        sorted_by: the column by which its rows are sorted, counted from the leaderboard's first.
-    """
-
-    first: int
+    first: int  # first, last: its columns, from one to before the other
     last: int
-    first_row: int = 0
+    first_row: int = 0  # first_row, last_row: its rows, likewise
     last_row: int = 0
-    sorted_by: int = 0
+    sorted_by: int = 0  # the column by which its rows are sorted, counted from the leaderboard's first
 
     def has(self, row: LeaderboardRow) -> bool:
         """Return whether a row has a number in its columns."""
@@ -273,35 +245,24 @@ class Unread(View):
 
 
 class Leaderboard(View):
-    """A leaderboard.
-
-    Attributes:
-        blocks: its tables; one, unless no model was measured on the benchmarks of two.
-        rows: those of each block, the best model first.
-        references: people, then reference models; they have no rank.
-        chance: of each column.
-        maps: links to its heat maps, one for each tag.
-        folded: benchmarks that have no column, since no ranked model was measured on them.
-        unread: files of the board's folders that could not be read; on the first page.
-        choices, metrics: links to other columns for the same benchmark, and to other metrics.
-        tested: at least one column's models were tested against each other.
-        page, pages: which part of the rows is shown as HTML, and of how many parts; the first page has several if
-            there are many models.
-    """
+    """A leaderboard."""
 
     benchmark: BenchmarkHead | None = None
     about: str = ""
     columns: tuple[Column, ...]
-    blocks: tuple[Block, ...]
-    rows: tuple[LeaderboardRow, ...]
-    references: tuple[LeaderboardRow, ...]
-    chance: tuple[float | None, ...]
-    maps: tuple[Link, ...] = ()
-    folded: tuple[Link, ...] = ()
-    unread: tuple[Unread, ...] = ()
+    blocks: tuple[Block, ...]  # its tables; one, unless no model was measured on the benchmarks of two
+    rows: tuple[LeaderboardRow, ...]  # those of each block, the best model first
+    references: tuple[LeaderboardRow, ...]  # people, then reference models; they have no rank
+    chance: tuple[float | None, ...]  # of each column
+    maps: tuple[Link, ...] = ()  # links to its heat maps, one for each tag
+    folded: tuple[Link, ...] = ()  # benchmarks that have no column, since no ranked model was measured on them
+    unread: tuple[Unread, ...] = ()  # files of the board's folders that could not be read; on the first page
+    # choices, metrics: links to other columns for the same benchmark, and to other metrics
     choices: tuple[Link, ...] = ()
     metrics: tuple[Link, ...] = ()
-    tested: bool = False
+    tested: bool = False  # at least one column's models were tested against each other
+    # page, pages: which part of the rows is shown as HTML, and of how many parts; the first page has several if there
+    # are many models
     page: int = 1
     pages: int = 1
 
@@ -313,27 +274,24 @@ class Leaderboard(View):
     def table(self) -> Table:
         """Return models by columns, as fractions; a tier with each, and the numbers on a part of the items."""
         all_rows = (*self.rows, *self.references)
-        has_parts = any(cell is not None and cell.limited for row in all_rows for cell in row.cells)
         titles = [column.title for column in self.columns]  # each block may have a mean
         names = [
             title if titles.count(title) == 1 else f"{title} {titles[:k].count(title) + 1}"
             for k, title in enumerate(titles)
         ]
-        head: list[str] = ["model", "kind", *(["limited"] if has_parts else [])]
-        for name in names:
-            head += [name, f"{name} low", f"{name} high", f"{name} tier"]
-        rows: list[tuple[str | float | None, ...]] = [tuple(head)]
-        for row in all_rows:
+
+        def join(row: LeaderboardRow, field: str, heads: Sequence[str]) -> str:
+            texts = ((head, getattr(cell, field)) for head, cell in zip(heads, row.cells, strict=True) if cell)
+            return "; ".join(f"{head}: {text}" for head, text in texts if text)
+
+        parts = [join(row, "limited", titles) for row in all_rows]
+        head = [part for name in names for part in (name, f"{name} low", f"{name} high", f"{name} tier")]
+        rows: list[tuple[str | float | None, ...]] = [("model", "kind", *(["limited"] if any(parts) else []), *head)]
+        for row, part in zip(all_rows, parts, strict=True):
             cells = [(c.value, c.low, c.high, c.tier) if c else (None,) * 4 for c in row.cells]
-            limited = (
-                f"{one.title}: {c.limited}" for one, c in zip(self.columns, row.cells, strict=True) if c and c.limited
-            )
-            said = ["; ".join(limited)] if has_parts else []
-            rows.append((row.model.label, row.model.kind, *said, *(part for cell in cells for part in cell)))
-        reasons = [
-            "; ".join(f"{name}: {c.reason}" for name, c in zip(names, row.cells, strict=True) if c and c.reason)
-            for row in all_rows
-        ]
+            limited = [part] if any(parts) else []
+            rows.append((row.model.label, row.model.kind, *limited, *(number for cell in cells for number in cell)))
+        reasons = [join(row, "reason", names) for row in all_rows]
         return Table(title=self.title, rows=tuple(rows)).with_reasons(reasons)
 
 
@@ -379,13 +337,12 @@ def arrange_rows(
         blocks=tuple(placed),
         rows=tuple(all_rows),
         references=tuple(others),
-        chance=tuple(_column_chance(rows, column) for column in range(len(columns))),
+        chance=tuple(
+            next((cell.chance for row in rows if (cell := row.cells[k]) and cell.chance is not None), None)
+            for k in range(len(columns))
+        ),
         tested=any(cell is not None and cell.tier is not None for row in rows for cell in row.cells),
     )
-
-
-def _column_chance(rows: Sequence[LeaderboardRow], column: int) -> float | None:
-    return next((cell.chance for row in rows if (cell := row.cells[column]) and cell.chance is not None), None)
 
 
 class ModelScore(NamedTuple):
@@ -423,13 +380,21 @@ def read_scores(
     scores = [ModelScore(row[0], row[1], row[2], row[3], cell) for row, cell in zip(rows, cells, strict=True)]
     if not parts:
         return scores
-    scores.sort(key=lambda one: (one.benchmark not in parts, parts[one.benchmark].n if one.benchmark in parts else 0))
-    return [_mark_part(one, parts[one.benchmark], wanted) if one.benchmark in parts else one for one in scores]
+    scores.sort(key=lambda score: parts[score.benchmark].n if score.benchmark in parts else math.inf)
+    for k, score in enumerate(scores):
+        if part := parts.get(score.benchmark):
+            benchmark_id = part.shown_on if part.shown_on in wanted else score.benchmark
+            limited = score.cell.model_copy(update={"limited": part.text})
+            scores[k] = score._replace(benchmark=benchmark_id, cell=limited)
+    return scores
 
 
-def _mark_part(score: ModelScore, part: Part, wanted: Collection[int]) -> ModelScore:
-    benchmark_id = part.shown_on if part.shown_on in wanted else score.benchmark
-    return score._replace(benchmark=benchmark_id, cell=score.cell.model_copy(update={"limited": part.text}))
+def tabulate(scores: Iterable[ModelScore], column: str) -> dict[int, dict[Any, Cell]]:
+    """Return model -> a field of its scores -> the last cell with that field."""
+    table: dict[int, dict[Any, Cell]] = {}
+    for score in scores:
+        table.setdefault(score.model, {})[getattr(score, column)] = score.cell
+    return table
 
 
 def read_heads(session: Session) -> dict[int, ModelHead]:
