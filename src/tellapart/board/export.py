@@ -19,7 +19,6 @@ from tellapart.board.submissions.service import Submissions
 from tellapart.board.views.comparison import MOST, choose_page
 from tellapart.board.views.items import PAGE, failures, picture
 from tellapart.board.views.model import PAGE as QUERIES
-from tellapart.board.views.rows import View
 from tellapart.errors import RunError, UnknownNameError
 from tellapart.records.run_folder import write_text_file
 
@@ -90,9 +89,10 @@ class _Crawl:
         key = (page, tuple(sorted(args.items())))
         if page == "picture":
             return self._has_picture(key, args)
-        if page == "compare" and not self._compared.issuperset(args.values()):
-            return False
-        if page == "compare_many" and not self._compared.issuperset(str(args["models"]).split("+")):
+        models = (
+            str(args["models"]).split("+") if page == "compare_many" else args.values() if page == "compare" else ()
+        )
+        if not self._compared.issuperset(models):
             return False
         listed = {"items": PAGE, "gallery_page": QUERIES}
         if (page == "item" and args["position"] not in self._item_positions(str(args["slug"]))) or (
@@ -117,10 +117,8 @@ class _Crawl:
 
     def _write_page(self, name: str, args: dict[str, Any]) -> None:
         page_path = path_of(name, **args)
-        folder, links = (
-            self._out / page_path.lstrip("/"),
-            StaticLinks(page_path, self._add_page, with_data=not self._small),
-        )
+        folder = self._out / page_path.lstrip("/")
+        links = StaticLinks(page_path, self._add_page, with_data=not self._small)
         if name not in PAGES:
             self._write_hidden(folder, links, **args)
             return
@@ -129,7 +127,10 @@ class _Crawl:
         content = render(page.template, view, links, self._settings, hidden=hidden)
         _write_text(folder / "index.html", _BAR.sub("", content) if self._small else content)
         if name != "home_page" and not self._small:  # the first page's data has all models
-            self._write_data(folder, view)
+            _write_text(folder / "data.json", view.model_dump_json(indent=1) + "\n")
+            if (table := view.table()) is not None:
+                _write_text(folder / "data.csv", as_csv(table))
+                _write_text(folder / "data.tex", as_latex(table))
 
     def _write_hidden(self, folder: Path, links: StaticLinks, name: str = "") -> None:
         """Write the leaderboard of a hidden benchmark, or the list of them."""
@@ -138,12 +139,6 @@ class _Crawl:
         page = render_template("leaderboard" if name else "hidden", content, links)
         _write_text(folder / "index.html", page)
         _write_text(folder / "data.json", json.dumps(content, indent=1) + "\n")
-
-    def _write_data(self, folder: Path, view: View) -> None:
-        _write_text(folder / "data.json", view.model_dump_json(indent=1) + "\n")
-        if (table := view.table()) is not None:
-            _write_text(folder / "data.csv", as_csv(table))
-            _write_text(folder / "data.tex", as_latex(table))
 
     def _has_picture(self, key: PageKey, args: dict[str, str | int]) -> bool:
         if key not in self._pictures:

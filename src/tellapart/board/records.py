@@ -69,7 +69,8 @@ def add_benchmark(session: Session, name: str, record: BenchmarkResult, samples:
     name and differ in content, the name of the second ends in the start of its fingerprint: `folder:pairs#7f31c2aa`.
     """
     set_name = name.partition("#")[0] if record.own else name
-    digest = _items_digest(samples)
+    keys = sorted((sample.unit, sample.id, sample.cluster) for sample in samples)
+    digest = hashlib.sha256(json.dumps(keys).encode()).hexdigest() if keys else ""
     full_size = record.limited_from  # a limited run is listed apart from runs on all items
     suffixed = col(Benchmark.name).startswith(f"{set_name}#", autoescape=True)
     same_name = (col(Benchmark.name) == set_name) | suffixed
@@ -83,17 +84,17 @@ def add_benchmark(session: Session, name: str, record: BenchmarkResult, samples:
     if stored and full_size is None:
         name = f"{set_name}#{record.fingerprint.rpartition('-')[2][:8]}"
     slug = file_name(name) if full_size is None else f"{file_name(name)}-{len(samples)}-of-{full_size}"
-    domain, rival, title = _catalogue_entry(set_name)
+    listed = declared_benchmark(set_name)
     benchmark = Benchmark(
         slug=_free_slug(slug, session.exec(select(Benchmark.slug)).all()),
         name=name,
         fingerprint=record.fingerprint,
-        title=title or record.title,
+        title=(listed and listed.title) or record.title,
         task=record.task,
         n=0,
         limited_from=full_size,
-        domain=domain,
-        rival=rival,
+        domain=listed.domain if listed else "",
+        rival=listed.rival if listed else "",
     )
     _fill_benchmark(session, benchmark, record, samples, digest)
     return benchmark
@@ -121,7 +122,13 @@ def add_entry(session: Session, entry: Entry, record: BenchmarkResult, samples: 
     session.add(entry)
     session.flush()
     _insert_rows(session, Score, _score_rows(entry, record))
-    _insert_rows(session, Vector, _vector_rows(entry, samples))
+    vectors = {name: (pack(values), tied) for name, (values, tied) in outcome_vectors(samples).items()}
+    if (raw := score_vector(samples)) is not None:
+        vectors[RAW] = (pack(raw), b"")
+    rows = (
+        {"entry_id": entry.id, "metric": name, "data": data, "tied": tied} for name, (data, tied) in vectors.items()
+    )
+    _insert_rows(session, Vector, rows)
     if record.shape is None:
         outputs = (
             {"entry_id": entry.id, "position": k, "output": json.dumps(sample.output, ensure_ascii=False)}
@@ -155,13 +162,6 @@ def _has_same_items(benchmark: Benchmark, record: BenchmarkResult, digest: str) 
     return ids_only and benchmark.items_digest == digest
 
 
-def _items_digest(samples: Sequence[Sample]) -> str:
-    if not samples:
-        return ""
-    keys = sorted((sample.unit, sample.id, sample.cluster) for sample in samples)
-    return hashlib.sha256(json.dumps(keys).encode()).hexdigest()
-
-
 def _fill_benchmark(
     session: Session, benchmark: Benchmark, record: BenchmarkResult, samples: Sequence[Sample], digest: str
 ) -> None:
@@ -186,12 +186,6 @@ def _fill_benchmark(
     _insert_rows(session, Item, rows)
 
 
-def _catalogue_entry(name: str) -> tuple[str, str, str]:
-    """Return domain, rival and title from the catalogue; empty for a benchmark that it does not list."""
-    benchmark = declared_benchmark(name)
-    return (benchmark.domain, benchmark.rival, benchmark.title) if benchmark else ("", "", "")
-
-
 def _in_order(session: Session, entry: Entry, samples: Sequence[Sample]) -> Sequence[Sample]:
     if not samples:
         return samples
@@ -208,35 +202,17 @@ def _in_order(session: Session, entry: Entry, samples: Sequence[Sample]) -> Sequ
     return [by_key[unit, name] for unit, name in rows]
 
 
-def _score_rows(entry: Entry, record: BenchmarkResult) -> Iterable[dict[str, Any]]:
-    yield from (_score_row(entry, "", "", name, value) for name, value in record.metrics.items())
-    for tag, groups in record.by.items():
-        for value_of, group in groups.items():
-            yield from (_score_row(entry, tag, value_of, name, value) for name, value in group.metrics.items())
-    for tag, macro in record.macro.items():
-        yield from (_score_row(entry, tag, "", name, value) for name, value in macro.metrics.items())
-
-
 _SCORED = {"value", "low", "high", "reason", "chance", "n", "ties", "tie_neutral", "official"}
 
 
-def _score_row(entry: Entry, tag: str, value_of: str, metric: str, value: Value) -> dict[str, Any]:
-    return {
-        "entry_id": entry.id,
-        "benchmark_id": entry.benchmark_id,
-        "tag": tag,
-        "value_of": value_of,
-        "metric": metric,
-        "deviation": value.mean_absolute is not None,
-        **value.model_dump(include=_SCORED),
-    }
-
-
-def _vector_rows(entry: Entry, samples: Sequence[Sample]) -> Iterable[dict[str, Any]]:
-    for name, (values, tied) in outcome_vectors(samples).items():
-        yield {"entry_id": entry.id, "metric": name, "data": pack(values), "tied": tied}
-    if (scores := score_vector(samples)) is not None:
-        yield {"entry_id": entry.id, "metric": RAW, "data": pack(scores), "tied": b""}
+def _score_rows(entry: Entry, record: BenchmarkResult) -> Iterable[dict[str, Any]]:
+    groups = [("", "", record.metrics)]
+    groups += [(tag, value_of, group.metrics) for tag, by in record.by.items() for value_of, group in by.items()]
+    groups += [(tag, "", macro.metrics) for tag, macro in record.macro.items()]
+    for tag, value_of, metrics in groups:
+        for metric, value in metrics.items():
+            row = {"tag": tag, "value_of": value_of, "metric": metric, "deviation": value.mean_absolute is not None}
+            yield {"entry_id": entry.id, "benchmark_id": entry.benchmark_id, **row, **value.model_dump(include=_SCORED)}
 
 
 def _free_slug(slug: str, used: Sequence[str]) -> str:
@@ -301,7 +277,12 @@ def read_in(store: Store, settings: BoardSettings, report: ReportProblem) -> int
     with store.session() as session:
         files = list(_board_files(settings))
         sources = session.exec(select(Source)).all()
-        board_sources = [source for source in sources if _is_own(settings, source)]
+        imported, folders = ({path.resolve() for path in paths} for paths in (settings.imported, settings.runs))
+        board_sources = [
+            source
+            for source in sources
+            if (path := Path(source.path)) in imported or (source.kind != "imported" and folders & {*path.parents})
+        ]
         for source in [source for source in board_sources if source.problem]:  # the missing part may be there by now
             board_sources.remove(source)
             session.delete(source)
@@ -330,7 +311,11 @@ def read_in(store: Store, settings: BoardSettings, report: ReportProblem) -> int
             _add_costs(session, [path for path, kind in files if kind == "timing"], report)
         for number in sorted(touched):
             if (benchmark := session.get(Benchmark, number)) is not None:
-                _choose_headline(session, benchmark)
+                of_all = (Score.benchmark_id == benchmark.id, Score.tag == "", Score.deviation == False)  # noqa: E712
+                names = set(session.exec(select(Score.metric).where(*of_all).distinct()).all())
+                # The papers' metrics if any model has them, else every share of right answers.
+                benchmark.headline = list(headline(names) or sorted(names))
+                session.add(benchmark)
                 if benchmark.limited_from is None:
                     rank(session, benchmark)
         if fresh or gone:
@@ -358,14 +343,6 @@ def _board_files(settings: BoardSettings) -> Iterator[tuple[Path, str]]:
     }
     yield from files.items()
     yield from dict.fromkeys((path.resolve(), "imported") for path in settings.imported)
-
-
-def _is_own(settings: BoardSettings, source: Source) -> bool:
-    """Return whether a source lies in this board's folders: it may delete no records of another board."""
-    path = Path(source.path)
-    if source.kind == "imported":
-        return path in {entry.resolve() for entry in settings.imported}
-    return any(path.is_relative_to(folder.resolve()) for folder in settings.runs)
 
 
 def _for_readers(problem: str, path: Path) -> str:
@@ -556,11 +533,3 @@ def _add_costs(session: Session, paths: Sequence[Path], report: ReportProblem) -
                 model.parameters = timing.parameters
                 model.cost_source = f"{path}: {timing.machine.processor}, {timing.device}, {timing.dtype}"
                 session.add(model)
-
-
-def _choose_headline(session: Session, benchmark: Benchmark) -> None:
-    """Choose the papers' metrics if any model has them, else every share of right answers."""
-    of_all = (Score.benchmark_id == benchmark.id, Score.tag == "")
-    names = session.exec(select(Score.metric).where(*of_all, Score.deviation == False).distinct()).all()  # noqa: E712
-    benchmark.headline = list(headline(set(names)) or sorted(set(names)))
-    session.add(benchmark)

@@ -27,9 +27,9 @@ from tellapart.board.submissions.hidden import (
     in_points,
     read_hidden,
 )
-from tellapart.board.submissions.prepared import read_truth
+from tellapart.board.submissions.prepared import fill_text, read_truth
 from tellapart.board.submissions.queue_limits import RefusedError
-from tellapart.board.submissions.service import read_measured
+from tellapart.board.submissions.service import Submissions, read_measured
 from tellapart.board.submissions.state import (
     DATABASE,
     SECRET,
@@ -125,33 +125,24 @@ def board_new(folder: PathGiven, pairs: PathGiven, *, name: str | None = None, t
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DataError(f"{folder} cannot be made: {error.strerror}; name another folder") from error
-    write_text_file(
-        file,
-        f"""[board]
-title = {json.dumps(title or slug)}
-
-[submissions]
-state = "state" # the server's secret, its database and the files that were sent; made at the first start
-
-[[hidden]]
-name = "{slug}"
-pairs = {json.dumps(_path_from(folder, pairs))}
-metrics = ["{main_metric(headline(metrics))}"]
-public_share = {_PUBLIC} # of the items: their numbers are published at once, the others' after closing
-step = {limits.step} # numbers are rounded to {in_points(limits.step)}
-daily = {min(_A_DAY, limits.total)} # files of a user that count, and in all:
-total = {limits.total} # more, or a finer step, could reveal over half of the public labels of {len(pair_set)} pairs
-# closes = 2030-12-31T12:00:00Z # publishes the private numbers; without it POST /admin/hidden/{slug}/close does
-""",
-    )
-    return file
-
-
-def _path_from(folder: Path, pairs: Path) -> str:
-    """Return a path as a file in the folder names it."""
+    # As a file in the folder names it, if they are near each other: both can be moved then.
     target, base = pairs.expanduser().resolve(), folder.resolve()
     is_near = target.is_relative_to(base.parent) and not pairs.expanduser().is_absolute()
-    return Path(os.path.relpath(target, base)).as_posix() if is_near else str(target)
+    text = fill_text(
+        "board.toml",
+        title=json.dumps(title or slug),
+        name=slug,
+        pairs=json.dumps(Path(os.path.relpath(target, base)).as_posix() if is_near else str(target)),
+        metric=main_metric(headline(metrics)),
+        share=_PUBLIC,
+        step=limits.step,
+        points=in_points(limits.step),
+        daily=min(_A_DAY, limits.total),
+        total=limits.total,
+        items=len(pair_set),
+    )
+    write_text_file(file, text)
+    return file
 
 
 # Backups of the state of hidden benchmarks, made while a board runs, and checks of a state or of a backup.
@@ -390,8 +381,6 @@ def board_user(name: str, board: PathGiven, *, role: str = "submitter", days: fl
     >>> ta.board_user("ann", board).role
     'submitter'
     """
-    from tellapart.board.submissions.service import Submissions
-
     submissions = Submissions(_read_hidden(board))
     accounts = submissions.accounts
     try:
@@ -470,8 +459,6 @@ def board_accept(board: PathGiven) -> AcceptedState:
     >>> ta.board_accept(board).state.name
     'state'
     """
-    from tellapart.board.submissions.service import Submissions
-
     submissions = Submissions(_read_hidden(board), accept=True)
     return AcceptedState(submissions.state, dict(submissions.database.counters()))
 
@@ -495,8 +482,6 @@ def board_retry(board: PathGiven, files: str | Sequence[str] | None = None) -> t
     >>> ta.board_retry(board)
     ()
     """
-    from tellapart.board.submissions.service import Submissions
-
     try:
         return tuple(Submissions(_read_hidden(board)).queue.retry(as_names(files, "files")))
     except RefusedError as error:

@@ -53,47 +53,7 @@ from tellapart.tasks.task import Task
 
 _ZIPPED = (1980, 1, 1, 0, 0, 0)  # the earliest time stamp of a zip file, so that its bytes are always the same
 
-_PAIRS = """{title}
-
-items.jsonl: one item a line, with its id, images (files in this archive) and texts. {untold}
-
-{send}
-{how}"""
-_SEND = {
-    "scores": """Send one score of every image with every text of every item, higher for a better match, as one of
-- .npz: arrays `ids` (strings, n) and `scores` (numbers, n x {images} x {texts}: item, image, text);
-- .csv: a header `id,image,text,score`, then a row a pair; image and text count from 0 in the order of items.jsonl;
-- .jsonl: {{"label": "ID_c1_i0", "score": 0.5}} a line: text 1, image 0.""",
-    "answers": """Ask which text belongs to which image, twice: with the texts in the order of items.jsonl, and swapped.
-Send the answers (1;2 or 2;1: the text of the first image, then of the second) as .jsonl, .csv or .json rows with
-`id` (ID/1, then ID/2 for the swapped order) and `prediction`.""",
-}
-#: With tellapart itself, which reads pairs of a folder.
-_SCORE = """
-With tellapart, rename items.jsonl to pairs.jsonl, and score this folder in Python:
-
-    import numpy as np, tellapart as ta
-    items = ta.evaluate("MODEL", "folder:FOLDER").items()
-    np.savez("scores.npz", ids=items["id"], scores=items.scores)
-
-Ignore the numbers that it prints: they take text k for image k's, and here the order of the texts is drawn.
-"""
-_UPLOAD = """
-Send the file with your token, to the address of the board; the answer's `at` is the address of its number:
-
-    curl -H "Authorization: Bearer TOKEN" --data-binary @{file} "BOARD/hidden/{name}/submissions?model=MINE&file={file}"
-    curl -H "Authorization: Bearer TOKEN" "BOARD/submissions"
-"""
 _FILES = {"scores": "scores.npz", "answers": "answers.jsonl", "predictions": "items.jsonl"}
-_TASK = """{title}
-
-The task: {task}.
-items.jsonl: one {noun} a line, with its id, what is shown (images are files in this archive) and an empty `prediction`.
-
-Send .jsonl, .csv or .json rows with `id` and `prediction`, one for every id; items.jsonl with its predictions filled in
-is such a file.
-{send}
-{how}"""
 
 
 def write_task(
@@ -124,28 +84,30 @@ def write_task(
 
 
 def _readme_text(benchmark: HiddenBenchmark, hidden: HiddenPairs | HiddenRecords) -> str:
-    title = benchmark.title or benchmark.name
-    how = _SCORE * (benchmark.protocol == "scores") + _UPLOAD.format(
-        name=benchmark.name, file=_FILES[benchmark.protocol]
-    )
+    details: dict[str, Any] = {"title": benchmark.title or benchmark.name, "file": _FILES[benchmark.protocol]}
     if isinstance(hidden, HiddenRecords):
-        task = TASKS[hidden.task]
-        return _TASK.format(title=title, task=task.title, noun=task.noun, send=hidden.how.send, how=how)
-    images, texts = hidden.shape
-    hint = "Which of them belong together is\nnot told."
-    if hidden.true > 1:
-        hint = f"Of each item {hidden.true} of the texts are true;\nwhich of them is not told."
-    send = _SEND[benchmark.protocol].format(images=images, texts=texts)
-    return _PAIRS.format(title=title, untold=hint, send=send, how=how)
+        details |= {"task": TASKS[hidden.task], "send": hidden.how.send}
+    else:
+        details |= {"shape": hidden.shape, "truths": hidden.true}
+    return fill_text("README.txt", name=benchmark.name, protocol=benchmark.protocol, **details)
+
+
+def fill_text(template: str, **details: object) -> str:
+    """Return a text of `templates/`, filled in; it is no page, and escapes nothing."""
+    from jinja2 import Template
+
+    source = (Path(__file__).parent / "templates" / f"{template}.j2").read_text(encoding="utf-8")
+    text: str = Template(source, trim_blocks=True, keep_trailing_newline=True).render(**details)
+    return text
 
 
 def suffix_for(files: Iterable[bytes]) -> str:
     """Return the suffix of all images of a benchmark: `.png`, or `.jpg` if one of them is lossy already."""
-    return ".png" if all(map(_is_lossless, files)) else ".jpg"
 
+    def is_lossless(data: bytes) -> bool:
+        return data.startswith((b"\x89PNG", b"\x93NUMPY")) or (data.startswith(b"RIFF") and data[12:16] == b"VP8L")
 
-def _is_lossless(data: bytes) -> bool:
-    return data.startswith((b"\x89PNG", b"\x93NUMPY")) or (data.startswith(b"RIFF") and data[12:16] == b"VP8L")
+    return ".png" if all(map(is_lossless, files)) else ".jpg"
 
 
 def reencode(pixels: NDArray[np.uint8], suffix: str) -> bytes:
@@ -256,7 +218,10 @@ def prepare(benchmark: HiddenBenchmark, folder: Path, key: bytes) -> Prepared:
                 raise DataError(f"{folder / 'truth.json'} is gone; {remedy}")
             _make_files(benchmark, folder, key)
         hidden = read_truth(folder / "truth.json")
-        _write_published(hidden, folder / "published.json")
+        published, data = folder / "published.json", json.dumps(hidden.bare_to_json()).encode()
+        if not published.is_file() or published.read_bytes() != data:
+            with atomic_file(published) as draft:
+                draft.write_bytes(data)
         with (folder / "task.zip").open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
@@ -283,14 +248,6 @@ def read_truth(path: Path) -> HiddenPairs | HiddenRecords:
         raise DataError(f"{path} is not the truth of a hidden benchmark ({why}); restore it from a backup") from error
 
 
-def _write_published(hidden: HiddenPairs | HiddenRecords, path: Path) -> None:
-    """Write the published items, unless the file has them already."""
-    data = json.dumps(hidden.bare_to_json()).encode()
-    if not path.is_file() or path.read_bytes() != data:
-        with atomic_file(path) as draft:
-            draft.write_bytes(data)
-
-
 def _score_kind(benchmark: HiddenBenchmark, hidden: HiddenPairs | HiddenRecords) -> tuple[str, tuple[int, int] | None]:
     if isinstance(hidden, HiddenRecords):
         return hidden.task, hidden.shape
@@ -307,7 +264,10 @@ def _make_files(benchmark: HiddenBenchmark, folder: Path, key: bytes) -> None:
             "public ones; both splits need some: add items, or change public_share"
         )
     if isinstance(hidden, HiddenRecords):
-        _check_measurable(benchmark, hidden, metrics)
+        try:  # empty predictions: what cannot be measured fails now, not at the first submission
+            measure_sent(hidden.how.nothing(len(hidden.rows)), hidden, metrics, benchmark.step)
+        except TellapartError as error:
+            raise DataError(f"hidden benchmark {benchmark.name!r} cannot be measured: {error}") from error
     folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     draft = Path(tempfile.mkdtemp(prefix=f".{benchmark.name}-", dir=folder.parent))
     try:
@@ -337,14 +297,6 @@ def _refuse_shared(benchmark: HiddenBenchmark, hidden: HiddenPairs | HiddenRecor
                 f"{path.parent.name!r}: labels that are private in one could be public in the other, and limits are "
                 f"counted apart; leave these rows out of one, or delete {path.parent} if no file was sent to it"
             )
-
-
-def _check_measurable(benchmark: HiddenBenchmark, hidden: HiddenRecords, metrics: tuple[str, ...]) -> None:
-    """Measure empty predictions, so that a benchmark that cannot be measured fails now, not at the first submission."""
-    try:
-        measure_sent(hidden.how.nothing(len(hidden.rows)), hidden, metrics, benchmark.step)
-    except TellapartError as error:
-        raise DataError(f"hidden benchmark {benchmark.name!r} cannot be measured: {error}") from error
 
 
 def _hide_benchmark(

@@ -40,7 +40,8 @@ def picture(session: Session, slug: str, position: int, number: int) -> tuple[st
         try:
             read = _sources_reader(sources)
             if read is not None:
-                return _named_picture(read(item.images[number]), item.images[number])
+                kind, small = small_picture(read(item.images[number]), item.images[number])
+                return f"image/{kind}", small
         except (TellapartError, OSError):
             continue
     raise UnknownNameError(f"{benchmark.name}: the picture {item.images[number]!r} is not on this machine")
@@ -64,11 +65,6 @@ def _image_sources(session: Session, benchmark: Benchmark) -> Iterator[ImageSour
 @lru_cache(maxsize=64)
 def _sources_reader(sources: ImageSources) -> Callable[[str], bytes] | None:
     return sources.reader()
-
-
-def _named_picture(data: bytes, name: str) -> tuple[str, bytes]:
-    kind, small = small_picture(data, name)
-    return f"image/{kind}", small
 
 
 #: Items on one page of the list.
