@@ -11,7 +11,7 @@ from functools import lru_cache
 from importlib.resources import files
 from itertools import groupby
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, NamedTuple, Protocol, get_type_hints
+from typing import TYPE_CHECKING, NamedTuple, get_type_hints
 
 from markupsafe import Markup, escape
 
@@ -105,18 +105,6 @@ def path_of(page: str, /, **args: str | int) -> str:
     return PATTERNS[page].format(**args)
 
 
-class Links(Protocol):
-    """The source of a template's links."""
-
-    is_static: bool
-
-    def to(self, page: str, /, **args: str | int) -> str | None:
-        """Return a page's address; None for a page that is left out."""
-
-    def data(self, kind: str) -> str:
-        """Return the address of this page as `json`, `csv` or `latex`."""
-
-
 class ServerLinks:
     """Links on a server, below the path `root` at which a proxy shows it."""
 
@@ -163,6 +151,10 @@ class StaticLinks:
     def data(self, kind: str) -> str:
         """Return the file of this page's data, in the same folder; empty if the site has none."""
         return "" if not self._with_data else f"data.{'tex' if kind == 'latex' else kind}"
+
+
+#: The source of a template's links.
+Links = ServerLinks | StaticLinks
 
 
 @dataclass(frozen=True, slots=True)

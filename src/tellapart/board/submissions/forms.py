@@ -56,7 +56,12 @@ def _check_archive(path: Path, ids: int, shape: tuple[int, int], longest_id: int
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
     except Exception as error:  # damaged archives fail anywhere, with any exception
-        raise ScoreError(f"{path} is not an npz file: {_describe_start(path)}") from error
+        with path.open("rb") as file:
+            start = file.read(24)
+        what = f"it begins with {start!r}; write arrays with numpy.savez; a table keeps its ending, .csv or .jsonl"
+        if start.startswith(b"PK"):
+            what = "it is an archive that is cut off or damaged; write it again, and send all of it"
+        raise ScoreError(f"{path} is not an npz file: {what}") from error
     if len(members) > _MOST_MEMBERS:
         raise ScoreError(f"{path} holds {len(members)} members; ids, scores and kind are three")
     # Room for any honest way to write them: twice the doubles of the scores, four times the UTF-32 of the ids.
@@ -73,15 +78,6 @@ def _check_archive(path: Path, ids: int, shape: tuple[int, int], longest_id: int
                 f"{path}: {name!r:.80} unpacks to {member.file_size:,} bytes, "
                 f"and at limits {limits.get(name, 4096):,} are read; {wanted}"
             )
-
-
-def _describe_start(path: Path) -> str:
-    """Return what else a file is by its first bytes, and what to send in its place."""
-    with path.open("rb") as file:
-        start = file.read(24)
-    if start.startswith(b"PK"):
-        return "it is an archive that is cut off or damaged; write it again, and send all of it"
-    return f"it begins with {start!r}; write arrays with numpy.savez; a table keeps its ending, .csv or .jsonl"
 
 
 def read_sent(path: Path, records: Any, task: str) -> Any:
@@ -163,7 +159,14 @@ def unpack(form: bytes, task: str, items: int, shape: tuple[int, int] | None) ->
         raise wrong from None
     if len(rows) != items:
         raise wrong
-    return _split_columns(task, rows) if task in _COLUMNS else rows
+    if task not in _COLUMNS:
+        return rows
+    # Imported here, so that a process that reads scores starts sooner.
+    from tellapart.models.generative.choice import BothOrders
+    from tellapart.tasks.choice import Chosen
+
+    first, second = tuple(row[0] for row in rows), tuple(row[1] for row in rows)
+    return Chosen(first, second) if task == "choice" else BothOrders(_position_ids(items), first, second)
 
 
 def _scores_of(numbers: _Numbers, items: int, shape: tuple[int, int] | None) -> Scores:
@@ -171,15 +174,6 @@ def _scores_of(numbers: _Numbers, items: int, shape: tuple[int, int] | None) -> 
         raise ScoreError("scores have a shape")
     values = np.frombuffer(base64.b64decode(numbers.scores, validate=True), "<f4")
     return Scores(_position_ids(items), values.reshape(items, *shape), numbers.kind)
-
-
-def _split_columns(task: str, rows: list[tuple[Any, Any]]) -> Any:
-    # Imported here, so that a process that reads scores starts sooner.
-    from tellapart.models.generative.choice import BothOrders
-    from tellapart.tasks.choice import Chosen
-
-    first, second = tuple(row[0] for row in rows), tuple(row[1] for row in rows)
-    return Chosen(first, second) if task == "choice" else BothOrders(_position_ids(len(rows)), first, second)
 
 
 def _position_ids(items: int) -> tuple[str, ...]:

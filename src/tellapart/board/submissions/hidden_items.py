@@ -134,10 +134,17 @@ def hide(pairs: PairSet, key: bytes, public_share: float, suffix: str = ".png") 
     order = sorted(items, key=lambda item: keyed_hash(key, "order", item.id))
     images = [_shuffled_order(key, ("images", item.id), len(item.images)) for item in order]
     square = pairs.shape[0] == pairs.shape[1]
-    renamed = [
-        _rename_item(item, key, names, pictures if square else None)
-        for item, pictures in zip(order, images, strict=True)
-    ]
+    renamed = []
+    for item, pictures in zip(order, images, strict=True):  # of a square, images and texts get one order
+        row_order = pictures if square else None
+        renamed.append(
+            Item(
+                id=new_id(key, item.id),
+                images=tuple(names[item.images[k]] for k in row_order or range(len(item.images))),
+                texts=tuple(item.texts[k] for k in row_order or range(len(item.texts))),
+                **{name: getattr(item, name) for name in ("true", "cluster", "tags")},
+            )
+        )
     return HiddenPairs(
         items=tuple(renamed),
         texts=tuple(_shuffled_order(key, ("texts", item.id), len(item.texts)) for item in order),
@@ -155,19 +162,6 @@ def new_id(key: bytes, id_: str) -> str:
 def _image_name(key: bytes, reference: str, suffix: str) -> str:
     """Return the published name of an image."""
     return f"images/{keyed_hash(key, 'image', reference).hex()[:24]}{suffix}"
-
-
-def _rename_item(item: Item, key: bytes, names: Mapping[str, str], order: Sequence[int] | None) -> Item:
-    """Give an item its published id and image names, and images and texts one order, if there is one."""
-    images, texts = range(len(item.images)), range(len(item.texts))
-    return Item(
-        id=new_id(key, item.id),
-        images=tuple(names[item.images[k]] for k in (images if order is None else order)),
-        texts=tuple(item.texts[k] for k in (texts if order is None else order)),
-        true=item.true,
-        cluster=item.cluster,
-        tags=item.tags,
-    )
 
 
 def _shuffled_order(key: bytes, purpose: tuple[str, str], size: int) -> tuple[int, ...]:
@@ -232,13 +226,8 @@ class HiddenRecords:
 
     def to_json(self) -> dict[str, Any]:
         """Return what `from_json` reads."""
-        return {
-            "task": self.task,
-            "records": self._plain_records(self.records),
-            "public": self.public,
-            "sources": dict(self.sources),
-            "pixels": dict(self.pixels),
-        }
+        names = {"sources": dict(self.sources), "pixels": dict(self.pixels)}
+        return {"task": self.task, "records": self._plain_records(self.records), "public": self.public, **names}
 
     def bare_to_json(self) -> dict[str, Any]:
         """Return the data for `read_published`: the bare records, and nothing else."""
@@ -269,7 +258,11 @@ def hide_records(task: Task, records: Any, key: bytes, public_share: float, suff
         replace(
             row,
             id=new_id(key, row.id),
-            **{field: _published_name(getattr(row, field), names) for field in how.images},
+            **{
+                field: names[value] if isinstance(value, str) else tuple(names[element] for element in value)
+                for field in how.images
+                for value in [getattr(row, field)]
+            },
             **{field: getattr(row, field) and new_id(key, getattr(row, field)) for field in how.sources},
         )
         for row in rows
@@ -291,7 +284,8 @@ def list_contents(hidden: HiddenPairs | HiddenRecords) -> list[set[tuple[str, st
     """
     rows = []
     for row in hidden.template_rows():
-        parts = [part for key, value in row.items() if key != "id" for part in _list_texts(value)]
+        values = ([value] if isinstance(value, str) else value for key, value in row.items() if key != "id")
+        parts = [part for value in values if isinstance(value, list | tuple) for part in value]
         pictures = [hidden.pixels[part] for part in parts if part in hidden.pixels]
         texts = [_read_words(part) for part in parts if part not in hidden.pixels]
         rows.append({(picture, text) for picture in pictures for text in texts})
@@ -300,12 +294,3 @@ def list_contents(hidden: HiddenPairs | HiddenRecords) -> list[set[tuple[str, st
 
 def _read_words(text: str) -> str:
     return " ".join(re.findall(r"[^\W_]+", unicodedata.normalize("NFKC", text).casefold())) or text
-
-
-def _list_texts(value: object) -> list[str]:
-    return [value] if isinstance(value, str) else [*value] if isinstance(value, list | tuple) else []
-
-
-def _published_name(value: str | Sequence[str], names: Mapping[str, str]) -> str | tuple[str, ...]:
-    """Return the published name of a record's image, or of each of its images."""
-    return names[value] if isinstance(value, str) else tuple(names[element] for element in value)

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tellapart.board.submissions.hidden import round_to
 from tellapart.board.submissions.hidden_items import HiddenPairs, HiddenRecords
@@ -48,20 +47,19 @@ def measure_sent(
         return _measure_records(hidden.restore(sent), hidden, metrics, step)
     public = np.array(hidden.public)
     ties = _count_ties(sent) if isinstance(sent, Scores) else 0
-    right = _list_right(_restore_order(sent, hidden), metrics)
+    restored = _restore_order(sent, hidden)
+    # float64 (item,), 0 or 1: NumPy's means of them are exact.
+    if isinstance(restored, BothOrders):
+        right = restored.measure()
+    else:
+        checked = {name: METRICS[name].check(restored.values, restored.kind) for name in metrics}
+        right = {name: METRICS[name].per_item(values) for name, values in checked.items()}
     clusters = np.array([item.cluster for item in hidden.items])
     first, second = (
         _split_of(clusters[mask].tolist(), ties, {name: round_to(right[name][mask].mean(), step) for name in metrics})
         for mask in (public, ~public)
     )
     return first, second
-
-
-def _list_right(sent: Scores | BothOrders, metrics: tuple[str, ...]) -> dict[str, NDArray[np.float64]]:
-    """Return the items that are right by each metric, float64 `(item,)`: 0 or 1, so NumPy's means of them are exact."""
-    if isinstance(sent, BothOrders):
-        return sent.measure()
-    return {name: METRICS[name].per_item(METRICS[name].check(sent.values, sent.kind)) for name in metrics}
 
 
 def _split_of(clusters: Sequence[str], ties: int, values: Mapping[str, float]) -> Split:

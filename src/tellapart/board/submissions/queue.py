@@ -16,8 +16,7 @@ is of the user with the fewest measured in the last day, so a user who sends one
 the next day.
 
 The same bytes of the same user are not measured again: they are answered with the numbers of the first of them, which
-    reveals
-nothing new and so costs nothing.
+reveals nothing new and so costs nothing.
 """
 
 from __future__ import annotations
@@ -238,12 +237,6 @@ class Queue:
         """Return whether a user sent a file of such a size to a benchmark: the next may be the same again."""
         return rows.execute(_OF_SIZE, (user, benchmark, sizes.start, sizes.stop - 1)).fetchone() is not None
 
-    def _find_same(self, rows: sqlite3.Connection, user: str, benchmark: str, file: str, sha256: str) -> Receipt | None:
-        """Return the file of the same bytes and ending that was sent before; of refused ones, one of this day."""
-        midnight, suffix = self.clock() - self.clock() % _DAY, PurePosixPath(file).suffix
-        row = rows.execute(_SAME, (user, benchmark, sha256, suffix, suffix, midnight)).fetchone()
-        return None if row is None else Receipt(**row, again=True)
-
     def take(self, account: Account, benchmark: str, model: str, file: str, upload: Upload) -> Receipt:
         """Take a complete file into the queue, or find the same one that was sent before."""
         id_ = secrets.token_hex(8)
@@ -256,7 +249,11 @@ class Queue:
             with self.database.change() as rows:
                 if not rows.execute(_GOOD, (account.token, self.clock())).fetchone():
                     raise RefusedError(401, "the token was revoked or expired while the file came; nothing was counted")
-                if same := self._find_same(rows, account.user, benchmark, file, upload.sha256):
+                # The same bytes and ending that were sent before; of refused ones, those of this day.
+                now, suffix = self.clock(), PurePosixPath(file).suffix
+                same_bytes = (account.user, benchmark, upload.sha256, suffix, suffix, now - now % _DAY)
+                if row := rows.execute(_SAME, same_bytes).fetchone():
+                    same = Receipt(**row, again=True)
                     shutil.rmtree(folder, ignore_errors=True)
                     self.database.log(rows, self.clock(), account.user, "submission again", {"submission": same.id})
                     return same
@@ -287,14 +284,12 @@ class Queue:
             yield False
             return
         with held:
-            self._recover_rows()
+            with self.database.change() as rows:
+                for row in rows.execute("SELECT id FROM submission WHERE state = 'measuring'").fetchall():
+                    rows.execute("UPDATE submission SET state = 'validated' WHERE id = ?", (row["id"],))
+                    taken_up = {"submission": row["id"]}
+                    self.database.log(rows, self.clock(), "server", "submission taken up again", taken_up)
             yield True
-
-    def _recover_rows(self) -> None:
-        with self.database.change() as rows:
-            for row in rows.execute("SELECT id FROM submission WHERE state = 'measuring'").fetchall():
-                rows.execute("UPDATE submission SET state = 'validated' WHERE id = ?", (row["id"],))
-                self.database.log(rows, self.clock(), "server", "submission taken up again", {"submission": row["id"]})
 
     def retry(self, ids: Sequence[str] = ()) -> list[str]:
         """Put files that failed back into the queue, those of these ids or all; return their ids.
@@ -345,7 +340,8 @@ class Queue:
         form, field = self._read_file(id_, file, prepared, limits)
         if not form or not self._count_of(id_, field, prepared):
             return
-        self._record_step(id_, "validated", "measuring")
+        with self.database.change() as rows:
+            rows.execute("UPDATE submission SET state = 'measuring' WHERE id = ? AND state = 'validated'", (id_,))
         job = {"truth": str(prepared.truth.absolute()), "metrics": prepared.metrics, "step": prepared.benchmark.step}
         process = self._start_process(job, prepared.task, prepared.folder, form)
         *_, last = (MeasureResult(), *self._process_messages(process, MeasureResult))
@@ -407,21 +403,16 @@ class Queue:
             if self.stopping.is_set():  # `stop` came before there was a process to kill
                 process.kill()
             for message in process.messages(kind):
-                if message.unconfined:
-                    self._log_lacking(message.unconfined)
+                if message.unconfined and message.unconfined != self._lacking:  # noted once
+                    self._lacking = list(message.unconfined)
+                    lacking = plain(" and ".join(self._lacking))
+                    logging.getLogger(__name__).warning("files are measured without %s: this system lacks it", lacking)
+                    about = {"lacking": self._lacking}
+                    with self.database.change() as rows:
+                        self.database.log(rows, self.clock(), "server", "files are measured unconfined", about)
                 yield message
         finally:
             self._worker = None
-
-    def _log_lacking(self, guards: Sequence[str]) -> None:
-        """Log once which guards of `confined` this system lacks."""
-        if list(guards) == self._lacking:
-            return
-        self._lacking = list(guards)
-        lacking = plain(" and ".join(guards))
-        logging.getLogger(__name__).warning("files are measured without %s: this system lacks it", lacking)
-        with self.database.change() as rows:
-            self.database.log(rows, self.clock(), "server", "files are measured unconfined", {"lacking": guards})
 
     def stop(self) -> None:
         """Kill the current worker process; its file stays in the queue."""
@@ -444,10 +435,6 @@ class Queue:
         used = used.replace("today", "that day")
         self._record_end(id_, "surplus", f"files before this one used up {used}; it does not count")
         return False
-
-    def _record_step(self, id_: str, before: str, after: str) -> None:
-        with self.database.change() as rows:
-            rows.execute("UPDATE submission SET state = ? WHERE id = ? AND state = ?", (after, id_, before))
 
     def _record_end(
         self, id_: str, state: str, error: str, *, public: Split | None = None, private: Split | None = None
@@ -487,23 +474,20 @@ class Worker(TirelessThread):
         try:
             with self.queue.lock() as locked:
                 while locked and not self.queue.stopping.is_set():
-                    self._work_on_queue()
+                    self.queue.wake.clear()
+                    worked = self.queue.work_one()
+                    if worked:
+                        self._reported = None
+                    if (closed := self.closed()) != self._reported:
+                        self.after()
+                        self._reported = closed
+                    elif not worked:
+                        self.queue.wake.wait(self.every)
         except (OSError, sqlite3.Error, TellapartError):
             pass  # a full disk or a locked database passes; the file is tried again
         except BaseException:  # or the queue would stop without a word
             logging.getLogger(__name__).exception("a file could not be measured; it is tried again")
         return self.every / 5
-
-    def _work_on_queue(self) -> None:
-        self.queue.wake.clear()
-        worked = self.queue.work_one()
-        if worked:
-            self._reported = None
-        if (closed := self.closed()) != self._reported:
-            self.after()
-            self._reported = closed
-        elif not worked:
-            self.queue.wake.wait(self.every)
 
     def stop(self) -> None:
         """End now; the current file stays in the queue."""

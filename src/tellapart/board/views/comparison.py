@@ -21,6 +21,7 @@ from tellapart.board.views.rows import (
     Table,
     View,
     benchmark_head,
+    choice_links,
     model_head,
     one_by_slug,
 )
@@ -107,8 +108,8 @@ def compare_many(session: Session, _settings: BoardSettings, models: str) -> Man
         benchmark = session.get_one(Benchmark, number)
         if len(own) < 2:
             continue
-        present = [model for model in chosen if model.id in own]
-        shared = _compare_on(session, benchmark, [(model, own[model.id or 0]) for model in present], flips)
+        present = [(model, own[model.id or 0]) for model in chosen if model.id in own]
+        shared = _compare_on(session, benchmark, present, flips)
         if shared is None:
             why = HIDDEN_LABELS if benchmark.is_hidden else NO_ITEMS
             refused.append(f"{benchmark.name}: {why}.")
@@ -116,10 +117,13 @@ def compare_many(session: Session, _settings: BoardSettings, models: str) -> Man
             comparisons.append(shared)
     if not comparisons and not refused:
         refused.append("No two of these models were measured on a benchmark in common.")
+    tests = iter(correct([test for shared in comparisons for test in shared.tests]))  # for all of the page (Holm)
     return ManyPage(
         title=f"{len(chosen)} models together",
         models=tuple(map(model_head, chosen)),
-        on=_correct_tests(comparisons),
+        on=tuple(
+            shared.model_copy(update={"tests": tuple(islice(tests, len(shared.tests)))}) for shared in comparisons
+        ),
         refused=tuple(refused),
     )
 
@@ -173,14 +177,6 @@ def _test_pairs(
             flips=tests.flips,
         )
         for (b, a), difference, p in zip(tests.pairs.tolist(), tests.differences, tests.p, strict=True)
-    )
-
-
-def _correct_tests(found: Sequence[ComparedBenchmark]) -> tuple[ComparedBenchmark, ...]:
-    """Correct every p for all tests of the page (Holm)."""
-    adjusted = iter(correct([test for comparison in found for test in comparison.tests]))
-    return tuple(
-        comparison.model_copy(update={"tests": tuple(islice(adjusted, len(comparison.tests)))}) for comparison in found
     )
 
 
@@ -244,10 +240,7 @@ def choose_page(session: Session, settings: BoardSettings, *, most: int = MOST) 
     heads = tuple(map(model_head, rows))
     linked = heads if len(heads) <= most else _best_models(session, settings, heads, most)
     pairs = tuple(
-        tuple(
-            Link(text=f"{a.label} and {b.label}", page="compare", args={"a": a.slug, "b": b.slug})
-            for b in linked[k + 1 :]
-        )
+        choice_links("compare", {"a": a.slug}, "b", {b.slug: f"{a.label} and {b.label}" for b in linked[k + 1 :]})
         for k, a in enumerate(linked[:-1])
     )
     rivals = [head for head in heads if head.kind == "model"]
@@ -324,14 +317,8 @@ def _differing_items(session: Session, benchmark: Benchmark, a: Entry, b: Entry)
     if first is not None and second is not None:
         only = [np.flatnonzero(first > second).tolist(), np.flatnonzero(second > first).tolist()]
     listed = [side[:MOST] for side in only]
-    names = dict(
-        session.exec(
-            select(Item.position, Item.name).where(
-                Item.benchmark_id == benchmark.id,
-                col(Item.position).in_(listed[0] + listed[1]),
-            )
-        ).all()
-    )
+    of_listed = (Item.benchmark_id == benchmark.id, col(Item.position).in_(listed[0] + listed[1]))
+    names = dict(session.exec(select(Item.position, Item.name).where(*of_listed)).all())
     return DifferingItems(
         title=benchmark_head(benchmark).title,
         benchmark=benchmark_head(benchmark),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,30 +36,24 @@ def picture(session: Session, slug: str, position: int, number: int) -> tuple[st
     item = session.get(Item, (benchmark.id, position)) if 0 <= position < benchmark.n else None
     if item is None or not 0 <= number < len(item.images):
         raise UnknownNameError(f"{benchmark.name} has no picture {number} of item {position}")
-    for sources in _image_sources(session, benchmark):
-        try:
-            read = _sources_reader(sources)
-            if read is not None:
-                kind, small = small_picture(read(item.images[number]), item.images[number])
-                return f"image/{kind}", small
-        except (TellapartError, OSError):
-            continue
-    raise UnknownNameError(f"{benchmark.name}: the picture {item.images[number]!r} is not on this machine")
-
-
-def _image_sources(session: Session, benchmark: Benchmark) -> Iterator[ImageSources]:
-    """Yield the places of the benchmark's images, as its runs recorded them."""
+    # Where its runs recorded that the images are.
     of_benchmark = select(Entry.folder, Entry.run, Entry.record).where(Entry.benchmark_id == benchmark.id)
     for folder, run, record in session.exec(of_benchmark.order_by(col(Entry.id))):
-        if folder and run:
-            located, circumstances = record.get("own"), RunRecord.model_validate(run)
-            yield ImageSources(
-                folder=Path(folder),
-                benchmark=benchmark.name if located else benchmark.name.partition("#")[0],
-                own=Located.model_validate(located) if located else None,
-                data=circumstances.data,
-                images=circumstances.images,
-            )
+        if not folder or not run:
+            continue
+        located, recorded = record.get("own"), RunRecord.model_validate(run)
+        sources = ImageSources(
+            folder=Path(folder),
+            benchmark=benchmark.name if located else benchmark.name.partition("#")[0],
+            own=Located.model_validate(located) if located else None,
+            data=recorded.data,
+            images=recorded.images,
+        )
+        with suppress(TellapartError, OSError):
+            if (read := _sources_reader(sources)) is not None:
+                kind, small = small_picture(read(item.images[number]), item.images[number])
+                return f"image/{kind}", small
+    raise UnknownNameError(f"{benchmark.name}: the picture {item.images[number]!r} is not on this machine")
 
 
 @lru_cache(maxsize=64)
@@ -156,7 +150,7 @@ def _read_outcomes(session: Session, benchmark: Benchmark) -> NDArray[np.float32
         select(Vector.data).where(
             Vector.metric == main_metric(benchmark.headline),
             col(Vector.entry_id).in_(entries),
-            col(Vector.entry_id).in_(_entry_query(benchmark)),
+            col(Vector.entry_id).in_(select(Entry.id).where(Entry.benchmark_id == benchmark.id)),
         )
     ).all()
     return np.array([unpack(data) for data in rows], np.float32).reshape(len(rows), benchmark.n).T
@@ -185,7 +179,12 @@ def items_page(session: Session, _settings: BoardSettings, slug: str, page: int)
     order = np.argsort(-failed, kind="stable")[PAGE * (page - 1) : PAGE * page].tolist()
     of_page = (Item.benchmark_id == benchmark.id, col(Item.position).in_(order))
     items = {item.position: item for item in session.exec(select(Item).where(*of_page)).all()}
-    thumbnails = THUMBNAILS if _has_pictures(session, slug, [items[k] for k in order]) else 0
+    first = next((k for k in order if items[k].images), None)
+    thumbnails = 0
+    with suppress(UnknownNameError):  # the pictures of a list are on this machine if that of its first item is
+        if first is not None:
+            picture(session, slug, first, 0)
+            thumbnails = THUMBNAILS
     return ItemsPage(
         title=f"{benchmark_head(benchmark).title}: items",
         benchmark=benchmark_head(benchmark),
@@ -206,18 +205,6 @@ def items_page(session: Session, _settings: BoardSettings, slug: str, page: int)
             for k in order
         ),
     )
-
-
-def _has_pictures(session: Session, slug: str, items: Sequence[Item]) -> bool:
-    """Return whether the pictures of a list are on this machine: those of its first item that has any."""
-    first = next((item for item in items if item.images), None)
-    if first is None:
-        return False
-    try:
-        picture(session, slug, first.position, 0)
-    except UnknownNameError:
-        return False
-    return True
 
 
 def item_page(session: Session, _settings: BoardSettings, slug: str, position: int) -> ItemPage:
@@ -247,16 +234,13 @@ def item_page(session: Session, _settings: BoardSettings, slug: str, position: i
     )
 
 
-def _entry_query(benchmark: Benchmark) -> Any:
-    return select(Entry.id).where(Entry.benchmark_id == benchmark.id)
-
-
 def _models_on_item(session: Session, benchmark: Benchmark, item: Item) -> tuple[ModelOnItem, ...]:
     k, shape = item.position, (benchmark.images_each or 0, benchmark.texts_each or 0)
     width = 4 * shape[0] * shape[1]
     # substr counts bytes from 1, in SQLite and in PostgreSQL.
     value, tie = func.substr(Vector.data, 4 * k + 1, 4), func.substr(Vector.tied, k + 1, 1)
-    of_benchmark = col(Vector.entry_id).in_(_entry_query(benchmark))
+    entry_ids = select(Entry.id).where(Entry.benchmark_id == benchmark.id)
+    of_benchmark = col(Vector.entry_id).in_(entry_ids)
     outcomes = session.execute(
         select(Vector.entry_id, Vector.metric, value, tie).where(
             of_benchmark, col(Vector.metric).in_(benchmark.headline)
@@ -265,13 +249,14 @@ def _models_on_item(session: Session, benchmark: Benchmark, item: Item) -> tuple
     matrix = func.substr(Vector.data, width * k + 1, width)
     query = select(Vector.entry_id, matrix).where(of_benchmark, Vector.metric == RAW)
     raw = {entry: bytes(data) for entry, data in session.execute(query).all()}
-    of_item = (TaskOutput.position == k, col(TaskOutput.entry_id).in_(_entry_query(benchmark)))
+    of_item = (TaskOutput.position == k, col(TaskOutput.entry_id).in_(entry_ids))
     outputs = dict(session.exec(select(TaskOutput.entry_id, TaskOutput.output).where(*of_item)).all())
     verdicts: dict[int, dict[str, str | float]] = {}
     for entry, metric, data, tied in outcomes:
-        number = float(unpack(bytes(data))[0])
+        number, is_tied = float(unpack(bytes(data))[0]), bytes(tied or b"") == b"\1"
         if not np.isnan(number):
-            verdicts.setdefault(entry, {})[metric] = _value_verdict(number, tied=bytes(tied or b"") == b"\1")
+            verdict = "won" if number == 1 else "even" if is_tied else number or "lost"
+            verdicts.setdefault(entry, {})[metric] = verdict
     heads, main = heads_of(session), main_metric(benchmark.headline)
     entries = sorted(
         verdicts.keys() | raw.keys() | outputs.keys(),
@@ -291,19 +276,15 @@ def _models_on_item(session: Session, benchmark: Benchmark, item: Item) -> tuple
     )
 
 
-def _value_verdict(value: float, *, tied: bool) -> str | float:
-    if value == 1:
-        return "won"
-    if tied:
-        return "even"
-    return "lost" if value == 0 else value
-
-
 def _score_matrix(scores: NDArray[np.float32], headline: Sequence[str]) -> tuple[tuple[MatrixCell, ...], ...]:
     images, texts = scores.shape
     low, reach = float(scores.min()), float(np.ptp(scores))
     true = set(true_pairs((images, texts), true_texts(headline, texts)))
-    digits = _needed_decimals(scores)
+    # The fewest decimals that keep different scores different, within the precision of float32.
+    largest, distinct = float(np.abs(scores).max()), len(np.unique(scores))
+    fewest, most = (1, 4) if largest >= 100 else (2, 6) if largest >= 10 else (3, 9)
+    exact = scores.astype(float)
+    digits = next((k for k in range(fewest, most) if len(np.unique(np.round(exact, k))) == distinct), most)
 
     def cell(image: int, text: int) -> MatrixCell:
         score = float(scores[image, text])
@@ -314,14 +295,6 @@ def _score_matrix(scores: NDArray[np.float32], headline: Sequence[str]) -> tuple
         return MatrixCell(title=place, score=shortest, text=f"{score:.{digits}f}", shade=shade, state=state)
 
     return tuple(tuple(cell(image, text) for text in range(texts)) for image in range(images))
-
-
-def _needed_decimals(scores: NDArray[np.float32]) -> int:
-    """Return the fewest decimals that keep different scores different, within the precision of float32."""
-    largest = float(np.abs(scores).max())
-    first, last = (1, 4) if largest >= 100 else (2, 6) if largest >= 10 else (3, 9)
-    distinct = len(np.unique(scores))
-    return next((k for k in range(first, last) if len(np.unique(np.round(scores.astype(float), k))) == distinct), last)
 
 
 def _pair_state(scores: NDArray[np.float32], image: int, text: int) -> str:
