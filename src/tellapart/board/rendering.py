@@ -11,7 +11,7 @@ from functools import lru_cache
 from importlib.resources import files
 from itertools import groupby
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, NamedTuple, get_type_hints
+from typing import TYPE_CHECKING, get_type_hints
 
 from markupsafe import Markup, escape
 
@@ -31,7 +31,7 @@ from tellapart.board.views.ranks import (
     pareto_page,
     ranks_page,
 )
-from tellapart.board.views.rows import Cell, Leaderboard, Table, View
+from tellapart.board.views.rows import Cell, Column, Leaderboard, Table, View
 from tellapart.data.spreadsheet import spreadsheet_cell
 from tellapart.report.charts import score_bar
 from tellapart.report.line_chart import inline_svg
@@ -196,7 +196,7 @@ def _marks_of(cells: Sequence[Cell | None]) -> set[str]:
 
 
 #: The numbers of a table with more columns than this are not drawn.
-_MOST_DRAWN = 12
+MOST_DRAWN = 12
 
 _GAP, _GAP_BY = Markup('<td class="score none">–</td>'), Markup('<td class="score none by">–</td>')
 
@@ -210,20 +210,16 @@ def render(
     return page.render(view=view, board=settings, hidden=hidden, **place, **more)
 
 
-class Look(NamedTuple):
-    """The parts that the cells of a table leave out."""
-
-    bars: bool = True  # each number is drawn, too
-    common: str = ""  # a mark that is shown once for all cells
-
-
-_WHOLE = Look()
-
-
 def score(
-    cell: Cell | None, unit: str = "percent", room: Sequence[str] = (), *, by: bool = False, look: Look = _WHOLE
+    cell: Cell | None,
+    unit: str = "percent",
+    room: Sequence[str] = (),
+    *,
+    by: bool = False,
+    bars: bool = True,
+    common: str = "",
 ) -> Markup:
-    """Write a cell of a table; a dash for None.
+    """Write a cell of a table; a dash for None. It is drawn, too, if there are bars; a common mark is not repeated.
 
     >>> score(Cell(value=0.5, n=9, mark="imported"), "points")
     Markup('<td class="score"><span class="value">+50.00</span><span class="mark-trust">imported</span></td>')
@@ -242,7 +238,7 @@ def score(
         parts.append(f' <span class="interval">[{100 * low:.1f}, {100 * high:.1f}]</span>')
     elif "interval" in room:
         parts.append(' <span class="interval"></span>')
-    if is_share and look.bars:
+    if is_share and bars:
         parts.append(score_bar(value, low, high, cell.chance))
     if cell.reason:
         parts.append(f'<span class="tie">{escape(cell.reason)}</span>')
@@ -250,21 +246,24 @@ def score(
         neutral = "" if cell.tie_neutral is None else f"{percent(cell.tie_neutral)} tie-neutral, "
         official = "" if cell.official is None else f"{percent(cell.official)} as its authors count, "
         parts.append(f'<span class="tie">{neutral}{official}{thousands(cell.ties)} tied</span>')
-    marks = filter(None, (cell.mark if cell.mark != look.common else "", cell.limited))
+    marks = filter(None, (cell.mark if cell.mark != common else "", cell.limited))
     parts += (f'<span class="mark-trust">{escape(mark)}</span>' for mark in marks)
     return Markup(f"{''.join(parts)}</td>")  # noqa: S704  (numbers, and a mark that was escaped)
 
 
 def scores(
-    cells: Sequence[Cell | None],
-    units: Sequence[str],
-    rooms: Sequence[Sequence[str]],
-    by: int | None = None,
-    look: Look = _WHOLE,
+    cells: Sequence[Cell | None], columns: Sequence[Column], legend: Legend, first: int, by: int | None = None
 ) -> Markup:
-    """Write a row's cells; each column has its unit and its room, and by one of them the table is sorted."""
-    columns = enumerate(zip(cells, units, rooms, strict=True))
-    return Markup("").join(score(*column, by=k == by, look=look) for k, column in columns)
+    """Write a row's cells in some columns, from the legend's `first` on; by one of them the table is sorted.
+
+    Those of many columns are numbers alone, or a browser has much to draw.
+    """
+    bars, common = len(columns) <= MOST_DRAWN, legend.common
+    rooms = legend.rooms[first : first + len(columns)]
+    return Markup("").join(
+        score(cell, column.unit, room, by=k == by, bars=bars, common=common)
+        for k, (cell, column, room) in enumerate(zip(cells, columns, rooms, strict=True))
+    )
 
 
 def asset(name: str) -> bytes:
@@ -293,9 +292,8 @@ def environment(folder: Path | None = None) -> Environment:
         "deviation": deviation,
         "labels_of": _labels_of,
         "lines": inline_svg,
+        "most_drawn": MOST_DRAWN,
         "legend_of": _legend_of,
-        # Cells of many columns are numbers alone, or a browser has much to draw.
-        "look_of": lambda legend, columns: Look(bars=len(columns) <= _MOST_DRAWN, common=legend.common),
         "percent": percent,
         "references_of": lambda view, block: [row for row in view.references if block.has(row)],
         "score": score,

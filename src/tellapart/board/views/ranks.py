@@ -129,7 +129,9 @@ def pareto_page(session: Session, settings: BoardSettings, cost: str, over: str 
         points=points,
         line=" ".join(f"{point.x},{point.y}" for point in points if point.front),
         left_out=tuple(row.model.label for row in board.rows if row.model.slug not in drawn),
-        choices=choice_links(page, args, "cost", {key: text for key, (text, _, _) in COSTS.items()}, cost),
+        choices=choice_links(
+            page, {"cost": cost, **args}, "cost", {key: text for key, (text, _, _) in COSTS.items()}, cost
+        ),
         across=across,
         up=up,
     )
