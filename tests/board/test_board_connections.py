@@ -18,7 +18,7 @@ from fastapi import FastAPI, Request, Response
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from tellapart.board import connections
-from tellapart.board.connections import LOOPBACK, HeadRequests, SecurityHeaders
+from tellapart.board.connections import LOOPBACK, SecurityHeaders
 
 Served = tuple[str, int]
 
@@ -43,7 +43,6 @@ def made_app() -> FastAPI:
         folded = " ".join(request.headers.get("x-a", "").split())
         return Response(f"[{(await request.body()).decode()}] {folded}\n")
 
-    app.add_middleware(HeadRequests)
     app.add_middleware(SecurityHeaders)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=[*LOOPBACK, "board.example.org"], www_redirect=False)
     return app

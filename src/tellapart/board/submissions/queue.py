@@ -403,16 +403,21 @@ class Queue:
             if self.stopping.is_set():  # `stop` came before there was a process to kill
                 process.kill()
             for message in process.messages(kind):
-                if message.unconfined and message.unconfined != self._lacking:  # noted once
-                    self._lacking = list(message.unconfined)
-                    lacking = plain(" and ".join(self._lacking))
-                    logging.getLogger(__name__).warning("files are measured without %s: this system lacks it", lacking)
-                    about = {"lacking": self._lacking}
-                    with self.database.change() as rows:
-                        self.database.log(rows, self.clock(), "server", "files are measured unconfined", about)
+                if message.unconfined:
+                    self._log_lacking(message.unconfined)
                 yield message
         finally:
             self._worker = None
+
+    def _log_lacking(self, guards: Sequence[str]) -> None:
+        """Log once which guards of `confine` this system lacks."""
+        if list(guards) == self._lacking:
+            return
+        self._lacking = list(guards)
+        lacking = plain(" and ".join(guards))
+        logging.getLogger(__name__).warning("files are measured without %s: this system lacks it", lacking)
+        with self.database.change() as rows:
+            self.database.log(rows, self.clock(), "server", "files are measured unconfined", {"lacking": guards})
 
     def stop(self) -> None:
         """Kill the current worker process; its file stays in the queue."""
