@@ -85,7 +85,10 @@ def test_the_pairs_of_a_run_are_read_again_by_the_columns_that_it_named(tmp_path
         ("Left Side/0_0.PNG", ".", "did you mean 'left side/0_0.png'"),
         ("leftside/0_0.png", ".", "did you mean 'left side/0_0.png'"),
         ("left side/0_0.png", "left side", "images={photos}"),
+        ("left side/o_0.png", ".", "name the folder"),
         ("left side/9_9.png", ".", "name the folder"),
+        ("left sid/0_0.png", ".", "name the folder"),
+        ("left side/0-0.png", ".", "did you mean '0_0.png'"),
     ],
 )
 def test_a_picture_that_is_not_there_is_answered_with_its_name_or_its_folder(

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import tellapart as ta
 from facts import check_facts, raises
@@ -66,6 +67,28 @@ def test_what_differs_is_named(change: Callable[[Path], None], different: list[s
     assert verified.passed is (not different)
     assert states(verified, "cannot be checked") == (["model"] if change is break_checksum else [])
     assert len(states(verified, "equal")) > 20
+
+
+@pytest.mark.parametrize("right", [True, False])
+@pytest.mark.parametrize("asked", ["choice", "pairing"])
+def test_a_run_of_answers_in_words_is_verified(asked: str, right: bool, tmp_path: Path) -> None:
+    items, answers = [], []
+    for number in range(24):
+        tags, texts = {"kind": str(number % 2)}, ("red", "blue")
+        images = (f"{number}.png",) if asked == "choice" else (f"{number}.png", f"{number}b.png")
+        items.append(json.dumps({"id": str(number), "images": images, "texts": texts, "tags": tags}))
+        for image in images:
+            Image.new("RGB", (8, 8)).save(tmp_path / image)
+        for order in (1, 2):
+            first = right and (number * order) % 3 > 0
+            said = {"choice": ("1", "2"), "pairing": ("1;2", "2;1")}[asked][0 if first else 1]
+            answers.append(json.dumps({"id": f"{number}/{order}", "prediction": said if right else "perhaps"}))
+    (tmp_path / "asked.jsonl").write_text("\n".join(answers))
+    (tmp_path / "pairs.jsonl").write_text("\n".join(items))
+    ta.score(f"{asked}:folder:{tmp_path}", tmp_path / "asked.jsonl", name="mine", out=tmp_path / "run")
+    for name, metric in read_result(tmp_path / "run").benchmarks[f"{asked}:folder:{tmp_path.name}"].metrics.items():
+        assert (-1 if "bias" in name else 0) <= metric.low <= metric.high <= 1
+    assert states(ta.verify(tmp_path / "run"), "different") == []
 
 
 def test_both_values_are_given(tmp_path: Path) -> None:

@@ -105,6 +105,7 @@ def test_a_folder_without_its_prefix_is_answered_with_the_name_to_write(
         ("a.csv", "tellapart score BENCHMARK --scores a.csv"),
         ("image.onnx", ("onnx:FOLDER", "config.json", "image.onnx")),
         ("a.txt", ("a.txt", "file")),
+        ("a.py", "a.py:NAME"),
     ],
 )
 def test_a_file_without_a_prefix_is_answered_with_what_it_is(

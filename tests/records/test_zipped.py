@@ -60,6 +60,17 @@ def test_a_run_in_an_archive_is_named_by_its_path(runs: Path, tmp_path: Path, co
         ta.open_run(both / "nowhere")
 
 
+def test_a_run_that_is_not_there_is_answered_with_the_nearest(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with raises(RunError, "bb", "is not there", "did you mean 'b'"):
+        ta.open_run(runs / "bb")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").symlink_to(runs)
+    with raises(RunError, "run/a", "is not there", "did you mean 'runs/a'"):
+        ta.open_run("run/a")
+
+
 def test_folders_above_a_run_hide_no_model_of_it(runs: Path, tmp_path: Path) -> None:
     pack(tmp_path / "a.zip", {"runs/a": runs / "a"})
     assert ta.open_run(tmp_path / "a.zip").models == ["random", "oracle"]

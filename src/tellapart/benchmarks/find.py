@@ -88,7 +88,7 @@ def _hint_for_folder(path: Path, name: str) -> str:
     inside = sorted({file.parent for listing in LISTINGS for file in path.glob(f"*/{listing}")})
     if inside:
         return f"{name} holds folders of pairs; write {' or '.join(f'folder:{entry}' for entry in inside[:4])}"
-    tables = sorted(file for suffix in (".toml", ".csv", ".tsv", ".parquet") for file in path.glob(f"*{suffix}"))
+    tables = [file for suffix in (".toml", ".csv", ".tsv", ".parquet") for file in sorted(path.glob(f"*{suffix}"))]
     if tables:
         return f"{name} is a folder, and no benchmark; to measure a set's file in it, write {tables[0]}"
     inner = [folder for folder in path.glob("*/") if folder.is_dir()]
@@ -107,6 +107,8 @@ def _typed_file(path: Path, name: str) -> str:
     with suppress(DataError):
         if path.suffix == ".jsonl" and "candidates" in next(iter(read_jsonl(path)), (0, {}))[1]:
             return f"{name} holds rankings by people; write ranking:{name}"
+    if path.suffix == ".py":
+        return f"{name} is a file of Python; name the PairSet or Benchmark in it, {name}:NAME"
     if plain_suffix(path) == ".jsonl":
         return f"{name} is a file; if it holds pairs, write table:{name}"
     return (
@@ -356,12 +358,20 @@ def _open_in_words(name: str, place: Locations | None) -> Benchmark:
     typed, (shape, question, example) = name.removeprefix(prefix), _IN_WORDS[prefix]
     if not typed:
         raise DataError(f"{prefix} names no set of pairs; write {prefix}NAME, for example -b {prefix}{example}")
-    pairs = find_benchmark(typed, place)
+    try:
+        pairs = find_benchmark(typed, place)
+    except UnknownNameError as error:
+        raise UnknownNameError(f"{error}, after {prefix!r}") from error
     if pairs.shape is None:
         raise DataError(f"{typed} is a task ({pairs.task}), and no set of minimal pairs")
     if pairs.shape != shape:
-        other = next((f"; write {word}{typed}" for word in _IN_WORDS if _IN_WORDS[word][0] == pairs.shape), "")
-        raise DataError(f"{name}: {question} is asked of {shape[0]}x{shape[1]} items; {typed} has {pairs.shape}{other}")
+        reading = {"pairing:": " with --reading choice"}
+        ways = (f"; write {w}{typed}{reading.get(w, '')}" for w in _IN_WORDS if _IN_WORDS[w][0] == pairs.shape)
+        other = next(ways, "")
+        raise DataError(
+            f"{name}: {question} is asked of {shape[0]}x{shape[1]} items; {typed} has "
+            f"{'x'.join(map(str, pairs.shape))}{other}"
+        )
     return _ask_in_words(pairs, prefix)
 
 

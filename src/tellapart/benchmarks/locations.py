@@ -10,6 +10,7 @@ import zipfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -18,7 +19,7 @@ import numpy as np
 from tellapart.data.images import check_reference, decode, leaves, resolve
 from tellapart.data.item import Item
 from tellapart.data.strict_json import read_whole
-from tellapart.errors import DataError, first_line, quote
+from tellapart.errors import DataError, first_line, nearest, quote
 
 #: The folder of the annotations in a benchmark's repository, below the folder that the user names.
 _BELOW = ("", "data", "annotations")
@@ -173,7 +174,7 @@ class FolderImages:
         raise DataError(f"no image {quote(reference, 200)} in {self._names}{self._suggest(path)}")
 
     def _suggest(self, reference: PurePosixPath) -> str:
-        """Return a file whose path differs in case and blanks alone, the folder above that has it, or the way on."""
+        """Return a file whose path differs in case and blanks alone, or in letters; the folder above, or the way on."""
         alike = self._all_folders
         for part in reference.parts:
             plain = "".join(part.split()).casefold()
@@ -182,7 +183,11 @@ class FolderImages:
         if alike:
             return f"; did you mean {quote(str(PurePosixPath(*alike[0].parts[-len(reference.parts) :])))}?"
         parents = (root.parent for root in map(Path.absolute, self._roots) if (root.parent / reference).is_file())
-        return f"; name the folder that holds it with images={next(parents, '')}"
+        way_on = f"; name the folder that holds it with images={next(parents, '')}"
+        folders = [folder / reference.parent for folder in self._all_folders]
+        names = (path.name for folder in folders if folder.is_dir() for path in islice(folder.iterdir(), 10_000))
+        digits = re.sub(r"\D", "", reference.name)  # another number is another picture, not a slip
+        return nearest(reference.name, [name for name in names if re.sub(r"\D", "", name) == digits]) or way_on
 
     def relate(self, reference: str) -> str:
         """Return an absolute path inside one of the folders as the relative one of the same file; others as they are.

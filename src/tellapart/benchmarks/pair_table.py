@@ -93,7 +93,8 @@ def read_pair_table(path: Path, place: Locations) -> PairSet:
         except DataError as error:
             raise DataError(f"{where}: {error}", path=where, field=error.field, got=error.got) from error
         if item.id in items:
-            raise DataError(f"{where}: field 'id': {quote(item.id, 200)} is in a row above", path=where, field="id")
+            fault = f"field 'id': {quote(item.id, 200)} is in a row above, too; give each row another id"
+            raise DataError(f"{where}: {fault}", path=where, field="id")
         items[item.id] = item
         first = first or row
     if not items:

@@ -221,7 +221,7 @@ def build(
         for outcome in outcomes.values():
             funnel.count(outcome)
         if not items:
-            rows = funnel.rows()[1:-1]
+            rows = sorted(funnel.rows()[1:-1], key=lambda row: -row[-1])
             why = ", ".join(f"{n} {step}" + (f" ({reason})" if reason else "") for step, reason, n in rows)
             raise DataError(f"none of {len(candidates)} candidates became an item: {why}; nothing is written")
         images = journal.images({reference for item in items for reference in (*item.images, *item.masks)})

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from tellapart.cli.command import Call, Commands
+from tellapart.cli.once import name_options
 from tellapart.cli.options import Hint, Json, print_json
 from tellapart.errors import RunError
 from tellapart.report.terminal import print_text
@@ -121,7 +122,7 @@ def _verify(
     Example: `tellapart verify runs/a`
     """
     verified = call()
-    print_json(verified.to_json()) if as_json else verified.show()
+    print_json(verified.to_json()) if as_json else print_text(name_options(verified))
     if not verified.passed or (strict and verified.unchecked):
         raise typer.Exit(1)
 

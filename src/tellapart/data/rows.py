@@ -108,7 +108,9 @@ def read_toml(path: Path) -> dict[str, Any]:
     except RecursionError as broken:
         raise DataError(f"{path}: is not TOML: it nests too many levels", path=path) from broken
     except ValueError as broken:  # a TOMLDecodeError, or a number of thousands of digits
-        raise DataError(f"{path}: is not TOML: {first_line(broken)}", path=path) from broken
+        fault, quotes = first_line(broken), "; a text stands in quotes"
+        advice = quotes if fault.startswith("Invalid value") else ""
+        raise DataError(f"{path}: is not TOML: {fault}{advice}", path=path) from broken
     return content
 
 

@@ -95,6 +95,8 @@ class Problem(NamedTuple):
         own = shorten(problem["msg"].removeprefix("Value error, "), 400)
         message = "is empty" if empty else _WORDS.get(problem["type"], own[:1].lower() + own[1:])
         value = "" if problem["type"] == "missing" else f", got {quote(problem['input'])}"
+        if problem["type"] in {"list_type", "tuple_type"} and isinstance(problem["input"], dict):
+            value = f", got one object; in TOML write [[{field}]], with two brackets"
         return cls(field, problem["type"], message, value)
 
     def __str__(self) -> str:

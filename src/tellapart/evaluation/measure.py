@@ -108,12 +108,14 @@ def _read_outcomes(name: str, samples: Sequence[Sample], record: BenchmarkResult
     strict = np.array([sample.outcomes[name] for sample in samples])
     tied = [name in sample.tied for sample in samples]
     stated = record.metrics.get(name)
+    metric = next((metric for metric in TASKS[record.task].metrics if metric.name == name), None)
     whole = PerItem(
         name=name,
         strict=strict,
         neutral=np.where(tied, np.nan, strict),
-        binary=bool(np.isin(strict, (0, 1)).all()),
+        binary=bool(np.isin(strict, (0, 1)).all()) and (metric is None or metric.binary),
         deviation=stated is not None and stated.mean_absolute is not None,
+        bounds=None if metric is None or metric.together else metric.finite_bounds,
     )
     if name not in METRICS or not METRICS[name].together:
         return whole

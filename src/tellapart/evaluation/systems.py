@@ -180,7 +180,7 @@ def choose_models(folders: Sequence[Path], baseline: str | None = None, *, two: 
         hint = f" beside the reference models {', '.join(choice.left_out)}; name one with baseline=, or by its folder"
         raise RunError(
             f"{' and '.join(map(str, folders))}: one model, {', '.join(run.label for run in choice.runs)},"
-            f"{hint if choice.left_out else ' and two are needed'}"
+            f"{hint if choice.left_out else ' and two are needed: name a run of another model, too'}"
         )
     return choice
 

@@ -83,6 +83,8 @@ def _match_folder(path: Path, name: str) -> str | None:
 def _match_file(name: str) -> str:
     if Path(name).suffix in _SCORES:
         return f"{name} is no model; a file of scores is measured by: tellapart score BENCHMARK --scores {name}"
+    if Path(name).suffix == ".py":
+        return f"{name} is a file of Python; name the model in it, {name}:NAME"
     if Path(name).suffix == ".onnx":
         return f"{name} is a part of an ONNX model; write onnx:FOLDER, with config.json, {', '.join(ONNX_FILES)} in it"
     return f"{name} is a file, and no model's; {_KINDS}"

@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from tellapart.catalog import REFERENCES
 from tellapart.data.arguments import as_path
 from tellapart.data.atomic import atomic_file
+from tellapart.data.paths import suggest_beside
 from tellapart.data.strict_json import load_json
 from tellapart.data.validation import Problem
 from tellapart.errors import RunError, quote
@@ -175,13 +176,19 @@ def _content_checksum(content: object) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
+def _suggest(missing: Path) -> str:
+    """Return "; did you mean ...?" with the run of that name below runs/, or a name nearly the same beside it."""
+    usual = Path("runs") / missing.name
+    return f"; did you mean {usual.as_posix()!r}?" if (usual / RESULTS).is_file() else suggest_beside(missing)
+
+
 def find_runs(folder: Path) -> list[Path]:
     """List the runs to show for a folder: a run and its further models, else the runs directly inside, by name."""
     if (folder / RESULTS).is_file():
         return [folder, *sorted((path.parent for path in folder.glob(f"{BESIDE}/*/{RESULTS}")), key=_sort_rank)]
     inside = sorted(path.parent for path in folder.glob(f"*/{RESULTS}"))
     if not inside:
-        fault = f"no run in {folder}" if folder.exists() else f"{folder} is not there"
+        fault = f"no run in {folder}" if folder.exists() else f"{folder} is not there{_suggest(folder)}"
         if (folder / SAMPLES).is_dir():
             fault = f"{folder} holds {SAMPLES}/ and no {RESULTS}: the run was cut off, or the folder was copied in part"
         raise RunError(f"{fault}; name a run folder that `tellapart run --out` wrote, or a zip archive of it")

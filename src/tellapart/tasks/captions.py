@@ -29,7 +29,10 @@ _BLEU = tuple(
 )
 _ROUGE_L = Metric(name="rouge_l", title="longest common subsequence with a reference, beta 1.2", source=_SCORERS)
 _CIDER = Metric(
-    name="cider", title="CIDEr-D, 0 to 10: n-grams weighed by the measured images' references", source=_SCORERS
+    name="cider",
+    title="CIDEr-D, 0 to 10: n-grams weighed by the measured images' references",
+    source=_SCORERS,
+    bounds=(0.0, 10.0),
 )
 
 
@@ -51,7 +54,7 @@ def measure_captions(records: CaptionSet, predictions: Sequence[str]) -> tuple[U
         for n, metric in enumerate(_BLEU)
     ]
     rouge = value_of(_ROUGE_L, scores.rouge_l, bounds=(0.0, 1.0))
-    return (Units("image", units, (*values, rouge, value_of(_CIDER, scores.cider, bounds=(0.0, 10.0)))),)
+    return (Units("image", units, (*values, rouge, value_of(_CIDER, scores.cider, bounds=_CIDER.bounds))),)
 
 
 def _bleu_of(order: int, items: int) -> Reduce:

@@ -99,18 +99,25 @@ def _make_answer(value: object, place: str) -> CaptionChoice:
 
 
 _SOURCE = "SugarCrepe `gpt-4v-results`; EqBen Table 7"
+_RIGHT_OR_WRONG = ("both_orders", "true_first", "true_second")
 _METRICS = tuple(
-    Metric(name=name, title=title, source=_SOURCE, chance_level=chance)
-    for name, title, chance in (
-        ("both_orders", "the true caption is chosen in both orders", 0.25),
-        ("mean_of_orders", "the true caption is chosen, mean of both orders", 0.5),
-        ("order_bias", "right with the true caption first, less right with it second", 0.0),
-        ("true_first", "right with the true caption first", 0.5),
-        ("true_second", "right with the true caption second", 0.5),
-        ("chose_first", "the first place is chosen, of both orders; neither counts half", 0.5),
+    Metric(
+        name=name,
+        title=title,
+        source=_SOURCE,
+        chance_level=chance,
+        bounds=(least, 1.0),
+        binary=name in _RIGHT_OR_WRONG,
+    )
+    for name, title, chance, least in (
+        ("both_orders", "the true caption is chosen in both orders", 0.25, 0.0),
+        ("mean_of_orders", "the true caption is chosen, mean of both orders", 0.5, 0.0),
+        ("order_bias", "right with the true caption first, less right with it second", 0.0, -1.0),
+        ("true_first", "right with the true caption first", 0.5, 0.0),
+        ("true_second", "right with the true caption second", 0.5, 0.0),
+        ("chose_first", "the first place is chosen, of both orders; neither counts half", 0.5, 0.0),
     )
 )
-_RIGHT_OR_WRONG = ("both_orders", "true_first", "true_second")
 _ORDERS = ("positive-first", "negative-first")
 #: A place at the beginning; a letter that a word follows may be the article.
 _LEAD = re.compile(r"\W{0,9}(?:(?:option|caption|answer)\W{0,3})?([12]\b|[ab]\b(?!\s*\w))", re.ASCII | re.IGNORECASE)
@@ -260,8 +267,8 @@ def measure_choices(records: ChoiceSet, chosen: Chosen) -> tuple[Units, ...]:
         value_of(
             metric,
             strict,
-            binary=metric.name in _RIGHT_OR_WRONG,
-            bounds=(-1.0 if metric.name == "order_bias" else 0.0, 1.0),
+            binary=metric.binary,
+            bounds=metric.bounds,
         )
         for metric, strict in zip(_METRICS, values, strict=True)
     )

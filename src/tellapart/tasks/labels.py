@@ -83,7 +83,12 @@ def measure_labels(records: LabelSet, scores: LabelScores) -> tuple[Units, ...]:
     strict, neutral, official = (np.array(column, dtype=np.float64) for column in zip(*precisions, strict=True))
     at_random = [average_precision(np.zeros(len(label.true)), label.true).neutral for label in records.labels]
     value = PerItem(
-        name=_PRECISION.name, strict=strict, neutral=neutral, official=official, chance=float(np.mean(at_random))
+        name=_PRECISION.name,
+        strict=strict,
+        neutral=neutral,
+        official=official,
+        chance=float(np.mean(at_random)),
+        bounds=_PRECISION.bounds,
     )
     units = (
         Unit(

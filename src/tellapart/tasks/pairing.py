@@ -18,8 +18,16 @@ from tellapart.tasks.answering import describe_unread, read_answers
 from tellapart.tasks.task import Task, Unit, Units, value_of
 
 _SOURCE = "EqBen section 5.5 and Table 7"
+_RIGHT_OR_WRONG = {"group_score_both_orders", "group_score_in_order", "group_score_swapped"}
 _METRICS = tuple(
-    Metric(name=name, title=title, source=_SOURCE, chance_level=chance)
+    Metric(
+        name=name,
+        title=title,
+        source=_SOURCE,
+        chance_level=chance,
+        bounds=(-1.0 if name == "pairing_bias" else 0.0, 1.0),
+        binary=name in _RIGHT_OR_WRONG,
+    )
     for name, title, chance in (
         ("group_score_both_orders", "all of the pairing is right, in both orders of the captions", 0.25),
         ("group_score_in_order", "right with the captions in the item's order", 0.5),
@@ -30,7 +38,6 @@ _METRICS = tuple(
     )
 )
 _LEANS = ("the order of the list", "the other order than the list's")
-_RIGHT_OR_WRONG = {"group_score_both_orders", "group_score_in_order", "group_score_swapped"}
 
 
 def _fill_template(records: PairSet) -> Iterator[Mapping[str, Any]]:
@@ -64,7 +71,7 @@ def _measure_answers(records: PairSet, answers: BothOrders) -> tuple[Units, ...]
         for item, first, second in zip(records.items, answers.in_order, answers.swapped, strict=True)
     )
     per_item = tuple(
-        value_of(metric, values[metric.name], binary=metric.name in _RIGHT_OR_WRONG, bounds=(-1.0, 1.0))
+        value_of(metric, values[metric.name], binary=metric.binary, bounds=metric.bounds)
         for metric in _METRICS
     )
     return (Units("item", units, per_item),)

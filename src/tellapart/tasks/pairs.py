@@ -19,7 +19,7 @@ from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.data.item import Item
 from tellapart.data.pairset import Outline, PairSet, describe
 from tellapart.data.scores import Scores
-from tellapart.errors import MetricError
+from tellapart.errors import MetricError, quote
 from tellapart.metrics.metric import Metric, read_scores
 from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.registry import METRICS, defined_for
@@ -187,6 +187,14 @@ def _labelled_rows(pairs: PairSet) -> Iterator[Mapping[str, Any]]:
         yield {"label": label, "score": None, "image": item.images[image], "caption": item.texts[text]}
 
 
+def _note_repeats(pairs: PairSet | ListedPairs, _scored: Scored) -> tuple[str, ...]:
+    """Name items that no model can get right: two of their captions, or of their pictures, are the same."""
+    entries = ((item, set(item.texts), set(item.images)) for item in pairs.items)
+    ids = [it.id for it, texts, images in entries if len(texts) < len(it.texts) or len(images) < len(it.images)]
+    items = f"{len(ids):,} of {len(pairs):,} items, {quote(ids[0], 80)} first, have" if ids else ""
+    return (f"{items} a caption or a picture twice, which ties for every model: correct them",) if ids else ()
+
+
 PAIRS = Task(
     name="pairs",
     title="minimal pairs: each image with each text of its item",
@@ -203,6 +211,7 @@ PAIRS = Task(
         path, records.outline.ids, records.outline.shape, kind, records.rows
     ),
     measure=measure_pairs,
+    notes=_note_repeats,
     facts=_list_facts,
     runners=tuple((kind, score_pairs) for kind in (*SCORERS, MatrixScorer, Deferred)),
     check=_check_model,

@@ -45,6 +45,7 @@ _KEPT = Metric(
     name="kendall_with_edit",
     title="Kendall's tau-b of the rankings before and after the edit: 1 if it changed nothing",
     source=_SOURCE,
+    bounds=(-1.0, 1.0),
 )
 
 

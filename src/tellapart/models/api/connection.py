@@ -76,7 +76,10 @@ class Connection:
                 try:
                     return parse_json(decode_text(answer, self.base), self.base)
                 except DataError as error:
-                    raise ModelError(f"{self.base} answers something else than JSON: {answer[:80]!r}") from error
+                    advice = "is it the address of the API? (most end in /v1)"
+                    raise ModelError(
+                        f"{self.base} answers something else than JSON: {answer[:80]!r}; {advice}"
+                    ) from error
             text = " ".join(answer[:500].decode("utf-8", "replace").split())
             problem = f"HTTP {status} {text:.200}" if status else text
             if status not in _PASSING:
@@ -131,7 +134,9 @@ def _read_host(base: str, insecure: bool) -> str:
         has_host = False
     # urlsplit passes over characters that the request would not, and then they name two hosts.
     if not has_host or not base.isprintable() or " " in base or "\\" in base:
-        raise ModelError(f"{base!r:.200} is not an address of a server; expected https://HOST[:PORT]/PATH")
+        raise ModelError(
+            f"{base!r:.200} is not an address of a server; expected https://HOST[:PORT]/PATH, or http://localhost:PORT/PATH"
+        )
     if address.username or address.password or address.query or address.fragment:
         raise ModelError(
             "the address of a server is http(s)://HOST[:PORT]/PATH, without a password, a query or a fragment, for it "

@@ -234,6 +234,7 @@ def _read_number(path: Path, line: int, value: object) -> float:
         return float(value)  # type: ignore[arg-type]
     is_comma = re.fullmatch(r"-?\d{1,9},\d{1,19}", str(value))
     point = f"; write a point, as in {str(value).replace(',', '.')}" if is_comma else ""
+    point = "; fill it in" if value in (None, "") else point
     raise ScoreError(f"{path}:{line}: field 'score': expected a number; got {quote(value)}{point}")
 
 

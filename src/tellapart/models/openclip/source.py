@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from tellapart.data.paths import suggest_beside
 from tellapart.data.strict_json import load_json
 from tellapart.errors import ModelError, TellapartWarning, UnknownNameError, nearest
 from tellapart.models.hub import fetch_file
@@ -296,6 +297,8 @@ def _resolve_repository(name: str, repository: str) -> Source:
 
 
 def _read_config(path: Path) -> dict[str, Any]:
+    if not path.parent.is_dir():
+        raise ModelError(f"{path.parent}: is not there{suggest_beside(path.parent)}")
     if not path.exists():
         other = "st:" if (path.parent / MODULES).is_file() else "hf:" if (path.parent / "config.json").is_file() else ""
         if find_adapter(path.parent) is not None:  # of peft

@@ -122,6 +122,7 @@ _STEPS = ("mean", "std", "interpolation", "resize_mode", "fill_color")
 _COUNTER = "text.transformer.embeddings.position_ids"
 
 #: What open_clip's trainer adds to any architecture with --siglip.
+_OTHERS = "; -m {} without an architecture names those that fit"
 _BIAS = (
     "; it was trained with SigLIP's loss (--siglip), which adds this bias: write local-dir:FOLDER, a folder with the "
     f'file and {CONFIG}, its architecture and "init_logit_bias": -10 in model_cfg'
@@ -260,7 +261,7 @@ def _check_shapes(source: Source, model: Network, tensors: Mapping[str, Any]) ->
         bias = _BIAS if actual.keys() - expected.keys() == {"logit_bias"} else ""
         raise ModelError(
             f"{source.name}: {source.checkpoint.name} does not fit {source.architecture}: {misfit}"
-            f"{bias or _did_you_mean(source, expected, actual)}"
+            f"{bias or _did_you_mean(source, expected, actual) or _OTHERS.format(source.checkpoint)}"
         )
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from tellapart.data.paths import suggest_beside
 from tellapart.errors import DataError, ModelError, require
 from tellapart.models.caption_rules import caption_rule
 from tellapart.models.compact.config import CONFIG, TOKENIZER, WEIGHTS, is_compact, read_compact_config, read_tokenizer
@@ -110,6 +111,8 @@ _SUFFIXES = {".json", ".txt", ".model"}
 def new_model_facts(folder: Path) -> str:
     """Return the SHA-256 of the files that describe the model."""
     if not any((folder / name).is_file() for name in (_OPEN_CLIP, "config.json")):
+        if not folder.is_dir():
+            raise ModelError(f"{NEW}{folder}: is not there{suggest_beside(folder)}")
         raise ModelError(
             f"{NEW}{folder}: expected a folder with {_OPEN_CLIP}, or with config.json and a processor's files"
         )
