@@ -93,6 +93,18 @@ def test_all_problems_are_named_at_once_and_the_command_ends_with_1(tmp_path: Pa
     assert len(plan["problems"]) == 6  # a set, two pictures, a name of a set and two of models; none of the reference
 
 
+def test_names_in_files_of_python_are_problems_of_the_same_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "mine.py").write_text("def bright(image, text):\n    return 0.5\n")
+    typed = [f"{tmp_path / 'mine.py'}:{name}" for name in ("brigth", "dark", "SET")]
+    code, plan = dry("-m", typed[0], "-m", "oracle", "-m", typed[1], "-b", typed[2], "-b", "demmo", "--name", "a")
+    assert code == 1 and len(plan["problems"]) == 4
+    for problem, name in zip(plan["problems"], ("SET", "brigth", "dark", "demmo"), strict=True):
+        check_facts(problem, name)
+
+
 def test_python_has_the_plan_and_shows_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     run = ta.evaluate(
         ["oracle", "constant"], "demo", names=["right", "same"], limit=6, out=tmp_path / "r", dry_run=True

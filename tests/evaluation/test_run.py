@@ -230,7 +230,7 @@ def test_the_first_model_is_the_subject_and_the_others_lie_beside_it(
     assert sole(folders[2]).metrics["group_score"].value == 1
 
 
-def test_a_model_that_breaks_is_named_and_the_others_numbers_stay(made_set: Make, tmp_path: Path) -> None:
+def test_a_model_that_breaks_is_named_and_the_others_are_measured(made_set: Make, tmp_path: Path) -> None:
     def broken(image: Any, text: str) -> float:
         raise ValueError("no weights")
 
@@ -239,8 +239,9 @@ def test_a_model_that_breaks_is_named_and_the_others_numbers_stay(made_set: Make
         pytest.warns(TellapartWarning, match=r"broken stopped on folder:.*run.*leave it out"),
         raises(TellapartError, "no weights"),
     ):
-        ta.evaluate(["oracle", broken], f"folder:{made_set()}", out=tmp_path / "run", progress=False)
+        ta.evaluate(["oracle", broken, "blind"], f"folder:{made_set()}", out=tmp_path / "run", progress=False)
     assert sole(tmp_path / "run").metrics["group_score"].value == 1
+    assert sole(tmp_path / "run" / "beside" / "blind").metrics["group_score"].value == 0
 
 
 def test_two_models_of_one_name_are_told_apart_by_what_was_asked_for(

@@ -60,11 +60,18 @@ def test_a_run_in_an_archive_is_named_by_its_path(runs: Path, tmp_path: Path, co
         ta.open_run(both / "nowhere")
 
 
+def test_an_archive_is_not_compared_with_itself(runs: Path) -> None:
+    with raises(RunError, "b.zip", "one model", "oracle"):
+        ta.compare(runs / "b.zip", runs / "b.zip")
+
+
 def test_a_run_that_is_not_there_is_answered_with_the_nearest(
     runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with raises(RunError, "bb", "is not there", "did you mean 'b'"):
         ta.open_run(runs / "bb")
+    with raises(RunError, "oracle", "is not there", f"did you mean '{runs / 'a.zip' / 'a'}/beside/oracle'"):
+        ta.open_run(runs / "a.zip" / "oracle")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "runs").symlink_to(runs)
     with raises(RunError, "run/a", "is not there", "did you mean 'runs/a'"):

@@ -95,12 +95,20 @@ class _ReadStore(EmbeddingStore):
         """Keep nothing."""
 
 
-def plan_run(settings: Settings, out: Path, path: Path | None, progress: Progress | None = None) -> RunPlan:
+def plan_run(
+    settings: Settings,
+    out: Path,
+    path: Path | None,
+    progress: Progress | None = None,
+    faults: Sequence[str] = (),
+) -> RunPlan:
     """Find every problem of a run, count what it needs and what is stored, and try a few items for the time.
 
-    `path` is the store's file, None for one in memory. `progress` is called with "models on sets".
+    `path` is the store's file, None for one in memory. `progress` is called with "models on sets". `faults` are problems
+    of names in a file of Python, whose models and sets are not in the settings.
     """
-    began, problems, parts = time.monotonic(), Problems(), list[dict[str, Any]]()
+    began, problems, parts = time.monotonic(), Problems([*faults]), list[dict[str, Any]]()
+    settings = replace(settings, names=()) if faults else settings
     with _ReadStore(path) as store:
         with problems.collect():
             settings = settle_dtype(settings)

@@ -8,8 +8,9 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, get_args
+from typing import Any, Protocol, TypeAlias, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,7 +26,7 @@ from tellapart.data.arguments import LimitGiven, PathGiven, as_limit, as_names, 
 from tellapart.data.atomic import atomic_file
 from tellapart.data.prediction_field import PREDICTION
 from tellapart.data.scores import ScoreKind, Scores
-from tellapart.errors import RunError, ScoreError, quote
+from tellapart.errors import RunError, ScoreError, TellapartError, quote
 from tellapart.evaluation.distributed import Rank, run_in_ranks
 from tellapart.evaluation.follow import Follower, follow_checkpoints, parse_seconds
 from tellapart.evaluation.run import Settings
@@ -98,6 +99,9 @@ _log = logging.getLogger(__name__)
 class _Tensor(Protocol):
     def detach(self) -> Any: ...
 
+
+_Given = TypeVar("_Given")
+_Opened = TypeVar("_Opened")
 
 #: A model as callers give it: a name, a file's object, or an argument of `as_model`.
 ModelNamed: TypeAlias = str | Path | ModelGiven
@@ -213,9 +217,12 @@ def evaluate(
     sets, place = as_tuple(benchmarks, "benchmarks"), locations(data, images, outside_images, columns)
     refuse_columns(columns, sets)
     refuse_idle(sets, place, strict=strict)
+    faults: list[str] | None = [] if dry_run else None
     settings = Settings(
         names=as_names(names),
-        benchmarks=tuple(open_benchmark(each) if isinstance(each, str) else each for each in sets),
+        benchmarks=tuple(
+            _open_each(sets, lambda each: open_benchmark(each) if isinstance(each, str) else each, faults)
+        ),
         limit=as_limit(limit),
         items=None if items is None else as_path(items, "items"),
         batch_size=batch_size,
@@ -237,10 +244,7 @@ def evaluate(
     )
     follower = _as_follower(follow, every, until, models, settings.names)
     if models is not None and follower is None:
-        found = tuple(
-            open_model(model) if isinstance(model, str) else as_model(model, batched=batched)
-            for model in as_tuple(models, "models")
-        )
+        found = tuple(_open_each(as_tuple(models, "models"), partial(_find_model, batched=batched), faults))
         for each in found:
             if isinstance(each, HeldModel):
                 each.expect_settings(device=device, dtype=dtype, reading=reading)
@@ -253,7 +257,7 @@ def evaluate(
         folder = Path("a temporary folder") if out is None else as_path(out, "out")
         with keep_random_state(), reporting(progress) as report:
             planned = Run(folder)
-            planned.plan = plan_run(settings, folder, store_path(cache), report and report("dry run"))
+            planned.plan = plan_run(settings, folder, store_path(cache), report and report("dry run"), faults or ())
         return planned
     with ExitStack() as held, keep_random_state():
         folder = held.enter_context(_run_folder(out))
@@ -362,6 +366,23 @@ def _run_folder(out: PathGiven | None) -> Iterator[Path]:
         if not (folder / RESULTS).is_file():
             shutil.rmtree(folder.parent, ignore_errors=True)
         raise
+
+
+def _open_each(
+    given: Iterable[_Given], open_given: Callable[[_Given], _Opened], faults: list[str] | None
+) -> Iterator[_Opened]:
+    """Yield what each name or object opens; in a dry run an error is one of its faults, and the others are opened."""
+    for each in given:
+        try:
+            yield open_given(each)
+        except TellapartError as error:
+            if faults is None:
+                raise
+            faults.append(str(error))
+
+
+def _find_model(model: ModelNamed, batched: bool | None) -> str | Model:
+    return open_model(model) if isinstance(model, str) else as_model(model, batched=batched)
 
 
 def _open_known(benchmark: BenchmarkGiven, place: Locations) -> str | Benchmark:

@@ -281,9 +281,12 @@ def _compute_part(settings: Settings, rank: Rank, shard: Shard, progress: Callab
             if part is not None and is_stored(loaded):  # else rank 0 computes it again
                 report = progress(f"{model.name} on {benchmark.name}") if progress else None
                 _, run_task = plan(loaded, benchmark)
-                run_task(
-                    loaded, part, replace(ready.session, batch_size=settings.batch_size, progress=report, scores=[])
-                )
+                session = replace(ready.session, batch_size=settings.batch_size, progress=report, scores=[])
+                try:
+                    run_task(loaded, part, session)
+                except TellapartError:  # rank 0 computes it again, and names the model
+                    if len(models) == 1:
+                        raise
 
 
 def _deliver_shards(group: _Group, torch: ModuleType, folder: Path, store: EmbeddingStore) -> None:

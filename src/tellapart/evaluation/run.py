@@ -127,24 +127,34 @@ def run(
         models, exact = [choice.model for choice in choices], [None] * len(models)
     placed = place_runs(models, [choice.dtype for choice in choices], settings, out, command)
     folders, records = [folder for folder, _, _ in placed], [record for _, record, _ in placed]
+    failed: dict[int, TellapartError] = {}
     with ExitStack() as held:
         results = [held.enter_context(take_up(*place)) for place in placed]
         for benchmark in benchmarks:
             ready = prepare_for(settings, benchmark, store)
             for row, (choice, folder) in enumerate(zip(choices, folders, strict=True)):
+                if row in failed:
+                    continue
                 report = progress(f"{records[row].name} on {benchmark.name}") if progress else None
                 try:
                     results[row] = _measure_once(results[row], choice, exact[row], ready, folder, report)
-                except TellapartError:
+                except TellapartError as error:
+                    failed[row] = error
                     if len(choices) * len(benchmarks) > 1:
-                        warnings.warn(
-                            f"{records[row].name} stopped on {benchmark.name}; what is measured stays in {out}, and "
-                            "the same command measures the rest; to go on without this model, leave it out",
-                            TellapartWarning,
-                            stacklevel=2,
-                        )
-                    raise
+                        warn_of_stop(records[row].name, benchmark.name, out)
+        if failed:
+            raise next(iter(failed.values()))
     return folders
+
+
+def warn_of_stop(model: str, benchmark: str, out: Path) -> None:
+    """Warn of a model that failed, before its error: the others are measured first."""
+    warnings.warn(
+        f"{model} stopped on {benchmark}; other models go on, what is measured stays in {out}, and the same command "
+        "measures the rest; to go on without this model, leave it out",
+        TellapartWarning,
+        stacklevel=3,
+    )
 
 
 def place_runs(

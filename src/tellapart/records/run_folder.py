@@ -177,9 +177,12 @@ def _content_checksum(content: object) -> str:
 
 
 def _suggest(missing: Path) -> str:
-    """Return "; did you mean ...?" with the run of that name below runs/, or a name nearly the same beside it."""
-    usual = Path("runs") / missing.name
-    return f"; did you mean {usual.as_posix()!r}?" if (usual / RESULTS).is_file() else suggest_beside(missing)
+    """Return "; did you mean ...?" with the run of that name below runs/ or beside/, or nearly of its name, if any."""
+    if missing.exists():
+        return ""
+    usual = (folder / missing.name for folder in (Path("runs"), missing.parent / BESIDE))
+    run = next((path for path in usual if (path / RESULTS).is_file()), None)
+    return suggest_beside(missing) if run is None else f"; did you mean {run.as_posix()!r}?"
 
 
 def find_runs(folder: Path) -> list[Path]:
@@ -188,10 +191,12 @@ def find_runs(folder: Path) -> list[Path]:
         return [folder, *sorted((path.parent for path in folder.glob(f"{BESIDE}/*/{RESULTS}")), key=_sort_rank)]
     inside = sorted(path.parent for path in folder.glob(f"*/{RESULTS}"))
     if not inside:
-        fault = f"no run in {folder}" if folder.exists() else f"{folder} is not there{_suggest(folder)}"
+        fault = f"no run in {folder}" if folder.exists() else f"{folder} is not there"
         if (folder / SAMPLES).is_dir():
             fault = f"{folder} holds {SAMPLES}/ and no {RESULTS}: the run was cut off, or the folder was copied in part"
-        raise RunError(f"{fault}; name a run folder that `tellapart run --out` wrote, or a zip archive of it")
+        raise RunError(
+            f"{fault}; name a run folder that `tellapart run --out` wrote, or a zip archive of it{_suggest(folder)}"
+        )
     return inside
 
 

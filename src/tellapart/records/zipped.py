@@ -30,8 +30,9 @@ _PIECE = 1 << 20
 @contextmanager
 def unpacked(paths: Sequence[Path]) -> Iterator[list[Path]]:
     """Yield run folders, archives of them unpacked until the block ends."""
+    opened: dict[Path, tuple[Path, Path]] = {}
     with ExitStack() as stack:
-        yield [_open_path(stack, path) for path in paths]
+        yield [_open_path(stack, path, opened) for path in paths]
 
 
 @contextmanager
@@ -51,15 +52,16 @@ def archive_of(path: Path) -> Path | None:
     return next((place for place in places if place.suffix.lower() == ".zip" and place.is_file()), None)
 
 
-def _open_path(stack: ExitStack, path: Path) -> Path:
-    """Return a run folder; `runs.zip/mine`, as messages name it, is the run `mine` of an archive."""
+def _open_path(stack: ExitStack, path: Path, opened: dict[Path, tuple[Path, Path]]) -> Path:
+    """Return a run folder; `runs.zip/mine`, as messages name it, is the run `mine` of an archive, unpacked once."""
     if (archive := archive_of(path)) is None:
         return path
-    into = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tellapart-")))
-    place = into / archive.name
-    UNPACKED[str(place)] = str(archive)
-    stack.callback(UNPACKED.pop, str(place))
-    root, name = unpack_run(archive, into), path.relative_to(archive)
+    if (whole := archive.resolve()) not in opened:
+        into = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tellapart-")))
+        UNPACKED[str(into / archive.name)] = str(archive)
+        stack.callback(UNPACKED.pop, str(into / archive.name))
+        opened[whole] = (into / archive.name, unpack_run(archive, into))
+    (place, root), name = opened[whole], path.relative_to(archive)
     return place / name if name.parts and (place / name).is_dir() else root / name
 
 

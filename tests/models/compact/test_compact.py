@@ -53,6 +53,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_a_folder_needs_no_prefix(folder: Path) -> None:
+    assert find_model(str(folder)).fingerprint == find_model(f"compact:{folder}").fingerprint
+
+
 def pictures(count: int = 3) -> list[np.ndarray]:
     return list(np.random.default_rng(1).integers(0, 256, (count, 40, 48, 3), np.uint8))
 

@@ -117,6 +117,7 @@ COMPACT = ModelPrefix(
     lambda name: files_below(name.removeprefix(PREFIX)),
     convert=_convert_to_onnx,
     takes=frozenset({"device", "reading"}),
+    model_type="compact",
 )
 
 
