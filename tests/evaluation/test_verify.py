@@ -87,7 +87,8 @@ def test_a_run_of_answers_in_words_is_verified(asked: str, right: bool, tmp_path
     (tmp_path / "pairs.jsonl").write_text("\n".join(items))
     ta.score(f"{asked}:folder:{tmp_path}", tmp_path / "asked.jsonl", name="mine", out=tmp_path / "run")
     for name, metric in read_result(tmp_path / "run").benchmarks[f"{asked}:folder:{tmp_path.name}"].metrics.items():
-        assert (-1 if "bias" in name else 0) <= metric.low <= metric.high <= 1
+        low, high = np.array([metric.low, metric.high], dtype=float)
+        assert (-1 if "bias" in name else 0) <= low <= high <= 1
     assert states(ta.verify(tmp_path / "run"), "different") == []
 
 

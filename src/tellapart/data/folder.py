@@ -17,6 +17,7 @@ from tellapart.data.columns import describe_columns, fields_of
 from tellapart.data.images import check_reference, find_inside
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
+from tellapart.data.paths import suggest_beside
 from tellapart.data.rows import read_csv, read_jsonl, read_object
 from tellapart.data.scores import join_names
 from tellapart.data.validation import Problem
@@ -195,7 +196,7 @@ def _explain_lack(path: Path) -> str:
             f"; {plain} is a file: ta.write_pair_set makes a folder of it (docs/my_pairs.md), and commands with -b "
             f"take {'' if plain.suffix == '.toml' else 'table:'}{plain}"
         )
-    return ""
+    return suggest_beside(plain)
 
 
 def _name_splits(folder: Path) -> str:

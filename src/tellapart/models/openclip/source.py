@@ -298,7 +298,7 @@ def _resolve_repository(name: str, repository: str) -> Source:
 
 def _read_config(path: Path) -> dict[str, Any]:
     if not path.parent.is_dir():
-        raise ModelError(f"{path.parent}: is not there{suggest_beside(path.parent)}")
+        raise ModelError(f"{path.parent} is not there{suggest_beside(path.parent)}")
     if not path.exists():
         other = "st:" if (path.parent / MODULES).is_file() else "hf:" if (path.parent / "config.json").is_file() else ""
         if find_adapter(path.parent) is not None:  # of peft

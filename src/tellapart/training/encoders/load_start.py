@@ -112,7 +112,7 @@ def new_model_facts(folder: Path) -> str:
     """Return the SHA-256 of the files that describe the model."""
     if not any((folder / name).is_file() for name in (_OPEN_CLIP, "config.json")):
         if not folder.is_dir():
-            raise ModelError(f"{NEW}{folder}: is not there{suggest_beside(folder)}")
+            raise ModelError(f"{NEW}{folder} is not there{suggest_beside(folder)}")
         raise ModelError(
             f"{NEW}{folder}: expected a folder with {_OPEN_CLIP}, or with config.json and a processor's files"
         )
