@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from facts import raises
+from tellapart.benchmarks.set_tables import read_set_file
 from tellapart.data.npz import read_arrays
 from tellapart.data.plain_pickle import read_plain_pickle
 from tellapart.data.rows import read_csv, read_json, read_jsonl, read_toml
@@ -167,3 +168,13 @@ def test_a_pickle_whose_key_is_a_million_tuples_is_refused_before_it_is_built(tm
     path.write_bytes(b"\x80\x04})" + one * 1_000_000 + b"K\x01s.")
     with raises(DataError, "refs.p", "100", "complete"):
         read_plain_pickle(path)
+
+
+def test_a_word_without_quotes_and_a_table_for_a_list_are_answered(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text("name = mine\n")
+    with raises(DataError, "mine.toml", "line 1", "quotes"):
+        read_toml(path)
+    path.write_text('name = "mine"\ntitle = "t"\nsource = "s"\nfiles = ["a.csv"]\n[item]\nid = "{row}"\n')
+    with raises(DataError, "mine.toml", "'item'", "[[item]]"):
+        read_set_file(path)

@@ -135,6 +135,12 @@ def test_a_prefix_without_a_name_is_answered_with_its_form(prefix: str) -> None:
         find_model(prefix)
 
 
+def test_a_folder_of_open_clip_that_is_not_there_is_answered_with_the_nearest(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    with raises(ModelError, "modle", "is not there", "did you mean 'model'"):
+        find_model(f"local-dir:{tmp_path / 'modle'}")
+
+
 def test_every_form_that_is_listed_is_one_that_is_read() -> None:
     assert {form.partition(":")[0] + ":" for form in name_forms()} == set(names("prefix"))
     assert {"albef:", "xvlm:"} < {*names("prefix")} - {*PREFIXES}

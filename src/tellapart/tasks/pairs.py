@@ -189,10 +189,12 @@ def _labelled_rows(pairs: PairSet) -> Iterator[Mapping[str, Any]]:
 
 def _note_repeats(pairs: PairSet | ListedPairs, _scored: Scored) -> tuple[str, ...]:
     """Name items that no model can get right: two of their captions, or of their pictures, are the same."""
-    entries = ((item, set(item.texts), set(item.images)) for item in pairs.items)
+    entries = ((item, set(item.texts), set(item.images)) for item in pairs.items or ())
     ids = [it.id for it, texts, images in entries if len(texts) < len(it.texts) or len(images) < len(it.images)]
-    items = f"{len(ids):,} of {len(pairs):,} items, {quote(ids[0], 80)} first, have" if ids else ""
-    return (f"{items} a caption or a picture twice, which ties for every model: correct them",) if ids else ()
+    if not ids:
+        return ()
+    items = f"{len(ids):,} of {len(pairs):,} items, {quote(ids[0], 80)} first, have a caption or a picture twice"
+    return (f"{items}, which ties for every model; tellapart audit lists them",)
 
 
 PAIRS = Task(

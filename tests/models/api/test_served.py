@@ -185,6 +185,8 @@ def test_the_fingerprint_is_of_the_model_the_server_and_the_reading(llama: Any) 
 def test_a_server_that_is_away_is_named_at_once() -> None:
     with raises(ModelError, "http://127.0.0.1:9/v1", "reply"):
         find_model("api:http://127.0.0.1:9/v1#tiny")
+    with raises(ModelError, "localhost:9/v1", "http://localhost"):
+        find_model("api:localhost:9/v1#tiny")
     with raises(ModelError, "1", "0"):
         ModelOptions(calls=0)
     with raises(ModelError, "all", "machine"):
@@ -222,6 +224,26 @@ def test_what_is_no_log_probability_is_refused(logprobs: Any, says: str | tuple[
     listed = {"content": [{"top_logprobs": [{"token": "Yes", "logprob": logprobs}]}]}
     with raises(ModelError, says):
         Completion.read({"choices": [{"message": {"content": "Yes"}, "logprobs": listed}]}, "http://here/v1")
+
+
+class Page(JsonHandler):
+    """A server of pages: the address lacks the path of the API."""
+
+    def answer_get(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"<html>sign in</html>")
+
+    def answer_post(self, _body: dict[str, Any]) -> None:
+        self.answer_get()
+
+
+def test_a_page_instead_of_json_is_answered_with_the_path_of_the_api() -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as running:
+        threading.Thread(target=running.serve_forever, daemon=True).start()
+        with raises(ModelError, f"http://127.0.0.1:{running.server_port}", "JSON", "/v1"):
+            find_model(f"api:http://127.0.0.1:{running.server_port}#tiny")
+        running.shutdown()
 
 
 class OtherServer(JsonHandler):

@@ -370,8 +370,9 @@ def test_files_that_cannot_be_read_or_written_are_named(tmp_path: Path) -> None:
     [
         ("id;image;text;score\na;0;0;0,5\n", ("s.csv:2", "'0,5'", "0.5")),
         ("a,0,0,0.5\na,0,1,0.25\n", ("s.csv:1", "'0'", "above")),
+        ("id,image,text,score\na,0,0,\n", ("s.csv:2", "'score'", "fill it in")),
     ],
-    ids=["decimal comma", "no header"],
+    ids=["decimal comma", "no header", "not filled in"],
 )
 def test_a_spreadsheets_decimal_comma_and_a_missing_header_are_answered(
     tmp_path: Path, content: str, facts: tuple[str, ...]

@@ -89,7 +89,7 @@ def test_a_folders_preferred_file_is_taken_and_one_of_several_is_not_guessed(
     [
         (lambda state: state.pop("ln_final.bias"), ("1", "ln_final.bias")),
         (lambda state: [state.pop(key) for key in list(state)[:5]], ("5", "2", "missing")),
-        (lambda state: state.update(head=torch.ones(2)), ("1", "unexpected")),
+        (lambda state: state.update(head=torch.ones(2)), ("1", "unexpected", "-m", "without an architecture")),
         (
             lambda state: state.update(positional_embedding=torch.ones(64, 32)),
             ("1", "positional_embedding", "(64, 32)", "(77, 32)"),

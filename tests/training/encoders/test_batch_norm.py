@@ -9,12 +9,12 @@ import pytest
 from training_sets import RESNET, architecture, config, far, logged, weights
 
 from facts import raises
-from tellapart.errors import DataError
+from tellapart.errors import DataError, ModelError
 from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.checkpoint import read_state_dict
 from tellapart.training.data.rows import read_rows
 from tellapart.training.encoders.batch_norm import settle_norms
-from tellapart.training.encoders.load_start import draw_start
+from tellapart.training.encoders.load_start import draw_start, new_model_facts
 from tellapart.training.encoders.trainable import Encoded
 from tellapart.training.ranks import RankGroup, open_accelerator
 from tellapart.training.steps.dual_step import DualStep
@@ -110,3 +110,9 @@ def test_both_passes_of_a_gradient_cache_lose_the_same_outputs(tmp_path: Path) -
     for one, other in zip(first, second, strict=True):
         assert torch.equal(one.images, other.images) and torch.equal(one.texts, other.texts)
     assert any((one.images == 0).any() for one in first)
+
+
+def test_a_folder_of_an_architecture_that_is_not_there_is_answered_with_the_nearest(tmp_path: Path) -> None:
+    (tmp_path / "arch").mkdir()
+    with raises(ModelError, "new:", "is not there", "did you mean 'arch'"):
+        new_model_facts(tmp_path / "arhc")
