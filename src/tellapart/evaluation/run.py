@@ -141,17 +141,17 @@ def run(
                 except TellapartError as error:
                     failed[row] = error
                     if len(choices) * len(benchmarks) > 1:
-                        warn_of_stop(records[row].name, benchmark.name, out)
+                        _warn_of_stop(records[row].name, benchmark.name, out, alone=len(choices) == 1)
         if failed:
             raise next(iter(failed.values()))
     return folders
 
 
-def warn_of_stop(model: str, benchmark: str, out: Path) -> None:
+def _warn_of_stop(model: str, benchmark: str, out: Path, *, alone: bool) -> None:
     """Warn of a model that failed, before its error: the others are measured first."""
     warnings.warn(
-        f"{model} stopped on {benchmark}; other models go on, what is measured stays in {out}, and the same command "
-        "measures the rest; to go on without this model, leave it out",
+        f"{model} stopped on {benchmark}; {'' if alone else 'other models go on, '}what is measured stays in {out}, "
+        "and the same command measures the rest; to go on without this model, leave it out",
         TellapartWarning,
         stacklevel=3,
     )
