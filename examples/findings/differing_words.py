@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from examples.findings.frame import PHONE, Page, Source, bounds, make_table, percent, points
 from examples.findings.gains import BIVLC, read_clips, read_rows
 from examples.findings.order_and_ties import ANSWERS
-from tellapart.tasks.choice import read_answers
 from tellapart.builders.negatives.wording import words
 from tellapart.evaluation.curve import Curves, measure_curves, tag_captions
 from tellapart.evaluation.item_analysis import ItemOutcomes
@@ -23,6 +22,7 @@ from tellapart.records.result import Sample
 from tellapart.report.curves import write_threshold
 from tellapart.stats.bootstrap import expanded_percentiles, yield_times
 from tellapart.stats.clusters import number_clusters
+from tellapart.tasks.choice import read_answers
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from examples.findings.frame import PHONE, Page, Source, bounds, join_words, make_table, percent, points
 from examples.findings.winoground_files import PEOPLE, SCORES, read_systems
 from tellapart.benchmarks.find import find_benchmark
-from tellapart.tasks.choice import read_answers, read_both_orders
 from tellapart.catalog import BENCHMARKS
 from tellapart.metrics.choice import choice_score
 from tellapart.metrics.order_bias import order_bias
@@ -23,6 +22,7 @@ from tellapart.metrics.ties import break_ties
 from tellapart.stats.intervals import interval_for
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import Difference, at_floor, paired_difference, paired_permutation, write_p
+from tellapart.tasks.choice import read_answers, read_both_orders
 from tellapart.tasks.registry import headline, main_metric
 
 if TYPE_CHECKING:

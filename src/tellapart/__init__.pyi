@@ -40,13 +40,13 @@ from tellapart.board.submissions.administer import (
 from tellapart.board.submissions.administer import (
     board_check as board_check,
 )
+from tellapart.board.submissions.administer import board_new as board_new
 from tellapart.board.submissions.administer import (
     board_retry as board_retry,
 )
 from tellapart.board.submissions.administer import (
     board_user as board_user,
 )
-from tellapart.board.submissions.administer import board_new as board_new
 from tellapart.data.folder import read_pair_set as read_pair_set
 from tellapart.data.folder import write_pair_set as write_pair_set
 from tellapart.data.item import Item as Item

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from facts import raises
-from tellapart.benchmarks.set_tables import read_set_file
+from tellapart.benchmarks.set_file import read_set_file
 from tellapart.data.npz import read_arrays
 from tellapart.data.plain_pickle import read_plain_pickle
 from tellapart.data.rows import read_csv, read_json, read_jsonl, read_toml

@@ -17,8 +17,7 @@ from tellapart.benchmarks.sugarcrepe import SUBSETS
 from tellapart.benchmarks.winoground import WINOGROUND
 from tellapart.board.records import read_in
 from tellapart.board.settings import BoardSettings
-from tellapart.board.store import Store
-from tellapart.board.store import Entry, Model
+from tellapart.board.store import Entry, Model, Store
 from tellapart.evaluation.verified import read_result
 
 Command = Callable[..., Any]

@@ -29,8 +29,7 @@ from xml.etree import ElementTree
 from tellapart.annotate.replies import Reply, field_names
 from tellapart.annotate.surveys import AnnotatorTask, Ask, Study, Survey, SurveyUnit, letters
 from tellapart.data.pairset import PairSet
-from tellapart.data.rows import read_csv
-from tellapart.data.spreadsheet import spreadsheet_cell
+from tellapart.data.rows import read_csv, spreadsheet_cell
 from tellapart.data.video import as_picture
 from tellapart.errors import DataError, TellapartWarning, quote
 

@@ -104,8 +104,8 @@ def plan_run(
 ) -> RunPlan:
     """Find every problem of a run, count what it needs and what is stored, and try a few items for the time.
 
-    `path` is the store's file, None for one in memory. `progress` is called with "models on sets". `faults` are problems
-    of names in a file of Python, whose models and sets are not in the settings.
+    `path` is the store's file, None for one in memory. `progress` is called with "models on sets". `faults` are
+    problems of names in a file of Python, whose models and sets are not in the settings.
     """
     began, problems, parts = time.monotonic(), Problems([*faults]), list[dict[str, Any]]()
     settings = replace(settings, names=()) if faults else settings

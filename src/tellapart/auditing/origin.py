@@ -29,8 +29,7 @@ from pydantic import BaseModel, ConfigDict
 from tellapart.auditing.finding import MARGIN, Finding, NotDone, judge, mean_with_interval
 from tellapart.benchmarks.arguments import PairsGiven, load_sets, locations
 from tellapart.benchmarks.plugins import exit_is_error, open_model
-from tellapart.data.arguments import PathGiven, as_path
-from tellapart.data.idle_options import expect_used
+from tellapart.data.arguments import PathGiven, as_path, expect_used
 from tellapart.data.images import file_format
 from tellapart.data.pairset import PairSet, describe
 from tellapart.data.progress import Progress
@@ -38,15 +37,13 @@ from tellapart.errors import DataError, ScoreError
 from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Model
-from tellapart.models.scoring.compute import embeddings
+from tellapart.models.scoring.compute import Embeddings, embeddings
 from tellapart.models.scoring.deferred import Deferred, find_deferred
-from tellapart.models.scoring.embeddings import Embeddings
 from tellapart.models.store.cache import CacheGiven, use_store
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.run_folder import write_text_file
 from tellapart.report.progress import ProgressGiven, reporting
-from tellapart.stats.held_out import FOLDS, held_out, in_order
-from tellapart.stats.sigmoid_head import PENALTY, fit_head
+from tellapart.stats.held_out import FOLDS, PENALTY, fit_head, held_out, in_order
 
 _FORMATS = ("JPEG", "PNG", "WEBP")
 

@@ -11,13 +11,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tellapart.data.arguments import as_path
+from tellapart.data.arguments import as_path, suggest_beside
 from tellapart.data.atomic import atomic_folder
 from tellapart.data.columns import describe_columns, fields_of
 from tellapart.data.images import check_reference, find_inside
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
-from tellapart.data.paths import suggest_beside
 from tellapart.data.rows import read_csv, read_jsonl, read_object
 from tellapart.data.scores import join_names
 from tellapart.data.validation import Problem

@@ -16,9 +16,8 @@ from typing import Literal, NamedTuple, TypeVar
 from pydantic import ValidationError
 
 from tellapart.catalog import REFERENCES
-from tellapart.data.arguments import as_path
+from tellapart.data.arguments import as_path, suggest_beside
 from tellapart.data.atomic import atomic_file
-from tellapart.data.paths import suggest_beside
 from tellapart.data.strict_json import load_json
 from tellapart.data.validation import Problem
 from tellapart.errors import RunError, quote

@@ -233,7 +233,7 @@ class HiddenRecords:
         """Return the data for `read_published`: the bare records, and nothing else."""
         return {"records": self._plain_records(self.bare())}
 
-    def _plain_records(self, records: object) -> Any:
+    def _plain_records(self, records: Any) -> Any:
         return TypeAdapter(self.how.records).dump_python(records, mode="json")
 
     @classmethod

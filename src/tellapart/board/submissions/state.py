@@ -27,9 +27,9 @@ from pydantic import BaseModel, ConfigDict, NonNegativeInt
 
 from tellapart.board.submissions.hidden_items import keyed_hash
 from tellapart.data.atomic import atomic_file, sync_folder
+from tellapart.data.lock import use_write_ahead_log
 from tellapart.data.rows import read_object
 from tellapart.data.validation import validate_table
-from tellapart.data.write_ahead import use_write_ahead_log
 from tellapart.errors import StoreError, TellapartError
 
 # The server's SQLite database: accounts, submissions, and the log of who did what.

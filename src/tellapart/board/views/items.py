@@ -18,9 +18,8 @@ from tellapart.board.views.model import output_text
 from tellapart.board.views.rows import BenchmarkHead, ModelHead, Table, View, benchmark_head, heads_of, one_by_slug
 from tellapart.errors import TellapartError, UnknownNameError
 from tellapart.records.result import Located, RunRecord
-from tellapart.report.image_sources import ImageSources
+from tellapart.report.image_sources import ImageSources, small_picture
 from tellapart.report.items import true_pairs, true_texts
-from tellapart.report.pictures import small_picture
 from tellapart.stats.item_analysis import LEAST_FAMILIES, discriminations, reliability
 from tellapart.tasks.registry import main_metric
 

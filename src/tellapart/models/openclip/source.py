@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tellapart.data.paths import suggest_beside
+from tellapart.data.arguments import suggest_beside
 from tellapart.data.strict_json import load_json
 from tellapart.errors import ModelError, TellapartWarning, UnknownNameError, nearest
 from tellapart.models.hub import fetch_file

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tellapart.data.compressed import plain_suffix
 from tellapart.data.rows import read_csv
+from tellapart.data.strict_json import plain_suffix
 from tellapart.errors import DataError, RunError, plain
 from tellapart.evaluation.systems import System, leave_references
 from tellapart.records.timing_record import Timing, read_timings

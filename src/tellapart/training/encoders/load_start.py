@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from tellapart.data.paths import suggest_beside
+from tellapart.data.arguments import suggest_beside
 from tellapart.errors import DataError, ModelError, require
 from tellapart.models.caption_rules import caption_rule
 from tellapart.models.compact.config import CONFIG, TOKENIZER, WEIGHTS, is_compact, read_compact_config, read_tokenizer
