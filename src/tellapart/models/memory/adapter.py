@@ -81,13 +81,9 @@ class Ready:
 class MemoryModel:
     """A caller's model: methods of the protocols, called with its torch modules at rest.
 
-    Args:
-        identity: of the model.
-        methods: by their names in the protocols.
-        holders: the objects and functions whose modules are in evaluation mode during a call alone.
-        thing: the caller's object, for its other attributes.
-        arrays: whether images are given as arrays.
-        gradients: whether they are left on; a function may need them itself.
+    `holders` are the objects and functions whose modules are in evaluation mode during a call alone; a function may
+    need `gradients` itself. The caller's object, `thing`, has the other attributes. Images are given as PIL's, or as
+    `arrays`.
     """
 
     ranks_by_cosine = False
@@ -122,7 +118,7 @@ class MemoryModel:
 
         def call(*given: Any, **options: Any) -> Any:
             shown: dict[int, Any] = {}
-            pictures = given if self._arrays else tuple(_show_pictures(each, shown) for each in given)
+            pictures = given if self._arrays else tuple(_show_pictures(value, shown) for value in given)
             modules = {id(module): module for holder in self._holders for module in modules_of(holder)}
             with explain_mistakes(f"{self.name}: {name} fails"), at_rest([*modules.values()], self._gradients):
                 return method(*pictures, **options)
@@ -213,4 +209,4 @@ def _show_pictures(given: Any, shown: dict[int, Any]) -> Any:
         if id(given) not in shown:
             shown[id(given)] = to_picture(given)
         return shown[id(given)]
-    return [_show_pictures(each, shown) for each in given] if isinstance(given, list | tuple) else given
+    return [_show_pictures(value, shown) for value in given] if isinstance(given, list | tuple) else given

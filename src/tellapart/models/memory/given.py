@@ -65,8 +65,9 @@ def as_model(thing: object, *, name: str = "", file: Path | None = None, batched
         missing: list[str] = []
         with suppress(TypeError, ValueError):  # a class written in C has no signature
             parameters = inspect.signature(thing).parameters.values()
-            needed = (each for each in parameters if each.default is each.empty)
-            missing = [each.name for each in needed if each.kind not in {each.VAR_POSITIONAL, each.VAR_KEYWORD}]
+            optional = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
+            needed = (parameter for parameter in parameters if parameter.default is inspect.Parameter.empty)
+            missing = [parameter.name for parameter in needed if parameter.kind not in optional]
         if missing:
             raise ModelError(f"{thing.__name__} is a class that needs {', '.join(missing)}; give an object of it")
         thing = thing()

@@ -183,17 +183,7 @@ class ModuleEncoder:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a caller gives of a model.
-
-    Attributes:
-        module: the torch module.
-        processor: of transformers.
-        preprocess: takes a PIL image to a tensor.
-        tokenizer: takes texts to a tensor.
-        name: in results.
-        fingerprint: of the caller; None to take it from the parameters.
-        reading: which of the model's readings is scored.
-    """
+    """What a caller gives of a model: without a fingerprint it is taken from the parameters."""
 
     module: Any
     processor: Any = None

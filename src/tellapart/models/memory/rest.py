@@ -34,7 +34,9 @@ def at_rest(modules: Sequence[Network], gradients: bool = False) -> Iterator[Non
     moved = [module for module in modules if any(part.training for part in module.modules())]
     tops = [(module, module.training) for module in moved]
     # Some kernels differ, in a last bit, for parameters that are trained, even where no gradient is taken.
-    trained = [] if gradients else [each for module in modules for each in module.parameters() if each.requires_grad]
+    trained = (
+        [] if gradients else [weight for module in modules for weight in module.parameters() if weight.requires_grad]
+    )
     with keep_random_state(), nullcontext() if torch is None or gradients else torch.inference_mode():
         try:
             for module in moved:
