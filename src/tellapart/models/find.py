@@ -139,8 +139,10 @@ def find_model(name: str, options: ModelOptions | None = None) -> Model:
         if ":" in name and not name.partition(":")[2].strip():
             form, meaning = next(iter(prefix.forms.items()))
             raise ModelError(f"{name} names no model; write {form}: {meaning}")
-        expect_taken(name, options)
-        return prefix.load(name, options) if prefix.takes is not None else _load_watched(prefix.load, name, options)
+        if prefix.takes is None:
+            return _load_watched(prefix.load, name, options)
+        options.expect_effect(name, prefix.takes)
+        return prefix.load(name, options)
     maker = load_from_catalog("model", name)
     model = _load_watched(lambda _name, watched: maker(watched), name, options)
     if not isinstance(model, Model):
