@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from tellapart.errors import RunError, nearest
-from tellapart.evaluation.systems import SharedBenchmark, System, match_benchmarks, read_shared
+from tellapart.evaluation.systems import SharedBenchmark, System, expect_tag, match_benchmarks, read_shared
 from tellapart.metrics.per_item import by_tag
 from tellapart.metrics.tabulate import MOST_VALUES
 from tellapart.stats.clusters import is_binary
@@ -23,7 +23,7 @@ from tellapart.stats.paired import Tier, at_floor, enough_flips, paired, tiers, 
 from tellapart.stats.power import power_of_difference
 from tellapart.tasks.registry import METRICS, main_metric
 
-#: The error over all tests of a comparison (Holm).
+#: The error over all tests of a comparison, a gate or an analysis of items (Holm).
 ALPHA = 0.05
 
 #: Items beyond which a difference is not looked for.
@@ -315,10 +315,7 @@ def _choose_parts(shared: Sequence[SharedBenchmark], by: str | None) -> dict[str
     if by is None:
         return {benchmark.name: [(None, None)] for benchmark in shared}
     masks = {benchmark.name: by_tag(benchmark.tags) for benchmark in shared}
-    if not any(by in tags for tags in masks.values()):
-        names = list(dict.fromkeys(tag for tags in masks.values() for tag in tags))
-        hint = f"the tags are {', '.join(names)}" if names else "these items have no tags"
-        raise RunError(f"no item has the tag {by!r}{nearest(by, names) or ';'} {hint}")
+    expect_tag(by, list(dict.fromkeys(tag for tags in masks.values() for tag in tags)))
     parts: dict[str, list[_Part]] = {}
     for name, tags in masks.items():
         if by not in tags:

@@ -16,7 +16,7 @@ from tellapart.builders.negatives.wording import words
 from tellapart.data.scores import join_names
 from tellapart.errors import RunError, nearest, quote
 from tellapart.evaluation.item_analysis import ItemOutcomes
-from tellapart.evaluation.systems import System, match_benchmarks
+from tellapart.evaluation.systems import System, expect_tag, match_benchmarks
 from tellapart.metrics.per_item import by_tag
 from tellapart.metrics.tabulate import MOST_VALUES
 from tellapart.records.result import Sample
@@ -323,11 +323,7 @@ def _list_parts(outcomes: ItemOutcomes, by: str | None) -> Mapping[str, NDArray[
     if by is None:
         return {}
     tags = by_tag([item.tags for item in outcomes.items])
-    if by not in tags:
-        raise RunError(
-            f"{outcomes.benchmark}: no item has the tag by={quote(by)}{nearest(by, tags)}; the tags are "
-            f"{', '.join(tags)}"
-        )
+    expect_tag(by, list(tags))
     if len(tags[by]) > MOST_VALUES:
         raise RunError(
             f"{outcomes.benchmark}: the tag by={quote(by)} has {len(tags[by]):,} values, and curves are of "

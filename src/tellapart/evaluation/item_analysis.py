@@ -19,6 +19,7 @@ from tellapart.data.prediction_field import PREDICTION, watch_field
 from tellapart.data.rows import read_csv
 from tellapart.data.scores import ScoreKind, join_names
 from tellapart.errors import DataError, RunError, nearest, quote
+from tellapart.evaluation.compare import ALPHA
 from tellapart.evaluation.evaluate import Prepared, prepare_listed, yield_samples
 from tellapart.evaluation.systems import (
     KeyedSamples,
@@ -261,9 +262,6 @@ def _choose_metric(systems: Sequence[_System], benchmark: str, metric: str | Non
         )
     return chosen
 
-
-#: The error of tests, after correction.
-ALPHA = 0.05
 
 #: Sizes of short forms that are tried with the one that is asked for.
 SIZES = (10, 20, 50, 100, 200)

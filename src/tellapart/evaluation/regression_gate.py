@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from tellapart.errors import RunError
-from tellapart.evaluation.compare import MetricComparison, compare_pairs
+from tellapart.evaluation.compare import ALPHA, MetricComparison, compare_pairs
 from tellapart.evaluation.systems import (
     SharedBenchmark,
     System,
@@ -30,9 +30,6 @@ from tellapart.records.run_folder import RESULTS
 from tellapart.stats.clusters import ClusterTotals
 from tellapart.stats.power import detectable_fall
 from tellapart.tasks.registry import headline
-
-#: The family-wise error over all headlines of the gate.
-ALPHA = 0.05
 
 #: Headlines that are best at 0, with falls and rises equally bad: the effect of the options' order on an answer.
 _SIGNED = frozenset({"order_bias", "pairing_bias"})

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tellapart.catalog import REFERENCES
 from tellapart.data.scores import join_names
-from tellapart.errors import RunError, plain
+from tellapart.errors import RunError, nearest, plain
 from tellapart.evaluation.verified import read_result
 from tellapart.metrics.registry import METRICS
 from tellapart.models.transductive import MARK
@@ -289,6 +289,13 @@ def read_same_items(name: str, runs: Sequence[System], names: Mapping[int, str])
 def key_samples(samples: Iterable[Sample]) -> dict[tuple[str, str], Sample]:
     """Return samples by their units and ids."""
     return {(sample.unit, sample.id): sample for sample in samples}
+
+
+def expect_tag(by: str, tags: Sequence[str]) -> None:
+    """Refuse a tag that no item has."""
+    if by not in tags:
+        hint = f"the tags are {', '.join(tags)}" if tags else "these items have no tags"
+        raise RunError(f"no item has the tag {by!r}{nearest(by, tags) or ';'} {hint}")
 
 
 def is_testable(metric: str) -> bool:

@@ -29,9 +29,9 @@ from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.data.rows import read_csv
 from tellapart.data.scores import ScoreKind
-from tellapart.errors import RunError, nearest, quote
+from tellapart.errors import RunError, quote
 from tellapart.evaluation.compare import correct
-from tellapart.evaluation.systems import System, check_items, key_samples, label_runs
+from tellapart.evaluation.systems import System, check_items, expect_tag, key_samples, label_runs
 from tellapart.evaluation.verify import find_set
 from tellapart.metrics.matching import (
     MATCHING_METRICS,
@@ -223,10 +223,8 @@ def explain(
         rows += bound_outcomes(label, benchmark or "files of outcomes", read_outcome_file(path), seed)
     if not rows:
         raise RunError(f"no item to explain: reasons are of as many images as texts, two to six; {'; '.join(refused)}")
-    tags = dict.fromkeys(tag for row in rows for tag in row.by)
-    if by is not None and by not in tags:
-        hint = f"the tags are {', '.join(tags)}" if tags else "these items have no tags"
-        raise RunError(f"no item has the tag {by!r}{nearest(by, tags) or ';'} {hint}")
+    if by is not None:
+        expect_tag(by, list(dict.fromkeys(tag for row in rows for tag in row.by)))
     flips = enough_flips(len(_COMPARED) * len(pairs))
     differences = [row for name, (a, b) in pairs for row in _compare(name, a, b, flips, seed)]
     return Why(rows=tuple(rows), differences=tuple(correct(differences)))
