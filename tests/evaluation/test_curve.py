@@ -88,7 +88,7 @@ def test_a_part_that_is_too_small_says_so_beside_the_others(runs: dict[str, Path
         ({"over": "kind"}, ("over=", "kind", "240", "p0", "colour", "pixels")),
         ({"over": "pixel"}, ("over=", "pixel", "pixels", "caption_edits", "first_difference")),
         ({"over": "flat"}, ("flat", "1", "3")),
-        ({"over": "pixels", "by": "kin"}, ("kin", "kind")),
+        ({"over": "pixels", "by": "kin"}, ("by=", "kin", "kind")),
         ({"over": "pixels", "by": "id"}, ("by=", "id", "240", "64")),
         ({"over": "pixels", "metric": "choice_scor"}, ("metric=", "choice_scor", "choice_score")),
         ({"over": ""}, ("over=",)),

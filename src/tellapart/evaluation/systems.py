@@ -295,7 +295,7 @@ def expect_tag(by: str, tags: Sequence[str]) -> None:
     """Refuse a tag that no item has."""
     if by not in tags:
         hint = f"the tags are {', '.join(tags)}" if tags else "these items have no tags"
-        raise RunError(f"no item has the tag {by!r}{nearest(by, tags) or ';'} {hint}")
+        raise RunError(f"by={by!r}: no item has that tag{nearest(by, tags) or ';'} {hint}")
 
 
 def is_testable(metric: str) -> bool:
