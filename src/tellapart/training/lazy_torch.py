@@ -14,6 +14,7 @@ else:
         """The library, by attribute."""
 
         def __getattr__(self, name: str) -> Any:
-            return getattr(import_torch(), name)
+            self.__dict__[name] = getattr(import_torch(), name)  # asked once
+            return self.__dict__[name]
 
     torch, Tensor = _Torch(), Any  # annotations alone name a tensor
