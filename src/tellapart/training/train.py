@@ -78,7 +78,7 @@ def open_training(folder: PathGiven, *, outside_images: bool = False) -> Trained
         write_training_report(path, record, outside=outside_images)
         return Trained(path, (record,))
     if any(path.glob(f"seed-*/{RECORD}")):
-        return Trained(path, read_seeds(path), seeds=True)
+        return Trained(path, tuple(read_seeds(path)), seeds=True)
     if (path / OWNER).is_file():
         raise RunError(
             f"training in {path} has not ended: {PAGE} there has its curves; if stopped, go on with --resume"
@@ -172,7 +172,7 @@ def train(
 
         if seeds is not None:
             records = train_seeds(chosen, folder, seeds, train_once, resume=resume, limit=limit)
-            return Trained(folder, records, seeds=True, against=others)
+            return Trained(folder, tuple(records), seeds=True, against=others)
         finished = train_once(chosen, folder)
         return Trained(folder, () if finished.record is None else (finished.record,))
 
