@@ -41,11 +41,7 @@ def _mark_label(run: System, benchmarks: Sequence[str]) -> str:
 
 
 def title_of_set(runs: Sequence[System], benchmark: str) -> str:
-    """Return a benchmark's heading for a paper: the user's label, or its name without prefix and underscores.
-
-    >>> title_of_set([], "folder:my_pairs"), title_of_set([], "coco-retrieval")
-    ('my pairs', 'coco-retrieval')
-    """
+    """Return a benchmark's heading for a paper: the user's label, or its name without prefix and underscores."""
     label = next((run.titles[benchmark] for run in runs if benchmark in run.titles), None)
     prefix, _, name = benchmark.rpartition(":")
     return plain(label or (name.replace("_", " ") if prefix and "CLIP_benchmark" not in prefix else benchmark))

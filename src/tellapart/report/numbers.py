@@ -23,14 +23,7 @@ def percent(fraction: float, decimals: int = 2) -> str:
 
 
 def interval(value: Value) -> str:
-    """Write the interval of a fraction in percent, or the reason why there is none; nothing where neither is known.
-
-    >>> interval(Value(value=0.3, low=0.264, high=0.354, method="wilson", n=9, clusters=9, average="micro: items"))
-    '[26.4, 35.4]'
-    >>> reason = "too few for an interval: 3 items"
-    >>> interval(Value(value=0.3, method="none: 3 items", reason=reason, n=3, clusters=3, average="micro: items"))
-    '(too few for an interval: 3 items)'
-    """
+    """Write the interval of a fraction in percent, or the reason why there is none; nothing where neither is known."""
     if value.low is None or value.high is None:
         return f"({value.reason})" if value.reason else ""
     return f"[{percent(value.low, 1)}, {percent(value.high, 1)}]"
@@ -99,12 +92,7 @@ def tie_text(value: Value | None) -> str:
 
 
 def describe_ties(metrics: Mapping[str, Iterable[tuple[str, Value | None]]]) -> str:
-    """Describe the ties of metrics, by model; nothing without ties. A tied item is one of a metric: each is named.
-
-    >>> flat = Value(value=0.0, ties=3, tie_neutral=0.25, method="wilson", n=9, clusters=9, average="micro: items")
-    >>> describe_ties({"text_score": [("clip", flat.model_copy(update={"ties": 0})), ("flat", flat)]})
-    'a tie counts as wrong; with ties broken at random: text_score flat 25.00 (3 tied)'
-    """
+    """Describe the ties of metrics, by model; nothing without ties. A tied item is one of a metric: each is named."""
     tied = {
         name: [f"{model} {text}" for model, value in of if (text := tie_text(value))] for name, of in metrics.items()
     }

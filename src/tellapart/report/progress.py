@@ -110,7 +110,9 @@ class TerminalProgress(CommandProgress):
         now = time.monotonic()
         started = self._started.setdefault(title, now)
         if done >= total:
-            self._finish_stage(title)
+            self._started.pop(title, None)
+            if title in self._tasks:
+                self._make_bars.remove_task(self._tasks.pop(title))
             return
         if title not in self._tasks and now - started < _PATIENCE:
             return
@@ -124,11 +126,6 @@ class TerminalProgress(CommandProgress):
         self._make_bars.update(self._tasks[title], completed=done, total=total, description=noted)
         for other, task in self._tasks.items():
             self._make_bars.update(task, visible=other == title)
-
-    def _finish_stage(self, title: str) -> None:
-        self._started.pop(title, None)
-        if title in self._tasks:
-            self._make_bars.remove_task(self._tasks.pop(title))
 
 
 class NotebookProgress(CommandProgress):
@@ -233,11 +230,7 @@ class ProgressLog(CommandProgress):
 
 
 def _describe_stage(stage: _Stage, now: float) -> str:
-    """Describe how far a stage is.
-
-    >>> _describe_stage(_Stage("mine: steps", 120, 1000, "loss 0.53", first_time=60.0, first_done=20), now=90.0)
-    'mine: steps 120 of 1,000 (12 %), loss 0.53, about 0:04:24 left'
-    """
+    """Describe how far a stage is."""
     parts = [plain(stage.title)]
     if stage.total:
         share = 100 * stage.done // stage.total

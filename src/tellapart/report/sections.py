@@ -165,11 +165,7 @@ def worth_of(records: Sequence[tuple[str, BenchmarkResult]]) -> str:
 
 
 def note_lines(notes_of: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
-    """Return each note once, after the names of the models that it is about.
-
-    >>> note_lines([("a", ["slow"]), ("b", ["slow", "odd"]), ("c", ["slow"])])
-    ['all models: slow', 'b: odd']
-    """
+    """Return each note once, after the names of the models that it is about."""
     models_of: dict[str, list[str]] = {}
     for model, notes in notes_of:
         for note in notes:

@@ -52,15 +52,7 @@ codecs.register_error("tellapart", _spell_letters)
 
 
 def spell_out(stream: object) -> None:
-    """Let a stream spell out the characters that its encoding lacks (ascii, cp1252, cp932), in place of an error.
-
-    >>> import io
-    >>> stream = io.TextIOWrapper(io.BytesIO(), "ascii")
-    >>> spell_out(stream)
-    >>> stream.write("caf\u00e9 \u2013") and stream.flush()
-    >>> stream.buffer.getvalue()
-    b'caf\\\\xe9 -'
-    """
+    """Let a stream spell out the characters that its encoding lacks (ascii, cp1252, cp932), in place of an error."""
     if getattr(stream, "errors", None) == "strict" and isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(errors="tellapart")
 

@@ -13,7 +13,6 @@ from tellapart.errors import plain
 from tellapart.evaluation.why import (
     SHARES,
     Debiased,
-    MatchDifference,
     Reasons,
     Why,
     bound_outcomes,
@@ -46,7 +45,13 @@ def print_why(why: Why, *, by: str | None = None) -> None:
         print_lines(*why_lines(rows))
         if by is not None:
             print_tables(*(_tag_table(row, by) for row in rows))
-        _print_differences([row for row in why.differences if row.benchmark == name])
+        differences = [
+            (row.a, row.b, row.what, points(row.difference, row.low, row.high), row.p_holm_text)
+            for row in why.differences
+            if row.benchmark == name
+        ]
+        if differences:
+            print_tables(table("a", "b", "items that", "b - a, points", "p (Holm)", numbers_from=3, rows=differences))
         _print_debiased([row for row in why.debiased if row.benchmark == name])
 
 
@@ -130,12 +135,6 @@ def _tag_table(row: Reasons, by: str) -> Table:
         cells = (_range(metrics[reason], most[reason]) for reason in Reason)
         add_row(lines, (value, f"{metrics[Reason.RIGHT].n:,}", *cells))
     return lines
-
-
-def _print_differences(rows: list[MatchDifference]) -> None:
-    cells = [(row.a, row.b, row.what, points(row.difference, row.low, row.high), row.p_holm_text) for row in rows]
-    if cells:
-        print_tables(table("a", "b", "items that", "b - a, points", "p (Holm)", numbers_from=3, rows=cells))
 
 
 def _print_debiased(rows: list[Debiased]) -> None:

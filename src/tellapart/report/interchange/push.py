@@ -70,11 +70,6 @@ def files_of_benchmark(benchmark: Benchmark, *, config: str = "default", split: 
     """Return the `eval.yaml` that registers a benchmark's dataset on the hub: a task for each metric of a first look.
 
     Source: huggingface.co/docs/hub/eval-results.
-
-    >>> from tellapart.benchmarks.find import find_benchmark
-    >>> lines = files_of_benchmark(find_benchmark("winoground")).files["eval.yaml"].splitlines()
-    >>> [line[6:] for line in lines if line.startswith("- id:")]
-    ['text_score', 'image_score', 'group_score', 'match_score']
     """
     yaml = require("yaml", extra="hub")
     sizes, of = benchmark.shape, ""

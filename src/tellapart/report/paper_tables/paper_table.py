@@ -125,10 +125,6 @@ def mark_best(table: PaperTable, lowest: Sequence[int] = ()) -> PaperTable:
 
     If a column has a row of chance, the best is marked only if it is above chance: its interval is, or, without
     one, the number. An imported number is not marked without chance.
-
-    >>> rows = tuple(TableRow(name, (TableCell(value),)) for name, value in {"a": 50.004, "b": 50.0, "c": 49.0}.items())
-    >>> [row.cells[0].best for row in mark_best(PaperTable("", ("model",), (TableColumn("", "x"),), rows)).rows]
-    [True, True, False]
     """
     if table.best_of == "row":
         compared = [number for number, column in enumerate(table.columns) if not column.reference]

@@ -165,13 +165,7 @@ def axes_of(width: float, height: float) -> tuple[Figure, Axes]:
 
 
 def fold(name: str, letters: int) -> str:
-    """Break a name into lines of at most so many letters, after a sign between its words if there is one.
-
-    >>> fold("open_clip:ViT-B-32/laion2b_s34b_b79k", 20).splitlines()
-    ['open_clip:ViT-B-32/', 'laion2b_s34b_b79k']
-    >>> fold("short", 20), fold("abcdef", 4)
-    ('short', 'abcd\\nef')
-    """
+    """Break a name into lines of at most so many letters, after a sign between its words if there is one."""
     lines = [""]
     for word in re.split(r"(?<=[/:@_ .-])", name):
         for part in (word[start : start + letters] for start in range(0, len(word), letters)):
