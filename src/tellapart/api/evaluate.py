@@ -38,6 +38,7 @@ from tellapart.models.memory.held import HeldModel
 from tellapart.models.memory.mistakes import explain_argument
 from tellapart.models.memory.rest import keep_random_state
 from tellapart.models.memory.vector_files import VectorModel, VectorsGiven, name_rows, read_vectors
+from tellapart.models.protocols import Model
 from tellapart.models.store.cache import CacheGiven, describe_stored, store_path, use_store
 from tellapart.records.run_folder import RESULTS, file_name, find_runs
 from tellapart.report.progress import ProgressGiven, reporting
