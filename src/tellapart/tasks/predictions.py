@@ -143,11 +143,7 @@ def read_predictions(
 
 
 def read_for(
-    path: Path,
-    rows: Sequence[Any],
-    read: Callable[[Any], T],
-    noun: str,
-    is_gold: Callable[[Any, T], bool] = lambda _row, _value: False,
+    path: Path, rows: Sequence[Any], read: Callable[[Any], T], noun: str, is_gold: Callable[[Any, T], bool]
 ) -> list[T]:
     """Read one prediction for each record, as `read_predictions` does; `is_gold` takes the record itself."""
     return read_predictions(path, [row.id for row in rows], read, noun, lambda k, value: is_gold(rows[k], value))
