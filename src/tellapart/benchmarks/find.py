@@ -278,9 +278,6 @@ def load_pairs(name: str, place: Locations | None = None) -> PairSet:
     Raises:
         UnknownNameError: no such name.
         DataError: as `find_benchmark`; the benchmark is another task; its files are missing or damaged.
-
-    >>> len(load_pairs("demo"))
-    400
     """
     benchmark = find_benchmark(name, place)
     if benchmark.shape is None:

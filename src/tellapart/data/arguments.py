@@ -1,4 +1,4 @@
-"""Arguments as people give them: one or several, a text or a path, a number for a limit; or one sentence on it."""
+"""Arguments as people give them: one or several, a text or a path, a number for a limit; and options without effect."""
 
 from __future__ import annotations
 
@@ -42,11 +42,7 @@ def home_folder() -> Path | None:
 
 
 def suggest_beside(path: Path) -> str:
-    """Return "; did you mean ...?" with the file of a missing path's folder that has nearly its name, or nothing.
-
-    >>> suggest_beside(Path("pyproject.tml"))
-    "; did you mean 'pyproject.toml'?"
-    """
+    """Return "; did you mean ...?" with the file of a missing path's folder that has nearly its name, or nothing."""
     try:  # of a folder that may hold millions
         return nearest(path.name, [entry.name for entry in islice(path.parent.iterdir(), 1_000)])
     except OSError:  # no folder, or one that may not be read
@@ -88,11 +84,7 @@ def as_tuple(value: object, what: str) -> tuple[Any, ...]:
 
 
 def as_names(value: object, what: str = "names") -> tuple[str, ...]:
-    """Return names as a tuple; none of None or of an empty one.
-
-    >>> as_names(["a", "b"]), as_names(None)
-    (('a', 'b'), ())
-    """
+    """Return names as a tuple; none of None or of an empty one."""
     names = () if value is None or (isinstance(value, list | tuple) and not value) else as_tuple(value, what)
     if other := [name for name in names if not (isinstance(name, str) and name)]:
         raise RunError(f"{what}={quote(value)}: {quote(other[0])} is not a name; give texts")
@@ -102,11 +94,7 @@ def as_names(value: object, what: str = "names") -> tuple[str, ...]:
 
 
 def as_limit(value: object) -> str | None:
-    """Return a number or a share of items as the command line writes it.
-
-    >>> as_limit(100), as_limit(0.1), as_limit(None)
-    ('100', '0.1', None)
-    """
+    """Return a number or a share of items as the command line writes it."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bool) or not isinstance(value, int | float):

@@ -1,4 +1,4 @@
-"""Lock files: one process at a time holds one, and the kernel releases it when that process ends, however it ends."""
+"""Files that several processes share: a lock that the kernel releases when its holder ends, and the log of SQLite."""
 
 from __future__ import annotations
 

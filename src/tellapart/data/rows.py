@@ -1,4 +1,4 @@
-"""Readers of JSON, JSONL, TOML and CSV files, whose errors name the file and the line."""
+"""Readers of JSON, JSONL, TOML and CSV files, whose errors name the file and the line; and cells of a spreadsheet."""
 
 from __future__ import annotations
 

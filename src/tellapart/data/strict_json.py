@@ -223,11 +223,7 @@ def check_characters(content: object) -> None:
 
 
 def first_repeated(values: Iterable[T]) -> T | None:
-    """Return the first value that occurs more than once, or None.
-
-    >>> first_repeated(["a", "b", "a"])
-    'a'
-    """
+    """Return the first value that occurs more than once, or None."""
     return next((value for value, count in Counter(values).items() if count > 1), None)
 
 

@@ -1,4 +1,4 @@
-"""Validation of tables with pydantic, and its errors in one line: the first problem, its field and its value."""
+"""Validation of tables with pydantic, its errors in one line, and the keys in which two tables differ."""
 
 from __future__ import annotations
 
