@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -61,11 +61,7 @@ def open_pair_images(path: Path, place: Locations) -> Benchmark:
         licence="not stated",
         citation="not stated",
         load=lambda at: read_pair_table(path, at),
-        pictures=lambda at: (
-            table
-            if (table := _open_rows(path, images := own_images(path.parent, at))[0]) and image_columns(path)
-            else images
-        ),
+        pictures=lambda at: _image_reader(path, at),
         place=place,
     )
 
@@ -137,6 +133,12 @@ def _warn_of_blanks(path: Path, items: Iterable[Item]) -> None:
             TellapartWarning,
             stacklevel=3,
         )
+
+
+def _image_reader(path: Path, place: Locations) -> Callable[[str], bytes]:
+    images = own_images(path.parent, place)
+    table, _ = _open_rows(path, images)
+    return table if table is not None and image_columns(path) else images
 
 
 def _rename_columns(row: Mapping[str, Any], columns: tuple[tuple[str, str], ...]) -> dict[str, Any]:
