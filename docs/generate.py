@@ -222,14 +222,14 @@ def task_metrics_table() -> str:
 
 
 def findings_text() -> str:
-    """Three findings: the answer of each up to the first semicolon, and its picture."""
+    """Three findings: the first two sentences of each answer, and its picture."""
     blocks = []
     for name in ("priors", "without-looking", "checkpoints"):
         text = (ROOT / "docs" / "findings" / f"{name}.md").read_text(encoding="utf-8")
         found = re.search(r"\*\*Answer\.\*\* (.+?)\n\n!\[(.+?)\]", text, re.DOTALL)
         assert found is not None, name
-        answer = " ".join(found[1].split()).partition("; ")[0].rstrip(".")
-        blocks += [f"**{answer}.** [More](docs/findings/{name}.md)", f"![{found[2]}](docs/findings/{name}.svg)"]
+        first, second = re.split(r"(?<=[a-z\])])\. (?=[A-Z0-9])", " ".join(found[1].split()))[:2]
+        blocks += [f"**{first}.** {second}. [More](docs/findings/{name}.md)", f"![{found[2]}](docs/findings/{name}.svg)"]
     return "\n\n".join(blocks) + "\n"
 
 

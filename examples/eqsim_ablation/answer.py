@@ -58,19 +58,18 @@ def eqsim_answer(plan: Plan, compared: Sequence[Compared]) -> str:
         return ""
     paper = fmean(PAPER["eqsim"].values()) - fmean(PAPER["ft"].values())
     forms = [known[name] for name in _FORMS if name in known]
+    beats = {1: "beats", 0: "does not beat", -1: "is worse than"}[eqsim.sign]
     text = (
-        f"EqSim has {write_difference(eqsim.overall)} points of group score against {plan.methods[0].title}, plain "
-        f"contrast, where the paper has {paper:+.1f} in the mean of its three aspects. "
+        f"EqSim {beats} plain fine-tuning ({plan.methods[0].title}) here: {write_difference(eqsim.overall)} points of "
+        f"group score. The paper reports {paper:+.1f} (mean of three aspects). "
     )
     if not forms:
         return text
-    far = [f"{each.method.title} has {write_difference(each.overall)}" for each in forms if not each.is_small]
     near = sum(each.is_small for each in forms)
-    stay = "stays" if near == 1 else "stay"
-    first = f"Of {len(forms)} other forms and parts of it {near} {stay} within half a point, interval included"
-    text += "; ".join([first, *far]) + ". "
+    text += f"Of {len(forms)} other forms and parts of it, {near} stay{'s' * (near == 1)} within half a point. "
+    text += "".join(f"{each.method.title} has {write_difference(each.overall)}. " for each in forms if not each.is_small)
     if not any(each.sign > 0 for each in (eqsim, *forms)):
-        text += "No part is shown to gain, so none can be said to do the work. "
+        text += "No part of EqSim gains significantly. "
     return text
 
 
@@ -79,15 +78,16 @@ def small_terms(plan: Plan, compared: Sequence[Compared], runs: Runs) -> str:
     text, forms = "", [each for each in compared if each.method.name in _FORMS]
     if (eqsim := runs.get("eqsim")) and max(run["terms"].get("v1", 1) for run in eqsim) < 1e-6:
         text = (
-            "In EqSim v1 stays below 1e-6 in every run, through the softmax over the batch, so this row is v2 of close "
+            "The term v1 stays below 1e-6 in every run because of the softmax over the batch. EqSim is thus v2 of close "
             f"pairs, a term of {fmean(run['terms']['v2'] for run in eqsim):.2f}. "
         )
     least = [row for row in (plan.row(each.method.name) for each in forms) if _is_least(row, runs.get(row.name, ()))]
-    sizes = [fmean(run["terms"]["v1"] + run["terms"]["v2"] for run in runs[row.name]) for row in least]
+    terms = [[run["terms"] for run in runs[row.name]] for row in least]
+    sizes = [100 * fmean((term["v1"] + term["v2"]) / term["itc"] for term in rows) for rows in terms]
     if sizes:
         text += (
-            f"For {len(sizes)} of its other forms tuning, with one seed, chose the smallest weight, so that terms of "
-            f"{min(sizes):.2f} to {max(sizes):.2f} stand beside a contrast of 1. "
+            f"For {len(sizes)} other forms, tuning with one seed chose the smallest weight: the regulariser is "
+            f"{min(sizes):.1f} to {max(sizes):.1f} % of the contrastive loss. "
         )
     return text
 

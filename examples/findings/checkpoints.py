@@ -95,24 +95,24 @@ def checkpoints(data: Path) -> Page:
     gains = [after.held_out - before.held_out for before, after in itertools.pairwise(steps)]
     small = next(k for k in range(len(gains)) if max(gains[k:]) <= 2 * share)
     sugar, coco = next(one for one in sets if one.name == "sugarcrepe"), _correlation(zoo, *_RIVALS)
-    answer = f"""{len(high)} of {len(sets)} sets of pairs rank {len(zoo.values)} published checkpoints almost as text
-        recall at 1 on COCO does, with a rank correlation of {_HIGH} or more (SugarCrepe: {sugar.coco:.2f},
-        {_interval(sugar.interval)}, and {sugar.data:.2f}, {_interval(sugar.data_interval)}, among checkpoints of the
-        same data), {len(signal)} rank them differently and reliably
-        ({join_words([f"`{one.name}`" for one in signal])}), and {len(noise)} differently, but there the checkpoints
-        hardly differ by more than the draw of independent items would make them (reliability
-        {max(one.reliability for one in noise):.2f} or less)."""
+    answer = f"""{len(high)} of {len(sets)} pair benchmarks rank {len(zoo.values)} published checkpoints almost as text
+        recall at 1 on COCO does (rank correlation of {_HIGH} or more). {len(signal)} rank them differently, and
+        reliably: {join_words([f"`{one.name}`" for one in signal])}. On {len(noise)} others the ranks differ, but the
+        checkpoints hardly differ beyond sampling noise (reliability of
+        {max(one.reliability for one in noise):.2f} or less). SugarCrepe has a correlation of {sugar.coco:.2f}
+        {_interval(sugar.interval)}, and of {sugar.data:.2f} {_interval(sugar.data_interval)} among checkpoints that
+        were trained on the same data."""
     numbers = (
-        f"""COCO is text recall at 1 here: the right caption of a picture comes first. It and ImageNet correlate with
-        {coco:.2f}. {join_words([f"`{one.name}`" for one in high])} have {_HIGH} or more with it, by the point value. A
-        large model trained on much data could be better at everything, so the last three columns compare like with
-        like: the {int((zoo.architectures == _ONE).sum())} checkpoints of one architecture (`{_ONE}`), which differ in
-        their training; all checkpoints by their rank less
-        the mean of their architecture; and by their rank less the mean of those trained on the same data, as the
-        file's `pretrained` column names it ({_count_groups(zoo.trained_on)}). Checkpoints of the
-        same data correlate less: {join_words([f"`{one.name}` with {one.data:.2f}" for one in (sugar, *fallen)])}. So
-        these agreements may be mostly between checkpoints of different data; but checkpoints of the same data also
-        differ less, which lowers any correlation.""",
+        f"""COCO means text recall at 1 here: the picture's caption comes first. Its correlation with ImageNet is
+        {coco:.2f}.
+        {join_words([f"`{one.name}`" for one in high])} correlate with it at {_HIGH} or more, by point estimate.
+        A large model trained on much data could be better at everything. The last three columns therefore compare
+        like with like. *One architecture* has the {int((zoo.architectures == _ONE).sum())} checkpoints of `{_ONE}`,
+        which differ in their training. *Within* subtracts from each rank the mean of its architecture. *Same data*
+        subtracts the mean of the checkpoints with the same training data, as the `pretrained` column names it
+        ({_count_groups(zoo.trained_on)}). There the correlations are lower:
+        {join_words([f"{one.data:.2f} for `{one.name}`" for one in (sugar, *fallen)])}. So most of the agreement may lie
+        between training sets. But checkpoints of the same data also differ less, which lowers any correlation.""",
         make_table(
             [
                 "set",
@@ -129,18 +129,19 @@ def checkpoints(data: Path) -> Page:
             "l|r|r|r|r|r|r|r|r|r",
             [_row(one) for one in sets],
         ),
-        f"""Reliability is the part of the variance between checkpoints that is more than the draw of the set's items,
-        as if these were independent and equally hard: items of unequal difficulty make it too low, items that share
-        pictures too high. A set stands apart if its correlation is below {_APART}; those apart with a reliability below
-        {_RELIABLE} are {join_words([f"`{one.name}`" for one in noise])}. Their low correlations are weak evidence that
-        they measure something else, since noise lowers any correlation. A reliable set need not measure its subject,
-        either: a fixed preference for one word is reliable, too.""",
+        f"""Reliability is the share of the variance between checkpoints that exceeds sampling noise of the items. It
+        assumes independent items of equal difficulty: unequal difficulty makes it too low, shared pictures too high. A
+        set ranks differently if its correlation is below {_APART}. Of these,
+        {join_words([f"`{one.name}`" for one in noise])} have a reliability below {_RELIABLE}. Their low correlations
+        are weak evidence of another skill, because noise lowers any correlation. A reliable set need not measure its
+        subject either: a fixed preference for one word is reliable, too.""",
         f"""**How many sets are enough?** The ranks on all {len(zoo.names)} benchmarks have {zoo.dimensions} dimensions
-        above those of shuffled tables, with {percent(zoo.shares[0], 0)} and {percent(zoo.shares[1], 0)} percent of the
-        variance. Benchmarks were chosen greedily, each as the one that with those before it predicts the ranks on all
-        {len(zoo.names)} best (linear), in turn without one family; the last column is the share of variance predicted
-        in the family left out. `{steps[0].added}` alone predicts {percent(steps[0].held_out, 0)} percent. Each further
-        benchmark predicts itself, {percent(share)} percent; from number {small + 2} on none adds twice that.""",
+        more than shuffled tables have, with {percent(zoo.shares[0], 0)} and {percent(zoo.shares[1], 0)} % of the
+        variance. A greedy choice adds the benchmark that, with those before it, best predicts the ranks on all
+        {len(zoo.names)} by a linear model. It is made in turn without each family; the last column is the variance
+        that it predicts in the family left out. `{steps[0].added}` alone predicts {percent(steps[0].held_out, 0)} %. A
+        further benchmark predicts at least itself, {percent(share)} %; from number {small + 2} on, none adds twice
+        that.""",
         make_table(
             ["benchmarks", "added (of all families)", "predicted, same checkpoints", "families left out"],
             "r|l|r|r",
@@ -337,9 +338,9 @@ def _denominators(data: Path) -> str:
             broken.setdefault(column.benchmark, []).append(wrong)
     named = [f"{len(found)} of `{name}` (up to {max(found)} of the checkpoints)" for name, found in broken.items()]
     whole = len(counted) - sum(map(len, broken.values()))
-    return f"""**The percentages fix their denominators.** Of {len(counted)} columns whose number of items is known,
-        {whole} are integer hits of it for every checkpoint. The others are {join_words(named)}: perhaps of another
-        download, or rounded."""
+    return f"""**The percentages fix their denominators.** Of {len(counted)} columns whose number of items
+        is known, {whole} are whole counts of items for every checkpoint. The others are {join_words(named)}: perhaps
+        of another download, or rounded."""
 
 
 def _row(one: _Set) -> list[str]:
@@ -349,14 +350,14 @@ def _row(one: _Set) -> list[str]:
         percent(one.mean),
         "" if np.isnan(one.chance) else percent(one.chance),
         "" if np.isnan(one.reliability) else f"{one.reliability:.2f}",
-        f"{one.coco:.2f} ({_interval(one.interval)})",
+        f"{one.coco:.2f} {_interval(one.interval)}",
         *(f"{value:.2f}" for value in (one.imagenet, one.one, one.within)),
-        f"{one.data:.2f} ({_interval(one.data_interval)})",
+        f"{one.data:.2f} {_interval(one.data_interval)}",
     ]
 
 
 def _interval(interval: Interval) -> str:
-    return f"{interval.low:.2f} to {interval.high:.2f}"
+    return f"[{interval.low:.2f}, {interval.high:.2f}]"
 
 
 def _draw_sets(sets: list[_Set]) -> Figure:

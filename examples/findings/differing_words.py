@@ -45,7 +45,7 @@ class Shift(NamedTuple):
     high: float
 
     def __str__(self) -> str:
-        return f"{points(self.value)} ({bounds(self.low, self.high, points)})"
+        return f"{points(self.value)} {bounds(self.low, self.high, points)}"
 
 
 def measure_shift(
@@ -102,28 +102,31 @@ def differing_words(data: Path) -> Page:
     closed = [(over, row) for over, row in inside if None not in (row.low, row.high)]
     described = [over for over, row in closed if row.p_fit is None or row.p_fit >= 0.05]
     late = compare_groups(pairs[0], FIRST, "replace")
-    clip, _, tuned, _, gpt = (f"{percent(-one.value)} ({bounds(-one.high, -one.low)})" for one in late)
+    clip, _, tuned, _, gpt = (f"{percent(-one.value)} {bounds(-one.high, -one.low)}" for one in late)
     pooled, more = (compare_groups(pairs[1], EDITS, strata=strata)[0] for strata in (False, True))
     people = sets["VALSE"]
     counting = measure_curves(people, GAP, chance=1 / 2)
     levels = counting.curves[0].levels
-    answer = f"""CLIP ViT-B/32 is right on SugarCrepe's replaced words {clip} points less often if the first word that
-        differs is the seventh or a later one than if it is one of the first three, in captions of one part and length;
-        GPT-4V loses {gpt}, and CLIP tuned on false captions (`CLIP_TROHN-Text`) {tuned}. More differing words help on
-        BiVLC, which the pool of all kinds hides: 4 or more words against 1 or 2 give CLIP {pooled} points in the pool,
-        and {more} within parts and lengths."""
+    answer = f"""CLIP ViT-B/32 misses differences that come late in a caption. On SugarCrepe's replaced words its
+        accuracy is {clip} points lower when the first differing word is the seventh or later than when it is among the
+        first three, in captions of the same part and length. GPT-4V loses {gpt}, and a CLIP tuned on false captions
+        (`CLIP_TROHN-Text`) loses {tuned}. On BiVLC more differing words help: within parts and lengths, four or more
+        words change CLIP's group score by {more} points against one or two. Pooled over all kinds, the same comparison
+        shows the opposite: {pooled}."""
     numbers = (
-        f"""Two captions of an item differ in some words: the place of the first one, and how many must be put in, left
-        out or replaced, as `tellapart curve --over {FIRST}` and `--over {EDITS}` take them from the captions. Right is
-        the choice of the true caption on SugarCrepe (chance 50 percent; GPT-4V was asked with the true one first), and
-        the group score on BiVLC (16.7 percent).""",
-        f"""**Where the difference begins.** Percent right, {_GROUPS[FIRST][2]}: the second less the first, in points
-        (95 %). *As they are* pools all items; the other rows compare items of one part and one length.""",
+        f"""`tellapart curve --over {FIRST}` takes the position of the first word in which two captions differ;
+        `--over {EDITS}` takes how many words are added, removed or replaced. On SugarCrepe an outcome is the choice of
+        the true caption (chance 50 %; GPT-4V saw the true one first). On BiVLC it is the group score (chance
+        16.7 %).""",
+        f"""**Where the difference begins.** The accuracy of the late group less that of the early one
+        ({_GROUPS[FIRST][2]}), in points (95 %). *As they are* pools all items. The other rows compare items of the same
+        part and length.""",
         _shift_table(FIRST, pairs),
-        f"""**How many words differ.** The same, {_GROUPS[EDITS][2]}. Swaps, the hardest kind, nearly always
-        differ in 2 words or more, so that the pool's items of more words are harder for another reason.""",
+        f"""**How many words differ.** The same for {_GROUPS[EDITS][2]}. Swaps, the hardest kind, nearly always differ
+        in two words or more. In the pool, items with more differing words are therefore harder for another reason.""",
         _shift_table(EDITS, pairs),
-        f"""**Thresholds.** Where P(right) is half way from chance to its best, in words. ↓: P falls with the value,
+        f"""**Thresholds.** A threshold is the value at which P(right) is half way from chance to its best, in words.
+        ↓: P falls with the value,
         ↑: it rises. An end beyond the values is open; * is a curve that does not describe the items (fit p below 5
         percent). Over the place P falls in {sum(falls[FIRST])} of {len(falls[FIRST])} parts, and over the number of
         words it rises in {falls[EDITS].count(False)} of {len(falls[EDITS])}. Of {len(curves)} curves {len(inside)} have
@@ -131,18 +134,15 @@ def differing_words(data: Path) -> Page:
         these describe their items, {described.count(EDITS)} over the number of words. The other curves stay on one side
         of half way, or move too little to place it: there a threshold says nothing of the model.""",
         _make_wide_table("part, over", pairs[0].systems, _threshold_rows(fitted)),
-        f"""**People, and the difference of two counts.** No file at hand has outcomes of a model on VALSE's items, and
-        none has an outcome on EqBen's. VALSE's files have votes: three people saw the picture and both captions, and an
-        item counts here as right if two chose the true one alone. In its three counting instruments {counting.n:,}
-        items have two different counts. At the smallest difference people are far above half way (75 percent), so that
-        their threshold lies below 1, and no curve is needed:""",
+        f"""**People, and the difference of two counts.** The files have no model's
+        outcomes on VALSE's items, and none on EqBen's. VALSE's files have votes of three people who saw the picture and
+        both captions. An item counts as right here if at least two chose the true caption alone. In the three counting
+        instruments {counting.n:,} items have two different counts. Even at the smallest difference people are far above
+        half way (75 %). Their threshold lies below 1, and no curve is needed:""",
         make_table(
             ["difference of counts, mean", "items", "right (95 %)"],
             "r|r|r",
-            [
-                [f"{one.value:.3g}", f"{one.n:,}", f"{percent(one.right)} ({bounds(one.low, one.high)})"]
-                for one in levels
-            ],
+            [[f"{one.value:.3g}", f"{one.n:,}", f"{percent(one.right)} {bounds(one.low, one.high)}"] for one in levels],
         ),
         f"""Over all {len(people.items):,} rows of VALSE, in one instrument and length, people change by
         {compare_groups(people, FIRST)[0]} points from the first three words to the seventh or later, and by
@@ -163,8 +163,8 @@ def differing_words(data: Path) -> Page:
         interval is of one comparison, without a correction for their number.""",
         sources=(*BIVLC, ANSWERS, _VALSE),
         limits=(
-            """Places are not given to words at random: late words are other words, such as things in the background.
-            Part and length are held; the meaning of the word and the size of its object are not.""",
+            """Late words are other words than early ones, such as things in the background. The comparison holds part
+            and length fixed, but not the meaning of the word or the size of its object.""",
             """On BiVLC the second picture was made from the false caption, by a generator that reads it with CLIP's
             text encoders. A late difference may be missing in the picture, and not only in the model.""",
             "Four CLIPs tuned from the same weights are one family, and GPT-4V is one model of 2023.",

@@ -58,7 +58,7 @@ class Page:
 
     Attributes:
         name: of its file and its picture.
-        answer: one sentence with its interval.
+        answer: plain sentences with their intervals; the README quotes the first two.
         picture: draws it; `alt` describes it.
         numbers: blocks of markdown: prose and tables.
         method: how the numbers were computed, in prose.
@@ -141,10 +141,10 @@ def points(difference: float, digits: int = 1) -> str:
 
 
 def bounds(low: float | None, high: float | None, write: Callable[[float], str] = percent) -> str:
-    """Return an interval in words, `1.0 to 2.0`."""
+    """Return an interval, `[1.0, 2.0]`."""
     assert low is not None
     assert high is not None
-    return f"{write(low)} to {write(high)}"
+    return f"[{write(low)}, {write(high)}]"
 
 
 def join_words(words: Sequence[str]) -> str:

@@ -93,23 +93,23 @@ def gains(data: Path) -> Page:
     low, middle, high = np.quantile(_smallest_of_pairs(winoground), (0.25, 0.5, 0.75))
     tested = _test_pairs(bivlc)
     sources = {gain.key: gain.source for gain in sorted(published, key=lambda gain: gain.key)}
-    answer = f"""On Winoground's {len(next(iter(winoground.systems.values())))} items a gain of group score must be
-        {percent(middle)} points (middle half of pairs of systems: {bounds(low, high)}) to be seen four times in five;
-        {len(by["below"]) + len(by["between"])} of {len(published)} published differences collected here are smaller
-        than a paired test of their set would see that often if the two systems disagree as the middle pair of BiVLC's
-        CLIPs does, {len(by["above"])} are larger."""
+    answer = f"""On Winoground's {len(next(iter(winoground.systems.values())))} items, a gain in group score must be
+        {percent(middle)} points to be detected four times in five (middle half of system pairs:
+        {bounds(low, high)}). Of {len(published)} published differences,
+        {len(by["below"]) + len(by["between"])} are smaller than their test set can detect that often, and
+        {len(by["above"])} are larger. This assumes that two systems disagree as often as the median pair of BiVLC's
+        CLIP models."""
     numbers = (
-        """The sets whose outcomes were published item by item. Two systems disagree on a share of the items; the more
-        they disagree, the larger a difference must be. The table has the middle pair of systems, and the smallest
-        difference that an exact McNemar test at 5 percent sees with a probability of 80 percent, with the items in
-        their clusters if these are known.""",
+        """These sets have published outcomes for each item. The more two systems disagree, the larger a difference
+        must be. The table has the median pair of systems. *Smallest difference* is what an exact McNemar test at the
+        5 % level detects with 80 % power, with items in their clusters if these are known.""",
         make_table(
             ["set", "items", "systems", "disagree on", "smallest difference", "middle half of pairs"],
             "l|r|r|r|r|r",
             [_measured_row(one) for one in measured],
         ),
-        f"""**BiVLC's own comparison**, tested on its {len(next(iter(bivlc.systems.values()))):,} items: its four CLIPs
-        differ, each from each, after Holm's correction.
+        f"""**BiVLC's own comparison**, tested on its {len(next(iter(bivlc.systems.values()))):,} items: all four
+        CLIPs differ from one another after Holm's correction.
         """
         if all(p <= 0.05 for _, _, _, p in tested)
         else "**BiVLC's own comparison**, tested item by item (p after Holm's correction):",
@@ -117,16 +117,16 @@ def gains(data: Path) -> Page:
             ["from", "to", "group score, points (95 %)", "p (Holm)"],
             "l|l|r|r",
             [
-                [f"`{a}`", f"`{b}`", f"{points(found.value)} ({_interval(found)})", write_p(p, at_most=p <= 6e-4)]
+                [f"`{a}`", f"`{b}`", f"{points(found.value)} {_interval(found)}", write_p(p, at_most=p <= 6e-4)]
                 for a, b, found, p in tested
             ],
         ),
-        f"""**Published differences.** No outcomes by item are known of these systems, nor how often they disagree. Two
-        systems that are right independently would disagree on p (1 - q) + q (1 - p) of the items; the
+        f"""**Published differences.** These systems have no published outcomes for each item, so how often they
+        disagree is not known. Two independent systems would disagree on p (1 - q) + q (1 - p) of the items. The
         {len(ratios)} pairs of CLIPs above, tuned from the same weights, disagree on {kind:.2f} to {max(ratios):.2f} of
-        that. The least is the kind bound, the middle ({typical:.2f}) the typical one. {len(by["above"])} differences
-        are above the typical bound, {len(by["between"])} between the two, {len(by["below"])} below both. A mean over
-        parts is as uncertain as one over the items in brackets.""",
+        that. The smallest ratio gives the lenient bound, the median ({typical:.2f}) the typical one.
+        {len(by["above"])} differences are above the typical bound, {len(by["between"])} between the two, and
+        {len(by["below"])} below both. A mean over parts is as uncertain as one over the items in brackets.""",
         published_table(published),
         f"Sources: {'; '.join(f'{key}: {source}' for key, source in sources.items())}.",
     )
@@ -276,7 +276,7 @@ def read_gains() -> list[Gain]:
 def published_table(published: list[Gain]) -> str:
     """Return the table of published differences."""
     return make_table(
-        ["set", "items", "from", "to", "published", "kind", "typical", "", "source"],
+        ["set", "items", "from", "to", "published", "lenient", "typical", "", "source"],
         "l|r|l|l|r|r|r|l|l",
         [_gain_row(gain) for gain in published],
     )

@@ -84,11 +84,12 @@ def leaderboard(data: Path) -> Page:
     known = np.array([not nobody[k] and 1 - failed >= 0.1 for k, failed in enumerate(_failed(group))])
     heads = {name: _compare_heads(metrics[name]) for name in _METRICS}
     won = [found for found in heads["group_score"] if found[3] <= 0.05]
-    answer = f"""Of {len(group.outcomes)} systems {above} have a group score above chance, {tested} of them by their
-        intervals and {corrected or "none"} after a correction for {len(group.outcomes)} tests; a paired test tells
-        {items.differing} of {items.pairs:,} pairs of systems apart at 5 percent, and {items.differing_holm} after
-        Holm's correction; the reliability of the {len(items.items)} items over these systems is {items.alpha:.2f}
-        ({items.low:.2f} to {items.high:.2f}), and every system fails on {int(nobody.sum())} of them."""
+    answer = f"""{above} of {len(group.outcomes)} systems have a group score above chance. {tested} are above it by
+        their
+        95 % intervals, and {corrected or "none"} after a correction for {len(group.outcomes)} tests. A paired test
+        separates {items.differing} of {items.pairs:,} pairs of systems at the 5 % level, and {items.differing_holm}
+        after Holm's correction. The reliability of the {len(items.items)} items over these systems is
+        {items.alpha:.2f} [{items.low:.2f}, {items.high:.2f}]. Every system fails on {int(nobody.sum())} items."""
     first = group.tiers[0]
     lead = paired_difference(group.people, group.outcomes[best], None, binary=True)
     numbers = (
@@ -98,40 +99,39 @@ def leaderboard(data: Path) -> Page:
             _summary_rows(metrics),
         ),
         f"""The best system by group score is `{best}` ({percent(group.outcomes[best].mean())}); a paired test,
-        corrected for all {items.pairs:,} pairs of systems, does not tell it from {len(first.names) - 1} others
-        ({join_words([f"`{name}`" for name in first.names[1:]])}). People lead it by {percent(lead.value)} points
-        ({bounds(lead.low, lead.high)}). People get {percent(group.people[nobody].mean())} percent
-        ({bounds(people_on.low, people_on.high)}) of the items that no system gets, and {percent(group.people.mean())}
-        of all. If no two systems differed, {int(0.05 * items.pairs)} pairs at most would be told apart at 5 percent on
-        average.""",
+        corrected for all {items.pairs:,} pairs of systems, does not separate it from {len(first.names) - 1} others:
+        {join_words([f"`{name}`" for name in first.names[1:]])}. People lead it by {percent(lead.value)} points
+        {bounds(lead.low, lead.high)}. People get {percent(group.people[nobody].mean())} %
+        {bounds(people_on.low, people_on.high)} of the items that no system gets, and {percent(group.people.mean())}
+        of all. If no two systems differed, at most {int(0.05 * items.pairs)} pairs would differ at the
+        5 % level on average.""",
         f"""**Matching heads and contrastive heads** of the same weights, paired over items: the matching head has the
         higher group score in {sum(found[2].value > 0 for found in heads["group_score"])} of {len(HEADS)} models, and
-        {len(won)} of the differences remain after Holm's correction. The models are of two makers, and a matching head
-        reads image and text together through further layers: these scores do not show which part of that helps.""",
+        {len(won)} of the differences remain after Holm's correction. The models come from two groups, and a matching
+        head reads image and text jointly through more layers. These scores do not show which of the two helps.""",
         make_table(
             ["matching head", "contrastive head", "text, points", "image, points", "group, points (95 %)", "p (Holm)"],
             "l|l|r|r|r|r",
             [_head_row(k, heads) for k in range(len(HEADS))],
         ),
-        f"""**Items and experts' tags.** {negative} items have a discrimination below 0, which means that worse systems
-        get them more often, and {_count_suspects(items)} of them are suspects after correction for a false-discovery
-        rate. That does not clear the labels: with 15 simulated families a test like this found a label turned round in
-        {percent(_power_of_suspects(), 0)} percent of cases (`bench/records/items.json`). Diwan and others tagged the
-        items. For these systems, their *harder* ones ({len(subsets["harder"])} of {len(items.items)}) are separated
-        from the others with an area under the curve of {_auc_text(_failed(group), subsets["harder"])} by the share of
-        systems that fail, and of {_auc_text(_blunt(items), subsets["harder"])} by low discrimination; 0.5 is luck. An
-        item that no system gets, or every one, has no discrimination: it is left out wherever discrimination counts,
-        and {int(np.isfinite(_blunt(items)).sum())} items are left. The two are not independent: an item that few
-        systems get discriminates little. Of the {int(known.sum())} items that a tenth of the systems or more get,
-        discrimination has {_auc_text(_blunt(items), subsets["harder"], known)}. By
-        tag (an item can have several):""",
+        f"""**Items and experts' tags.** {negative} items have negative discrimination: worse systems get
+        them more often. {_count_suspects(items)} of them are suspects after a false-discovery correction. That does not
+        clear the labels: with 15 simulated families, a test like this found a swapped label in
+        {percent(_power_of_suspects(), 0)} % of cases (`bench/records/items.json`). Diwan et al. tagged the
+        items, {len(subsets["harder"])} of {len(items.items)} as *harder*. The share of systems that fail separates
+        these from the others with an area under the curve (AUC) of {_auc_text(_failed(group), subsets["harder"])}; low
+        discrimination does so with {_auc_text(_blunt(items), subsets["harder"])}. Guessing has 0.5. An item that no
+        system gets, or all of them, has no discrimination: the {int(np.isfinite(_blunt(items)).sum())} others count
+        here. The two measures are related, because an item that few systems get discriminates little. Among the
+        {int(known.sum())} items that at least a tenth of the systems get, discrimination has an AUC of
+        {_auc_text(_blunt(items), subsets["harder"], known)}. By tag (an item can have several):""",
         make_table(
             ["tag", "items", "systems' mean, group (95 %)", "people, group", "got by no system", "mean discrimination"],
             "l|r|r|r|r|r",
             [_tag_row(name, members, group, nobody) for name, members in subsets.items()],
         ),
-        f"""To see 2 points between two systems of this kind with a probability of 80 percent would take
-        {items.needed["0.02"]:,} such items, and 5 points {items.needed["0.05"]:,}."""
+        f"""Detecting a difference of 2 points between two such systems with 80 % power takes
+        {items.needed["0.02"]:,} such items; 5 points take {items.needed["0.05"]:,}."""
         if items.needed.get("0.02") and items.needed.get("0.05")
         else "",
     )
@@ -145,24 +145,23 @@ def leaderboard(data: Path) -> Page:
         picture=partial(_draw_systems, group),
         alt="Group score of each system with its interval, and chance",
         numbers=tuple(block for block in numbers if block),
-        method="""`tellapart items` (`ta.items`) with families by name (14) for the reliability and its interval, which
-        draws families; `wilson`, `tiers`, `mcnemar`, `paired_difference` and `holm`, over items and for these systems.
+        method="""`tellapart items` (`ta.items`) gives the reliability; its interval draws the 14 families of names. The
+        rest is `wilson`, `tiers`, `mcnemar`, `paired_difference` and `holm`, over items and for these systems.
         Above chance after Holm: exact binomial tests, one-sided, of all systems together. A tie is wrong, as
         Winoground's authors count. The area under the curve has DeLong's interval, over items.""",
         sources=(SCORES, _TAGS),
         limits=(
-            f"""The systems are those of one repository, several of one architecture or one set of weights;
+            f"""The systems come from one repository, and several share an architecture or weights;
             {join_words([f"`{a}` and `{b}`" for a, b in twins])} have the same outcome on every item. Counts of systems
             and of pairs describe this list, not models at large.""",
-            """The counts above chance are of these three scores. By the match score, which leaves out what a model
-            thinks of a picture or a caption alone, most systems are above chance: [Do models fail to see, or do they
+            """The counts above chance are of these three scores. By the match score, which leaves out a preference for
+            one picture or one caption, most systems are above chance: [Do models fail to see, or do they
             prefer?](priors.md)""",
-            """Chance is that of four scores drawn independently: 1/4 for text and image, 1/6 for group.
-            A system below it is not worse than guessing at seeing: scores that depend on the picture alone, or the
-            text alone, give 0.""",
+            """Chance assumes four independent scores: 1/4 for text and image, 1/6 for group. A system below it does not
+            see less than guessing: scores that depend on the picture alone, or on the text alone, give 0.""",
             """An item that no system gets is hard or faulty; the numbers do not say which. People's outcomes are of
             their mean ratings, which tie more often.""",
-            "Systems not told apart are not equal: 400 items do not show their difference.",
+            "Systems without a significant difference are not equal: 400 items do not show how they differ.",
         ),
         data=data,
     )
@@ -214,7 +213,7 @@ def _compare_heads(one: _Metric) -> list[tuple[str, str, Difference, float]]:
 
 def _head_row(k: int, heads: dict[str, list[tuple[str, str, Difference, float]]]) -> list[str]:
     text, image, group = (heads[name][k] for name in _METRICS)
-    shown = f"{points(group[2].value)} ({bounds(group[2].low, group[2].high, points)})"
+    shown = f"{points(group[2].value)} {bounds(group[2].low, group[2].high, points)}"
     return [f"`{text[0]}`", f"`{text[1]}`", points(text[2].value), points(image[2].value), shown, write_p(group[3])]
 
 
@@ -258,7 +257,7 @@ def _tag_row(name: str, members: set[int], one: _Metric, nobody: NDArray[np.bool
     known = [row.discrimination for k in at if (row := one.items.items[k]).discrimination is not None]
     got = 1 - _failed(one)[at]
     found = interval_for(got, None, binary=False, bounds=(0.0, 1.0))
-    mean = f"{percent(float(got.mean()))} ({bounds(found.low, found.high)})"
+    mean = f"{percent(float(got.mean()))} {bounds(found.low, found.high)}"
     shares = [percent(float(share)) for share in (one.people[at].mean(), nobody[at].mean())]
     return [name.replace("_", " "), f"{len(at)}", mean, *shares, f"{np.mean(known):.2f}"]
 

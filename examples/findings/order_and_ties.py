@@ -103,7 +103,7 @@ def order_and_ties(data: Path) -> Page:
             f"{part.items:,}",
             percent(part.first),
             percent(part.second),
-            f"{points(part.difference.value)} ({_bounds(part.difference)})",
+            f"{points(part.difference.value)} {_bounds(part.difference)}",
             write_p(p, at_most=at_floor(part.p, 10_000)),
             percent(part.both),
         ]
@@ -119,20 +119,20 @@ def order_and_ties(data: Path) -> Page:
     ]
     always, groups = _constant_by_rule()
     answer = (
-        f"GPT-4V is right on SugarCrepe {percent(-everything.difference.value)} points less often "
-        f"({_bounds(everything.difference, -1)}) if the true caption is the first of two, and on its added attributes, "
-        f"the part that differs most, {percent(-lowest.difference.value)} points ({_bounds(lowest.difference, -1)}); "
-        f"the rule for ties changes {len(changed)} of {len(moved)} values of published scores on Winoground, those of "
-        f"people by up to "
-        f"{percent(changed[most][1] - changed[most][0])} points, those of systems by "
-        f"{percent(max(v[1] - v[0] for k, v in changed.items() if k[0] != PEOPLE))} at most."
+        f"GPT-4V's accuracy on SugarCrepe depends on the order of the two captions: it is "
+        f"{percent(-everything.difference.value)} points lower {_bounds(everything.difference, -1)} when the true "
+        f"caption comes first. On added attributes, where the order matters most, it is "
+        f"{percent(-lowest.difference.value)} points lower {_bounds(lowest.difference, -1)}. The rule for ties changes "
+        f"{len(changed)} of {len(moved)} published scores on Winoground: by up to "
+        f"{percent(changed[most][1] - changed[most][0])} points for people, and by at most "
+        f"{percent(max(v[1] - v[0] for k, v in changed.items() if k[0] != PEOPLE))} for systems."
     )
     numbers = (
         f"**Order.** Each item was asked twice. {len(apart)} of {len(parts)} parts differ after Holm's correction "
         f"({join_words([f'`{part.name}`' for part in apart])}). Over all {everything.items:,} items the difference is "
-        f"{points(everything.difference.value)} points ({_bounds(everything.difference)}); GPT-4V is right in both "
-        f"orders on {percent(everything.both)} percent ({_both_bounds(data)}), while the mean of both orders is "
-        f"{percent((everything.first + everything.second) / 2)} percent.",
+        f"{points(everything.difference.value)} points {_bounds(everything.difference)}; GPT-4V is right in both "
+        f"orders on {percent(everything.both)} % {_both_bounds(data)}, while the mean of both orders is "
+        f"{percent((everything.first + everything.second) / 2)} %.",
         make_table(
             ["part", "items", "true first", "true second", "difference, points", "p (Holm)", "right in both"],
             "l|r|r|r|r|r|r",
@@ -150,7 +150,7 @@ def order_and_ties(data: Path) -> Page:
         ),
         f"""**A constant model.** It scores every caption alike, so that chance is all that it deserves. By the rules
         that the catalogue notes of each set's code, `>=`, `argmax` or `argsort` with the true caption first gives it
-        {percent(1, 0)} percent on {len(always)} of the {sum(map(len, groups.values()))} sets of pairs in the
+        {percent(1, 0)} % on {len(always)} of the {sum(map(len, groups.values()))} sets of pairs in the
         catalogue ({join_words([f"`{name}`" for name in always])}). The layout of a file has the same effect on any
         set, once somebody scores it with `argmax` over one image's captions:""",
         make_table(

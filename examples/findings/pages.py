@@ -39,8 +39,8 @@ names them."""
 
 _NEXT = "**Next:** [Do models fail to see, or do they prefer?](findings/priors.md)"
 
-_INTRODUCTION = """Published scores of real models, read with paired tests and intervals; the last page is of this
-project's own training runs. Each page is made by one command, and a test makes its numbers again."""
+_INTRODUCTION = """These pages test published scores of real models; the last one tests this project's training runs.
+Brackets hold 95 % intervals. One command makes each page, and a test makes its numbers again."""
 
 #: The page that `python -m examples.eqsim_ablation.run --page` writes.
 _ABLATION = "eqsim-ablation"

@@ -159,12 +159,13 @@ def priors(data: Path) -> Page:
     first, last = sides[BIVLC_FILES[0]], sides[BIVLC_FILES[-1]]
     rise = last.bounds - first.bounds
     heads = ["group", "match", *(reason.label for reason in Reason), *(f"squares: {part}" for part in _PARTS)]
-    answer = f"""On Winoground the median of {systems} systems matches {percent(middle[1])} percent of the items
-        ({bounds(*ends[1])}) and gets a group score of {percent(middle[0])} ({bounds(*ends[0])}); {above[1]} systems are
-        above chance by match and {above[0]} by group score. Of all items it loses {percent(middle[4], 0)} percent
-        to the picture's prior alone and {percent(middle[3], 0)} percent to the caption's alone, and
-        {percent(middle[6], 0)} percent have no match: most systems see the difference, and are outweighed by what they
-        think of the picture alone."""
+    answer = f"""On Winoground, the median of {systems} systems prefers the true pairing on {percent(middle[1])} % of
+        the
+        items {bounds(*ends[1])}, and its group score is {percent(middle[0])} % {bounds(*ends[0])}. By the match score,
+        {above[1]} systems are above chance; by the group score, {above[0]}. The median system loses
+        {percent(middle[4], 0)} % of all items to its preference for one picture alone and {percent(middle[3], 0)} % to
+        its preference for one caption alone. It finds no match on {percent(middle[6], 0)} %. Most systems see the
+        difference, and their preference for a picture outweighs it."""
     numbers = (
         """Of an item with two pictures and two captions let s_it be the score of picture i with caption t. The match
         is D = s00 + s11 - s01 - s10. The caption's prior is T = s00 + s10 - s01 - s11, and the picture's prior is
@@ -175,7 +176,7 @@ def priors(data: Path) -> Page:
             ["percent of items; of the squares", "median system (95 %)", "people"],
             "l|r|r",
             [
-                [head, f"{percent(value)} ({bounds(*own)})", percent(human)]
+                [head, f"{percent(value)} {bounds(*own)}", percent(human)]
                 for head, value, own, human in zip(heads, middle, ends, of_people, strict=True)
             ],
         ),
@@ -189,8 +190,8 @@ def priors(data: Path) -> Page:
         ),
         """The last three columns are shares of the squares of the three contrasts, which are orthogonal.""",
         f"""**BiVLC.** Its files hold the outcomes of the four comparisons, not scores. Both comparisons of a side right
-        means D > 0, and both wrong means D < 0. One right of two means that a prior outweighs, so the match score has
-        bounds. From {BIVLC_FILES[0]} to {BIVLC_FILES[-1]} the group score rises by
+        means D > 0, and both wrong means D < 0. One of two right means that a prior outweighs the match. The match
+        score therefore has bounds. From {BIVLC_FILES[0]} to {BIVLC_FILES[-1]} the group score rises by
         {percent(_mean(last.text & last.image) - _mean(first.text & first.image))} points. The items that surely match
         rise by {percent(rise[0])} points, and those that may match by
         {percent(rise[1])}: what fine-tuning moves is mostly the prior.""",
@@ -218,15 +219,15 @@ def priors(data: Path) -> Page:
         ({_RESAMPLES:,} times). BiVLC's group scores have intervals over captions. A tie is never right.""",
         sources=(SCORES, *BIVLC[:2]),
         limits=(
-            """The picture's share is partly how much the two pictures of an item differ in themselves: a prior is
-            whatever does not depend on the pairing, whether it is a bias or not.""",
+            """A large picture's share is partly due to how much an item's two pictures differ: a prior is whatever does
+            not depend on the pairing, a bias or not.""",
             """The chance of a group score, 1/6, is that of scores without priors. A model with a large prior of the
             picture is below it when it guesses, so group scores and match scores are not at one distance from chance.
             """,
             """A match takes the sum of two scores, so it depends on their scale: a matching head's probabilities and
             its logits match other items. The files' scores are taken as they are.""",
-            """The match score credits a model with more than its use shows: at test time one caption is chosen for one
-            picture, and the prior is not known.""",
+            """The match score credits a model with more than a user gets: at test time a user chooses one caption for
+            one picture, and does not know the prior.""",
             "Counts of systems describe this list, several of one architecture, not models at large.",
         ),
         data=data,
@@ -252,7 +253,7 @@ def _bivlc_row(name: str, own: Sides) -> list[str]:
     alone = (own.text & ~own.image, own.image & ~own.text)
     return [
         f"`{name}`",
-        f"{percent(_mean(group))} ({bounds(found.low, found.high)})",
+        f"{percent(_mean(group))} {bounds(found.low, found.high)}",
         *(percent(value) for value in (*own.bounds, *map(_mean, alone))),
     ]
 

@@ -97,39 +97,39 @@ def without_looking(data: Path) -> Page:
     assert sugarcrepe.language is not None
     explained = _explain_gain(parts["sugarcrepe"][1:])
     audited = sets | _read_squares(data)
-    answer = f"""A text-only classifier, learnt from SugarCrepe's other items, reaches at least
-        {percent(sugarcrepe.form)} percent ({bounds(sugarcrepe.form_interval.low, sugarcrepe.form_interval.high)})
-        without a picture, and {percent(sugarcrepe.words)} ({bounds(sugarcrepe.interval.low, sugarcrepe.interval.high)})
-        without capitals and spare spaces, which CLIP does not read: more than {sugarcrepe.below} of {len(zoo)}
-        published checkpoints of CLIP and its kin, not fitted to the set, reach with one; on each of the {len(wholes)}
-        sets with one picture and two captions it reaches at least {percent(min(one.form for one in wholes))}
-        percent."""
+    answer = f"""A text-only classifier, cross-validated on SugarCrepe, picks the true caption at least
+        {percent(sugarcrepe.form)} % of the time
+        {bounds(sugarcrepe.form_interval.low, sugarcrepe.form_interval.high)} without the image. Without capitals and
+        extra spaces, which CLIP does not read, it reaches {percent(sugarcrepe.words)} %
+        {bounds(sugarcrepe.interval.low, sugarcrepe.interval.high)}: that beats {sugarcrepe.below} of {len(zoo)}
+        published CLIP-style checkpoints, which see the image and were not tuned on the set. On each of the
+        {len(wholes)} sets with one picture and two captions, text alone reaches at least
+        {percent(min(one.form for one in wholes))} %."""
     zooed = [one for found in parts.values() for one in found[1:] if one.below is not None]
     beaten = [one for one in zooed if one.clip is not None and (one.interval.low or 0) > one.clip]
     numbers = (
-        """Each set asks which of two captions is true of one picture, so that chance is 50 percent. *Words* is a linear
-        head on the difference of two captions: the counts of the 256 commonest words and marks, and length, in small
-        letters and with single spaces, as CLIP's tokenizer reads them. *And form* adds capitals, a capital at the start
-        and spare spaces, as they stand in the file. Each item is judged by a head that saw no item of its cluster,
-        usually its picture, and none with one of its captions. *Language model* is one of 15 million weights that read
-        children's stories, and chooses the likelier caption. None sees a picture, and a larger text-only classifier
-        could reach more.""",
+        """Each set asks which of two captions is true of one picture, so chance is 50 %. *Words* is a linear
+        classifier on the difference of two captions: counts of the 256 most frequent words and marks, and length. It
+        reads lower case and single spaces, as CLIP's tokenizer does. *And form* adds capitals and extra spaces as they
+        stand in the file. The classifier that judges an item was trained without its cluster (usually its picture) and
+        without its captions. *Language model* is a model of 15 million weights, trained on children's stories; it
+        chooses the likelier caption. None of them sees the picture, and a larger text-only classifier could reach
+        more.""",
         make_table(
             ["set", *_HEADS],
             "l|r|r|r|r|r|r",
             [_row(one, len(zoo), name=one.name) for one in wholes],
         ),
-        f"""On {len(beaten)} of {len(zooed)} parts of SugarCrepe and VALSE the interval of words alone lies above CLIP
-        ViT-B/32's published number ({join_words([f"`{one.part}`" for one in beaten])}). CLIP's number is of the same
-        items and has no interval here. These parts, and the others on which words reach more than 60 percent:""",
+        f"""On {len(beaten)} of {len(zooed)} parts of SugarCrepe and VALSE, text alone beats CLIP ViT-B/32's published
+        number by its interval: {join_words([f"`{one.part}`" for one in beaten])}. CLIP's number is of the same items
+        and has no interval here. These parts, and the others on which text alone reaches more than 60 %:""",
         make_table(
             ["part", *_HEADS],
             "l|r|r|r|r|r|r",
             [_row(one, len(zoo), name=f"{one.name}: {one.part}") for one in zooed if one in beaten or one.words > 0.6],
         ),
-        f"""**Gains.** NegCLIP's published gain over CLIP on SugarCrepe lies, by parts, {percent(explained, 0)} percent
-        below the level of words alone. That part could come from words; whether it does, these numbers do not show, and
-        a better reader of words could reach more.""",
+        f"""**Gains.** NegCLIP's published gain over CLIP on SugarCrepe lies, by parts, {percent(explained, 0)} %
+        below the level of text alone. That part could come from text; these numbers do not show whether it does.""",
         "**Other findings of the audit**, of captions alone (shares in percent of items):",
         make_table(
             [
@@ -165,13 +165,12 @@ def without_looking(data: Path) -> Page:
         prints them for any set.""",
         sources=(*_SOURCES, *SIDES_SOURCES),
         limits=(
-            """Words are learnt from labels of the set itself, while published checkpoints were measured as they come.
-            The comparison is no contest: it shows how much the captions give away, not what a zero-shot model
-            uses.""",
+            """The classifier was trained on labels of the set, and the published checkpoints were not. The comparison
+            shows how much the captions give away, not what a zero-shot model uses.""",
             """A set whose captions give something away can still compare models that saw none of it; a model tuned on
             captions made by the same process may have.""",
-            """Sets of two pictures and two captions (BiVLC, COCO-Counterfactuals, COLA, Winoground) give a method
-            without eyes nothing: both captions are true once.""",
+            """Sets of two pictures and two captions (BiVLC, COCO-Counterfactuals, COLA, Winoground) give a text-only
+            method nothing: both captions are true once.""",
             """The interval covers the draw of clusters, not of the heads: it is of this head, not of the best one.""",
             "ViLMA's items are not restricted to those that people confirmed, and only five of its files are read.",
         ),
@@ -324,7 +323,7 @@ def _row(one: _Part, checkpoints: int, *, name: str) -> list[str]:
     return [
         name,
         f"{one.items:,}",
-        f"{percent(one.words)} ({bounds(one.interval.low, one.interval.high)})",
+        f"{percent(one.words)} {bounds(one.interval.low, one.interval.high)}",
         percent(one.form),
         "" if one.language is None else percent(one.language),
         "" if one.clip is None else percent(one.clip),
