@@ -229,7 +229,10 @@ def findings_text() -> str:
         found = re.search(r"\*\*Answer\.\*\* (.+?)\n\n!\[(.+?)\]", text, re.DOTALL)
         assert found is not None, name
         first, second = re.split(r"(?<=[a-z\])])\. (?=[A-Z0-9])", " ".join(found[1].split()))[:2]
-        blocks += [f"**{first}.** {second}. [More](docs/findings/{name}.md)", f"![{found[2]}](docs/findings/{name}.svg)"]
+        blocks += [
+            f"**{first}.** {second}. [More](docs/findings/{name}.md)",
+            f"![{found[2]}](docs/findings/{name}.svg)",
+        ]
     return "\n\n".join(blocks) + "\n"
 
 

@@ -67,7 +67,8 @@ def eqsim_answer(plan: Plan, compared: Sequence[Compared]) -> str:
         return text
     near = sum(each.is_small for each in forms)
     text += f"Of {len(forms)} other forms and parts of it, {near} stay{'s' * (near == 1)} within half a point. "
-    text += "".join(f"{each.method.title} has {write_difference(each.overall)}. " for each in forms if not each.is_small)
+    far = (each for each in forms if not each.is_small)
+    text += "".join(f"{each.method.title} has {write_difference(each.overall)}. " for each in far)
     if not any(each.sign > 0 for each in (eqsim, *forms)):
         text += "No part of EqSim gains significantly. "
     return text
@@ -78,8 +79,8 @@ def small_terms(plan: Plan, compared: Sequence[Compared], runs: Runs) -> str:
     text, forms = "", [each for each in compared if each.method.name in _FORMS]
     if (eqsim := runs.get("eqsim")) and max(run["terms"].get("v1", 1) for run in eqsim) < 1e-6:
         text = (
-            "The term v1 stays below 1e-6 in every run because of the softmax over the batch. EqSim is thus v2 of close "
-            f"pairs, a term of {fmean(run['terms']['v2'] for run in eqsim):.2f}. "
+            "The term v1 stays below 1e-6 in every run because of the softmax over the batch. EqSim is thus v2 of "
+            f"close pairs, a term of {fmean(run['terms']['v2'] for run in eqsim):.2f}. "
         )
     least = [row for row in (plan.row(each.method.name) for each in forms) if _is_least(row, runs.get(row.name, ()))]
     terms = [[run["terms"] for run in runs[row.name]] for row in least]

@@ -36,8 +36,8 @@ from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.backend import import_torch
 from tellapart.training.encoders.trainable import autocast
 from tellapart.training.training_run import run_training
-from tellapart_render.demo import make_item
 from tellapart_render.recipe import Recipe
+from tellapart_render.scene_items import make_item
 from tellapart_render.training_rows import write_training_rows
 
 __all__ = ["CAUTION", "GOAL", "GPU_STEP", "POWER", "detectable", "main", "pilot_spread", "statement", "units"]
@@ -155,7 +155,7 @@ def units(plan: Plan) -> dict[str, Any]:
         model, pairs = find_model(f"compact:{folder / plan.methods[0].name / 'model'}"), load_pairs(f"folder:{folder}")
         measured, validated = (_time_item(model, pairs, precision) for precision in ("bfloat16", "float32"))
     recipe = read_recipe_file(plan.sets[plan.tests[0]])
-    drawn = Recipe(name=recipe.name, seed=recipe.seed, **{"held_out_every": 0, **recipe.options})
+    drawn = Recipe(seed=recipe.seed, **recipe.options)
     keys = drawn.item_keys()[:: plan.items(plan.tests[0]) // 6]
     make_item(keys[0], drawn)  # loads the renderer
     began = time.process_time()

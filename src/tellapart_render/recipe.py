@@ -1,24 +1,16 @@
-"""The recipe of a rendered pair set: a TOML file whose every value changes the pictures or how they are stored."""
+"""What determines a rendered pair set: every value changes the pictures or how they are stored."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-from pathlib import Path
-from typing import Any
-
 from pydantic import BaseModel, ConfigDict, Field
 
-from tellapart.data.rows import read_toml
-from tellapart.data.validation import validate_table
-from tellapart.errors import DataError
 from tellapart_render.captions.grammar import ASPECTS, GRADED, Aspect
 from tellapart_render.renderers.renderer import Settings
 from tellapart_render.scenes.quadruple import Exchange, HeldOut, Key, Surroundings, Wording
 
 
 class Drawing(BaseModel):
-    """The values that a recipe and the options of the builder `scenes` share.
+    """Options of the builder `scenes` that any renderer and vocabulary take.
 
     Attributes:
         size: side of the pictures in pixels.
@@ -48,26 +40,14 @@ class Drawing(BaseModel):
 
 
 class Recipe(Drawing):
-    """Everything that determines a rendered pair set: a `Drawing`, the set's name, its seed and its vocabulary.
+    """Everything that determines the pictures of a rendered set: a `Drawing`, its seed and its vocabulary.
 
-    >>> [key.held_out for key in Recipe(name="few", seed=1, items={"counting": 3}).item_keys()]
+    >>> [key.held_out for key in Recipe(seed=1, held_out_every=2, items={"counting": 3}).item_keys()]
     ['no', 'yes', 'no']
     """
 
-    name: str = Field(min_length=1)
     seed: int = Field(ge=0)
-    held_out_every: int = Field(default=2, ge=0)
     vocabulary: str = "demo"
-
-    def values(self) -> dict[str, Any]:
-        """Return the recipe as JSON types."""
-        return {"name": self.name, "seed": self.seed} | self.model_dump(mode="json")
-
-    @property
-    def fingerprint(self) -> str:
-        """First 16 hexadecimal digits of the SHA-256 of the recipe's canonical JSON."""
-        text = json.dumps(self.values(), sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def item_keys(self, stream: str = "demo") -> list[Key]:
         """Return the key of every item's first attempt, aspect by aspect."""
@@ -83,10 +63,3 @@ class Recipe(Drawing):
     def settings(self, key: Key) -> Settings:
         """Return the settings for an item's pictures; both share the sampler's seed, so also the noise."""
         return Settings(self.size, self.samples, self.depth, seed=self.seed * 1000 + key.index)
-
-
-def read_recipe(path: Path) -> Recipe:
-    """Read a recipe from a TOML file."""
-    if not path.exists():
-        raise DataError(f"{path}: no such recipe; name a TOML file with the keys {', '.join(Recipe.model_fields)}")
-    return validate_table(Recipe, read_toml(path), str(path))

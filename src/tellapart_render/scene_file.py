@@ -23,9 +23,8 @@ from tellapart.data.strict_json import decode_text, parse_json, read_whole
 from tellapart.data.validation import Problem
 from tellapart.errors import DataError, UnknownNameError
 from tellapart_render.meshes.assets import find_assets, read_asset, register
-from tellapart_render.meshes.materials import FLOORS, PALETTE, UNSEEN_FLOORS, UNSEEN_WALLS, WALLS, is_colour
+from tellapart_render.meshes.materials import FLOORS, PALETTE, UNSEEN_FLOORS, is_colour
 from tellapart_render.meshes.objects import shape
-from tellapart_render.meshes.solids import Vector
 from tellapart_render.renderers.blender import Blender
 from tellapart_render.renderers.mitsuba import MITSUBA
 from tellapart_render.renderers.renderer import Renderer, Settings
@@ -46,46 +45,13 @@ class _Settings(_Strict):
     seed: int = Field(ge=0)
 
 
-class _Camera(_Strict):
-    position: Vector
-    target: Vector
-    field: float = Field(gt=0, lt=180)
-    lens: float = Field(ge=0)
-
-
-class _Light(_Strict):
-    azimuth: float
-    elevation: float
-    spread: float = Field(gt=0)
-    strength: float = Field(ge=0)
-    warmth: float = Field(ge=-1, le=1)
-    room: int = Field(ge=0)
-
-
-class _Ground(_Strict):
-    floor: str
-    variant: int = Field(ge=0)
-    tile: float = Field(gt=0)
-    yaw: float
-    wall: int = Field(ge=-1, lt=len(WALLS) + len(UNSEEN_WALLS))
-    wall_distance: float
-
-
-class _Thing(_Strict):
-    shape: str
-    colour: str
-    size: float = Field(gt=0)
-    position: Vector
-    yaw: float
-
-
 class _File(_Strict):
     format: Literal[1]
     settings: _Settings
-    camera: _Camera
-    light: _Light
-    ground: _Ground
-    things: tuple[_Thing, ...]
+    camera: Camera
+    light: Light
+    ground: Ground
+    things: tuple[Thing, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,12 +106,7 @@ def read_scene_file(path: Path) -> SceneFile:
                 f"{path}: field 'things[{number}].colour': no colour {thing.colour!r}; there are metallic, "
                 f"{', '.join(PALETTE)}, two of them mixed ('red 0.25 blue') and none ('')"
             )
-    scene = Scene(
-        Camera(**read.camera.model_dump()),
-        Light(**read.light.model_dump()),
-        Ground(**read.ground.model_dump()),
-        tuple(Thing(**thing.model_dump()) for thing in read.things),
-    )
+    scene = Scene(read.camera, read.light, read.ground, read.things)
     return SceneFile(scene, Settings(**read.settings.model_dump(exclude={"renderer"})), read.settings.renderer)
 
 

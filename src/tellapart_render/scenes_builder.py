@@ -17,10 +17,10 @@ from tellapart.errors import DataError
 from tellapart_render.captions.asset_vocabulary import asset_vocabulary
 from tellapart_render.captions.grammar import GRADED
 from tellapart_render.captions.vocabulary import vocabulary
-from tellapart_render.demo import ABOUT, make_item
 from tellapart_render.meshes.assets import Up
 from tellapart_render.recipe import Drawing, Recipe
 from tellapart_render.scene_file import RendererName, load_renderer, scene_of_item
+from tellapart_render.scene_items import ABOUT, make_item
 from tellapart_render.scenes.quadruple import Key
 
 #: The card's words about masks.
@@ -73,7 +73,7 @@ class Scenes:
             )
         shared = options.model_dump(include=set(Drawing.model_fields))
         self._masks = options.masks
-        self._recipe = Recipe(name="scenes", seed=start.seed, vocabulary=vocabulary_name, **shared)
+        self._recipe = Recipe(seed=start.seed, vocabulary=vocabulary_name, **shared)
 
     def _read_assets(self, start: Start, options: Options) -> str:
         """Read the assets and return their vocabulary's name."""
@@ -118,14 +118,10 @@ class Scenes:
             item, images, redrawn = make_item(key, self._recipe, self._renderer)
         except DataError:  # no draw was accepted
             return Rejected("masks", f"none of {self._recipe.attempts} draws shows what its captions say")
-        provenance = {name: value for name, value in item.provenance.items() if name not in {"recipe", "seed"}}
-        provenance["attempt"] = len(redrawn)
-        provenance["settings"] = {"renderer": self._renderer.name, **asdict(self._recipe.settings(key))}
-        item = item.model_copy(update={"provenance": provenance})
         if self._masks:
             masks = [self._draw_masks(item, side) for side in (0, 1)]
-            item = item.model_copy(update={"provenance": provenance | {"masks": [[*files] for files in masks]}})
-            images |= masks[0] | masks[1]
+            provenance = item.provenance | {"masks": [[*files] for files in masks]}
+            item, images = item.model_copy(update={"provenance": provenance}), images | masks[0] | masks[1]
         return Made(item, images, tuple(redrawn))
 
     def _draw_masks(self, item: Item, side: int) -> dict[str, bytes]:

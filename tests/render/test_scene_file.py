@@ -13,7 +13,6 @@ from PIL import Image
 from facts import raises
 from tellapart.data.item import Item
 from tellapart.errors import DataError
-from tellapart_render.demo import encode
 from tellapart_render.renderers.renderer import Settings
 from tellapart_render.scene_file import (
     SceneFile,
@@ -23,6 +22,7 @@ from tellapart_render.scene_file import (
     scene_of_item,
     write_scene_file,
 )
+from tellapart_render.scene_items import encode
 from tellapart_render.scenes.quadruple import Key, draw
 
 CONTENT = SceneFile(draw(Key("test", 0, "location", 1, vocabulary="figure-14")).scenes[0], Settings(24, 1, 2, 3))

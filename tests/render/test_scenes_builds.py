@@ -29,8 +29,6 @@ from tellapart.builders.journal import journal_of
 from tellapart.builders.pipeline import build
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError
-from tellapart_render.demo import build as build_demo
-from tellapart_render.recipe import Recipe
 from tellapart_render.renderers.mitsuba import MITSUBA
 from tellapart_render.scene_file import scene_of_item
 from tellapart_render.scenes_builder import Scenes
@@ -74,12 +72,6 @@ def test_a_recipe_of_scenes_is_rendered_the_same_by_one_and_by_two(tmp_path: Pat
     assert pairs.items[0].provenance["models"] == {
         name: pairs.items[0].provenance["models"][name] for name in ("mitsuba", "pyoidn")
     }
-    same = Recipe(
-        name="few", seed=5, size=40, samples=1, depth=2, held_out_every=0, items={"counting": 2, "location": 1}
-    )
-    build_demo(same, tmp_path / "demo")
-    older = read_pair_set(tmp_path / "demo")
-    assert pairs.fingerprint() == older.fingerprint()
 
 
 def test_masks_are_written_and_listed(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("mitsuba", reason="needs the render extra: mitsuba")
 
-from tellapart_render.demo import REASONS, check, find_fault
 from tellapart_render.renderers.mitsuba import masks
+from tellapart_render.scene_items import REASONS, check, find_fault
 from tellapart_render.scenes.quadruple import Fact, Key, draw
 from tellapart_render.scenes.scene import Camera, Ground, Light, Scene, Thing
 

@@ -8,23 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ConfigDict, Field
 
 from tellapart.errors import DataError
+from tellapart_render.meshes.materials import UNSEEN_WALLS, WALLS
 from tellapart_render.meshes.objects import shape
 from tellapart_render.meshes.solids import Vector, yaw_matrix
+
+#: How a scene's file is read; the bounds of the fields hold there, and cost nothing where a scene is drawn.
+_READ = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+_Positive = Annotated[float, Field(gt=0)]
+_Whole = Annotated[int, Field(ge=0)]
 
 
 @dataclass(frozen=True, slots=True)
 class Thing:
     """An object in its place: shape, colour name (or ""), size of its longest side, position of its base, yaw."""
 
+    __pydantic_config__: ClassVar[ConfigDict] = _READ
+
     shape: str
     colour: str
-    size: float
+    size: _Positive
     position: Vector
     yaw: float
 
@@ -33,33 +42,39 @@ class Thing:
 class Camera:
     """A thin-lens camera: its position, the point it aims at, horizontal field of view (degrees), lens radius."""
 
+    __pydantic_config__: ClassVar[ConfigDict] = _READ
+
     position: Vector
     target: Vector
-    field: float
-    lens: float
+    field: Annotated[float, Field(gt=0, lt=180)]
+    lens: Annotated[float, Field(ge=0)]
 
 
 @dataclass(frozen=True, slots=True)
 class Light:
     """A soft box, a window and a graded sky: directions (radians), strength ratio, warmth in [-1, 1]."""
 
+    __pydantic_config__: ClassVar[ConfigDict] = _READ
+
     azimuth: float
     elevation: float
-    spread: float
-    strength: float
-    warmth: float
-    room: int
+    spread: _Positive
+    strength: Annotated[float, Field(ge=0)]
+    warmth: Annotated[float, Field(ge=-1, le=1)]
+    room: _Whole
 
 
 @dataclass(frozen=True, slots=True)
 class Ground:
     """Floor kind and variant, length of one texture tile, its turn; the wall's colour and its distance."""
 
+    __pydantic_config__: ClassVar[ConfigDict] = _READ
+
     floor: str
-    variant: int
-    tile: float
+    variant: _Whole
+    tile: _Positive
     yaw: float
-    wall: int
+    wall: Annotated[int, Field(ge=-1, lt=len(WALLS) + len(UNSEEN_WALLS))]
     wall_distance: float
 
 
