@@ -63,7 +63,7 @@ def measure_moves(
     found = []
     buffers = [(buffer, buffer.clone()) for buffer in steps.trainable.module.buffers()]
     for step in (plain, steps):
-        loss = float(step.backward(drawn, images, 0)["total"].detach())
+        loss = float(step.backward(drawn, images, 0)["total"])
         gradients = []
         for parameter in step.trainable.module.parameters():
             if parameter.grad is not None:
@@ -206,7 +206,7 @@ def _accumulate_parts(
     for part, (drawn, images) in enumerate(feed):
         number = step * count + part
         with nullcontext() if part == count - 1 else training.ranks.accelerator.no_sync(steps.module):
-            losses = {name: value.detach() for name, value in steps.backward(drawn, images, number).items()}
+            losses = steps.backward(drawn, images, number)
         bad = next((name for name, value in losses.items() if not abs(float(value)) < float("inf")), None)
         if bad is not None:
             raise RunError(

@@ -150,7 +150,7 @@ class DualStep(TrainingStep[DrawnRows]):
         batch = self._make_batch(drawn, self._encode_piece(pieces[0], step, 0), texts, step)
         parts = self._sum_losses([batch] * len(self._terms))
         self.accelerator.backward(parts["total"])
-        return parts
+        return {name: part.detach() for name, part in parts.items()}
 
     def _cut_pieces(self, images: Sequence[Inputs], texts: Sequence[str]) -> Iterator[_Piece]:
         """Cut images and texts into as many pieces, each with some of both."""
@@ -194,7 +194,7 @@ class DualStep(TrainingStep[DrawnRows]):
                         flow = flow + _dot_rows(again.bias.reshape(1), bias.reshape(1), 0, bias.grad)
                 self.accelerator.backward(flow)
             image, text = image + len(again.images), text + len(again.texts)
-        return parts
+        return {name: part.detach() for name, part in parts.items()}
 
     def _make_batch(self, drawn: DrawnRows, encoded: Encoded, every: Sequence[str], step: int) -> Batch:
         device, count = encoded.images.device, len(drawn.rows)

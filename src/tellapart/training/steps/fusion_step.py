@@ -157,7 +157,7 @@ class FusionStep(TrainingStep[DrawnPairs]):
             parts["itc"] = itc(batch)["total"]
             parts["total"] = parts["total"] + parts["itc"]
         self.accelerator.backward(parts["total"])
-        return parts
+        return {name: part.detach() for name, part in parts.items()}
 
     def _join_pairs(
         self, fusion: Any, drawn: DrawnPairs, inputs: Sequence[Inputs], tokens: Inputs, step: int

@@ -44,7 +44,7 @@ class TrainingStep(ABC, Generic[Drawn]):
 
     @abstractmethod
     def backward(self, drawn: Drawn, images: Sequence[Inputs], step: int) -> LossParts:
-        """Take the loss of drawn rows, add gradients to the parameters', and return the loss's parts."""
+        """Take the loss of drawn rows, add gradients to the parameters', and return the loss's parts, detached."""
 
     def _sum_losses(self, inputs: Sequence[Any]) -> LossParts:
         """Add up the losses, each of its `Batch` or `Matches`."""
