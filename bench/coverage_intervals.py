@@ -437,13 +437,13 @@ def gaps(rng: Draws, datasets: int, *, inside: int, outside: int, shares: tuple[
 
 def hidden_share(rng: Draws, datasets: int, *, clusters: int, sizes: str, share: float, correlation: float) -> Found:
     """A hidden benchmark's rounded share: each cluster is one trial, or fewer where their sizes differ much."""
-    from tellapart.board.submissions.service import hidden_bounds
+    from tellapart.stats.bounds import independent_bounds
 
     counts = cluster_sizes(rng, sizes, (datasets, clusters))
     right = right_in_clusters(rng, counts, share, correlation).sum(axis=1)
     value = np.round(right / counts.sum(axis=1), 2)
     worth = counts.sum(axis=1) ** 2 / (counts**2).sum(axis=1)
-    return Found(value, *hidden_bounds(value, worth), share)
+    return Found(value, *independent_bounds(np.multiply(value, worth), worth, 0.95), share)
 
 
 def over_seeds(rng: Draws, datasets: int, *, seeds: int) -> Found:

@@ -55,11 +55,6 @@ class CachedPage:
         object.__setattr__(self, "compressed", compressed)
         object.__setattr__(self, "tag", f'W/"{hashlib.sha256(self.content).hexdigest()[:16]}"')
 
-    @property
-    def size(self) -> int:
-        """Its bytes in memory."""
-        return len(self.content) + len(self.compressed)
-
     def answer(self, known: str, encodings: str) -> tuple[int, dict[str, str], bytes]:
         """Return the status, headers and bytes that answer one request."""
         # One address has several formats, and a page is out of date as soon as a record is new.
@@ -125,7 +120,9 @@ class PageCache:
                 self._version = version
             if version == self._version:
                 self._pages[key] = page
-                while sum(stored.size for stored in self._pages.values()) > self._budget:
+                while (
+                    sum(len(stored.content) + len(stored.compressed) for stored in self._pages.values()) > self._budget
+                ):
                     self._pages.popitem(last=False)
 
 

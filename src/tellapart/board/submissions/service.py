@@ -14,8 +14,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from tellapart.board.submissions.accounts import Account, Accounts
@@ -46,7 +44,6 @@ from tellapart.records.result import (
     Value,
 )
 from tellapart.records.run_folder import write_result
-from tellapart.stats.bounds import independent_bounds
 from tellapart.stats.intervals import independent_interval
 from tellapart.tasks.registry import METRICS, TASKS
 
@@ -151,13 +148,6 @@ def values_of(split: Split, shape: tuple[int, int] | None) -> dict[str, Value]:
             average="micro: items",
         )
     return values
-
-
-def hidden_bounds(
-    value: float | NDArray[np.float64], worth: float | NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return 95 % bounds around rounded shares, for so many trials: clusters, or what uneven ones are worth."""
-    return independent_bounds(np.multiply(value, worth), worth, 0.95)
 
 
 def as_result(standing: Standing, prepared: Prepared) -> Result:
