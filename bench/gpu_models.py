@@ -11,10 +11,11 @@ from tellapart.models.fusion.torch_encoder import TorchFusionEncoder
 from tellapart.models.generative.chat import ChatModel
 from tellapart.models.generative.readings import CaptionLikelihood
 from tellapart.models.huggingface.files import import_transformers
-from tellapart.models.openclip.dual_encoder import OpenClipEncoder
+from tellapart.models.openclip.dual_encoder import make_dual as make_openclip
 from tellapart.models.openclip.weights import Parts
 from tellapart.models.options import ModelOptions
 from tellapart.models.torch.backend import import_torch, runtime
+from tellapart.models.torch.dual_encoder import TorchDual
 
 _WORDS = "a the two red blue small man woman dog cat child table street cup stands sits holds opens near under on of"
 
@@ -48,7 +49,7 @@ _CHAT = (
 )
 
 
-def make_dual(architecture: str, device: str, dtype: str) -> tuple[OpenClipEncoder, Any]:
+def make_dual(architecture: str, device: str, dtype: str) -> tuple[TorchDual, Any]:
     """Make a dual encoder of open_clip; return it with its module. One architecture has the same weights everywhere.
 
     SigLIP's own tokenizer is on the hub; its tower reads open_clip's here, at its own context length.
@@ -78,7 +79,9 @@ def make_dual(architecture: str, device: str, dtype: str) -> tuple[OpenClipEncod
 
         words = Folded(context_length=words.context_length)
     where = runtime(ModelOptions(device=device, dtype=dtype))
-    return OpenClipEncoder(architecture, Parts(module, transform, words, ""), where, config=config), module
+    dual = make_openclip(architecture, Parts(module, transform, words, ""), where, config)
+    module.to(where.device, where.torch_dtype)
+    return dual, module
 
 
 def make_itm(device: str, dtype: str, *, tiny: bool) -> tuple[FusionScorer, Any]:

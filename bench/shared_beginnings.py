@@ -39,7 +39,7 @@ def main() -> None:
     torch = import_torch()
     torch.set_num_threads(1)
     model = find_model(f"open_clip:{options.architecture}@{make_model(options.architecture)['file']}")
-    network, tokenise = model._model, model._tokens.read  # type: ignore[attr-defined]
+    network, tokenise = model.towers.module, model.towers.reader.token_ids  # type: ignore[attr-defined]
     record: dict[str, Any] = {
         "architecture": options.architecture,
         "threads": 1,
@@ -53,7 +53,7 @@ def main() -> None:
         loop = shared = difference = 0.0
         for start in range(0, len(captions), SLICE):
             part = captions[start : start + SLICE]
-            ids = tokenise(part)[0]
+            ids = torch.tensor(tokenise(part))
             plain, seconds = measure(lambda ids=ids: encode_loop(network, ids))
             loop += seconds
             vectors, seconds = measure(lambda part=part: model.encode_texts(part))  # type: ignore[union-attr]

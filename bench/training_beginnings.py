@@ -38,7 +38,8 @@ def main() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     model: Any = find_model(f"open_clip:ViT-B-32@{make_model('ViT-B-32')['file']}")
-    network = model._model.requires_grad_(True)
+    towers = model.towers
+    network = towers.module.requires_grad_(True)
     with (options.data / "negclip" / "valid_neg_clip.tsv").open(encoding="utf-8", newline="") as file:
         rows = [row for row, _ in zip(csv.DictReader(file, delimiter="\t"), range(PAIRS * STEPS), strict=False)]
     found: dict[str, list[float]] = {"images": [], "texts": [], "texts, shared": [], "apart": [], "tokens": []}
@@ -46,18 +47,17 @@ def main() -> None:
         part = rows[start : start + PAIRS]
         texts = [row["title"] for row in part]
         texts += [read_list(row["neg_caption"], "neg_caption", "row")[0] for row in part]
-        ids, _ = model._tokens.read(texts)
-        ids = ids[:, : max(model._tower.lengths(ids))]
+        inputs = towers.reader.batch(texts)
         pictures = torch.randn(PAIRS, 3, 224, 224)
         found["images"].append(take_step(network, lambda pictures=pictures: network.encode_image(pictures))[0])
-        plain, gradients = take_step(network, lambda ids=ids: model._tower.encode(ids))
-        shared, others = take_step(network, lambda ids=ids: model._shared.encode(ids, len(ids)))
+        plain, gradients = take_step(network, lambda inputs=inputs: towers.text(inputs))
+        shared, others = take_step(network, lambda inputs=inputs: towers.shared.encode(inputs, 2 * PAIRS))
         largest = max(float(each.abs().max()) for each in gradients.values())
         apart = max(float((gradients[name] - others[name]).abs().max()) for name in gradients)
         found["texts"].append(plain)
         found["texts, shared"].append(shared)
         found["apart"].append(apart / largest)
-        found["tokens"].append(ids.shape[1])
+        found["tokens"].append(inputs["input_ids"].shape[1])
     seconds = {name: median(values) for name, values in found.items()}
     whole = seconds["images"] + seconds["texts"]
     record = {

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from tellapart.data.scores import ScoreKind
 from tellapart.data.strict_json import load_json
 from tellapart.errors import ModelError
 from tellapart.models.fusion.family import Halves
 from tellapart.models.fusion.region_file import LEFT_OUT, RegionFile, find_regions
 from tellapart.models.fusion.scoring import FusionScorer
-from tellapart.models.fusion.torch_encoder import Preparation, TorchFusionEncoder, TorchState
+from tellapart.models.fusion.torch_encoder import Preparation, TorchFusionEncoder
 from tellapart.models.huggingface.files import load_tokenizer, tokenizer_facts
-from tellapart.models.huggingface.images import Prepared
 from tellapart.models.huggingface.tokens import TokenReader, check_tokenizer, leave_out_end
-from tellapart.models.protocols import Pixels, Vectors
 from tellapart.models.torch.backend import Runtime, runtime
 from tellapart.models.torch.checkpoint import Checkpoint, read_checkpoint, split_part
-from tellapart.models.vectors import dot_products, normalise
+from tellapart.models.torch.dual_encoder import TorchDual
 from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading
 from tellapart_native.heads.answers import ANSWERS_FILE, Answers, read_answer_list
 from tellapart_native.heads.captioner import NativeCaptioner, NativeWriter, check_ends
@@ -39,58 +33,10 @@ if TYPE_CHECKING:
     from tellapart.models.torch.network import Network
 
 
-class CosineScorer:
-    """A dual encoder whose vectors are the halves of a fusion encoder; a score is their cosine.
-
-    Attributes:
-        batch_size: samples that are best given at once.
-        truncated: how many of the texts encoded so far were longer than the context and lost their end.
-    """
-
-    kind: ScoreKind = "similarity"
-    ranks_by_cosine = True
-    provenance = ""
-
-    def __init__(self, encoder: TorchFusionEncoder) -> None:
-        self.name, self.fingerprint, self.parameters = encoder.name, encoder.fingerprint, encoder.parameters
-        self.batch_size = 4 * encoder.batch_size
-        self.truncated = 0
-        self._encoder = encoder
-
-    def take_notes(self) -> tuple[str, ...]:
-        """Return what a user should know of the model, a sentence each."""
-        return self._encoder.notes
-
-    def prepare_image(self, pixels: Pixels) -> Prepared:
-        """Preprocess one RGB image, uint8 `(height, width, 3)`, for `encode_images`."""
-        return self._encoder.prepare_image(pixels)
-
-    def encode_images(self, images: Sequence[Pixels | Prepared]) -> Vectors:
-        """Encode RGB images, raw or prepared, to float32 `(n, dimensions)`."""
-        return self._stack_vectors(self._encoder.encode_images(images))
-
-    def encode_texts(self, texts: Sequence[str]) -> Vectors:
-        """Encode texts to float32 `(n, dimensions)`; count the cut ones in `truncated`."""
-        states = self._encoder.encode_texts(texts)
-        self.truncated += sum(state.truncated for state in states)
-        return self._stack_vectors(states)
-
-    def similarity(self, images: Vectors, texts: Vectors) -> NDArray[np.float32]:
-        """Score every image vector against every text vector: float32 `(images, texts)`, cosines."""
-        return dot_products(images, texts)
-
-    similarities = similarity
-
-    def _stack_vectors(self, states: Sequence[TorchState]) -> Vectors:
-        if not states:
-            return np.zeros((0, 0), np.float32)
-        return normalise(np.stack([state.tensors[0].float().cpu().numpy() for state in states]), self.name)
-
-
-NativeModel = FusionScorer | CosineScorer | NativeCaptioner | FusionAnswers | FusionTwoImages | FusionHeat | FusionBoxes
+NativeModel = FusionScorer | TorchDual | NativeCaptioner | FusionAnswers | FusionTwoImages | FusionHeat | FusionBoxes
 
 _MODELS: dict[str, Callable[[TorchFusionEncoder], NativeModel]] = {
-    "cosine": CosineScorer,
+    "cosine": TorchFusionEncoder.cosine,
     "likelihood": NativeCaptioner,
     "two_images": FusionTwoImages,
     "heat": FusionHeat,

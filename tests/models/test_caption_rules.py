@@ -18,7 +18,7 @@ from tellapart.models.find import find_model
 from tellapart.models.openclip.library import import_open_clip
 from tellapart.models.options import ModelOptions
 from tellapart.models.torch.backend import import_torch
-from tellapart.training.encoders.load_start import open_huggingface
+from tellapart.training.encoders.load_start import open_dual
 
 CAPTION, LOWER, BARE = "A Red bowl, two cups", "a red bowl, two cups", "a red bowl two cups"
 
@@ -173,12 +173,12 @@ def test_no_mask_reaches_a_tower_that_was_trained_without_one(tmp_path: Path) ->
     del config["model_input_names"]
     file.write_text(json.dumps(config))
     model: Any = find_model(str(folder))
-    assert "attention_mask" in model._texts.tokenizer.model_input_names
+    assert "attention_mask" in model.towers.reader.tokenizer.model_input_names
     assert equal(model.encode_texts(tiny_models.TEXTS[:4]), before)
 
 
 def test_training_reads_captions_as_measuring_does(tmp_path: Path) -> None:
-    trained = open_huggingface(str(gemma(tmp_path)), "cpu")
+    trained = open_dual(str(gemma(tmp_path)), "cpu")
     ids = [trained.tokens([text])["input_ids"].tolist() for text in (CAPTION, LOWER, BARE)]
     assert ids[0] == ids[1] != ids[2]
 

@@ -101,12 +101,12 @@ def test_the_rule_is_part_of_a_fingerprint() -> None:
 def test_open_clip_s_marks_are_refused_and_openai_s_are_text(mark: str) -> None:
     tokens = clip_tokens(77)
     with raises(ModelError, repr(f"a {mark} cat")):
-        tokens.read(["a dog", f"a {mark} cat"])
+        tokens.lengths(["a dog", f"a {mark} cat"])
     with raises(ModelError, repr(f"a {mark} cat")):
         tokens.token_ids([f"a {mark} cat"])
     library = __import__("open_clip").get_tokenizer("ViT-B-32")
     plain = [*CAPTIONS, "a <|endoftext|> cat", "start_of_text", "<end of text>"]
-    assert tokens.read(plain)[0].tolist() == library(plain).tolist()
+    assert tokens.token_ids(plain) == library(plain).tolist()
 
 
 def test_a_tokenizer_of_transformers_in_open_clip_reads_them_as_text(tmp_path: Path) -> None:
@@ -117,13 +117,13 @@ def test_a_tokenizer_of_transformers_in_open_clip_reads_them_as_text(tmp_path: P
     library = HFTokenizer(str(tmp_path / "bert"), context_length=16)
     want = library(CAPTIONS).tolist()
     tokens = Tokens(library)
-    assert tokens.read(CAPTIONS)[0].tolist() == want
-    row = tokens.read(["a [SEP] b"])[0][0].tolist()
+    assert tokens.token_ids(CAPTIONS) == want
+    row = tokens.token_ids(["a [SEP] b"])[0]
     assert row.count(library.tokenizer.sep_token_id) == 1
     (tmp_path / "xlm").mkdir()
     tiny.xlm_roberta_tokenizer().save_pretrained(tmp_path / "xlm")
     with raises(ModelError, "'</s>'"):
-        Tokens(HFTokenizer(str(tmp_path / "xlm"), context_length=16)).read(["a </s> b"])
+        Tokens(HFTokenizer(str(tmp_path / "xlm"), context_length=16)).lengths(["a </s> b"])
 
 
 @pytest.mark.parametrize("family", ["albef", "vilt"])

@@ -314,12 +314,12 @@ def test_pictures_of_a_reported_benchmark_are_refused(tmp_path: Path) -> None:
 def test_the_start_is_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
 
-    def counted(name: str, device: str) -> load_start.TrainableOpenClip:
+    def counted(name: str, device: str) -> load_start.TrainableDual:
         opened.append(name)
         return really(name, device)
 
-    really = load_start.open_openclip
-    monkeypatch.setattr(load_start, "open_openclip", counted)
+    really = load_start.open_dual
+    monkeypatch.setattr(load_start, "open_dual", counted)
     benchmark = f"folder:{squares(tmp_path / 'test', count=4, seed=5)}"
     settings = config(tmp_path, report={"benchmarks": [benchmark], "alphas": [0.0]}, optimiser={"steps": 1})
     drawn = write_new_model(tmp_path / "arch", tmp_path / "drawn", 0)

@@ -10,8 +10,8 @@ from tellapart.catalog import load as load_from_catalog
 from tellapart.data.arguments import suggest_beside
 from tellapart.errors import ModelError, UnknownNameError, quote
 from tellapart.models.onnx.folder import FILES as ONNX_FILES
-from tellapart.models.openclip.fitting import explain_weights, find_form
 from tellapart.models.openclip.source import CONFIG, FOLDER, TAG, WEIGHTS_SUFFIXES
+from tellapart.models.openclip.weights import explain_weights, find_form
 from tellapart.models.options import ModelOptions, WatchedOptions
 from tellapart.models.prefix import ModelPrefix
 from tellapart.models.protocols import Model

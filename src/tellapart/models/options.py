@@ -95,6 +95,11 @@ class ModelOptions:
         changed = {name: value for name in MEANT_FOR if (value := getattr(self, name)) != defaults[name]}
         return {name: value for name, value in changed.items() if not (self.auto and name == "dtype")}
 
+    def expect_itc(self, name: str, kind: str) -> None:
+        """Refuse a reading other than `itc` of a kind of models that have this one alone."""
+        if self.reading not in {None, "itc"}:
+            raise ModelError(f"{name} has no reading {self.reading!r}; {kind} has one, 'itc'")
+
     def expect_effect(self, name: str, taken: Collection[str]) -> None:
         """Refuse an option that does nothing for a model."""
         for parameter, value in self.list_given().items():

@@ -16,11 +16,12 @@ pytest.importorskip("torch", reason="needs the models extra: torch")
 
 from tellapart.errors import DataError, ModelError
 from tellapart.models.compact.config import CONFIG, PAD, TOKENIZER, WEIGHTS, CompactConfig, read_tokenizer
-from tellapart.models.compact.dual_encoder import CompactEncoder, open_parts
+from tellapart.models.compact.dual_encoder import make_dual, open_parts
 from tellapart.models.compact.towers import build_encoder
 from tellapart.models.find import find_model
 from tellapart.models.onnx.dual_encoder import OnnxDualEncoder
 from tellapart.models.torch.backend import Runtime, import_torch
+from tellapart.models.torch.dual_encoder import TorchDual
 from tellapart.training.config import TrainConfig
 from tellapart.training.encoders.load_start import open_start
 
@@ -63,7 +64,7 @@ def pictures(count: int = 3) -> list[np.ndarray]:
 
 def test_a_vector_does_not_depend_on_its_neighbours(folder: Path) -> None:
     model = find_model(f"compact:{folder}")
-    assert isinstance(model, CompactEncoder)
+    assert isinstance(model, TorchDual)
     many = pictures(20)
     np.testing.assert_array_equal(model.encode_images(many)[17], model.encode_images(many[17:18])[0])
     np.testing.assert_array_equal(model.encode_texts(TEXTS)[1], model.encode_texts(TEXTS[1:2])[0])
@@ -79,10 +80,10 @@ def test_onnx_runtime_gives_the_vectors_of_the_rounded_torch_model(folder: Path,
 
     assert convert_to_onnx(f"compact:{folder}", tmp_path / "small") > 10_000
     converted, exact = OnnxDualEncoder.load(tmp_path / "small"), find_model(f"compact:{folder}")
-    assert isinstance(exact, CompactEncoder)
+    assert isinstance(exact, TorchDual)
     parts = open_parts(folder)
     round_weights(parts.model)
-    rounded = CompactEncoder("rounded", parts, Runtime("cpu"))
+    rounded = make_dual("rounded", parts, Runtime("cpu"))
     for given, method in ((pictures(), "encode_images"), (TEXTS, "encode_texts")):
         found = getattr(converted, method)(given)
         np.testing.assert_allclose(found, getattr(rounded, method)(given), atol=1e-5)

@@ -12,7 +12,7 @@ pytest.importorskip("transformers", reason="transformers' models need the extra 
 
 from tiny_models import FAMILIES, loaded
 
-from tellapart.models.huggingface.dual_encoder import HuggingFaceDual
+from tellapart.models.torch.dual_encoder import TorchDual
 
 
 @pytest.fixture(scope="module")
@@ -29,11 +29,11 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 
 @pytest.fixture(scope="module")
-def encoders(saved: Callable[[str], Path]) -> Callable[[str], HuggingFaceDual]:
+def encoders(saved: Callable[[str], Path]) -> Callable[[str], TorchDual]:
     """Load a family's tiny model once."""
-    models: dict[str, HuggingFaceDual] = {}
+    models: dict[str, TorchDual] = {}
 
-    def make(family: str) -> HuggingFaceDual:
+    def make(family: str) -> TorchDual:
         if family not in models:
             models[family] = loaded(saved(family))
         return models[family]

@@ -31,7 +31,7 @@ import tellapart as ta
 from tellapart.errors import ModelError
 from tellapart.evaluation.verified import read_result
 from tellapart.models.torch.backend import import_torch
-from tellapart.training.encoders.load_start import open_huggingface
+from tellapart.training.encoders.load_start import open_dual
 
 torch = import_torch()
 
@@ -68,7 +68,7 @@ def test_the_record_says_so(tmp_path: Path) -> None:
 
 def test_training_reads_them_there_too_and_saves_the_rule(tmp_path: Path) -> None:
     folder = with_concept(clip, tmp_path / "model", 2)
-    started = open_huggingface(str(folder), "cpu")
+    started = open_dual(str(folder), "cpu")
     np.testing.assert_array_equal(started.model().encode_texts(ADDED), loaded(folder).encode_texts(ADDED))
     saved = started.save(tmp_path / "saved").removeprefix("hf:")
     assert json.loads((Path(saved) / "config.json").read_text())["text_config"]["eos_token_id"] != 2

@@ -27,14 +27,15 @@ from tiny_models import FAMILIES, TEXTS, loaded, pictures
 from tellapart.data.pairset import PairSet
 from tellapart.errors import ModelError
 from tellapart.models.find import find_model
-from tellapart.models.huggingface.dual_encoder import HuggingFaceDual
+from tellapart.models.huggingface.dual_encoder import make_dual
 from tellapart.models.huggingface.files import load_processor
-from tellapart.models.huggingface.towers import Towers
+from tellapart.models.huggingface.towers import Architecture, find_towers
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import DualEncoder, ImagePreparer, Sized, StackedSimilarity
 from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.backend import import_torch, runtime
+from tellapart.models.torch.dual_encoder import TorchDual
 
 torch = import_torch()
 
@@ -95,7 +96,7 @@ def by_the_library(folder: Path, image: NDArray[np.uint8], text: str) -> float:
 @pytest.mark.few(2)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_pair_gets_the_library_s_own_number(
-    family: str, saved: Callable[[str], Path], encoders: Callable[[str], HuggingFaceDual]
+    family: str, saved: Callable[[str], Path], encoders: Callable[[str], TorchDual]
 ) -> None:
     model, images = encoders(family), pictures()
     if family == "siglip":  # by default its authors' rule, which tests/models/test_caption_rules.py holds
@@ -112,7 +113,7 @@ def test_every_pair_gets_the_library_s_own_number(
 @pytest.mark.few(2)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_vector_depends_on_its_own_image_or_text_alone_bit_for_bit(
-    family: str, encoders: Callable[[str], HuggingFaceDual]
+    family: str, encoders: Callable[[str], TorchDual]
 ) -> None:
     model, images, texts = encoders(family), pictures(11), [*TEXTS, *(f"bowl {k}" for k in range(9))]
     all_images, all_texts = model.encode_images(images), model.encode_texts(texts)
@@ -131,7 +132,7 @@ def test_a_vector_depends_on_its_own_image_or_text_alone_bit_for_bit(
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_no_text_changes_with_its_neighbours(data: st.DataObject, encoders: Callable[[str], HuggingFaceDual]) -> None:
+def test_no_text_changes_with_its_neighbours(data: st.DataObject, encoders: Callable[[str], TorchDual]) -> None:
     model = encoders("clip")
     texts = data.draw(st.lists(st.text("abre owl,", max_size=40), min_size=1, max_size=20))
     alone = [model.encode_texts([text])[0] for text in texts]
@@ -139,7 +140,7 @@ def test_no_text_changes_with_its_neighbours(data: st.DataObject, encoders: Call
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_prepared_image_is_the_image(family: str, encoders: Callable[[str], HuggingFaceDual]) -> None:
+def test_a_prepared_image_is_the_image(family: str, encoders: Callable[[str], TorchDual]) -> None:
     model, images = encoders(family), pictures()
     prepared = [model.prepare_image(image) for image in images]
     mixed = [prepared[0], images[1], *prepared[2:]]
@@ -148,14 +149,14 @@ def test_a_prepared_image_is_the_image(family: str, encoders: Callable[[str], Hu
 
 @pytest.mark.parametrize("family", sorted(set(FAMILIES) - {"siglip", "siglip2_fixed", "siglip2_naflex"}))
 def test_padding_to_a_bucket_says_what_padding_to_the_whole_context_says(
-    family: str, encoders: Callable[[str], HuggingFaceDual]
+    family: str, encoders: Callable[[str], TorchDual], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = encoders(family)
-    towers = dataclasses.replace(model._towers, whole=True)
-    whole = HuggingFaceDual("whole", model._model, load_processor(model.name), towers, runtime(ModelOptions()))
-    assert len(set(model._texts.lengths(TEXTS)[0])) > 1
-    assert len(set(whole._texts.lengths(TEXTS)[0])) == 1
-    np.testing.assert_allclose(model.encode_texts(TEXTS), whole.encode_texts(TEXTS), rtol=0, atol=2e-6)
+    assert len(set(model.towers.reader.lengths(TEXTS)[0])) > 1
+    padded = model.encode_texts(TEXTS)
+    monkeypatch.setattr(model.towers.reader, "whole", True)
+    assert len(set(model.towers.reader.lengths(TEXTS)[0])) == 1
+    np.testing.assert_allclose(padded, model.encode_texts(TEXTS), rtol=0, atol=2e-6)
 
 
 def test_a_model_of_no_row_in_the_table_is_tested_and_gives_the_library_s_own_numbers(tmp_path: Path) -> None:
@@ -173,7 +174,7 @@ def test_a_model_of_no_row_in_the_table_is_tested_and_gives_the_library_s_own_nu
         expected = (its(**whole).logits_per_image * its.temperature).numpy()
     scores = model.similarity(model.encode_images(images), model.encode_texts(texts))
     np.testing.assert_allclose(scores, expected, rtol=0, atol=2e-6)
-    assert len(set(model._texts.lengths(texts)[0])) > 1  # not padded whole: padding moves nothing
+    assert len(set(model.towers.reader.lengths(texts)[0])) > 1  # not padded whole: padding moves nothing
     with raises(ModelError, "1", "1", "vectors"):
         model.encode_texts([""])
 
@@ -206,12 +207,9 @@ def test_a_model_whose_vectors_are_not_its_samples_own_is_refused(
 ) -> None:
     monkeypatch.setattr(Neighbourly, "fault", fault)
     folder, where = saved("clip"), runtime(ModelOptions())
-    towers = Towers("clip", lambda m, b: m.get_image_features(**b).pooler_output, read_texts, tested=False)
-    model = HuggingFaceDual(
-        "odd", Neighbourly.from_pretrained(folder).eval(), load_processor(str(folder)), towers, where
-    )
+    odd = Architecture("clip", lambda m, b: m.get_image_features(**b).pooler_output, read_texts, tested=False)
     with raises(ModelError, facts):
-        model.test_itself()
+        make_dual("odd", Neighbourly.from_pretrained(folder).eval(), load_processor(str(folder)), odd, where)
 
 
 def read_texts(model: Any, batch: Any) -> Any:
@@ -221,21 +219,23 @@ def read_texts(model: Any, batch: Any) -> Any:
 def test_a_processor_that_pads_every_text_whole_is_followed_where_padding_counts(saved: Callable[[str], Path]) -> None:
     folder, where = saved("siglip"), runtime(ModelOptions())
     model = loaded(folder)
-    towers = dataclasses.replace(model._towers, whole=False, tested=False)
-    other = HuggingFaceDual("other", model._model, load_processor(str(folder)), towers, where)
+    form, processor = find_towers("SiglipModel"), load_processor(str(folder))
+    assert form is not None
+    form = dataclasses.replace(form, whole=False, tested=False)
     with raises(ModelError, "SiglipModel", "padding", "text vectors"):
-        other.test_itself()
-    other.test_itself(pads_whole=True)
+        make_dual("other", model.towers.module, processor, form, where)
+    processor.text_kwargs = {"padding": "max_length"}
+    other = make_dual("other", model.towers.module, processor, form, where)
     np.testing.assert_array_equal(other.encode_texts(TEXTS), model.encode_texts(TEXTS))
 
 
-def test_towers_that_were_trained_on_padding_get_all_of_it(encoders: Callable[[str], HuggingFaceDual]) -> None:
-    assert encoders("siglip")._texts.lengths(["a", "a red cup"]) == ([16, 16], [False, False])
+def test_towers_that_were_trained_on_padding_get_all_of_it(encoders: Callable[[str], TorchDual]) -> None:
+    assert encoders("siglip").towers.reader.lengths(["a", "a red cup"]) == ([16, 16], [False, False])
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_it_is_every_protocol_that_scoring_makes_use_of(
-    family: str, encoders: Callable[[str], HuggingFaceDual], saved: Callable[[str], Path]
+    family: str, encoders: Callable[[str], TorchDual], saved: Callable[[str], Path]
 ) -> None:
     model = encoders(family)
     for protocol in (DualEncoder, ImagePreparer, Sized, StackedSimilarity):
@@ -250,7 +250,7 @@ def test_it_is_every_protocol_that_scoring_makes_use_of(
 
 
 def test_an_image_of_several_vectors_scores_the_largest_of_their_cosines(
-    encoders: Callable[[str], HuggingFaceDual],
+    encoders: Callable[[str], TorchDual],
 ) -> None:
     model = encoders("blip_2")
     images, texts = model.encode_images(pictures(2)), model.encode_texts(TEXTS[:3])
@@ -284,7 +284,7 @@ def test_a_pair_set_is_scored_from_the_model_s_name_and_the_second_time_from_the
     np.testing.assert_array_equal(again.scores.values, first.scores.values)
 
 
-def test_nothing_in_nothing_out(encoders: Callable[[str], HuggingFaceDual]) -> None:
+def test_nothing_in_nothing_out(encoders: Callable[[str], TorchDual]) -> None:
     assert len(encoders("clip").encode_images([])) == len(encoders("clip").encode_texts([])) == 0
 
 
@@ -292,7 +292,7 @@ def test_nothing_in_nothing_out(encoders: Callable[[str], HuggingFaceDual]) -> N
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_another_dtype_is_near_and_has_another_fingerprint(
-    family: str, dtype: str, saved: Callable[[str], Path], encoders: Callable[[str], HuggingFaceDual]
+    family: str, dtype: str, saved: Callable[[str], Path], encoders: Callable[[str], TorchDual]
 ) -> None:
     exact, model = encoders(family), loaded(saved(family), dtype=dtype)
     assert model.fingerprint != exact.fingerprint

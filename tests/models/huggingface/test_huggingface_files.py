@@ -20,8 +20,8 @@ import tiny_models
 from tiny_models import FAMILIES, TEXTS, loaded, pictures
 
 from tellapart.errors import ModelError
-from tellapart.models.huggingface.dual_encoder import HuggingFaceDual
 from tellapart.models.torch.backend import import_torch
+from tellapart.models.torch.dual_encoder import TorchDual
 
 torch = import_torch()
 
@@ -41,7 +41,7 @@ def edit(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
 @pytest.mark.few(2)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_fingerprint_stays_where_only_the_place_changes(
-    family: str, saved: Callable[[str], Path], encoders: Callable[[str], HuggingFaceDual], tmp_path: Path
+    family: str, saved: Callable[[str], Path], encoders: Callable[[str], TorchDual], tmp_path: Path
 ) -> None:
     elsewhere = copied(saved(family), tmp_path)
     edit(elsewhere / "config.json", lambda config: config.update(transformers_version="4.0.0", _name_or_path="/there"))
@@ -72,7 +72,7 @@ def rewrite(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_fingerprint_moves_with_all_that_moves_a_number(
-    change: str, saved: Callable[[str], Path], encoders: Callable[[str], HuggingFaceDual], tmp_path: Path
+    change: str, saved: Callable[[str], Path], encoders: Callable[[str], TorchDual], tmp_path: Path
 ) -> None:
     elsewhere = copied(saved("clip"), tmp_path)
     CHANGES[change](elsewhere)
@@ -80,14 +80,14 @@ def test_a_fingerprint_moves_with_all_that_moves_a_number(
 
 
 def test_fine_tuned_weights_load_from_their_path_and_give_other_numbers(
-    encoders: Callable[[str], HuggingFaceDual], tmp_path: Path
+    encoders: Callable[[str], TorchDual], tmp_path: Path
 ) -> None:
     tuned = loaded(tiny_models.clip(tmp_path / "negclip", seed=1))
     assert not np.allclose(tuned.encode_texts(TEXTS), encoders("clip").encode_texts(TEXTS), atol=0.1)
 
 
 def test_a_checkpoint_of_torch_loads_like_one_of_safetensors(
-    saved: Callable[[str], Path], encoders: Callable[[str], HuggingFaceDual], tmp_path: Path
+    saved: Callable[[str], Path], encoders: Callable[[str], TorchDual], tmp_path: Path
 ) -> None:
     from safetensors.torch import load_file
 
@@ -117,7 +117,7 @@ def test_a_checkpoint_of_torch_is_not_opened_by_an_older_torch(
 
 
 def test_files_laid_out_as_openai_s_are_on_the_hub_give_the_same_numbers(
-    saved: Callable[[str], Path], encoders: Callable[[str], HuggingFaceDual], tmp_path: Path
+    saved: Callable[[str], Path], encoders: Callable[[str], TorchDual], tmp_path: Path
 ) -> None:
     elsewhere = copied(saved("clip"), tmp_path)
     images = json.loads((elsewhere / "processor_config.json").read_text())["image_processor"]
@@ -148,7 +148,7 @@ class _Payload:
 
 
 def test_no_code_of_a_model_is_run(
-    saved: Callable[[str], Path], encoders: Callable[[str], HuggingFaceDual], tmp_path: Path
+    saved: Callable[[str], Path], encoders: Callable[[str], TorchDual], tmp_path: Path
 ) -> None:
     elsewhere, ran = copied(saved("clip"), tmp_path), tmp_path / "ran"
     (elsewhere / "evil.py").write_text(f"open({str(ran)!r}, 'w')\nclass Evil: pass\n")

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from tellapart.models.huggingface import dual_encoder
-from tellapart.models.huggingface.dual_encoder import HuggingFaceDual
 from tellapart.models.huggingface.load import load
 from tellapart.models.options import ModelOptions
+from tellapart.models.torch.dual_encoder import TorchDual
 
 pytest.importorskip("transformers", reason="transformers is not installed (the models extra)")
 
@@ -30,9 +30,9 @@ CAPTIONS = [
 ]
 
 
-def loaded(folder: Path, **options: Any) -> HuggingFaceDual:
+def loaded(folder: Path, **options: Any) -> TorchDual:
     model = load(str(folder), ModelOptions(reading="itc", **options))
-    assert isinstance(model, HuggingFaceDual)
+    assert isinstance(model, TorchDual)
     return model
 
 
@@ -47,7 +47,7 @@ def test_captions_have_the_bytes_of_the_plain_pass_in_any_company(
     rng = np.random.default_rng(0)
     for some in (rng.permutation(len(CAPTIONS))[:count] for count in (1, 5, len(CAPTIONS))):
         assert np.array_equal(model.encode_texts([CAPTIONS[k] for k in some]), shared[some])
-    monkeypatch.setattr(dual_encoder, "reads_causally", lambda _: False)
+    monkeypatch.setattr(dual_encoder.SharedTexts, "works", False)
     assert np.array_equal(model.encode_texts(CAPTIONS), shared) and np.ptp(shared) > 0.1
 
 
@@ -72,7 +72,7 @@ def test_a_tower_that_was_changed_is_computed_plainly_with_its_change(
 ) -> None:
     model = loaded(clip(tmp_path / "model"))
     before = model.encode_texts(CAPTIONS)
-    change(model._model)
+    change(model.towers.module)
     assert not model.shares_beginnings
     assert np.allclose(model.encode_texts(CAPTIONS), before, atol=1e-6) is not moves
 

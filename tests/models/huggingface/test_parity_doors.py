@@ -25,8 +25,8 @@ from tellapart.data.folder import read_pair_set
 from tellapart.errors import ModelError, RunError
 from tellapart.evaluation.parity import compare_doors
 from tellapart.models.find import find_model
-from tellapart.models.huggingface.dual_encoder import HuggingFaceDual
 from tellapart.models.torch.backend import import_torch
+from tellapart.models.torch.dual_encoder import TorchDual
 
 torch = import_torch()
 
@@ -126,7 +126,7 @@ def test_another_precision_is_found(folder: Path, pairs: Path) -> None:
 class Aliased:
     """The same encoder, whose images are resized without antialias."""
 
-    def __init__(self, inner: HuggingFaceDual) -> None:
+    def __init__(self, inner: TorchDual) -> None:
         self.inner, self.traits = inner, inner.traits
         self.name, self.kind, self.fingerprint = "aliased", inner.kind, inner.fingerprint + "-aliased"
         self.encode_texts, self.similarity, self.token_ids = inner.encode_texts, inner.similarity, inner.token_ids
@@ -148,7 +148,7 @@ class Aliased:
 
 def test_a_resize_without_antialias_is_found(folder: Path, pairs: Path) -> None:
     inner = find_model(f"hf:{folder}")
-    assert isinstance(inner, HuggingFaceDual)
+    assert isinstance(inner, TorchDual)
     first = compare_doors(inner, Aliased(inner), read_pair_set(pairs)).first
     assert first is not None and (first.step, first.differ) == ("pixels", 6)
     assert first.cause.startswith("antialias: A is nearest to bicubic with antialias, cropped, B to bicubic without")
@@ -208,7 +208,7 @@ def test_a_matching_head_is_compared_by_its_reading(pairs: Path, tmp_path: Path)
 
 def test_the_image_that_differs_the_most_is_drawn(folder: Path, pairs: Path, tmp_path: Path) -> None:
     inner, picture = find_model(f"hf:{folder}"), tmp_path / "apart.png"
-    assert isinstance(inner, HuggingFaceDual)
+    assert isinstance(inner, TorchDual)
     found = compare_doors(inner, Aliased(inner), read_pair_set(pairs), picture=picture)
     drawn = np.asarray(Image.open(picture))
     size = inner.input_pixels(np.zeros((9, 9, 3), np.uint8)).shape[1]

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.models.huggingface.dual_encoder import HuggingFaceDual
 from tellapart.models.huggingface.load import load
 from tellapart.models.options import ModelOptions
 from tellapart.models.torch.backend import import_torch
+from tellapart.models.torch.dual_encoder import TorchDual
 
 SIZE, PATCH, WIDTH, HEADS, LAYERS, DIMENSIONS = 32, 8, 32, 4, 2, 24
 
@@ -367,8 +367,8 @@ def with_concept(make: Callable[[Path], Path], folder: Path, end: int | None) ->
     return folder
 
 
-def loaded(folder: Path, **options: Any) -> HuggingFaceDual:
+def loaded(folder: Path, **options: Any) -> TorchDual:
     """A saved dual encoder, opened."""
     model = load(str(folder), ModelOptions(reading="itc", **options))
-    assert isinstance(model, HuggingFaceDual)
+    assert isinstance(model, TorchDual)
     return model

@@ -15,12 +15,12 @@ from facts import raises
 from tellapart.data.pairset import PairSet
 from tellapart.errors import ModelError
 from tellapart.models.find import find_model
-from tellapart.models.openclip.dual_encoder import OpenClipEncoder
 from tellapart.models.openclip.tokens import TextTower
 from tellapart.models.options import ModelOptions
 from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.backend import import_torch
+from tellapart.models.torch.dual_encoder import TorchDual
 
 pytest.importorskip("torch", reason="torch is not installed (the models extra)")
 
@@ -49,7 +49,7 @@ def test_scores_are_open_clips_own_pair_by_pair(
 ) -> None:
     file = checkpoints(architecture)
     model = find_model(f"open_clip:{named(architecture)}@{file}")
-    assert isinstance(model, OpenClipEncoder)
+    assert isinstance(model, TorchDual)
     images, texts = library_vectors(open_clip, architecture, file)
     scores = model.similarity(model.encode_images(pictures()), model.encode_texts(TEXTS))
     assert scores.dtype == np.float32
@@ -162,7 +162,7 @@ def test_images_are_prepared_bit_for_bit_as_by_open_clips_own_transform(
         open_clip.transform.PreprocessCfg(size=32, **stated), is_train=False
     )
     given: list[Any] = []
-    model._model.encode_image = lambda pixels: (given.append(pixels), torch.ones(len(pixels), 24))[1]
+    model.towers.module.encode_image = lambda pixels: (given.append(pixels), torch.ones(len(pixels), 24))[1]
     model.encode_images(pictures())
     expected = torch.stack([transform(Image.fromarray(picture)) for picture in pictures()])
     assert torch.equal(given[0][:4], expected)
@@ -171,7 +171,7 @@ def test_images_are_prepared_bit_for_bit_as_by_open_clips_own_transform(
 def test_prepared_images_and_pixels_have_the_same_vectors(checkpoints: Callable[[str], Path]) -> None:
     model = find_model(f"open_clip:tiny-gelu@{checkpoints('tiny')}")
     prepared = [model.prepare_image(picture) for picture in pictures()]
-    assert {tuple(image.shape) for image in prepared} == {(32, 32, 3)}
+    assert {tuple(image["pixels"].shape) for image in prepared} == {(32, 32, 3)}
     assert np.array_equal(model.encode_images([prepared[0], *pictures()[1:]]), model.encode_images(pictures()))
 
 

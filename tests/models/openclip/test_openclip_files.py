@@ -14,8 +14,8 @@ from facts import check_facts, raises
 from tellapart.errors import ModelError, TellapartWarning, UnknownNameError
 from tellapart.evaluation.verified import read_result
 from tellapart.models.find import find_model
-from tellapart.models.openclip.fitting import fitting_architectures
-from tellapart.models.openclip.library import without_initialisation
+from tellapart.models.openclip.library import build_model
+from tellapart.models.openclip.weights import fitting_architectures
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import DualEncoder
 from tellapart.models.scoring.deferred import source_key
@@ -124,14 +124,14 @@ def test_a_checkpoint_of_another_architecture_is_answered_with_that_one(
         find_model(f"open_clip:tiny-gelu@{checkpoints(other)}")
 
 
-def meta_shapes(open_clip: Any, architecture: str) -> dict[str, tuple[int, ...]]:
+def meta_shapes(architecture: str) -> dict[str, tuple[int, ...]]:
     """The shapes of a published architecture, without its hundreds of megabytes."""
-    with without_initialisation(), torch.device("meta"):
-        model = open_clip.create_model(architecture, device="meta", load_weights=False)
+    model = build_model(architecture, meta=True)
     return {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("open_clip")
 @pytest.mark.parametrize(
     ("file", "asked", "answer"),
     [
@@ -143,10 +143,10 @@ def meta_shapes(open_clip: Any, architecture: str) -> dict[str, tuple[int, ...]]
     ],
 )
 def test_architectures_that_fit_come_with_the_one_first_that_is_named_like_the_one_asked_for(
-    open_clip: Any, file: str, asked: str, answer: list[str]
+    file: str, asked: str, answer: list[str]
 ) -> None:
-    fits = fitting_architectures(meta_shapes(open_clip, file), like=asked)
-    assert [fit.architecture for fit in fits if fit.odd == 0] == answer
+    fits = fitting_architectures(meta_shapes(file), like=asked)
+    assert [architecture for architecture, odd in fits.items() if odd == 0] == answer
 
 
 def test_a_checkpoint_that_lacks_a_tensor_of_its_own_architecture_is_not_answered_with_that_one(

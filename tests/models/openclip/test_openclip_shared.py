@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tellapart.models.find import find_model
-from tellapart.models.openclip.dual_encoder import OpenClipEncoder, SharedTexts
+from tellapart.models.openclip.dual_encoder import SharedTexts
 from tellapart.models.openclip.tokens import TextTower
 from tellapart.models.options import ModelOptions
 from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.backend import exact_batches, fixed_batches, import_torch, positions_by_key
+from tellapart.models.torch.dual_encoder import TorchDual
 
 pytest.importorskip("torch", reason="torch is not installed (the models extra)")
 
@@ -97,7 +98,7 @@ def test_trees_of_every_shape_give_the_bits_of_the_plain_pass(
         ids = torch.from_numpy(rows)
         with torch.inference_mode():
             apart = encode_apart(tower, ids)
-            assert torch.equal(shared.encode(ids, SIZE), apart)
+            assert torch.equal(shared.encode({"input_ids": ids}, SIZE), apart)
         assert apart.std() > 0
 
     compare()
@@ -108,7 +109,7 @@ def test_captions_have_the_bytes_of_the_plain_pass_in_any_order_and_company(
     checkpoints: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, architecture: str
 ) -> None:
     model = find_model(f"open_clip:{named(architecture)}@{checkpoints(architecture)}")
-    assert isinstance(model, OpenClipEncoder) and model.shares_beginnings
+    assert isinstance(model, TorchDual) and model.shares_beginnings
     shared = model.encode_texts(CAPTIONS)
     for some in np.random.default_rng(0).permuted(np.tile(np.arange(len(CAPTIONS)), (3, 1)), axis=1)[:, :9]:
         assert np.array_equal(model.encode_texts([CAPTIONS[k] for k in some]), shared[some])
@@ -166,9 +167,9 @@ def test_a_tower_that_was_changed_is_computed_plainly_with_its_change(
     checkpoints: Callable[[str], Path], change: Callable[[Any], None]
 ) -> None:
     model = find_model(f"open_clip:tiny-custom@{checkpoints('tiny-custom')}")
-    assert isinstance(model, OpenClipEncoder)
+    assert isinstance(model, TorchDual)
     before = model.encode_texts(CAPTIONS)
-    change(model._model.text)
+    change(model.towers.module.text)
     assert not model.shares_beginnings
     after = model.encode_texts(CAPTIONS)
     # Of the plain pass, which goes through the changed modules.
@@ -221,7 +222,8 @@ def test_real_captions_have_the_bytes_of_the_plain_pass_at_full_width(open_clip:
     try:
         with torch.inference_mode():
             for length, rows in positions_by_key(tower.lengths(ids)).items():
-                assert torch.equal(shared.encode(ids[rows, :length], SIZE), encode_apart(tower, ids[rows, :length]))
+                part = ids[rows, :length]
+                assert torch.equal(shared.encode({"input_ids": part}, SIZE), encode_apart(tower, part))
     finally:
         torch.set_num_threads(1)
 

@@ -190,7 +190,7 @@ def test_its_folder_is_measured_by_this_library_and_not_as_a_chat_model(
 
 def test_features_of_its_network_are_read_if_they_are_asked_for(saved: Callable[[str], Path]) -> None:
     model = find_model(f"hf:{saved('dual')}", ModelOptions(reading="itc"))
-    assert type(model).__name__ == "HuggingFaceDual"
+    assert type(model).__name__ == "TorchDual"
 
 
 def test_a_folder_without_its_list_of_parts_is_refused_by_both_prefixes(

@@ -39,7 +39,7 @@ def written(folder: Path, tensors: dict[str, Any], **settings: Any) -> Path:
     save_file(
         {f"base_model.model.{name}": tensor for name, tensor in tensors.items()}, folder / "adapter_model.safetensors"
     )
-    stated = {"peft_type": "LORA", "r": 2, "lora_alpha": 3, "bias": "none", "use_dora": False, "target_modules": None}
+    stated = {"peft_type": "LORA", "r": 2, "lora_alpha": 3, "bias": "none", "target_modules": ["fc"]}
     (folder / "adapter_config.json").write_text(json.dumps(stated | settings))
     return folder
 
@@ -57,11 +57,13 @@ class Layers(nn.Module):  # type: ignore[misc, name-defined]
         super().__init__()
         from transformers.pytorch_utils import Conv1D
 
-        self.fc, self.turned, self.words = nn.Linear(6, 4), Conv1D(6, 6), nn.Embedding(5, 6)
-        self.attn, self.conv = nn.MultiheadAttention(6, 2), nn.Conv2d(3, 4, 2)
+        # peft takes a Conv1D's turned weight for the rule of all layers behind it.
+        self.attn, self.fc, self.words = nn.MultiheadAttention(6, 2), nn.Linear(6, 4), nn.Embedding(5, 6)
+        self.conv, self.turned = nn.Conv2d(3, 4, 2), Conv1D(6, 6)
 
 
 def test_an_update_is_the_scale_times_b_a_whichever_way_the_weight_lies(tmp_path: Path) -> None:
+    pytest.importorskip("peft", reason="peft is not installed (the train extra)")
     torch.manual_seed(0)
     model, before = Layers(), {}
     before |= {name: tensor.double().numpy().copy() for name, tensor in model.state_dict().items()}
@@ -69,13 +71,16 @@ def test_an_update_is_the_scale_times_b_a_whichever_way_the_weight_lies(tmp_path
     tensors = matrices("fc", 4, 6) | matrices("turned", 6, 6, 3) | matrices("words", 6, 5, embedding=True) | conv
     tensors |= matrices("attn", 18, 6) | matrices("attn.base_layer.out_proj", 6, 6)
     patterns: dict[str, Any] = {"rank_pattern": {"turned": 3}, "alpha_pattern": {"^attn": 5, "f.": 7}}
-    # peft saves fan_in_fan_out of whichever layer came last; the kind of a layer decides.
-    folder = written(tmp_path / "a", tensors, use_rslora=True, fan_in_fan_out=True, **patterns)
+    targets = ["fc", "turned", "words", "attn", "conv"]
+    folder = written(tmp_path / "a", tensors, use_rslora=True, target_modules=targets, **patterns)
     adapter = find_adapter(folder)
     assert adapter is not None
     merge_adapter("m", model, adapter)
     scales = {"fc": 7 / math.sqrt(2), "turned": 3 / math.sqrt(3), "words": 3 / math.sqrt(2), "conv": 3 / math.sqrt(2)}
-    scales |= {"attn": 5 / math.sqrt(2), "attn.base_layer.out_proj": 2 * 3 / math.sqrt(2)}  # twice, as peft has it
+    scales |= {
+        "attn": 5 / math.sqrt(2),
+        "attn.base_layer.out_proj": 2 * 5 / math.sqrt(2),
+    }  # twice, by its attention's alpha
     after = model.state_dict()
     for module, scale in scales.items():
         half = "embedding_{}" if module == "words" else "{}.weight"
@@ -83,7 +88,7 @@ def test_an_update_is_the_scale_times_b_a_whichever_way_the_weight_lies(tmp_path
         product = (b @ a).T if module in {"turned", "words"} else b @ a
         name = "attn.in_proj_weight" if module == "attn" else f"{module.replace('.base_layer', '')}.weight"
         expected = before[name] + scale * product.reshape(before[name].shape)
-        np.testing.assert_allclose(after[name].numpy(), expected, rtol=0, atol=1e-6, err_msg=name)
+        np.testing.assert_allclose(after[name].numpy(), expected, rtol=1e-6, atol=1e-6, err_msg=name)
     unchanged = {name for name in before if name.endswith("bias")}
     assert len(unchanged) == 5
     assert all((after[name].numpy() == before[name]).all() for name in unchanged)
@@ -134,54 +139,27 @@ def test_a_model_of_transformers_is_the_one_that_peft_merges(tmp_path: Path) -> 
 
 
 BASE = "base_model_name_or_path"
-REFUSED = [
-    ({"peft_type": "IA3"}, ("'peft_type'", "'IA3'", "'LORA'")),
-    ({"use_dora": True}, ("'use_dora'", "True", "W", "r", "*", "B", "A")),
-    ({"bias": "all"}, ("'bias'", "'all'")),
-    ({"init_lora_weights": "pissa_niter_16"}, ("'init_lora_weights'", "'pissa_niter_16'")),
-    ({"modules_to_save": ["head"]}, ("'modules_to_save'", "['head']")),
-    ({"a_setting_of_tomorrow": 1}, ("'a_setting_of_tomorrow'", "1")),
-    ({"r": 4}, ("lora_A", "2", "adapter_config.json", "r", "4")),
-    ({"lora_alpha": None}, ("r", "2", "lora_alpha", "None")),
-    ({"target_modules": ["fc", "out_proj"]}, ("attn.out_proj", "'target_modules'")),
+REFUSED: list[tuple[dict[str, Any], dict[str, Any], Any]] = [
+    ({"peft_type": "IA3"}, {}, ("'peft_type'", "'IA3'", "'LORA'")),
+    ({"a_setting_of_tomorrow": 1}, {}, ("adapter_config.json", "'a_setting_of_tomorrow'", "peft")),
+    ({"r": 4}, {}, ("adapter_model.safetensors", "2", "4")),
+    ({"lora_alpha": None}, {}, ("adapter_model.safetensors", "peft")),
+    ({"target_modules": ["fc", "conv"]}, {}, ("lacks", "conv.lora_A")),
+    ({}, matrices("gone", 4, 6), ("Layers", "changes", "gone.lora_A")),
+    ({}, matrices("fc", 6, 4), ("adapter_model.safetensors", "[2, 4]", "[2, 6]")),
+    ({}, {"fc.lora_A.weight": torch.ones(2, 6)}, ("lacks", "fc.lora_B")),
+    ({}, {"fc.lora_magnitude_vector": torch.ones(4)}, "fc.lora_magnitude_vector"),
 ]
 
 
-@pytest.mark.parametrize(("settings", "message"), REFUSED)
-def test_what_is_no_plain_lora_is_refused(
-    settings: dict[str, Any], message: str | tuple[str, ...], tmp_path: Path
+@pytest.mark.parametrize(("settings", "tensors", "message"), REFUSED)
+def test_what_does_not_fit_is_refused(
+    settings: dict[str, Any], tensors: dict[str, Any], message: Any, tmp_path: Path
 ) -> None:
-    folder = written(tmp_path / "a", matrices("fc", 4, 6), **settings)
+    pytest.importorskip("peft", reason="peft is not installed (the train extra)")
+    folder = written(tmp_path / "a", tensors or matrices("fc", 4, 6), **settings)
     with raises(ModelError, message):
         merge_adapter("m", Layers(), find_adapter(folder) or PeftAdapter(folder, {}))
-
-
-@pytest.mark.parametrize(
-    ("tensors", "message"),
-    [
-        (matrices("gone", 4, 6), ("Layers", "changes")),
-        (matrices("fc", 6, 4), ("(2, 4)", "(6, 2)", "Linear")),
-        ({"fc.lora_A.weight": torch.ones(2, 6)}, ("lora_A", "lora_A", "lora_B")),
-        (
-            {"fc.lora_magnitude_vector": torch.ones(4)},
-            "base_model.model.fc.lora_magnitude_vector",
-        ),
-    ],
-)
-def test_matrices_that_do_not_fit_are_named(
-    tensors: dict[str, Any], message: str | tuple[str, ...], tmp_path: Path
-) -> None:
-    folder = written(tmp_path / "a", tensors)
-    with raises(ModelError, message):
-        merge_adapter("m", Layers(), find_adapter(folder) or PeftAdapter(folder, {}))
-
-
-def test_what_a_later_peft_does_with_an_attention_is_not_guessed(tmp_path: Path) -> None:
-    tensors = matrices("attn", 18, 6) | matrices("attn.base_layer.out_proj", 6, 6)
-    adapter = find_adapter(written(tmp_path / "a", tensors, peft_version="0.22.0.dev0"))
-    assert adapter is not None
-    with raises(ModelError, "out_proj", "0.21.2", "0.22.0.dev0"):
-        merge_adapter("m", Layers(), adapter)
 
 
 def test_weights_beside_the_matrices_and_adapters_of_adapters_are_refused(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_a_fusion_encoders_text_is_its_tokens_within_the_context(tmp_path: Path,
 
 
 def test_a_compact_encoders_text_is_its_tokens_within_the_context(tmp_path: Path) -> None:
-    from tellapart.training.encoders.load_start import open_compact
+    from tellapart.training.encoders.load_start import open_dual
 
     home = Path(__file__).parents[3] / "examples" / "demo_encoder" / "architecture"
     values = config(tmp_path, model=f"new:{home}")
@@ -88,7 +88,7 @@ def test_a_compact_encoders_text_is_its_tokens_within_the_context(tmp_path: Path
     )
     words = "a red cube " * 60
     check_reader(trainable, [words, words + "and more"], "a red cube")
-    assert open_compact(name, "cpu").reader.find_cut([words, "a red cube"]) == [True, False]
+    assert open_dual(name, "cpu").reader.find_cut([words, "a red cube"]) == [True, False]
 
 
 def pictures(folder: Path) -> dict[str, Path]:

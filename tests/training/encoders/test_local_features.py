@@ -12,11 +12,12 @@ from facts import raises
 from tellapart.errors import DataError, ModelError
 from tellapart.models.torch.backend import import_torch
 from tellapart.training.encoders.load_start import open_dual, write_new_model
-from tellapart.training.encoders.trainable import Encoded, TrainableDual
+from tellapart.training.encoders.trainable import Encoded
 from tellapart.training.training_run import run_training
 
 torch = import_torch()
 
+COMPACT = Path(__file__).parents[3] / "examples" / "demo_encoder" / "architecture"
 TEXTS = ("a red square left of a blue one", "grey")
 
 
@@ -34,7 +35,7 @@ def test_patches_and_words_are_the_librarys_last_states_projected(tmp_path: Path
     with torch.no_grad():
         found = Encoded(*trainable.module.eval()(images, texts))
         model = trainable.module.model
-        whole = torch.nn.functional.pad(texts["ids"], (0, 24 - texts["ids"].shape[1]))
+        whole = torch.nn.functional.pad(texts["input_ids"], (0, 24 - texts["input_ids"].shape[1]))
         own = model.forward_intermediates(
             (images["pixels"].permute(0, 3, 1, 2) / 255 - 0.5) / 0.5,
             whole,
@@ -47,9 +48,9 @@ def test_patches_and_words_are_the_librarys_last_states_projected(tmp_path: Path
     normalize = torch.nn.functional.normalize
     torch.testing.assert_close(found.patches, patches, rtol=1e-4, atol=1e-6)  # of the lengths that the tower gives
     assert (found.patches.norm(dim=-1) - 1).abs().max() > 0.01
-    length = texts["ids"].shape[1]
+    length = texts["input_ids"].shape[1]
     torch.testing.assert_close(found.words, normalize(words, dim=-1)[:, :length], rtol=1e-4, atol=1e-6)
-    ends = texts["ids"].argmax(-1).tolist()
+    ends = texts["input_ids"].argmax(-1).tolist()
     assert ends == [9, 2]
     expected = [[0 < k <= end for k in range(length)] for end in ends]
     assert found.real_words.tolist() == expected
@@ -74,7 +75,7 @@ def test_what_has_no_patches_or_is_read_in_pieces_is_refused(tmp_path: Path) -> 
     with raises(ModelError, "fsc-clip", "words", "model", "fsc-global"):
         opened(tmp_path / "averaged", vision_cfg=averaged).add_local()
     with raises(ModelError, "ViT", "open_clip"):
-        TrainableDual(torch.nn.Linear(1, 1), lambda _: None, lambda _: None).add_local()
+        open_dual(write_new_model(COMPACT, tmp_path / "compact", 0), "cpu").add_local()
     settings = config(tmp_path, loss={"name": "fsc-clip"}, batch={"micro": 4})
     with raises(DataError, "batch.micro", "loss", "'fsc-clip'", "words"):
         run_training(settings, tmp_path, tmp_path / "run")

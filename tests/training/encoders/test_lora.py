@@ -180,15 +180,15 @@ def test_layers_that_no_gradient_reaches_are_found() -> None:
 
 
 def test_a_run_names_layers_that_no_gradient_reaches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tellapart.training.encoders.load_start import TrainableOpenClip
+    from tellapart.training.encoders.load_start import TrainableDual
 
-    made = TrainableOpenClip.__init__
+    made = TrainableDual.__init__
 
-    def with_another(self: Any, source: Any, parts: Any, *more: Any) -> None:
-        parts.model.left = torch.nn.Linear(2, 2)
-        made(self, source, parts, *more)
+    def with_another(self: Any, dual: Any) -> None:
+        dual.towers.module.left = torch.nn.Linear(2, 2)
+        made(self, dual)
 
-    monkeypatch.setattr(TrainableOpenClip, "__init__", with_another)
+    monkeypatch.setattr(TrainableDual, "__init__", with_another)
     with pytest.warns(TellapartWarning, match=r"model\.left"):
         run_training(config(tmp_path, lora={"rank": 2}, optimiser={"steps": 1}), tmp_path, tmp_path / "run")
 

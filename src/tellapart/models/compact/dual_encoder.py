@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tellapart.catalog import import_target
-from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError, first_line, quote, require
-from tellapart.models.compact.config import WEIGHTS, CompactConfig, read_compact_config, read_tokenizer
+from tellapart.models.compact.config import (
+    CONFIG,
+    TOKENIZER,
+    WEIGHTS,
+    CompactConfig,
+    read_compact_config,
+    read_tokenizer,
+)
 from tellapart.models.compact.towers import build_encoder
 from tellapart.models.control_tokens import ControlTokens
 from tellapart.models.options import ModelOptions
 from tellapart.models.prefix import ModelPrefix, files_below
-from tellapart.models.protocols import Pixels, Vectors
-from tellapart.models.torch.backend import (
-    Runtime,
-    fixed_batches,
-    forward,
-    import_torch,
-    parameter_count,
-    runtime,
-    weights_fingerprint,
-)
-from tellapart.models.vectors import dot_products, normalise
+from tellapart.models.protocols import Pixels
+from tellapart.models.torch.backend import Runtime, import_torch, runtime
+from tellapart.models.torch.dual_encoder import Inputs, TextReader, TorchDual, Towers
 
 if TYPE_CHECKING:
+    from tokenizers import Tokenizer
     from torch import Tensor
 
 #: The prefix of such a model's name.
@@ -40,8 +38,27 @@ PREFIX = "compact:"
 #: Names the way from pixels to the first layer; part of the fingerprint.
 _VERSION = "compact-1"
 
-#: Samples in a forward pass.
-_SIZE = 16
+
+class CompactReader(TextReader):
+    """The tokenizer of a compact dual encoder, which pads every text to the context."""
+
+    def __init__(self, tokenizer: Tokenizer, length: int) -> None:
+        self.tokenizer, self.length, self.control = tokenizer, length, ControlTokens(tokenizer)
+
+    def lengths(self, texts: Sequence[str]) -> tuple[list[int], list[bool]]:
+        """Return the context for each text, and whether the text exceeds it."""
+        encodings = self.control.encode(PREFIX, texts)
+        return [self.length] * len(texts), [bool(encoding.overflowing) for encoding in encodings]
+
+    def tokens(self, texts: Sequence[str], length: int) -> dict[str, Any]:
+        """Tokenise texts: `input_ids`, int64 `(n, length)`."""
+        ids = [encoding.ids[:length] for encoding in self.control.encode(PREFIX, texts)]
+        return {"input_ids": import_torch().tensor(ids)}
+
+    def batch(self, texts: Sequence[str]) -> dict[str, Any]:
+        """Tokenise texts to one batch without the places that are padding in all of them."""
+        ids = self.tokens(texts, self.length)["input_ids"]
+        return {"input_ids": ids[:, : int((ids != 0).sum(1).max())]}
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,24 +67,17 @@ class CompactParts:
 
     config: CompactConfig
     model: Any
-    tokenizer: Any
+    tokenizer: Tokenizer
 
-    @cached_property
-    def control(self) -> ControlTokens:
-        """The tokenizer's control tokens, which a text does not have."""
-        return ControlTokens(self.tokenizer)
-
-    def encode(self, source: str, texts: Sequence[str]) -> list[Any]:
-        """Return the tokenizer's encoding of each text, padded to the context; `source` names the model in an error."""
-        return self.control.encode(source, texts)
-
-    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the token ids of each text, padded to the context."""
-        return [encoding.ids for encoding in self.encode(PREFIX, texts)]
-
-    def find_cut(self, texts: Sequence[str]) -> list[bool]:
-        """Return for each text whether it is longer than the context."""
-        return [bool(encoding.overflowing) for encoding in self.encode(PREFIX, texts)]
+    def save(self, folder: Path) -> str:
+        """Write `config.json`, `tokenizer.json` and `model.safetensors` to a new folder; return the model's name."""
+        folder.mkdir(parents=True)
+        config = self.config.model_dump(mode="json")
+        (folder / CONFIG).write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
+        (folder / TOKENIZER).write_text(self.tokenizer.to_str(pretty=True) + "\n", encoding="utf-8")
+        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in self.model.state_dict().items()}
+        require("safetensors.torch", extra="models").save_file(tensors, folder / WEIGHTS)
+        return f"{PREFIX}{folder}"
 
 
 def open_parts(folder: Path) -> CompactParts:
@@ -82,27 +92,44 @@ def open_parts(folder: Path) -> CompactParts:
     return CompactParts(config, model.eval(), tokenizer)
 
 
-def resize(pixels: Pixels, config: CompactConfig) -> NDArray[np.uint8]:
-    """Stretch one image, uint8 `(height, width, 3)`, to the model's square by Pillow's antialiased bicubic filter."""
-    from PIL import Image
+def make_dual(name: str, parts: CompactParts, place: Runtime) -> TorchDual:
+    """Make the encoder of a folder's parts: the row of `Towers` of this family."""
+    torch, model, config = import_torch(), parts.model, parts.config
+    reader = CompactReader(parts.tokenizer, config.context_length)
+    mean, std = (torch.tensor(channels, device=place.device)[:, None, None] for channels in (config.mean, config.std))
 
-    size = (config.image_size, config.image_size)
-    return np.array(Image.fromarray(pixels).resize(size, Image.Resampling.BICUBIC))
+    def prepare(pixels: Pixels) -> Inputs:
+        from PIL import Image
+
+        size = (config.image_size, config.image_size)
+        return {"pixels": torch.from_numpy(np.array(Image.fromarray(pixels).resize(size, Image.Resampling.BICUBIC)))}
+
+    def scale(pixels: Tensor) -> Tensor:
+        values = pixels.permute(0, 3, 1, 2).to(torch.float32).div(255)  # (n, 3, size, size)
+        return (values - mean) / std
+
+    towers = Towers(
+        name=name,
+        module=model,
+        place=place,
+        image=lambda inputs: model.visual(scale(inputs["pixels"])),
+        text=lambda inputs: model.text(inputs["input_ids"]),
+        prepare=prepare,
+        reader=reader,
+        facts=(_VERSION, config.model_dump_json(), parts.tokenizer.to_str(), reader.control.facts),
+        offers={"traits": {"context": f"{config.context_length} tokens", "dtype": place.dtype}},
+        dimensions=config.dimensions,
+        shown=lambda inputs: scale(inputs["pixels"][None].to(place.device))[0].cpu(),
+        save=parts.save,
+    )
+    dual = TorchDual(towers)
+    model.to(place.device)
+    return dual
 
 
-def scale_pixels(pixels: Tensor, config: CompactConfig) -> Tensor:
-    """Turn uint8 `(n, size, size, 3)` into the tower's input, float32 `(n, 3, size, size)`."""
-    torch = import_torch()
-    values = pixels.permute(0, 3, 1, 2).to(torch.float32).div(255)
-    mean, std = (torch.tensor(channels, device=values.device)[:, None, None] for channels in (config.mean, config.std))
-    return (values - mean) / std
-
-
-def _load_encoder(name: str, options: ModelOptions) -> CompactEncoder:
-    if options.reading not in {None, "itc"}:
-        raise ModelError(f"{name} has no reading {options.reading!r}; a compact dual encoder has one, 'itc'")
-    place = runtime(options)
-    return CompactEncoder(name, open_parts(Path(name.removeprefix(PREFIX)).expanduser()), place)
+def _load_encoder(name: str, options: ModelOptions) -> TorchDual:
+    options.expect_itc(name, "a compact dual encoder")
+    return make_dual(name, open_parts(Path(name.removeprefix(PREFIX)).expanduser()), runtime(options))
 
 
 def _convert_to_onnx(name: str, folder: Path, tokenizer: Path | None) -> int:
@@ -119,62 +146,3 @@ COMPACT = ModelPrefix(
     takes=frozenset({"device", "reading"}),
     model_type="compact",
 )
-
-
-class CompactEncoder:
-    """A compact dual encoder; a score is the cosine of image and text.
-
-    Every forward pass has one shape, so no vector changes with the batch, the order or the neighbours.
-
-    Attributes:
-        truncated: how many of the texts encoded so far were longer than the context and lost their end.
-    """
-
-    kind: ScoreKind = "similarity"
-    #: Scores rise with the cosine of the vectors, so that a gallery can be ranked by it.
-    ranks_by_cosine = True
-
-    def __init__(self, name: str, parts: CompactParts, place: Runtime) -> None:
-        self.name, self._parts, self._device, self.truncated = name, parts, place.device, 0
-        facts = (parts.config.model_dump_json(), parts.tokenizer.to_str(), parts.control.facts)
-        self.fingerprint = weights_fingerprint(parts.model, _VERSION, *facts)
-        self.parameters = parameter_count(parts.model)
-        parts.model.to(place.device)
-
-    def prepare_image(self, pixels: Pixels) -> Tensor:
-        """Resize one image, uint8 `(height, width, 3)`, to a `torch.uint8` tensor `(size, size, 3)`."""
-        return import_torch().from_numpy(resize(pixels, self._parts.config))
-
-    def encode_images(self, images: Sequence[Any]) -> Vectors:
-        """Encode RGB images, uint8 `(height, width, 3)` or prepared, to float32 `(n, dimensions)` of length one."""
-        stack = import_torch().stack
-
-        def encode_rows(batch: list[Any]) -> Tensor:
-            prepared = [self.prepare_image(image) if isinstance(image, np.ndarray) else image for image in batch]
-            return self._parts.model.visual(scale_pixels(stack(prepared).to(self._device), self._parts.config))
-
-        return self._encode_batches(encode_rows, images)
-
-    def encode_texts(self, texts: Sequence[str]) -> Vectors:
-        """Encode texts to float32 `(n, dimensions)` of length one; count the cut ones in `truncated`."""
-        torch = import_torch()
-        encodings = self._parts.encode(self.name, texts)
-        self.truncated += sum(1 for encoding in encodings if encoding.overflowing)
-
-        def encode_rows(batch: list[Any]) -> Tensor:
-            return self._parts.model.text(torch.tensor([sample.ids for sample in batch], device=self._device))
-
-        return self._encode_batches(encode_rows, encodings)
-
-    def similarity(self, images: Vectors, texts: Vectors) -> NDArray[np.float32]:
-        """Score vectors of length one: the cosines, float32 `(images, texts)`."""
-        return dot_products(images, texts)
-
-    similarities = similarity
-
-    def _encode_batches(self, encode_rows: Callable[[list[Any]], Any], samples: Sequence[Any]) -> Vectors:
-        rows = [np.zeros((0, self._parts.config.dimensions), np.float32)]
-        with forward(self.name, self._parts.model):
-            for batch, real in fixed_batches(samples, _SIZE):
-                rows.append(encode_rows(batch)[:real].cpu().float().numpy())  # under autocast it is none yet
-        return normalise(np.concatenate(rows), self.name)

@@ -17,14 +17,15 @@ from tellapart.models.huggingface.tokens import TokenReader
 from tellapart.models.protocols import Pixels
 from tellapart.models.torch.backend import (
     Runtime,
-    fixed_batches,
     forward,
     import_torch,
     move,
     parameter_count,
-    positions_by_key,
+    pass_size,
+    run_grouped,
     weights_fingerprint,
 )
+from tellapart.models.torch.dual_encoder import Inputs, TorchDual, Towers
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -39,8 +40,8 @@ READINGS = ("itm", "itm_logit")
 #: map of an image, a box.
 _OTHERS = ("cosine", "likelihood", "answers", "two_images", "heat", "box")
 
-#: Samples of one forward. Part of a model's identity: see `fixed_batches`. On a CPU four images already fill the cores.
-_ON_CPU, _ELSEWHERE = 4, 32
+#: Samples of one forward, on a CPU and elsewhere: see `pass_size`. On a CPU four images already fill the cores.
+SIZES = (4, 32)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,7 +120,7 @@ class TorchFusionEncoder:
             raise ModelError(f"{name}: a matching head has no reading {reading!r}; it has {', '.join(READINGS)}")
         self.name, self.left_out, self.notes = name, preparation.left_out, halves.notes
         self.kind: ScoreKind = "logit" if halves.match is None or reading == "itm_logit" else "probability"
-        self.batch_size = _ON_CPU if runtime.device == "cpu" else _ELSEWHERE
+        self.batch_size = pass_size(runtime.device, *SIZES)
         self.parameters = parameter_count(halves.module)
         self._halves, self._preparation, self._runtime, self.reading = halves, preparation, runtime, reading
         length = f"{preparation.texts.length} tokens"
@@ -164,17 +165,30 @@ class TorchFusionEncoder:
         Raises:
             ModelError: the model fails on a text.
         """
-        reader = self._preparation.texts
-        lengths, truncated = reader.lengths(texts)
-        inputs: dict[int, Tensors] = {}
-        for length, positions in positions_by_key(lengths).items():
-            tokens = reader.tokens([texts[k] for k in positions], length)
-            inputs |= zip(
-                positions, zip(tokens["input_ids"], tokens["attention_mask"].bool(), strict=True), strict=True
-            )
-        return self._encode_samples(
-            lambda tensors: self._halves.texts(*tensors), [inputs[k] for k in range(len(texts))], truncated
+        samples, truncated = self.samples(texts)
+        inputs = [(sample["input_ids"], sample["attention_mask"]) for sample in samples]
+        return self._encode_samples(lambda tensors: self._halves.texts(*tensors), inputs, truncated)
+
+    def samples(self, texts: Sequence[str]) -> tuple[list[Inputs], list[bool]]:
+        """Return each text's `input_ids` and bool `attention_mask`, and whether it lost its end."""
+        samples, cut = self._preparation.texts.samples(texts)
+        return [{**sample, "attention_mask": sample["attention_mask"].bool()} for sample in samples], cut
+
+    def cosine(self) -> TorchDual:
+        """Return the dual encoder whose vectors are the halves; a score is their cosine."""
+        halves = self._halves
+        towers = Towers(
+            name=self.name,
+            module=halves.module,
+            place=self._runtime,
+            image=lambda inputs: halves.images(**inputs)[0],
+            text=lambda inputs: halves.texts(inputs["input_ids"], inputs["attention_mask"])[0],
+            prepare=self.prepare_image,
+            reader=self,
+            offers={"take_notes": lambda: self.notes},
+            sizes=SIZES,
         )
+        return TorchDual(towers, fingerprint=self.fingerprint)
 
     def score_states(self, images: Sequence[TorchState], texts: Sequence[TorchState]) -> NDArray[np.float32]:
         """Score image state `k` against text state `k`: float32 `(n,)`.
@@ -196,17 +210,15 @@ class TorchFusionEncoder:
         self, images: Sequence[TorchState], texts: Sequence[TorchState], read: Callable[[Any], Any]
     ) -> list[NDArray[np.float32]]:
         """Join pairs of states, in batches of one shape, and read the joint's output."""
+
+        def compute(batch: Sequence[tuple[TorchState, TorchState]]) -> Any:
+            batch_images, batch_texts = (_stack_columns([pair[side].tensors for pair in batch]) for side in (0, 1))
+            with forward(self.name, self._halves.module):
+                return read(self._halves.join(batch_images, batch_texts).float())
+
         pairs = list(zip(images, texts, strict=True))
-        passes = []
-        for positions in positions_by_key((image.group, text.group) for image, text in pairs).values():
-            for batch, real in fixed_batches(positions, self.batch_size):
-                batch_images, batch_texts = (_stack_columns([pairs[k][side].tensors for k in batch]) for side in (0, 1))
-                with forward(self.name, self._halves.module):
-                    output = self._halves.join(batch_images, batch_texts).float()
-                    passes.append((batch[:real], read(output)[:real]))
-        # Only here, for a GPU computes one batch while the next is put together.
-        rows = {k: row for batch, output in passes for k, row in zip(batch, output.cpu().numpy(), strict=True)}
-        return [rows[k] for k in range(len(pairs))]
+        rows = run_grouped(pairs, lambda pair: (pair[0].group, pair[1].group), self.batch_size, compute)
+        return [row.cpu().numpy() for row in rows]
 
     def _read_scores(self, logits: Tensor) -> Tensor:
         """Return the scores that a head's logits, float32 `(batch, classes)`, are read as: `(batch,)`."""
@@ -220,15 +232,14 @@ class TorchFusionEncoder:
     def _encode_samples(
         self, half: Callable[[Tensors], Tensors], inputs: Sequence[Tensors], truncated: Sequence[bool]
     ) -> list[TorchState]:
-        states: dict[int, TorchState] = {}
-        for positions in positions_by_key(TorchState(tensors).group for tensors in inputs).values():
-            for batch, real in fixed_batches(positions, self.batch_size):
-                with forward(self.name, self._halves.module):
-                    tensors = half(tuple(map(self._move_tensor, _stack_columns([inputs[k] for k in batch]))))
-                for row, k in enumerate(batch[:real]):
-                    # A copy: a view would keep all of its batch in memory.
-                    states[k] = TorchState(tuple(tensor[row].clone() for tensor in tensors), truncated[k])
-        return [states[k] for k in range(len(inputs))]
+        def compute(batch: Sequence[Tensors]) -> list[Tensors]:
+            with forward(self.name, self._halves.module):
+                tensors = half(tuple(map(self._move_tensor, _stack_columns(batch))))
+            # A copy: a view would keep all of its batch in memory.
+            return [tuple(tensor[row].clone() for tensor in tensors) for row in range(len(batch))]
+
+        rows = run_grouped(inputs, lambda tensors: TorchState(tensors).group, self.batch_size, compute)
+        return [TorchState(*state) for state in zip(rows, truncated, strict=True)]
 
     def _move_tensor(self, tensor: Tensor) -> Tensor:
         return move(tensor, self._runtime)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
 from tellapart.models.caption_rules import caption_rule
 from tellapart.models.huggingface.files import (
@@ -18,37 +15,25 @@ from tellapart.models.huggingface.files import (
     load_processor,
     load_weights,
     processor_facts,
+    quiet,
     read_config,
 )
-from tellapart.models.huggingface.images import Prepared, check_images, image_inputs
+from tellapart.models.huggingface.images import check_images, image_inputs
 from tellapart.models.huggingface.tokens import TokenReader
 from tellapart.models.huggingface.towers import (
     LEGACY_END,
     TOWERS,
-    Tower,
-    Towers,
+    Architecture,
     context_length,
     find_towers,
     fit_towers,
     is_siglip,
     pool_at_end,
 )
-from tellapart.models.protocols import Pixels, Vectors
-from tellapart.models.torch.backend import (
-    Runtime,
-    exact_size,
-    fixed_batches,
-    forward,
-    import_torch,
-    move,
-    parameter_count,
-    positions_by_key,
-    runtime,
-    weights_fingerprint,
-)
+from tellapart.models.torch.backend import Runtime, import_torch, runtime
+from tellapart.models.torch.dual_encoder import Inputs, TorchDual, Towers
 from tellapart.models.torch.packs import HIDDEN
 from tellapart.models.torch.shared_beginnings import CausalTower, are_untouched, encode_packs
-from tellapart.models.vectors import dot_products, normalise
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -68,34 +53,41 @@ _PARTS = frozenset(
 )
 
 
-def reads_causally(model: Network) -> bool:
-    """Return whether a model's text tower is CLIP's, of untouched modules, with torch's fused attention."""
-    kind = type(model)
-    return (
-        f"{kind.__module__}.{kind.__qualname__}" == _CLIP + "CLIPModel"
-        and "get_text_features" not in vars(model)
-        and model.config.text_config._attn_implementation == "sdpa"
-        and are_untouched([model.text_model, model.text_projection], _PARTS)
-    )
+class SharedTexts:
+    """CLIP's text tower, on a CPU, with shared beginnings."""
 
+    def __init__(self, model: Network) -> None:
+        self._model = model
 
-def share_beginnings(model: Network, ids: Tensor, shown: Tensor, size: int) -> Tensor | None:
-    """Return the features of texts of one padded length, `(n, dimensions)`; None if padding is read in one of them."""
-    torch, text = import_torch(), model.text_model
-    end_positions = (ids if text.eos_token_id == LEGACY_END else (ids == text.eos_token_id).int()).argmax(dim=-1)
-    read = torch.arange(ids.shape[1]) <= end_positions[:, None]
-    if not shown[read].all():
-        return None
-    embeddings = text.embeddings
-    length, dtype = ids.shape[1], embeddings.token_embedding.weight.dtype
-    mask = torch.full((length, length), float("-inf"), dtype=dtype).triu(1)
-    tower = CausalTower(
-        lambda tokens, depths: embeddings.token_embedding(tokens) + embeddings.position_embedding(depths),
-        [_Layer(layer) for layer in text.encoder.layers],
-        lambda states: model.text_projection(text.final_layer_norm(states)),
-        lambda _: mask,
-    )
-    return encode_packs(tower, torch.where(read, ids, HIDDEN).numpy(), end_positions.numpy(), size)
+    @property
+    def works(self) -> bool:
+        """Whether the text tower is CLIP's, of untouched modules, with torch's fused attention."""
+        model, kind = self._model, type(self._model)
+        return (
+            f"{kind.__module__}.{kind.__qualname__}" == _CLIP + "CLIPModel"
+            and "get_text_features" not in vars(model)
+            and model.config.text_config._attn_implementation == "sdpa"
+            and are_untouched([model.text_model, model.text_projection], _PARTS)
+        )
+
+    def encode(self, inputs: Inputs, size: int) -> Tensor | None:
+        """Return the features of texts of one padded length; None if padding is read in one of them."""
+        torch, model, ids = import_torch(), self._model, inputs["input_ids"]
+        text, embeddings = model.text_model, model.text_model.embeddings
+        shown = inputs.get("attention_mask", torch.ones_like(ids))
+        end_positions = (ids if text.eos_token_id == LEGACY_END else (ids == text.eos_token_id).int()).argmax(dim=-1)
+        read = torch.arange(ids.shape[1]) <= end_positions[:, None]
+        if not shown[read].all():
+            return None
+        length, dtype = ids.shape[1], embeddings.token_embedding.weight.dtype
+        mask = torch.full((length, length), float("-inf"), dtype=dtype).triu(1)
+        tower = CausalTower(
+            lambda tokens, depths: embeddings.token_embedding(tokens) + embeddings.position_embedding(depths),
+            [_Layer(layer) for layer in text.encoder.layers],
+            lambda states: model.text_projection(text.final_layer_norm(states)),
+            lambda _: mask,
+        )
+        return encode_packs(tower, torch.where(read, ids, HIDDEN).numpy(), end_positions.numpy(), size)
 
 
 class _Layer:
@@ -123,47 +115,33 @@ _SAME = 1e-7
 _SHAPES = ((48, 64), (64, 40), (32, 32))
 _TEXTS = ("a cat", "two dogs on a red mat, beside a cat", "a red mat on two dogs")
 
-#: Images or texts in every forward pass: on a CPU more gains nothing, elsewhere fewer leave it idle.
-_ON_CPU, _ELSEWHERE = 16, 64
+#: Architectures whose checkpoint holds a scale that is the exponential of `logit_scale`: they can be trained.
+SCALED = ("CLIPModel", "MetaClip2Model", "SiglipModel", "Siglip2Model", "AltCLIPModel", "ChineseCLIPModel")
 
 
-def load_dual(source: str, options: ModelOptions) -> HuggingFaceDual:
+def load_dual(source: str, options: ModelOptions) -> TorchDual:
     """Load a dual encoder of transformers from a folder or the hub."""
     place = runtime(options)
     config = read_config(source)
     architecture = next(iter(config.get("architectures") or ()), "") or _plain_architecture(config["model_type"])
-    towers = find_towers(architecture)
-    if towers is None:
+    if (form := find_towers(architecture)) is None:
         raise ModelError(
             f"{source}: {architecture or 'a model without an architecture'} has no contrastive heads, so it has no "
             f"reading 'itc'; name another reading, or a checkpoint of {', '.join(TOWERS)}, or of another class with "
             "get_image_features and get_text_features"
         )
     processor = load_processor(source)
-    model = load_weights(architecture, source, place, unused=towers.unused)
-    if towers.tested:
-        return HuggingFaceDual(source, model, processor, towers, place, texts=options.texts)
-    return _test_encoder(
-        HuggingFaceDual(source, model, processor, fit_towers(towers, model, processor), place), processor
-    )
-
-
-def _test_encoder(encoder: HuggingFaceDual, processor: ProcessorMixin) -> HuggingFaceDual:
-    encoder.test_itself(pads_whole=(getattr(processor, "text_kwargs", None) or {}).get("padding") == "max_length")
-    return encoder
+    model = load_weights(architecture, source, place, unused=form.unused)
+    return make_dual(source, model, processor, form, place, texts=options.texts)
 
 
 def hold_dual(
     name: str, model: PreTrainedModel, architecture: str, processor: ProcessorMixin, place: Runtime
-) -> HuggingFaceDual:
+) -> TorchDual:
     """Return a caller's model as an encoder, without moving it; its identity is the caller's affair."""
-    towers = find_towers(architecture)
-    if towers is None:
+    if (form := find_towers(architecture)) is None:
         raise ModelError(f"{name}: {architecture} has no contrastive heads")
-    if towers.tested:
-        return HuggingFaceDual(name, model, processor, towers, place, fingerprint="held")
-    fitted = fit_towers(towers, model, processor)
-    return _test_encoder(HuggingFaceDual(name, model, processor, fitted, place, fingerprint="held"), processor)
+    return make_dual(name, model, processor, form, place, fingerprint="held")
 
 
 def _read_activation(config: PreTrainedConfig, tower: str) -> str:
@@ -176,193 +154,95 @@ def _read_activation(config: PreTrainedConfig, tower: str) -> str:
 
 def _plain_architecture(model_type: str) -> str:
     """Return a family's class without other heads, for a configuration that names no architecture."""
-    plain = (name for name, towers in TOWERS.items() if towers.model_type == model_type and name.endswith("Model"))
+    plain = (name for name, form in TOWERS.items() if form.model_type == model_type and name.endswith("Model"))
     class_name = import_transformers().models.auto.modeling_auto.MODEL_MAPPING_NAMES.get(model_type)
     return next(plain, class_name if isinstance(class_name, str) else "")
 
 
-class HuggingFaceDual:
-    """A dual encoder of transformers; a score is the cosine of image and text.
+def make_dual(
+    name: str,
+    model: PreTrainedModel,
+    processor: ProcessorMixin,
+    form: Architecture,
+    place: Runtime,
+    *,
+    texts: str = "raw",
+    fingerprint: str = "",
+) -> TorchDual:
+    """Make the encoder of a loaded model: the row of `Towers` of this library. Pillow prepares its images."""
+    if not form.tested:
+        form = fit_towers(form, model, processor)
+    provenance = pool_at_end(name, model, processor.tokenizer, held=bool(fingerprint))
+    length = context_length(name, model.config, processor.tokenizer, form)
+    rule, clean = caption_rule(is_siglip(form), processor.tokenizer, texts)
+    reader = TokenReader(processor.tokenizer, length, whole=form.whole, clean=clean)
+    prepare = image_inputs(name, processor.image_processor)
+    check_images(name, model.config, prepare)
 
-    Images are prepared by the model's processor, in Pillow; texts by its tokenizer, cut to the context. Where
-    an image has several vectors (BLIP-2's queries), its score is the largest of their cosines. Every forward has one of
-    a few fixed shapes: on one device a vector depends on its own image or text alone, bit for bit on
-    a CPU. There CLIP's text tower computes beginnings that several texts share once (`shares_beginnings`), which
-    changes no bit.
+    def save(folder: Path) -> str:
+        folder.mkdir(parents=True)
+        with quiet():
+            model.save_pretrained(folder)
+            processor.save_pretrained(folder)
+        return f"hf:{folder}"
 
-    Attributes:
-        batch_size: samples that are best given at once: some forward passes, so that texts of one length meet.
-        texts: the rule by which captions are changed before the tokenizer reads them; empty if there is none.
-        provenance: where its text tower reads a text, if transformers would read it elsewhere; else empty.
-        truncated: how many of the texts encoded so far were longer than the context and lost their end.
-    """
+    facts: list[str] = []
+    if not fingerprint:
+        facts += [type(model).__name__, place.dtype, f"{length} tokens", config_facts(model.config)]
+        facts += [processor_facts(processor), *([rule] if clean else [])]
+    towers = Towers(
+        name=name,
+        module=model,
+        place=place,
+        image=lambda inputs: form.image(model, inputs),
+        text=lambda inputs: form.text(model, inputs),
+        prepare=prepare,
+        reader=reader,
+        facts=tuple(facts),
+        family="tellapart:huggingface:itc:1:",
+        provenance=provenance,
+        offers={
+            "texts": rule,
+            "traits": {
+                "activation": _read_activation(model.config, "text_config"),
+                "image activation": _read_activation(model.config, "vision_config"),
+                "context": f"{length} tokens",
+                "dtype": place.dtype,
+                "texts": rule,
+            },
+        },
+        shared=SharedTexts(model),
+        save=save if type(model).__name__ in SCALED else None,
+    )
+    dual = TorchDual(towers, fingerprint=fingerprint)
+    if not form.tested:
+        _test_promises(dual, reader, (getattr(processor, "text_kwargs", None) or {}).get("padding") == "max_length")
+    return dual
 
-    kind: ScoreKind = "similarity"
 
-    #: Scores rise with the cosine of the vectors, so that a gallery can be ranked by it.
-    ranks_by_cosine = True
-
-    def __init__(
-        self,
-        name: str,
-        model: PreTrainedModel,
-        processor: ProcessorMixin,
-        towers: Towers,
-        place: Runtime,
-        *,
-        texts: str = "raw",
-        fingerprint: str | None = None,
-    ) -> None:
-        self.name, self.device = name, place.device
-        self._size = _ON_CPU if place.device == "cpu" else _ELSEWHERE
-        self.batch_size = 4 * self._size
-        self.truncated = 0
-        self.parameters = parameter_count(model)
-        self._model, self._towers, self._where = model, towers, place
-        self.provenance = pool_at_end(name, model, processor.tokenizer, held=fingerprint is not None)
-        length = context_length(name, model.config, processor.tokenizer, towers)
-        self.texts, clean = caption_rule(is_siglip(towers), processor.tokenizer, texts)
-        self._texts = TokenReader(processor.tokenizer, length, whole=towers.whole, clean=clean)
-        self.traits = {
-            "activation": _read_activation(model.config, "text_config"),
-            "image activation": _read_activation(model.config, "vision_config"),
-            "context": f"{length} tokens",
-            "dtype": place.dtype,
-            "texts": self.texts,
-        }
-        self._image_inputs = image_inputs(name, processor.image_processor)
-        check_images(name, model.config, self._image_inputs)
-        self.fingerprint = fingerprint or "tellapart:huggingface:itc:1:" + weights_fingerprint(
-            model,
-            type(model).__name__,
-            place.dtype,
-            f"{self._texts.length} tokens",
-            config_facts(model.config),
-            processor_facts(processor),
-            *([self.texts] if clean else []),
-        )
-
-    def prepare_image(self, pixels: Pixels) -> Prepared:
-        """Preprocess one RGB image, uint8 `(height, width, 3)`, for `encode_images`; may be called from many
-        threads.
-        """
-        return self._image_inputs(pixels)
-
-    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the token ids of each text, padded to the context."""
-        return self._texts.token_ids(texts)
-
-    def find_cut(self, texts: Sequence[str]) -> list[bool]:
-        """Return for each text whether it is longer than the context."""
-        return self._texts.find_cut(texts)
-
-    def input_pixels(self, pixels: Pixels) -> NDArray[np.float32]:
-        """Return one image as the tower is given it; of a model that takes patches, `(patches, values)`."""
-        values: NDArray[np.float32] = np.asarray(self.prepare_image(pixels)["pixel_values"], np.float32)
-        return values
-
-    def encode_images(self, images: Sequence[Pixels | Prepared]) -> Vectors:
-        """Encode RGB images, raw or prepared, to float32 `(n, dimensions)`, or `(n, queries * dimensions)`."""
-        prepared = [image if isinstance(image, Mapping) else self.prepare_image(image) for image in images]
-        return (
-            self._encode_samples(self._towers.image, prepared, _stack_images)
-            if prepared
-            else np.zeros((0, 0), np.float32)
-        )
-
-    def encode_texts(self, texts: Sequence[str]) -> Vectors:
-        """Encode texts to float32 `(n, dimensions)`; count the cut ones in `truncated`."""
-        lengths, truncated = self._texts.lengths(texts)
-        self.truncated += sum(truncated)
-        rows: dict[int, NDArray[np.float32]] = {}
-        shares = self.shares_beginnings
-        for length, positions in positions_by_key(lengths).items():
-            tokenize = partial(self._texts.tokens, length=length)
-            group = [texts[position] for position in positions]
-            vectors = self._share_beginnings(tokenize(group)) if shares else None
-            if vectors is None:
-                vectors = self._encode_samples(self._towers.text, group, tokenize)
-            rows |= zip(positions, vectors, strict=True)
-        return np.stack([rows[position] for position in range(len(texts))]) if rows else np.zeros((0, 0), np.float32)
-
-    def similarity(self, images: Vectors, texts: Vectors) -> NDArray[np.float32]:
-        """Score vectors: float32 `(images, texts)`, cosines; of an image's several vectors the largest.
-
-        Of stacks of vectors, `(items, images, ...)` and `(items, texts, ...)`, item by item: `(items, images, texts)`.
-        """
-        (*items, count, width), dimensions = images.shape, texts.shape[-1]
-        queries, rest = divmod(width, dimensions)
-        if rest or not queries:
+def _test_promises(dual: TorchDual, reader: TokenReader, pads_whole: bool) -> None:
+    """Test that a vector is its image's or text's alone, for a model that nobody has looked at."""
+    kind, noise = type(dual.towers.module).__name__, _NOISE[dual.towers.place.dtype]
+    images = [np.random.default_rng(k).integers(0, 256, (*_SHAPES[k], 3), dtype=np.uint8) for k in range(3)]
+    sides: dict[str, tuple[Any, Any]] = {"image": (dual.encode_images, images), "text": (dual.encode_texts, _TEXTS)}
+    vectors = {side: encode(samples) for side, (encode, samples) in sides.items()}
+    moved: dict[str, Any] = {}
+    for side, (encode, samples) in sides.items():
+        if np.allclose(vectors[side], vectors[side][0], rtol=0, atol=_SAME):
+            raise ModelError(f"{dual.name}: {kind} gives three {side}s one and the same vector")
+        alone = np.stack([encode([sample])[0] for sample in samples])
+        moved[f"batching moves {side} vectors"] = alone - vectors[side]
+        moved[f"the order moves {side} vectors"] = encode(samples[::-1])[::-1] - vectors[side]
+    dual.similarity(vectors["image"], vectors["text"])
+    reader.whole = True
+    padding = dual.encode_texts(_TEXTS) - vectors["text"]
+    dual.truncated = 0
+    if np.abs(padding).max() <= noise or not pads_whole:
+        reader.whole = False
+        moved["padding moves text vectors"] = padding
+    for influence, difference in moved.items():
+        if not (distance := float(np.abs(difference).max())) <= noise:
             raise ModelError(
-                f"{self.name}: images are encoded to {width} dimensions and texts to {dimensions}: its towers do not "
-                "meet in one space; check the sizes of its projections in config.json"
+                f"{dual.name}: {influence} of {kind} by up to {distance:.2g}, so no number of it would be its own; a "
+                "model of another kind can be measured through tellapart.score"
             )
-        similarities = dot_products(images.reshape(*items, count * queries, dimensions), texts)
-        largest: NDArray[np.float32] = similarities.reshape(*items, count, queries, texts.shape[-2]).max(axis=-2)
-        return largest
-
-    similarities = similarity
-
-    def test_itself(self, *, pads_whole: bool = False) -> None:
-        """Test the promises of the other methods on a few images and texts, for a model that nobody has looked at."""
-        kind, noise, own = type(self._model).__name__, _NOISE[self._where.dtype], self._texts
-        images = [np.random.default_rng(k).integers(0, 256, (*_SHAPES[k], 3), dtype=np.uint8) for k in range(3)]
-        vectors = {"image": self.encode_images(images), "text": self.encode_texts(_TEXTS)}
-        for side, each in vectors.items():
-            if np.allclose(each, each[0], rtol=0, atol=_SAME):
-                raise ModelError(f"{self.name}: {kind} gives three {side}s one and the same vector")
-        self.similarity(vectors["image"], vectors["text"])
-        alone = {"image": [self.encode_images([image])[0] for image in images]}
-        alone["text"] = [self.encode_texts([text])[0] for text in _TEXTS]
-        moved = {f"batching moves {side} vectors": _largest_difference(vectors[side], alone[side]) for side in vectors}
-        turned = {"image": self.encode_images(images[::-1])[::-1], "text": self.encode_texts(_TEXTS[::-1])[::-1]}
-        moved |= {
-            f"the order moves {side} vectors": _largest_difference(vectors[side], turned[side]) for side in vectors
-        }
-        self._texts = TokenReader(own.tokenizer, own.length, whole=True)
-        padding = _largest_difference(vectors["text"], self.encode_texts(_TEXTS))
-        self.truncated = 0
-        if padding <= noise or not pads_whole:
-            self._texts = own
-            moved["padding moves text vectors"] = padding
-        for what, distance in moved.items():
-            if not distance <= noise:
-                raise ModelError(
-                    f"{self.name}: {what} of {kind} by up to {distance:.2g}, so no number of it would be its own; a "
-                    "model of another kind can be measured through tellapart.score"
-                )
-
-    @property
-    def shares_beginnings(self) -> bool:
-        """Whether texts share the states of common beginnings: on a CPU, by CLIP's tower of untouched modules."""
-        return self.device == "cpu" and not exact_size() and reads_causally(self._model)
-
-    def _share_beginnings(self, inputs: Prepared) -> Vectors | None:
-        ids = inputs["input_ids"]
-        mask = inputs.get("attention_mask", import_torch().ones_like(ids))
-        with forward(self.name, self._model):
-            features = share_beginnings(self._model, ids, mask, self._size)
-        return None if features is None else normalise(features.float().numpy(), self.name, self._where.dtype)
-
-    def _encode_samples(
-        self, tower: Tower, samples: Sequence[Any], collate: Callable[[list[Any]], Prepared]
-    ) -> Vectors:
-        parts = []
-        for batch, real in fixed_batches(samples, self._size):
-            inputs = {name: move(tensor, self._where) for name, tensor in collate(batch).items()}
-            with forward(self.name, self._model):
-                features = tower(self._model, inputs)
-            parts.append(features[:real].float())
-        # Only here, for a GPU computes one batch while the next is put together.
-        rows = np.concatenate([part.cpu().numpy() for part in parts])  # (n, dimensions) or (n, queries, dimensions)
-        unit = normalise(rows.reshape(-1, rows.shape[-1]), self.name, self._where.dtype)
-        return unit.reshape(len(samples), -1)
-
-
-def _largest_difference(vectors: Vectors, others: Sequence[NDArray[np.float32]] | Vectors) -> float:
-    return float(np.abs(vectors - np.asarray(others)).max())
-
-
-def _stack_images(images: Sequence[Prepared]) -> Prepared:
-    torch = import_torch()
-    return {name: torch.stack([image[name] for image in images]) for name in images[0]}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tellapart.errors import ModelError, require
 from tellapart.models.control_tokens import ControlTokens
 from tellapart.models.torch.backend import bucket
+from tellapart.models.torch.dual_encoder import TextReader
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedTokenizerBase
@@ -15,17 +16,14 @@ if TYPE_CHECKING:
 __all__ = ["TokenReader", "check_tokenizer", "leave_out_end", "text_config"]
 
 
-class TokenReader:
-    """A tokenizer that cuts texts to the context and pads each to a length that depends on the text alone.
+class TokenReader(TextReader):
+    """A tokenizer of transformers as a reader of texts.
 
     Args:
         tokenizer: of transformers.
         length: of the context, in tokens, with the special ones.
         whole: pad every text to the context; else to the next multiple of eight tokens.
         clean: goes over each text before the tokenizer reads it; None for texts as they are.
-
-    Attributes:
-        tokenizer: of transformers.
     """
 
     def __init__(
@@ -36,11 +34,8 @@ class TokenReader:
         whole: bool = False,
         clean: Callable[[str], str] | None = None,
     ) -> None:
-        self.length = length
-        self._clean = clean or str
-        self.tokenizer = tokenizer
-        self._whole = whole
-        self._control = ControlTokens(tokenizer)
+        self.tokenizer, self.length, self.whole = tokenizer, length, whole
+        self._clean, self._control = clean or str, ControlTokens(tokenizer)
 
     def lengths(self, texts: Sequence[str]) -> tuple[list[int], list[bool]]:
         """Return each text's padded length, in tokens, and whether it exceeds the context and loses its end.
@@ -50,28 +45,18 @@ class TokenReader:
         """
         if not texts:
             return [], []
-        read = self.tokenizer(self._clean_texts(["", *texts]), verbose=False, **self._control.split)["input_ids"]
+        cleaned = [self._clean(text) for text in ("", *texts)]
+        read = self.tokenizer(cleaned, verbose=False, **self._control.split)["input_ids"]
         self._control.refuse(type(self.tokenizer).__name__, texts, read[1:], read[0])
         lengths = [len(tokens) for tokens in read[1:]]
-        padded = [self.length if self._whole else bucket(max(length, 1), self.length) for length in lengths]
+        padded = [self.length if self.whole else bucket(max(length, 1), self.length) for length in lengths]
         return padded, [length > self.length for length in lengths]
 
     def tokens(self, texts: Sequence[str], length: int) -> dict[str, Any]:
         """Tokenise texts to tensors of `length` tokens, named as the tokenizer names them."""
         options = {"padding": "max_length", "truncation": True, "max_length": length, "return_tensors": "pt"}
-        return dict(self.tokenizer(self._clean_texts(texts), **options, **self._control.split, verbose=False))
-
-    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the token ids of each text, padded to the context."""
-        ids = self.tokens(texts, self.length)["input_ids"] if texts else []
-        return [[int(token) for token in row] for row in ids]
-
-    def find_cut(self, texts: Sequence[str]) -> list[bool]:
-        """Return for each text whether it is longer than the context."""
-        return [bool(cut) for cut in self.lengths(texts)[1]]
-
-    def _clean_texts(self, texts: Sequence[str]) -> list[str]:
-        return [self._clean(text) for text in texts]
+        cleaned = [self._clean(text) for text in texts]
+        return dict(self.tokenizer(cleaned, **options, **self._control.split, verbose=False))
 
 
 def leave_out_end(tokenizer: PreTrainedTokenizerBase) -> None:

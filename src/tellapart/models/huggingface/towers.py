@@ -27,7 +27,7 @@ Tower = Callable[["PreTrainedModel", Batch], "Tensor"]
 
 
 @dataclass(frozen=True, slots=True)
-class Towers:
+class Architecture:
     """The towers of one architecture.
 
     Attributes:
@@ -134,31 +134,31 @@ _LEGACY, _HIGHEST = frozenset({"clip", "clipseg", "groupvit", "x_clip"}), frozen
 
 #: Architecture (a class of transformers) -> its towers, if they need more than `get_image_features` and
 #: `get_text_features` on texts of any padding.
-TOWERS: Mapping[str, Towers] = MappingProxyType(
+TOWERS: Mapping[str, Architecture] = MappingProxyType(
     {
-        "CLIPModel": Towers("clip", _image_features, _text_features, pools_at_end=True),
-        "MetaClip2Model": Towers("metaclip_2", _image_features, _text_features, pools_at_end=True),
-        "SiglipModel": Towers("siglip", _image_features, _unmasked_text, whole=True),
-        "Siglip2Model": Towers("siglip2", _image_features, _unmasked_text, whole=True),
-        "AlignModel": Towers("align", _image_features, _text_features, limit=64),
-        "Aimv2Model": Towers("aimv2", _image_features, _aimv2_text, pools_at_end=True),
-        "AltCLIPModel": Towers("altclip", _image_features, _text_features, padded_positions=True),
-        "FlavaModel": Towers("flava", _flava_image, _flava_text),
-        "FlavaForPreTraining": Towers("flava", _flava_image, _flava_text),
-        "BridgeTowerForContrastiveLearning": Towers(
+        "CLIPModel": Architecture("clip", _image_features, _text_features, pools_at_end=True),
+        "MetaClip2Model": Architecture("metaclip_2", _image_features, _text_features, pools_at_end=True),
+        "SiglipModel": Architecture("siglip", _image_features, _unmasked_text, whole=True),
+        "Siglip2Model": Architecture("siglip2", _image_features, _unmasked_text, whole=True),
+        "AlignModel": Architecture("align", _image_features, _text_features, limit=64),
+        "Aimv2Model": Architecture("aimv2", _image_features, _aimv2_text, pools_at_end=True),
+        "AltCLIPModel": Architecture("altclip", _image_features, _text_features, padded_positions=True),
+        "FlavaModel": Architecture("flava", _flava_image, _flava_text),
+        "FlavaForPreTraining": Architecture("flava", _flava_image, _flava_text),
+        "BridgeTowerForContrastiveLearning": Architecture(
             "bridgetower",
             _bridgetower_image,
             _bridgetower_text,
             padded_positions=True,
             unused=("itm_score", "mlm_score"),
         ),
-        "BlipForImageTextRetrieval": Towers("blip", _blip_image, _blip_text),
-        "Blip2ForImageTextRetrieval": Towers("blip-2", _blip_2_image, _blip_2_text),
+        "BlipForImageTextRetrieval": Architecture("blip", _blip_image, _blip_text),
+        "Blip2ForImageTextRetrieval": Architecture("blip-2", _blip_2_image, _blip_2_text),
     }
 )
 
 
-def is_siglip(towers: Towers) -> bool:
+def is_siglip(towers: Architecture) -> bool:
     """Return whether towers are SigLIP's or SigLIP 2's, of which libraries and authors read captions differently.
 
     >>> is_siglip(TOWERS["Siglip2Model"]), is_siglip(TOWERS["CLIPModel"])
@@ -167,7 +167,7 @@ def is_siglip(towers: Towers) -> bool:
     return towers.text is _unmasked_text
 
 
-def find_towers(architecture: str) -> Towers | None:
+def find_towers(architecture: str) -> Architecture | None:
     """Return the towers of an architecture: the table's, or those of any class with features of images and of texts.
 
     >>> find_towers("GroupViTModel").model_type, find_towers("BertModel")
@@ -179,10 +179,10 @@ def find_towers(architecture: str) -> Towers | None:
     if not all(hasattr(kind, name) for name in ("get_image_features", "get_text_features")):
         return None
     pools = _folder_of(kind) in _LEGACY
-    return Towers(kind.config_class.model_type, _image_features, _text_features, pools_at_end=pools, tested=False)
+    return Architecture(kind.config_class.model_type, _image_features, _text_features, pools_at_end=pools, tested=False)
 
 
-def fit_towers(towers: Towers, model: PreTrainedModel, processor: ProcessorMixin) -> Towers:
+def fit_towers(towers: Architecture, model: PreTrainedModel, processor: ProcessorMixin) -> Architecture:
     """Read from a model of no row of the table how it counts positions, and from its processor how many it is given."""
     nn = import_torch().nn
     positions = [part for name, part in model.named_modules() if name.endswith("position_embeddings")]
@@ -226,7 +226,9 @@ def pool_at_end(name: str, model: Network, tokenizer: PreTrainedTokenizerBase, *
     return f"{read}, for the eos_token_id {LEGACY_END} of config.json" if legacy else ""
 
 
-def context_length(name: str, config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase, towers: Towers) -> int:
+def context_length(
+    name: str, config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase, towers: Architecture
+) -> int:
     """Check the tokenizer against the text tower, and return how many tokens a text may have."""
     check_tokenizer(name, config, tokenizer, side=None if towers.whole else "right")
     text = text_config(config)

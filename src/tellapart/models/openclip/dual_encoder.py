@@ -4,41 +4,27 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tellapart.data.scores import ScoreKind
-from tellapart.errors import ModelError, first_line
+from tellapart.errors import ModelError, first_line, require
 from tellapart.models.caption_rules import caption_rule
-from tellapart.models.openclip.fitting import complete_name
 from tellapart.models.openclip.library import import_open_clip
-from tellapart.models.openclip.source import FOLDER, resolve
+from tellapart.models.openclip.source import CONFIG, FOLDER, resolve
 from tellapart.models.openclip.tokens import TextTower, Tokens
-from tellapart.models.openclip.weights import Parts, assemble, is_siglip
+from tellapart.models.openclip.weights import Parts, assemble, complete_name, is_siglip
 from tellapart.models.options import ModelOptions
 from tellapart.models.prefix import ModelPrefix, files_below
-from tellapart.models.protocols import Pixels, Vectors
-from tellapart.models.torch.backend import (
-    Runtime,
-    exact_size,
-    fixed_batches,
-    import_torch,
-    move,
-    parameter_count,
-    positions_by_key,
-    runtime,
-    weights_fingerprint,
-)
-from tellapart.models.torch.backend import forward as compute
+from tellapart.models.protocols import Pixels
+from tellapart.models.torch.backend import Runtime, forward, import_torch, move, runtime
 from tellapart.models.torch.checkpoint import split_part
+from tellapart.models.torch.dual_encoder import Inputs, LocalFeatures, TorchDual, Towers
 from tellapart.models.torch.packs import HIDDEN
 from tellapart.models.torch.shared_beginnings import CausalTower, are_untouched, encode_packs
-from tellapart.models.vectors import dot_products, normalise
 
 if TYPE_CHECKING:
     import torch
@@ -82,8 +68,9 @@ class SharedTexts:
         causal = self._tower.shortens or (self._last is not None and getattr(text, "attn_mask", None) is not None)
         return causal and are_untouched(parts, _PARTS)
 
-    def encode(self, ids: Tensor, size: int) -> Tensor:
-        """Return the features, `(n, dimensions)`, of ids `(n, length)`."""
+    def encode(self, inputs: Inputs, size: int) -> Tensor:
+        """Return the features, `(n, dimensions)`, of `input_ids`, `(n, length)`."""
+        ids = inputs["input_ids"]
         return self._encode_ended(ids, size) if self._last is None else self._encode_appended(ids, size)
 
     def _encode_ended(self, ids: Tensor, size: int) -> Tensor:
@@ -164,32 +151,117 @@ class _Layer:
 #: Names the way from pixels and texts to vectors; part of the fingerprint, changed when that way changes.
 _VERSION = "open_clip-1"
 
-#: Samples in one forward pass. ViT-B/32 on one core: 97 ms an image in batches of 4, 93 ms in 16 and in 32.
-_ON_CPU, _ELSEWHERE = 16, 64
 
-
-def load(name: str, options: ModelOptions) -> OpenClipEncoder:
+def load(name: str, options: ModelOptions) -> TorchDual:
     """Load an open_clip model by its name (see `tellapart.models.openclip.source.resolve`)."""
-    if options.reading not in {None, "itc"}:
-        raise ModelError(f"{name} has no reading {options.reading!r}; a dual encoder of open_clip has one, 'itc'")
+    options.expect_itc(name, "a dual encoder of open_clip")
     place = runtime(options)
     name = complete_name(name)
     source = resolve(name)
-    config = import_open_clip().get_model_config(source.architecture)
-    return OpenClipEncoder(name, assemble(source, texts=options.texts), place, config=config)
+    parts = assemble(source, texts=options.texts)
+    dual = make_dual(name, parts, place, import_open_clip().get_model_config(source.architecture))
+    parts.model.to(place.device, place.torch_dtype)  # the fingerprint is of the weights as they were read
+    return dual
 
 
-def hold_encoder(name: str, model: Network, transform: Any, tokenizer: Any, place: Runtime) -> OpenClipEncoder:
+def hold_encoder(name: str, model: Network, transform: Any, tokenizer: Any, place: Runtime) -> TorchDual:
     """Return a caller's model as an encoder, without moving it; its identity is the caller's affair."""
     tokenizer = copy.copy(tokenizer)
     if hasattr(tokenizer, "tokenizer"):
         tokenizer.tokenizer = copy.copy(tokenizer.tokenizer)
     rule, _ = caption_rule(is_siglip(model, tokenizer), tokenizer)
-    parts = Parts(model, transform, tokenizer, "", rule)
-    tokens = move(Tokens(tokenizer).read(["a"])[0], place)
-    with compute(name, model):
+    tokens = move(Tokens(tokenizer).tokens(["a"], tokenizer.context_length)["input_ids"], place)
+    with forward(name, model):
         width = int(model.encode_text(tokens).shape[-1])
-    return OpenClipEncoder(name, parts, place, config={"embed_dim": width}, fingerprint="held")
+    return make_dual(name, Parts(model, transform, tokenizer, "", rule), place, {"embed_dim": width}, "held")
+
+
+def make_dual(name: str, parts: Parts, place: Runtime, config: Mapping[str, Any], fingerprint: str = "") -> TorchDual:
+    """Make the encoder of a model that lies on its device, or will: open_clip's row of `Towers`."""
+    model = parts.model
+    tower = TextTower(model)
+    reader = Tokens(parts.tokenizer, tower)
+    # The last two of open_clip's steps, to a tensor and to mean and deviation, are done a batch at a time.
+    *shaping, _, scaling = parts.transform.transforms
+    shape = type(parts.transform)(shaping)
+    # Not by torchvision's step, which copies these again and asks the device about zeros, a wait in every batch.
+    try:
+        mean, deviation = (
+            import_torch().as_tensor(numbers, device=place.device).view(-1, 1, 1)
+            for numbers in (scaling.mean, scaling.std)
+        )
+    except (RuntimeError, TypeError, ValueError) as error:  # each of torch's, for what is no number
+        raise ModelError(f"{name}: mean and std must be a number for each colour ({first_line(error)})") from error
+
+    def prepare(pixels: Pixels) -> Inputs:
+        from PIL import Image
+
+        return {"pixels": import_torch().from_numpy(np.array(shape(Image.fromarray(pixels))))}
+
+    def scale(pixels: Tensor) -> Tensor:
+        values = pixels.permute(0, 3, 1, 2).contiguous().to(import_torch().float32)  # (n, 3, height, width)
+        return values.div(255).sub_(mean).div_(deviation).to(place.torch_dtype)
+
+    preprocessing = import_open_clip().get_model_preprocess_cfg(model)
+    facts = (json.dumps(fact, sort_keys=True) for fact in (config, preprocessing, reader.facts))
+    towers = Towers(
+        name=name,
+        module=model,
+        place=place,
+        image=lambda inputs: model.encode_image(scale(inputs["pixels"])),
+        text=lambda inputs: tower.encode(inputs["input_ids"]),
+        prepare=prepare,
+        reader=reader,
+        facts=(_VERSION, place.dtype, *facts),
+        provenance=parts.checkpoint.weights if parts.checkpoint else "",
+        checkpoint=parts.checkpoint,
+        offers={
+            "activation": parts.activation,
+            "logit_scale": float(model.logit_scale.detach().exp()),
+            "texts": parts.texts,
+            "preparation": _name_preparation(preprocessing),
+            "pack_image": lambda prepared: prepared["pixels"].numpy(),
+            "unpack_image": lambda packed: {"pixels": import_torch().from_numpy(packed)},
+            "traits": {
+                "activation": _name_activation(getattr(model, "text", None) or model.transformer),
+                "image activation": _name_activation(model.visual),
+                "context": f"{reader.length} tokens",
+                "dtype": place.dtype,
+                "texts": parts.texts,
+            },
+        },
+        dimensions=int(config["embed_dim"]),
+        shown=lambda inputs: scale(move(inputs["pixels"], place)[None])[0].float().cpu(),
+        shared=SharedTexts(model, tower),
+        save=lambda folder: _save(parts, config, folder),
+        local=lambda: _find_local(model, tower),
+    )
+    return TorchDual(towers, fingerprint=fingerprint)
+
+
+def _save(parts: Parts, config: Mapping[str, Any], folder: Path) -> str:
+    """Write `open_clip_config.json` and `open_clip_model.safetensors`; its tokenizer, too, if it has one."""
+    folder.mkdir(parents=True)
+    preprocessing = dict(import_open_clip().get_model_preprocess_cfg(parts.model))
+    facts = {"model_cfg": config, "preprocess_cfg": preprocessing}
+    (folder / CONFIG).write_text(json.dumps(facts, indent=1), encoding="utf-8")
+    tensors = {key: tensor.detach().cpu().contiguous() for key, tensor in parts.model.state_dict().items()}
+    require("safetensors.torch", extra="train").save_file(tensors, folder / "open_clip_model.safetensors")
+    if (inner := getattr(parts.tokenizer, "tokenizer", None)) is not None:
+        inner.save_pretrained(folder)
+    return f"{FOLDER}{folder}"
+
+
+def _find_local(model: Network, tower: TextTower) -> LocalFeatures | None:
+    """Find the last norms and projections of a ViT that pools by its first token, and of a causal text tower."""
+    vision = model.visual
+    if not tower.shortens or getattr(vision, "pool_type", None) != "tok" or vision.attn_pool is not None:
+        return None
+
+    def project(states: Tensor) -> Tensor:
+        return states if vision.proj is None else states @ vision.proj
+
+    return LocalFeatures((vision.ln_post, project), (tower.last_norm, tower.project), tower.words)
 
 
 def _name_activation(tower: Network) -> str:
@@ -245,153 +317,3 @@ LOCAL_DIR = ModelPrefix(
     lambda name: files_below(split_part(name.removeprefix(FOLDER))[0]),
     takes=_TAKES,
 )
-
-
-class OpenClipEncoder:
-    """A dual encoder of open_clip; a score is the cosine of image and text.
-
-    Every forward pass has one shape: 16 images on a CPU (64 elsewhere), or as many texts of one padded length that
-    depends on the text alone. So no vector changes with the batch, the order or the neighbours, on one device with one
-    number of threads.
-
-    A text is padded to the next multiple of 8 tokens where that changes nothing: a causal text tower that reads its
-    answer off the end-of-text token sees nothing behind it. Other towers (not causal, or pooled elsewhere) get the
-    full context length, as they were trained. On a CPU a causal tower computes beginnings that several texts share
-    once (`shares_beginnings`), which changes no bit.
-
-    Attributes:
-        activation: `QuickGELU` or `GELU`; empty if no tower is open_clip's.
-        batch_size: samples that are best given at once; some forward passes, so that texts of one length meet.
-        preparation: names the way from pixels to a prepared image; models that crop alike share it.
-        logit_scale: the factor of its cosines in training.
-        texts: the rule by which captions are changed before the tokenizer reads them; empty if there is none.
-        provenance: which part of its file the weights are, if that holds others; else empty.
-        truncated: how many of the texts encoded so far were longer than the context and lost their end.
-    """
-
-    kind: ScoreKind = "similarity"
-    #: Scores rise with the cosine of the vectors, so that a gallery can be ranked by it.
-    ranks_by_cosine = True
-
-    def __init__(
-        self, name: str, parts: Parts, runtime: Runtime, *, config: dict[str, Any], fingerprint: str | None = None
-    ) -> None:
-        self.truncated = 0
-        self.activation, self.texts, self.device = parts.activation, parts.texts, runtime.device
-        self.provenance = parts.checkpoint.weights if parts.checkpoint else ""
-        self.logit_scale = float(parts.model.logit_scale.detach().exp())
-        self._size = _ON_CPU if runtime.device == "cpu" else _ELSEWHERE
-        self.batch_size = 4 * self._size
-        self.name, self._runtime, self._dimensions = name, runtime, int(config["embed_dim"])
-        # The last two of open_clip's steps, to a tensor and to mean and deviation, are done a batch at a time.
-        *shaping, _, scale = parts.transform.transforms
-        self._shape = type(parts.transform)(shaping)
-        self._tokens = Tokens(parts.tokenizer)
-        preprocessing = import_open_clip().get_model_preprocess_cfg(parts.model)
-        self.preparation = _name_preparation(preprocessing)
-        # Of the architecture much (heads, activation) is in no weight.
-        facts = (config, preprocessing, self._tokens.facts)
-        self.fingerprint = fingerprint or weights_fingerprint(
-            parts.model, _VERSION, runtime.dtype, *(json.dumps(fact, sort_keys=True) for fact in facts)
-        )
-        self.parameters = parameter_count(parts.model)
-        self.traits = {
-            "activation": _name_activation(getattr(parts.model, "text", None) or parts.model.transformer),
-            "image activation": _name_activation(parts.model.visual),
-            "context": f"{self._tokens.facts['context_length']} tokens",
-            "dtype": runtime.dtype,
-            "texts": parts.texts,
-        }
-        self._model = parts.model if fingerprint else parts.model.to(runtime.device, runtime.torch_dtype)
-        self._tower = TextTower(self._model)
-        self._shared = SharedTexts(self._model, self._tower)
-        # Not by torchvision's step, which copies these again and asks the device about zeros, a wait in every batch.
-        try:
-            self._mean, self._deviation = (
-                import_torch().as_tensor(numbers, device=runtime.device).view(-1, 1, 1)
-                for numbers in (scale.mean, scale.std)
-            )
-        except (RuntimeError, TypeError, ValueError) as error:  # each of torch's, for what is no number
-            raise ModelError(f"{name}: mean and std must be a number for each colour ({first_line(error)})") from error
-
-    def prepare_image(self, pixels: Pixels) -> Tensor:
-        """Resize and crop one image, uint8 `(height, width, 3)`, to a `torch.uint8` tensor `(height, width, 3)`."""
-        from PIL import Image
-
-        return import_torch().from_numpy(np.array(self._shape(Image.fromarray(pixels))))
-
-    def pack_image(self, prepared: Tensor) -> Pixels:
-        """Return a prepared image as an array, to be kept."""
-        packed: Pixels = prepared.numpy()
-        return packed
-
-    def unpack_image(self, packed: Pixels) -> Tensor:
-        """Return a prepared image that was kept."""
-        return import_torch().from_numpy(packed)
-
-    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the token ids of each text, padded to the context."""
-        return self._tokens.token_ids(texts)
-
-    def find_cut(self, texts: Sequence[str]) -> list[bool]:
-        """Return for each text whether it is longer than the context."""
-        return self._tokens.find_cut(texts)
-
-    def input_pixels(self, pixels: Pixels) -> NDArray[np.float32]:
-        """Return one image as the tower is given it, float32 `(3, height, width)`."""
-        unit: NDArray[np.float32] = self._scale([self.prepare_image(pixels)])[0].float().cpu().numpy()
-        return unit
-
-    def _scale(self, prepared: list[Tensor]) -> Tensor:
-        """Return prepared images as the tower is given them, `(n, 3, height, width)`."""
-        torch = import_torch()
-        pixels = move(torch.stack(prepared), self._runtime).permute(0, 3, 1, 2).contiguous()
-        return pixels.to(torch.float32).div(255).sub_(self._mean).div_(self._deviation).to(self._runtime.torch_dtype)
-
-    def encode_images(self, images: Sequence[Any]) -> Vectors:
-        """Encode RGB images, uint8 `(height, width, 3)` or prepared, to float32 `(n, dimensions)` of length one."""
-
-        def forward(batch: list[Any]) -> Tensor:
-            prepared = [self.prepare_image(image) if isinstance(image, np.ndarray) else image for image in batch]
-            return self._model.encode_image(self._scale(prepared))
-
-        return self._encode_batches(forward, images)
-
-    def encode_texts(self, texts: Sequence[str]) -> Vectors:
-        """Encode texts to float32 `(n, dimensions)` of length one; count the cut ones in `truncated`."""
-        ids, cut = self._tokens.read(texts)
-        self.truncated += cut
-        vectors = np.zeros((len(texts), self._dimensions), np.float32)
-        shares = self.shares_beginnings
-        for length, rows in positions_by_key(self._tower.lengths(ids)).items():
-
-            def forward(batch: list[int], length: int = length) -> Tensor:
-                return self._tower.encode(move(ids[batch, :length], self._runtime))
-
-            if shares:
-                with compute(self.name, self._model):
-                    features = self._shared.encode(ids[rows, :length], self._size)
-                vectors[rows] = normalise(features.float().numpy(), self.name, self._runtime.dtype)
-            else:
-                vectors[rows] = self._encode_batches(forward, rows)
-        return vectors
-
-    @property
-    def shares_beginnings(self) -> bool:
-        """Whether texts share the states of common beginnings: on a CPU, by a causal tower of known modules."""
-        return self.device == "cpu" and not exact_size() and self._shared.works
-
-    def similarity(self, images: Vectors, texts: Vectors) -> NDArray[np.float32]:
-        """Score vectors of length one: the cosines, float32 `(images, texts)`."""
-        return dot_products(images, texts)
-
-    similarities = similarity
-
-    def _encode_batches(self, forward: Callable[[list[Any]], Any], samples: Sequence[Any]) -> Vectors:
-        rows = []
-        with compute(self.name, self._model):
-            for batch, real in fixed_batches(samples, self._size):
-                rows.append(forward(batch)[:real].float())
-            # Only here, for a GPU computes one batch while the next is put together.
-            vectors = [np.zeros((0, self._dimensions), np.float32), *(row.cpu().numpy() for row in rows)]
-        return normalise(np.concatenate(vectors), self.name, self._runtime.dtype)

@@ -1,8 +1,8 @@
 """open_clip, imported without libraries that most of its models never call, and quiet while it builds a model.
 
 open_clip imports transformers and timm, for the towers of a few architectures, and both import torch's compiler, as
-torchvision does for one operator: more than half of the start (`python bench/startup.py`, decision 18). Each of them is
-imported here when open_clip first calls it.
+torchvision does for one operator: 2.2 of 4.1 CPU-seconds of the start (decision 18). Each of them is imported here when
+open_clip first calls it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import importlib
 import logging
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
 from threading import RLock, get_ident
@@ -39,8 +39,6 @@ _lock = RLock()
 def import_open_clip() -> ModuleType:
     """Import open_clip, and torch before it; transformers, timm and torch's compiler follow when they are called.
 
-    A library that is imported already is not hidden, and neither is one from another thread.
-
     Raises:
         MissingDependencyError: open_clip is not installed, or in a version that has other towers.
 
@@ -54,9 +52,9 @@ def import_open_clip() -> ModuleType:
                 require("torchvision", extra="models")
             with _without_later():
                 _expect_version(require("open_clip", extra="models").__version__)
-                for package, (module, name) in _LATER.items():
-                    if getattr(importlib.import_module(f"open_clip.{module}"), package) is None:
-                        setattr(sys.modules["open_clip.model"], name, _Late(module, name))
+            for package, (module, name) in _LATER.items():
+                if getattr(importlib.import_module(f"open_clip.{module}"), package) is None:
+                    _fetch_later(module, name)
         return require("open_clip", extra="models")
 
 
@@ -71,40 +69,22 @@ def _expect_version(version: str) -> None:
         )
 
 
-def import_towers(config: Mapping[str, Any]) -> None:
-    """Import the libraries of the towers that an architecture's configuration names, before it is built.
+def _fetch_later(module: str, name: str) -> None:
+    """Have a class of `open_clip.model` read again, with its library, when it is first called."""
+    model = sys.modules["open_clip.model"]
 
-    open_clip's call imports them too, but under whatever device and modes the model is being built.
-    """
-    model = import_open_clip().model
-    for tower, key, name in (
-        ("vision_cfg", "timm_model_name", "TimmModel"),
-        ("text_cfg", "hf_model_name", "HFTextEncoder"),
-    ):
-        if key in config[tower] and isinstance(late := getattr(model, name), _Late):
-            late.fetch()
-
-
-class _Late:
-    """Stands for a class of `open_clip.model`, whose module is read again, with its library, at the first call."""
-
-    def __init__(self, module: str, name: str) -> None:
-        self._module, self._name = module, name
-
-    def fetch(self) -> Any:
-        model = sys.modules["open_clip.model"]
+    def fetch(*args: Any, **kwargs: Any) -> Any:
         with _lock:
-            if getattr(model, self._name) is self:
-                module = importlib.reload(sys.modules[f"open_clip.{self._module}"])
-                setattr(model, self._name, getattr(module, self._name))
-        return getattr(model, self._name)
+            if getattr(model, name) is fetch:
+                setattr(model, name, getattr(importlib.reload(sys.modules[f"open_clip.{module}"]), name))
+        return getattr(model, name)(*args, **kwargs)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.fetch()(*args, **kwargs)
+    setattr(model, name, fetch)
 
 
 @contextmanager
 def _without_later() -> Iterator[None]:
+    """Hide packages from this thread that are not imported yet."""
     thread = get_ident()
 
     class Hiding(MetaPathFinder):
@@ -124,19 +104,19 @@ def _without_compiler() -> Iterator[None]:
     if "torch._dynamo" in sys.modules or "torchvision" in sys.modules:
         yield
         return
+
+    def call_later(name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return lambda *args: getattr(importlib.import_module(_COMPILER), name)(*args)  # noqa: PLW0108 (not at once)
+
     sys.modules[_COMPILER] = stand_in = ModuleType(_COMPILER)
-    stand_in.__getattr__ = _call_compiler  # type: ignore[method-assign]
+    stand_in.__getattr__ = call_later  # type: ignore[method-assign]
     try:
         yield
     finally:
         if sys.modules.get(_COMPILER) is stand_in:
             del sys.modules[_COMPILER]
-
-
-def _call_compiler(name: str) -> Callable[..., Any]:
-    if name.startswith("__"):
-        raise AttributeError(name)
-    return lambda *args: getattr(importlib.import_module(_COMPILER), name)(*args)  # noqa: PLW0108 (not at once)
 
 
 @contextmanager
@@ -153,7 +133,22 @@ def quiet_open_clip() -> Iterator[None]:
         root.removeHandler(silent)
 
 
-def without_initialisation() -> AbstractContextManager[object]:
+def build_model(architecture: str, *, meta: bool = False, **options: Any) -> Any:
+    """Build an architecture's module without weights; `meta` builds shapes alone."""
+    torch, open_clip = import_torch(), import_open_clip()
+    config = open_clip.get_model_config(architecture)
+    # open_clip's call imports them, too, but under whatever device and modes the model is being built.
+    for tower, package in (("vision_cfg", "timm"), ("text_cfg", "transformers")):
+        if {"timm_model_name", "hf_model_name"} & config[tower].keys():
+            require(package, extra="models")
+    device = "meta" if meta else "cpu"
+    with quiet_open_clip(), _without_initialisation(), torch.device(device):
+        return open_clip.create_model(
+            architecture, device=device, load_weights=False, pretrained_image=False, pretrained_text=False, **options
+        )
+
+
+def _without_initialisation() -> AbstractContextManager[object]:
     """Skip the random initialisation of weights: half of the time that building a ViT-B/32 takes."""
     torch = import_torch()
     random = {torch.Tensor.uniform_, torch.Tensor.normal_}  # attention draws by these without asking a mode first

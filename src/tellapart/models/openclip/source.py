@@ -59,22 +59,10 @@ class Source:
 def resolve(name: str) -> Source:
     """Find the source of a name; the network is used only if a tag or a hub id is not in the hub's cache.
 
-    Activation and preprocessing, by the form of the name:
-
-    - `open_clip:ARCH/TAG`: as in open_clip's table of published weights. open_clip itself warns when the
-      architecture's activation is another one, and goes on; here it is an error.
-    - `hf-hub:ORG/REPO` and `local-dir:PATH`: as in `open_clip_config.json`.
-    - `open_clip:ARCH@FILE`: a state dict holds neither. Many architectures exist with GELU and with QuickGELU, and
-      open_clip silently takes the one of the name. Here the file's training must be known, from a file beside it
-      (`open_clip_config.json`, or `params.txt` of open_clip's trainer) or from the name: `ViT-B-32-quickgelu@` or
-      `ViT-B-32-gelu@`. If several have it, they must agree. A checkpoint with the entries of open_clip's trainer is
-      read with the architecture's activation, with a warning.
-    - `open_clip:ARCH/TAG@FILE`: the file is a fine-tune of that tag, and shares its activation and preprocessing.
-      If it is the folder of peft's adapter, the tag's weights are its base; without a tag the base is the checkpoint
-      that adapter_config.json names.
-
-    A checkpoint may hold its weights twice, plain and averaged: `#PART` after the file, the folder or the repository
-    names the entry, `#ema` the average.
+    Activation and preprocessing are those of open_clip's table for a tag, and those of `open_clip_config.json` for a
+    folder and a hub id. A bare file holds neither. Many architectures exist with GELU and with QuickGELU, and open_clip
+    silently takes the one of the name. Here a file beside it (`open_clip_config.json`, `params.txt` of open_clip's
+    trainer), the tag it was fine-tuned from, or the name (`ViT-B-32-quickgelu@`, `ViT-B-32-gelu@`) must decide.
     """
     import_open_clip()
     place, part = split_part(name.removeprefix(FOLDER))
@@ -84,37 +72,25 @@ def resolve(name: str) -> Source:
         return replace(_resolve_repository(name, place.removeprefix(HUB)), part=part)
     model, at, file = name.removeprefix(TAG).partition("@")
     architecture, slash, tag = _split_name(model)
-    if at and (adapter := find_adapter(file)) is not None:
-        base = _resolve_tag(name, architecture, tag) if slash else _base_file(name, architecture, adapter)
-        return replace(base, adapter=adapter)
-    if at:
-        file, part = split_part(file)
-        return replace(_resolve_checkpoint(name, architecture, tag, Path(file).expanduser()), part=part)
-    if not slash:
-        tags = _published_tags(architecture)
-        tag_hint = f"a tag ({', '.join(list(tags)[:5])}{', ...' if len(tags) > 5 else ''})" if tags else "a file"
+    if not at and not slash:
+        tags = list(_published_tags(architecture))
+        tag_hint = f"a tag ({', '.join(tags[:5])}{', ...' if len(tags) > 5 else ''})" if tags else "a file"
         raise ModelError(
             f"{name} names no weights; write {TAG}{architecture}/TAG or {TAG}{architecture}@FILE with {tag_hint}"
         )
-    return _resolve_tag(name, architecture, tag)
-
-
-def _resolve_tag(name: str, architecture: str, tag: str) -> Source:
-    published = _published_config(name, architecture, tag)
-    return Source(
-        name, architecture, architecture, _download_weights(name, published), _select_preprocessing(published)
-    )
-
-
-def _base_file(name: str, architecture: str, adapter: PeftAdapter) -> Source:
-    file, part = split_part(adapter.base)
-    base = Path(file).expanduser()
-    if not base.is_file():
+    adapter = find_adapter(file) if at else None
+    if slash and (adapter is not None or not at):
+        published = _published_config(name, architecture, tag)
+        weights, steps = _download_weights(name, published), _select_preprocessing(published)
+        return Source(name, architecture, architecture, weights, steps, adapter)
+    file, part = split_part(file if adapter is None else adapter.base)
+    if adapter is not None and not Path(file).expanduser().is_file():
         raise ModelError(
             f"{name}: the base model of the adapter, {adapter.base!r}, is not a file; name the weights that it was "
             f"trained from: {TAG}{architecture}/TAG@{adapter.folder}"
         )
-    return replace(_resolve_checkpoint(name, architecture, "", base), part=part)
+    source = _resolve_checkpoint(name, architecture, tag, Path(file).expanduser())
+    return replace(source, part=part, adapter=adapter)
 
 
 def _split_name(name: str) -> tuple[str, str, str]:

@@ -6,11 +6,12 @@ import hashlib
 import json
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from tellapart.models.control_tokens import ControlTokens, refusal
 from tellapart.models.openclip.library import import_open_clip
 from tellapart.models.torch.backend import bucket, import_torch
+from tellapart.models.torch.dual_encoder import TextReader
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -22,28 +23,25 @@ if TYPE_CHECKING:
 #: The options that an open_clip tokenizer's ids depend on.
 _OPTIONS = ("context_length", "clean_fn", "strip_sep_token", "tokenizer_mode")
 
-
-class ClipTokenizer(Protocol):
-    """A tokenizer as `open_clip.get_tokenizer` returns it: open_clip's, or one of transformers in its wrapper."""
-
-    def __call__(self, texts: list[str]) -> Tensor:
-        """Return token ids, int64 `(n, context_length)`."""
-
-    def __getattr__(self, name: str) -> Any:
-        """Return an attribute, of which the two kinds have different ones."""
+#: The marks of open_clip's tokenizer: their attributes there, and their texts.
+_MARKS = {"sot_token_id": "<start_of_text>", "eot_token_id": "<end_of_text>"}
 
 
-class Tokens:
-    """Turns texts into token ids as a tokenizer of `open_clip.get_tokenizer` does, and counts the cut ones.
+class Tokens(TextReader):
+    """Turns texts into token ids as a tokenizer of `open_clip.get_tokenizer` does.
+
+    Args:
+        tokenizer: open_clip's, or one of transformers in its wrapper.
+        tower: reads the ids; None to pad every text to the context.
 
     Attributes:
         facts: all that the ids depend on; the same wherever the tokenizer's files lie.
     """
 
-    def __init__(self, tokenizer: ClipTokenizer) -> None:
+    def __init__(self, tokenizer: Any, tower: TextTower | None = None) -> None:
         self._inner = getattr(tokenizer, "tokenizer", None)  # of transformers; None: open_clip's
         self._control = None if self._inner is None else ControlTokens(self._inner)
-        self._tokenizer = tokenizer
+        self._tokenizer, self._tower, self.length = tokenizer, tower, tokenizer.context_length
         if self._control is not None:
             vars(self._inner).update(self._control.split)
         options = {key: getattr(tokenizer, key, None) for key in _OPTIONS}
@@ -56,58 +54,47 @@ class Tokens:
             else _hash_json(vocabulary),
             "captions": self._control.facts if self._control else "no control tokens in texts",
         }
-        self._last: tuple[tuple[str, ...], Any] = (), None
+        self._rows: dict[str, Tensor] = {}  # of the last texts: they are asked for again at once
 
-    def read(self, texts: Sequence[str]) -> tuple[Any, int]:
-        """Return token ids, int64 `(n, context_length)`, and how many texts lost their end."""
-        length = self._tokenizer.context_length
+    def lengths(self, texts: Sequence[str]) -> tuple[list[int], list[bool]]:
+        """Return each text's padded length, in tokens, and whether it exceeds the context and loses its end."""
         if not texts:
-            return import_torch().zeros((0, length), dtype=import_torch().int64), 0
-        ids = self._tokenize(texts)
-        return ids, sum(self._find_longer(texts, ids, length))
+            return [], []
+        ids = self._ids_of(texts)
+        return [self.length] * len(texts) if self._tower is None else self._tower.lengths(ids), self._find_cut(
+            texts, ids
+        )
 
-    def _find_longer(self, texts: Sequence[str], ids: Any, length: int) -> list[bool]:
+    def tokens(self, texts: Sequence[str], length: int) -> dict[str, Any]:
+        """Tokenise texts: `input_ids`, int64 `(n, length)`."""
+        return {"input_ids": self._ids_of(texts)[:, :length]}
+
+    def _find_cut(self, texts: Sequence[str], ids: Tensor) -> list[bool]:
         if self._inner is None:
             encode = self._tokenizer.encode
             # Only a text whose last token is no padding may be longer; 2: start and end.
             last = ids[:, -1].tolist()
-            return [bool(end) and len(encode(text)) + 2 > length for text, end in zip(texts, last, strict=True)]
+            return [bool(end) and len(encode(text)) + 2 > self.length for text, end in zip(texts, last, strict=True)]
         # open_clip's mode `clips` adds three tokens itself; else the tokenizer adds some.
         clips = self._tokenizer.tokenizer_mode == "clips"
-        clean = self._tokenizer.clean_fn
-        cleaned = [clean(text) for text in ("", *texts)]
+        cleaned = [self._tokenizer.clean_fn(text) for text in ("", *texts)]
         uncut = self._inner(cleaned, add_special_tokens=not clips, verbose=False).input_ids
         if self._control is not None:
             self._control.refuse(type(self._inner).__name__, texts, uncut[1:], uncut[0])
-        return [len(tokens) + 3 * clips > length for tokens in uncut[1:]]
+        return [len(tokens) + 3 * clips > self.length for tokens in uncut[1:]]
 
-    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the token ids of each text, padded to the context."""
-        rows: list[list[int]] = self._ids_of(texts).tolist() if texts else []
-        return rows
-
-    def find_cut(self, texts: Sequence[str]) -> list[bool]:
-        """Return for each text whether it is longer than the context."""
-        length = self._tokenizer.context_length
-        return self._find_longer(texts, self._ids_of(texts), length) if texts else []
-
-    def _ids_of(self, texts: Sequence[str]) -> Any:
-        """Return the token ids of some texts, of which an audit asks twice in turn: `(n, context_length)`."""
-        last_texts, ids = self._last
-        if last_texts != (key := tuple(texts)):
-            ids = self._tokenize(texts)
-            self._last = key, ids
-        return ids
-
-    def _tokenize(self, texts: Sequence[str]) -> Any:
-        """Return ids; refuse a text in which open_clip's tokenizer finds its marks of the start and the end."""
-        ids = self._tokenizer(list(texts))
-        if self._inner is None:
-            for name, mark in (("sot_token_id", "<start_of_text>"), ("eot_token_id", "<end_of_text>")):
-                rows = ((ids == getattr(self._tokenizer, name)).sum(dim=1) > 1).nonzero().flatten().tolist()
-                if rows:
-                    raise refusal("open_clip", texts[rows[0]], mark)
-        return ids
+    def _ids_of(self, texts: Sequence[str]) -> Tensor:
+        """Return ids `(n, context)`; refuse a text in which open_clip's tokenizer finds its marks of start and end."""
+        rows = self._rows
+        if any(text not in rows for text in texts):
+            distinct = list(dict.fromkeys(texts))
+            ids = self._tokenizer(distinct)
+            for name, mark in _MARKS.items() if self._inner is None else ():
+                marked = ((ids == getattr(self._tokenizer, name)).sum(dim=1) > 1).nonzero().flatten().tolist()
+                if marked:
+                    raise refusal("open_clip", distinct[marked[0]], mark)
+            self._rows = rows = dict(zip(distinct, ids, strict=True))
+        return import_torch().stack([rows[text] for text in texts])
 
 
 def clip_tokens(length: int) -> Tokens:

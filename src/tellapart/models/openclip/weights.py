@@ -2,115 +2,38 @@
 
 from __future__ import annotations
 
+import difflib
 import math
+import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tellapart.data.scores import join_names
 from tellapart.data.strict_json import load_json
-from tellapart.errors import MissingDependencyError, ModelError, first_line, require
+from tellapart.errors import MissingDependencyError, ModelError, TellapartWarning, first_line, require
 from tellapart.models.caption_rules import caption_rule
 from tellapart.models.hub import reach_hub
-from tellapart.models.openclip.fitting import Shapes, fitting_architectures, odd
-from tellapart.models.openclip.library import (
-    import_open_clip,
-    import_towers,
-    quiet_open_clip,
-    without_initialisation,
-)
-from tellapart.models.openclip.source import CONFIG, FOLDER, HUB, Source
+from tellapart.models.openclip.library import build_model, import_open_clip, quiet_open_clip
+from tellapart.models.openclip.source import CONFIG, FOLDER, HUB, NEW_ARCHITECTURE, TAG, Source, name_forms
 from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.checkpoint import Checkpoint, read_checkpoint
 from tellapart.models.torch.network import describe_misfit
 from tellapart.models.torch.peft_adapter import ADAPTER_CONFIG, merge_adapter
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from tellapart.models.openclip.tokens import ClipTokenizer
     from tellapart.models.torch.network import Network
 
+#: Tensor -> shape.
+Shapes = Mapping[str, tuple[int, ...]]
 
-# LoRA checkpoints of open_clip's towers: their updates are merged into the weights when they are read.
-#
-# Source: Hu et al. 2022, LoRA: Low-Rank Adaptation of Large Language Models, section 4.1 (W + alpha / rank * B A),
-# under the names that loralib's layers save: `NAME.lora_A` beside `NAME.weight`, and `NAME_lora_A` beside a packed
-# `NAME`.
+#: The share of tensors that may be missing, unexpected or of another shape in a suggestion.
+_TOLERANCE = 0.05
 
 #: Settings of peft under which an update is another product than alpha / rank * B A, or differs by layer.
 _OTHER_PRODUCTS = ("use_dora", "rank_pattern", "alpha_pattern", "fan_in_fan_out")
-
-
-def merge_updates(name: str, tensors: Mapping[str, Any], checkpoint: Path) -> dict[str, Any]:
-    """Return the tensors of a checkpoint with its LoRA matrices merged into their weights, and the rest as it is.
-
-    A product is taken in float64 and rounded once, to float32: added to a weight of 16 bits, a small update would
-    vanish.
-    """
-    matrices = {key: tensor for key, tensor in tensors.items() if "lora_" in key.lower()}
-    merged = {key: tensor for key, tensor in tensors.items() if key not in matrices}
-    if not matrices:
-        return merged
-    place = f"{name}: {checkpoint.name}"
-    rank, scale = _read_scale(place, checkpoint.with_name(ADAPTER_CONFIG), len(matrices), min(matrices))
-    for key, matrix in matrices.items():
-        stem, half = key[:-1], key[-1]
-        pair = {"A": stem + "B", "B": stem + "A"}
-        if half not in pair or pair[half] not in matrices:
-            raise ModelError(f"{place} holds {key} alone; expected its weight's lora_A and lora_B")
-        weight = stem.removesuffix(".lora_") + ".weight" if stem.endswith(".lora_") else stem.removesuffix("_lora_")
-        if weight not in merged:
-            raise ModelError(
-                f"{place} holds {key} without {weight}, which it changes; save the whole state dict, the frozen "
-                "weights and the LoRA matrices together"
-            )
-        if half == "A":
-            update = _multiply_halves(place, weight, merged[weight], (matrix, matrices[pair[half]]), rank)
-            merged[weight] = (merged[weight].double() + scale * update).float()
-    return merged
-
-
-def _read_scale(place: str, config: Path, count: int, first: str) -> tuple[int, float]:
-    """Return the rank and the factor of B A."""
-    if not config.is_file():
-        raise ModelError(
-            f"{place} holds {count} LoRA matrices, first {first}, and no tensor holds their scale, alpha / rank; write "
-            f'{ADAPTER_CONFIG} beside it with its authors\' numbers, for example {{"r": 4, "lora_alpha": 1}}'
-        )
-    content = load_json(config, error=ModelError)
-    stated: dict[str, Any] = content if isinstance(content, dict) else {}
-    rank: Any = stated.get("r")
-    alpha: Any = stated.get("lora_alpha")
-    if not (type(rank) is int and rank >= 1 and type(alpha) in {int, float} and math.isfinite(alpha)):
-        raise ModelError(
-            f"{config}: expected 'r', a number of at least 1, and 'lora_alpha', a number; got {rank!r} and {alpha!r}"
-        )
-    if other := [key for key in _OTHER_PRODUCTS if stated.get(key)]:
-        raise ModelError(
-            f"{config}: {other[0]!r} is set, and only W + alpha / rank * B A is merged here; merge it by its authors' "
-            "code, and name the merged state dict"
-        )
-    return rank, float(alpha) / (math.sqrt(rank) if stated.get("use_rslora") else rank)
-
-
-def _multiply_halves(place: str, name: str, weight: Tensor, halves: tuple[Any, Any], rank: int) -> Tensor:
-    """Return B A in float64, in the shape of its weight."""
-    a, b = halves
-    side = weight.shape[-1] if weight.ndim == 4 else 1  # of a convolution's kernel: loralib's matrices have rank * side
-    rows, columns = (weight.shape[0] * side, weight[0].numel() // side)
-    if turned := name.endswith("embedding.weight"):  # loralib keeps an embedding's matrices the other way round
-        rows, columns = columns, rows
-    if tuple(a.shape) != (rank * side, columns) or tuple(b.shape) != (rows, rank * side):
-        raise ModelError(
-            f"{place}: the LoRA matrices of {name} have shapes {tuple(a.shape)} and {tuple(b.shape)}; a weight of "
-            f"{tuple(weight.shape)} and rank {rank} ({ADAPTER_CONFIG}) need {(rank * side, columns)} and "
-            f"{(rows, rank * side)}"
-        )
-    update = b.double() @ a.double()
-    return update.T if turned else update.reshape(weight.shape)
-
 
 #: Entries of OpenAI's archives that are not weights.
 _OPENAI = ("input_resolution", "context_length", "vocab_size")
@@ -121,8 +44,8 @@ _STEPS = ("mean", "std", "interpolation", "resize_mode", "fill_color")
 #: A buffer that older versions of transformers saved and that counts up from zero.
 _COUNTER = "text.transformer.embeddings.position_ids"
 
-#: What open_clip's trainer adds to any architecture with --siglip.
 _OTHERS = "; -m {} without an architecture names those that fit"
+#: What open_clip's trainer adds to any architecture with --siglip.
 _BIAS = (
     "; it was trained with SigLIP's loss (--siglip), which adds this bias: write local-dir:FOLDER, a folder with the "
     f'file and {CONFIG}, its architecture and "init_logit_bias": -10 in model_cfg'
@@ -132,6 +55,72 @@ _TOKENIZER_FIX = (
     "; open_clip takes it from the hub: load the model once where there is a network, or put tokenizer.json and "
     "tokenizer_config.json beside open_clip_config.json and use local-dir:"
 )
+
+
+def merge_updates(name: str, tensors: Mapping[str, Any], checkpoint: Path) -> dict[str, Any]:
+    """Return the tensors of a checkpoint with loralib's matrices merged into their weights, and the rest as it is.
+
+    loralib's layers save `NAME.lora_A` beside `NAME.weight`, and `NAME_lora_A` beside a packed `NAME`. A product is
+    taken in float64 and rounded once, to float32: added to a weight of 16 bits, a small update would vanish.
+
+    Source: Hu et al. 2022, LoRA: Low-Rank Adaptation of Large Language Models, section 4.1 (W + alpha / rank * B A).
+    """
+    matrices = {key: tensor for key, tensor in tensors.items() if "lora_" in key.lower()}
+    merged = {key: tensor for key, tensor in tensors.items() if key not in matrices}
+    if not matrices:
+        return merged
+    place = f"{name}: {checkpoint.name}"
+    rank, scale = _read_scale(place, checkpoint.with_name(ADAPTER_CONFIG), matrices)
+    for key, a in matrices.items():
+        stem, half = key[:-1], key[-1]
+        if half not in "AB" or not {stem + "A", stem + "B"} <= matrices.keys():
+            raise ModelError(f"{place} holds {key} alone; expected its weight's lora_A and lora_B")
+        weight = stem.removesuffix(".lora_") + ".weight" if stem.endswith(".lora_") else stem.removesuffix("_lora_")
+        if weight not in merged:
+            raise ModelError(
+                f"{place} holds {key} without {weight}, which it changes; save the whole state dict, the frozen "
+                "weights and the LoRA matrices together"
+            )
+        if half == "B":
+            continue
+        b, shape = matrices[stem + "B"], merged[weight].shape
+        # A convolution's matrices have rank * side; an embedding's lie the other way round.
+        side = shape[-1] if len(shape) == 4 else 1
+        turned = weight.endswith("embedding.weight")
+        rows, columns = shape[0] * side, math.prod(shape[1:]) // side
+        expected = [(rank * side, rows if turned else columns), (columns if turned else rows, rank * side)]
+        if [tuple(a.shape), tuple(b.shape)] != expected:
+            raise ModelError(
+                f"{place}: the LoRA matrices of {weight} have shapes {tuple(a.shape)} and {tuple(b.shape)}; a weight "
+                f"of {tuple(shape)} and rank {rank} ({ADAPTER_CONFIG}) need {expected[0]} and {expected[1]}"
+            )
+        update = b.double() @ a.double()
+        merged[weight] = (merged[weight].double() + scale * (update.T if turned else update.reshape(shape))).float()
+    return merged
+
+
+def _read_scale(place: str, config: Path, matrices: Mapping[str, Any]) -> tuple[int, float]:
+    """Return the rank and the factor of B A."""
+    if not config.is_file():
+        raise ModelError(
+            f"{place} holds {len(matrices)} LoRA matrices, first {min(matrices)}, and no tensor holds their scale, "
+            f"alpha / rank; write {ADAPTER_CONFIG} beside it with its authors' numbers, for example "
+            '{"r": 4, "lora_alpha": 1}'
+        )
+    content = load_json(config, error=ModelError)
+    stated: dict[str, Any] = content if isinstance(content, dict) else {}
+    rank: Any = stated.get("r")
+    alpha: Any = stated.get("lora_alpha")
+    if type(rank) is not int or rank < 1 or type(alpha) not in {int, float} or not math.isfinite(alpha):
+        raise ModelError(
+            f"{config}: expected 'r', a number of at least 1, and 'lora_alpha', a number; got {rank!r} and {alpha!r}"
+        )
+    if other := [key for key in _OTHER_PRODUCTS if stated.get(key)]:
+        raise ModelError(
+            f"{config}: {other[0]!r} is set, and only W + alpha / rank * B A is merged here; merge it by its authors' "
+            "code, and name the merged state dict"
+        )
+    return rank, float(alpha) / (math.sqrt(rank) if stated.get("use_rslora") else rank)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,22 +150,21 @@ def assemble(source: Source, *, texts: str = "raw") -> Parts:
     no file, and fills in a missing bias; here each tensor must be there, in its shape.
     """
     open_clip = import_open_clip()
-    with quiet_open_clip(), _explain_errors(source, "open_clip cannot build it"):
-        import_towers(open_clip.get_model_config(source.architecture))
-        with without_initialisation():
-            model = open_clip.create_model(
-                source.architecture,
-                load_weights=False,
-                pretrained_image=False,
-                pretrained_text=False,
-                force_preprocess_cfg={key: value for key, value in source.preprocessing.items() if key != "size"},
-            )
+    with _explain_errors(source, "open_clip cannot build it"):
+        steps = {key: value for key, value in source.preprocessing.items() if key != "size"}
+        model = build_model(source.architecture, force_preprocess_cfg=steps).eval()
         facts = open_clip.get_model_preprocess_cfg(model)
         steps = {key: facts[key] for key in _STEPS if key in facts}
         transform = open_clip.image_transform(facts["size"], is_train=False, **steps)
-    _check_size(source, facts)
+    stated = source.preprocessing.get("size", facts["size"])
+    sides = [tuple(size) if isinstance(size, list | tuple) else (size, size) for size in (stated, facts["size"])]
+    if sides[0] != sides[1]:
+        raise ModelError(
+            f"{source.name}: its preprocessing makes images of {sides[0]} pixels, its vision tower takes {sides[1]}; "
+            "correct 'size' or 'image_size' in open_clip_config.json"
+        )
     activation = _activation_of(model)
-    checkpoint = _load_tensors(source, model.eval(), activation)
+    checkpoint = _load_tensors(source, model, activation)
     with (
         quiet_open_clip(),
         _explain_errors(source, "its tokenizer cannot be loaded", _TOKENIZER_FIX),
@@ -204,16 +192,6 @@ def _reach_tokenizer(source: Source) -> AbstractContextManager[object]:
         )
         remote = "hf_tokenizer_name" in config["text_cfg"] and not local_tokenizer
     return reach_hub(require("huggingface_hub", extra="models")) if remote else nullcontext()
-
-
-def _check_size(source: Source, facts: Mapping[str, Any]) -> None:
-    stated = source.preprocessing.get("size", facts["size"])
-    sides = [tuple(size) if isinstance(size, list | tuple) else (size, size) for size in (stated, facts["size"])]
-    if sides[0] != sides[1]:
-        raise ModelError(
-            f"{source.name}: its preprocessing makes images of {sides[0]} pixels, its vision tower takes {sides[1]}; "
-            "correct 'size' or 'image_size' in open_clip_config.json"
-        )
 
 
 def _activation_of(model: Network) -> str:
@@ -255,19 +233,23 @@ def _load_tensors(source: Source, model: Network, activation: str) -> Checkpoint
 
 
 def _check_shapes(source: Source, model: Network, tensors: Mapping[str, Any]) -> None:
-    expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-    actual = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    expected, actual = _shapes_of(model.state_dict()), _shapes_of(tensors)
     if misfit := describe_misfit(expected, actual, strange="unexpected"):
         bias = _BIAS if actual.keys() - expected.keys() == {"logit_bias"} else ""
+        better = [
+            name
+            for name, odd in fitting_architectures(actual, like=source.architecture).items()
+            if odd < count_odd(expected, actual)
+        ]
+        hint = f"; did you mean {better[0]!r}?" if better else ""
         raise ModelError(
             f"{source.name}: {source.checkpoint.name} does not fit {source.architecture}: {misfit}"
-            f"{bias or _did_you_mean(source, expected, actual) or _OTHERS.format(source.checkpoint)}"
+            f"{bias or hint or _OTHERS.format(source.checkpoint)}"
         )
 
 
-def _did_you_mean(source: Source, expected: Shapes, actual: Shapes) -> str:
-    better = [fit for fit in fitting_architectures(actual, like=source.architecture) if fit.odd < odd(expected, actual)]
-    return f"; did you mean {better[0].architecture!r}?" if better else ""
+def _shapes_of(tensors: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(tensor.shape) for name, tensor in tensors.items()}
 
 
 def _convert_names(source: Source, model: Network, tensors: dict[str, Any]) -> dict[str, Any]:
@@ -291,7 +273,7 @@ def _convert_names(source: Source, model: Network, tensors: dict[str, Any]) -> d
     return tensors
 
 
-def _check_tokenizer(source: Source, model: Network, tokenizer: ClipTokenizer) -> None:
+def _check_tokenizer(source: Source, model: Network, tokenizer: Any) -> None:
     """Check that the tokenizer fits the text tower: its entries, its length, and the token that is pooled at."""
     text = getattr(model, "text", model)
     sizes = import_open_clip().get_model_tokenize_cfg(model)
@@ -334,3 +316,93 @@ def _explain_errors(source: Source, failure: str, fix: str = "") -> Iterator[Non
         raise
     except Exception as error:
         raise ModelError(f"{source.name}: {failure}: {first_line(error).rstrip('.')}{fix}") from error
+
+
+def count_odd(expected: Shapes, actual: Shapes) -> int:
+    """Count the tensors that only one of two state dicts has, or that differ in shape.
+
+    >>> count_odd({"a": (2, 3), "text.b": (4,), "scale": ()}, {"a": (2, 4), "b": (4,), "scale": (1,)})
+    1
+    """
+    # Names are those of a model without a separate text tower; tensors of one number have the shape `()`.
+    first, other = (
+        {
+            name.removeprefix("text."): () if math.prod(shape) == 1 else shape
+            for name, shape in shapes.items()
+            if not name.endswith("position_ids")
+        }
+        for shapes in (expected, actual)
+    )
+    return sum(first.get(name) != other.get(name) for name in first.keys() | other.keys())
+
+
+def fitting_architectures(shapes: Shapes, like: str = "") -> dict[str, int]:
+    """Return the architectures that tensors fit, the best first, and how many are odd; of equals first similar names.
+
+    Those whose text tower is another library's are left out: it would have to be looked for on the hub.
+    """
+    open_clip = import_open_clip()
+    fits: dict[str, int] = {}
+    for name in open_clip.list_models():
+        if _may_fit(open_clip.get_model_config(name), shapes):
+            with suppress(Exception):  # a version of timm without that tower: no suggestion is worth another error
+                odd = count_odd(_shapes_of(build_model(name, meta=True).state_dict()), shapes)
+                fits |= {name: odd} if odd <= _TOLERANCE * len(shapes) else {}
+    likeness = {name: difflib.SequenceMatcher(None, name.lower(), like.lower()).ratio() for name in fits}
+    return dict(sorted(fits.items(), key=lambda fit: (fit[1], -likeness[fit[0]], fit[0])))
+
+
+def _may_fit(config: Mapping[str, Any], shapes: Shapes) -> bool:
+    """Look at a few tensors: it costs nothing, and few architectures need to be built."""
+    vision, text = config["vision_cfg"], config["text_cfg"]
+    words = shapes.get("token_embedding.weight", shapes.get("text.token_embedding.weight"))
+    if "hf_model_name" in text or words != (text.get("vocab_size", 49408), text.get("width", 512)):
+        return False
+    if "timm_model_name" in vision:
+        return any(name.startswith("visual.trunk.") for name in shapes)
+    if isinstance(vision.get("layers"), list):
+        return "visual.layer1.0.conv1.weight" in shapes
+    patch = vision.get("patch_size", 16)
+    return shapes.get("visual.conv1.weight") == (vision.get("width", 768), 3, patch, patch)
+
+
+def complete_name(name: str) -> str:
+    """Return an open_clip model's name: of a bare file that fits one architecture, with that before it, and a
+    warning.
+    """
+    file = name.removeprefix(TAG)
+    if not Path(file).expanduser().is_file():
+        return name
+    if (form := find_form(file)) is None:
+        raise ModelError(f"{name} names no architecture: {explain_weights(file)}")
+    warnings.warn(f"{file} fits one architecture of open_clip; read as {form}", TellapartWarning, stacklevel=2)
+    return form
+
+
+def find_form(file: str) -> str | None:
+    """Return the name of a file of weights, if it fits one architecture to the last tensor and has one reading."""
+    fits = fitting_architectures(_read_shapes(file))
+    forms = [form for architecture, odd in fits.items() if not odd for form in name_forms(architecture, file)]
+    return forms[0] if len(forms) == 1 else None
+
+
+def _read_shapes(file: str) -> Shapes:
+    try:
+        return _shapes_of(read_checkpoint(file, shapes_only=True).tensors)
+    except ModelError as error:
+        raise ModelError(f"{error}; a file of open_clip's weights is named {TAG}ARCH@FILE") from error
+
+
+def explain_weights(name: str) -> str:
+    """Name the architectures that a file of weights fits, each in the form that names such a model."""
+    shapes = _read_shapes(name)
+    if any(key.startswith(("text_model.", "vision_model.")) for key in shapes):
+        return f"{name} is a checkpoint of transformers; write hf:FOLDER, its folder with config.json in it"
+    fits = fitting_architectures(shapes, like=Path(name).stem)
+    if not fits:
+        return f"{name} is a file of weights that fit no architecture of open_clip; {NEW_ARCHITECTURE}"
+    least = min(fits.values())
+    best = [architecture for architecture, odd in fits.items() if odd == least]
+    how = f"come, but for {least} of {len(shapes)} tensors, nearest to" if least else "fit"
+    forms = dict.fromkeys(form for architecture in best[:4] for form in name_forms(architecture, name))
+    return f"{name} is a file of weights that {how} {join_names(best, 4)}; write {' or '.join(forms)}"

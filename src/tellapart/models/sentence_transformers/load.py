@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,36 +31,32 @@ from tellapart.models.huggingface.files import (
 from tellapart.models.huggingface.towers import pool_at_end
 from tellapart.models.options import ModelOptions
 from tellapart.models.prefix import ModelPrefix, files_below
-from tellapart.models.protocols import Model, Pixels, Vectors
+from tellapart.models.protocols import Model, Pixels
 from tellapart.models.purpose import MODULES, find_library_file
 from tellapart.models.torch.backend import (
     Runtime,
-    fixed_batches,
     forward,
     import_torch,
     parameter_count,
-    positions_by_key,
+    pass_size,
+    run_grouped,
     runtime,
     weights_fingerprint,
 )
-from tellapart.models.vectors import dot_products, normalise
+from tellapart.models.torch.dual_encoder import TorchDual, Towers, batch_key
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from sentence_transformers import CrossEncoder, SentenceTransformer
     from transformers import PreTrainedTokenizerBase
 
     from tellapart.models.torch.network import Network
 
 
-Value = TypeVar("Value")
-
 #: One sample as the library's preprocessing leaves it: tensors by name, and constants (`modality`, ...).
 Features = Mapping[str, Any]
 
-#: Samples in every forward pass: on a CPU more gains nothing, elsewhere fewer leave it idle.
-_ON_CPU, _ELSEWHERE = 8, 32
+#: Samples in every forward pass, on a CPU and elsewhere.
+_SIZES = (8, 32)
 
 
 class Library:
@@ -80,7 +76,7 @@ class Library:
         self, source: str, model: SentenceTransformer | CrossEncoder, place: Runtime, identity: str | None = None
     ) -> None:
         self.source, self.model, self.where = source, model, place
-        self.size = _ON_CPU if place.device == "cpu" else _ELSEWHERE
+        self.size = pass_size(place.device, *_SIZES)
         self.truncated = 0
         held = identity is not None
         tokenizers = ((part, _tokenizer_of(part)) for part in model.modules())
@@ -114,17 +110,15 @@ class Library:
         return features
 
     def run_samples(
-        self, samples: Sequence[Features], read: Callable[[Mapping[str, Any]], Iterable[Value]], **options: Any
-    ) -> list[Value]:
+        self, samples: Sequence[Features], read: Callable[[Mapping[str, Any]], Iterable[Any]], **options: Any
+    ) -> list[Any]:
         """Run prepared samples through the model, those of one shape together."""
-        values: dict[int, Value] = {}
-        for positions in positions_by_key(map(_batch_shape, samples)).values():
-            for batch, real in fixed_batches(positions, self.size):
-                inputs = self._collate_batch([samples[position] for position in batch])
-                with forward(self.source, self.model):
-                    outputs = read(self.model(inputs, **options))
-                values |= zip(batch[:real], outputs, strict=False)
-        return [values[position] for position in range(len(samples))]
+
+        def compute(batch: Sequence[Features]) -> Iterable[Any]:
+            with forward(self.source, self.model):
+                return read(self.model(_collate_batch(batch, self.where), **options))
+
+        return run_grouped(samples, batch_key, self.size, compute)
 
     def fingerprint(self, reading: str) -> str:
         """Return a hash of the weights, the preprocessing and the reading: the same wherever the files lie."""
@@ -137,15 +131,16 @@ class Library:
             self._identity = weights_fingerprint(self.model, type(self.model).__name__, self.where.dtype, facts)
         return f"tellapart:sentence-transformers:{reading}:1:{self._identity}"
 
-    def _collate_batch(self, batch: Sequence[Features]) -> dict[str, Any]:
-        torch = import_torch()
-        inputs = dict(batch[0])
-        for name, value in inputs.items():
-            if torch.is_tensor(value):
-                joined = torch.cat([features[name] for features in batch])
-                dtype = self.where.torch_dtype if joined.is_floating_point() else None
-                inputs[name] = joined.to(self.where.device, dtype)
-        return inputs
+
+def _collate_batch(batch: Sequence[Features], place: Runtime) -> dict[str, Any]:
+    """Join samples, each a batch of one, on the device; constants are the same in all of them."""
+    torch = import_torch()
+    inputs = dict(batch[0])
+    for name, value in inputs.items():
+        if torch.is_tensor(value):
+            joined = torch.cat([features[name] for features in batch])
+            inputs[name] = joined.to(place.device, place.torch_dtype if joined.is_floating_point() else None)
+    return inputs
 
 
 def as_text(text: str) -> dict[str, Any]:
@@ -164,15 +159,6 @@ def _tokenizer_of(part: Network) -> PreTrainedTokenizerBase | None:
     """Return the tokenizer of a part that reads texts by a network of transformers."""
     tokenizer = getattr(getattr(part, "processor", None), "tokenizer", getattr(part, "tokenizer", None))
     return tokenizer if hasattr(tokenizer, "special_tokens_map") else None
-
-
-def _batch_shape(features: Features) -> tuple[Any, ...]:
-    """Return the traits that all samples of a batch must share: shapes and dtypes of tensors, and all other values."""
-    torch = import_torch()
-    return tuple(
-        (name, tuple(value.shape), str(value.dtype)) if torch.is_tensor(value) else (name, str(value))
-        for name, value in sorted(features.items())
-    )
 
 
 def _module_facts(module: Network) -> object:
@@ -199,74 +185,57 @@ def roles(model: SentenceTransformer | CrossEncoder) -> tuple[dict[str, Any], di
     return query, {"prompt": model.prompts[names[0]] if names else default, "task": "document"}
 
 
-class SentenceTransformerDual:
-    """A `SentenceTransformer`; a score is the similarity that the model names: the cosine or the dot product.
+class _Texts:
+    """The texts of a library's model in a role: a query, or what `encode` takes."""
+
+    def __init__(self, library: Library, role: Mapping[str, Any]) -> None:
+        self._library, self._role = library, role
+
+    def samples(self, texts: Sequence[str]) -> tuple[list[Features], list[bool]]:
+        """Preprocess texts; return which of them lost their end, too."""
+        samples, cut = [], []
+        for text in texts:
+            before = self._library.truncated
+            samples.append(self._library.prepare_text(as_text(text), **self._role))
+            cut.append(self._library.truncated > before)
+        return samples, cut
+
+
+def make_dual(library: Library, reading: str = "encode") -> TorchDual:
+    """Make a dual encoder of a `SentenceTransformer`; a score is the similarity that the model names: cosine or dot.
 
     The reading `encode` gives images and texts what `encode` gives them, the default prompt included; `retrieval` asks
-    for texts as queries and for images as documents. On one device a vector depends on its own image or text alone, bit
-    for bit on a CPU.
-
-    Attributes:
-        batch_size: samples that are best given at once: some forward passes, so that texts of one length meet.
+    for texts as queries and for images as documents.
     """
-
-    kind: ScoreKind = "similarity"
-
-    def __init__(self, library: Library, reading: str = "encode") -> None:
-        model = library.model
-        if reading not in ("encode", "retrieval"):
-            raise ModelError(f"{library.source}: it has no reading {reading!r}; it has encode, retrieval")
-        if model.similarity_fn_name not in ("cosine", "dot"):
-            raise ModelError(
-                f"{library.source}: its similarity is {model.similarity_fn_name!r}; cosine and dot are read here: set "
-                "similarity_fn_name in config_sentence_transformers.json to the one it was trained with"
-            )
-        self.name, self.fingerprint = library.source, library.fingerprint(reading)
-        self.parameters, self.batch_size = parameter_count(model), 4 * library.size
-        #: Scores rise with the cosine of the vectors, so that a gallery can be ranked by it.
-        self.ranks_by_cosine = model.similarity_fn_name == "cosine"
-        self._library, self.provenance = library, library.provenance
-        default = {"prompt": model.prompts.get(model.default_prompt_name)}
-        self._query, self._document = (default, default) if reading == "encode" else roles(model)
-
-    @property
-    def truncated(self) -> int:
-        """Texts so far that were longer than the model's limit and lost their end."""
-        return self._library.truncated
-
-    def prepare_image(self, pixels: Pixels) -> Features:
-        """Preprocess one RGB image, uint8 `(height, width, 3)`, for `encode_images`; may be called from many
-        threads.
-        """
-        return self._library.prepare(as_picture(pixels), **self._document)
-
-    def encode_images(self, images: Sequence[Pixels | Features]) -> Vectors:
-        """Encode RGB images, raw or prepared, to float32 `(n, dimensions)`."""
-        prepared = [image if isinstance(image, Mapping) else self.prepare_image(image) for image in images]
-        return self._encode_samples(prepared, self._document)
-
-    def encode_texts(self, texts: Sequence[str]) -> Vectors:
-        """Encode texts to float32 `(n, dimensions)`; count the cut ones in `truncated`."""
-        return self._encode_samples(
-            [self._library.prepare_text(as_text(text), **self._query) for text in texts], self._query
+    model: Any = library.model
+    if reading not in ("encode", "retrieval"):
+        raise ModelError(f"{library.source}: it has no reading {reading!r}; it has encode, retrieval")
+    if model.similarity_fn_name not in ("cosine", "dot"):
+        raise ModelError(
+            f"{library.source}: its similarity is {model.similarity_fn_name!r}; cosine and dot are read here: set "
+            "similarity_fn_name in config_sentence_transformers.json to the one it was trained with"
         )
+    default = {"prompt": model.prompts.get(model.default_prompt_name)}
+    query, document = (default, default) if reading == "encode" else roles(model)
 
-    def similarity(self, images: Vectors, texts: Vectors) -> NDArray[np.float32]:
-        """Score vectors: float32 `(images, texts)`; of stacks of vectors, item by item."""
-        return dot_products(images, texts)
-
-    similarities = similarity
-
-    def _encode_samples(self, samples: Sequence[Features], role: Mapping[str, Any]) -> Vectors:
-        if not samples:
-            return np.zeros((0, 0), np.float32)
-        width = self._library.model.truncate_dim
+    def encode(role: Mapping[str, Any]) -> Callable[[Features], Any]:
         options = {name: value for name, value in role.items() if name == "task"}
-        rows = self._library.run_samples(
-            samples, lambda outputs: outputs["sentence_embedding"][:, :width].float().cpu().numpy(), **options
-        )
-        vectors = np.stack(rows)
-        return normalise(vectors, self.name) if self.ranks_by_cosine else vectors
+        return lambda inputs: model(inputs, **options)["sentence_embedding"][:, : model.truncate_dim]
+
+    towers = Towers(
+        name=library.source,
+        module=model,
+        place=library.where,
+        image=encode(document),
+        text=encode(query),
+        prepare=lambda pixels: library.prepare(as_picture(pixels), **document),
+        reader=_Texts(library, query),
+        provenance=library.provenance,
+        unit=model.similarity_fn_name == "cosine",
+        collate=_collate_batch,
+        sizes=_SIZES,
+    )
+    return TorchDual(towers, fingerprint=library.fingerprint(reading))
 
 
 class CrossEncoderScorer:
@@ -357,11 +326,7 @@ class MultiVectors:
 
     def encode_texts(self, texts: Sequence[str]) -> list[TorchState]:
         """Encode texts: one state each, `(vectors, dimensions)`."""
-        samples, cut = [], []
-        for text in texts:
-            before = self._library.truncated
-            samples.append(self._library.prepare_text(as_text(text), **self._query))
-            cut.append(self._library.truncated > before)
+        samples, cut = _Texts(self._library, self._query).samples(texts)
         rows = self._library.run_samples(samples, _kept_vectors, task="query")
         return [TorchState((vectors,), truncated) for vectors, truncated in zip(rows, cut, strict=True)]
 
@@ -443,15 +408,13 @@ def _open_library(library: Library, kind: str, reading: str | None, *, tested: b
     return _make_scorer(kind, library, reading)  # one that has seen nothing yet
 
 
-def _make_scorer(
-    kind: str, library: Library, reading: str | None
-) -> SentenceTransformerDual | CrossEncoderScorer | FusionScorer:
-    reading_option = {} if reading is None else {"reading": reading}
+def _make_scorer(kind: str, library: Library, reading: str | None) -> TorchDual | CrossEncoderScorer | FusionScorer:
+    chosen_reading = {} if reading is None else {"reading": reading}
     if kind == "CrossEncoder":
-        return CrossEncoderScorer(library, **reading_option)
+        return CrossEncoderScorer(library, **chosen_reading)
     if kind == "MultiVectorEncoder":
-        return FusionScorer(MultiVectors(library, **reading_option))
-    return SentenceTransformerDual(library, **reading_option)
+        return FusionScorer(MultiVectors(library, **chosen_reading))
+    return make_dual(library, **chosen_reading)
 
 
 def _kind_of(source: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -31,8 +31,10 @@ __all__ = [
     "import_torch",
     "move",
     "parameter_count",
+    "pass_size",
     "positions_by_key",
     "refuse_unsafe_pickle",
+    "run_grouped",
     "runtime",
     "weights_fingerprint",
 ]
@@ -260,6 +262,35 @@ def positions_by_key(keys: Iterable[Key]) -> dict[Key, list[int]]:
     for position, key in enumerate(keys):
         positions.setdefault(key, []).append(position)
     return positions
+
+
+def pass_size(device: str, on_cpu: int = 16, elsewhere: int = 64) -> int:
+    """Return how many samples one forward pass takes: on a CPU more gain nothing, elsewhere fewer leave it idle.
+
+    ViT-B/32 on one core takes 97 ms an image in batches of 4, 93 ms in 16 and in 32.
+    """
+    return on_cpu if device == "cpu" else elsewhere
+
+
+def run_grouped(
+    samples: Sequence[T],
+    key: Callable[[T], Hashable],
+    size: int,
+    compute: Callable[[list[T]], Iterable[Any]],
+    whole: Callable[[list[T]], Iterable[Any] | None] = lambda _: None,
+) -> list[Any]:
+    """Return what `compute` gives for each sample; samples of one key meet in batches of `size`.
+
+    A key's samples are first given to `whole` together, which may compute them in another way.
+    """
+    rows: dict[int, Any] = {}
+    for positions in positions_by_key(map(key, samples)).values():
+        if (together := whole([samples[position] for position in positions])) is not None:
+            rows |= zip(positions, together, strict=True)
+            continue
+        for batch, real in fixed_batches(positions, size):
+            rows |= zip(batch[:real], compute([samples[position] for position in batch]), strict=False)
+    return [rows[position] for position in range(len(samples))]
 
 
 @contextmanager

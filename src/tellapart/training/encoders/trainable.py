@@ -14,7 +14,7 @@ import numpy as np
 from tellapart.errors import ModelError
 from tellapart.models.protocols import Bounded, Model, Pixels
 from tellapart.models.torch.backend import import_torch
-from tellapart.training.encoders.local_features import LocalFeatures
+from tellapart.models.torch.dual_encoder import LocalFeatures, TorchDual
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -75,40 +75,53 @@ class Trainable(Protocol):
 
 
 class TrainableDual:
-    """The gradients of a dual encoder: the module in its wrapper, and CLIP's `logit_scale`."""
+    """A dual encoder with gradients: the object that measures, its module in a wrapper."""
 
-    def __init__(
-        self, model: Any, encode_images: Callable[[Inputs], Any], encode_texts: Callable[[Inputs], Any]
-    ) -> None:
-        self._model = model
+    def __init__(self, dual: TorchDual) -> None:
+        self._towers, self.reader = dual.towers, dual.towers.reader
+        model: Any = dual.towers.module
         model.requires_grad_(True)
-        self.module: nn.Module = _dual_module()(model, encode_images, encode_texts)
+        self.module: nn.Module = _dual_module()(model, dual.towers.image, dual.towers.text)
 
     @property
     def log_scale(self) -> Tensor:
         """CLIP's `logit_scale`."""
-        scale: Tensor = self._model.logit_scale
+        scale: Tensor = self._towers.module.logit_scale
         return scale
+
+    def image(self, pixels: Pixels) -> Inputs:
+        """Prepare one image, uint8 `(height, width, 3)`, as in measuring."""
+        return self._towers.prepare(pixels)
+
+    def tokens(self, texts: Sequence[str]) -> Inputs:
+        """Tokenise texts to tensors `(m, length)`, as long as the longest needs."""
+        tokens: Inputs = self.reader.batch(texts)
+        return tokens
+
+    def model(self) -> TorchDual:
+        """Return a model that measures with the weights as they are."""
+        return TorchDual(self._towers)
+
+    def save(self, folder: Path) -> str:
+        """Write the model to a new folder and return the name that `tellapart run -m` takes."""
+        return cast("Callable[[Path], str]", self._towers.save)(folder)
 
     def add_bias(self) -> None:
         """Add SigLIP's bias, -10 at first, if the model has none; it is trained, and not saved with the model."""
-        if getattr(self._model, "logit_bias", None) is None:
+        if getattr(self._towers.module, "logit_bias", None) is None:
             torch = import_torch()
             value = torch.full((), -10.0, device=self.log_scale.device)
             self.module.register_parameter("logit_bias", torch.nn.Parameter(value))
 
     def add_local(self) -> None:
         """Let the module return vectors of patches and of words, too."""
-        local = self._local_features()
+        local = self._towers.local()
         if local is None:
             raise ModelError(
                 "fsc-clip reads patches and words, and the model has none in the space of its images and texts; take "
                 "a ViT of open_clip that pools by its first token (ViT-B-32), or the loss fsc-global, which reads none"
             )
         cast("Any", self.module).local = local
-
-    def _local_features(self) -> LocalFeatures | None:
-        return None
 
 
 def freeze_images(trainable: Trainable) -> None:
@@ -161,7 +174,7 @@ def _dual_module() -> type[nn.Module]:
             image, text = self._encode_images(images), self._encode_texts(texts)
             bias = getattr(self.model, "logit_bias", None)
             bias = self.logit_bias if bias is None else bias
-            local = () if self.local is None else self.local.read(texts["ids"])
+            local = () if self.local is None else self.local.read(texts["input_ids"])
             return unit(image.float()), unit(text.float()), self.model.logit_scale.exp(), bias, *local
 
     return DualModule
