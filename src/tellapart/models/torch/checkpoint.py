@@ -1,14 +1,15 @@
-"""A file of `torch.save`, read without running it: every class but a tensor's becomes an inert object.
+"""A file of `torch.save`, read without running it: tensors are made here, every other class becomes an inert object.
 
 With `weights_only`, `torch.load` refuses a file that names a class it does not know, and training frameworks write such
-files: Lightning keys callbacks by their class, fairseq keeps an argparse namespace. So it is given an unpickler that
-imports and calls nothing that a file names.
+files: Lightning keys callbacks by their class, fairseq keeps an argparse namespace. Here torch reads a file by an
+unpickler of this module: nothing that the file names is imported or called but the function that makes a tensor.
 """
 
 from __future__ import annotations
 
 import os
 import pickle
+import pickletools
 import re
 import tarfile
 import zipfile
@@ -17,7 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tellapart.data.scores import join_names
 from tellapart.data.strict_json import expect_content, first_repeated
@@ -25,7 +26,7 @@ from tellapart.errors import ModelError, first_line, plain, quote, require
 from tellapart.models.torch.backend import import_torch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from torch import Tensor
 
@@ -45,6 +46,9 @@ _PREFIXES = re.compile(r"(?:(?:module|_orig_mod|model|clip_model)\.)*")
 
 #: An entry of torch's `AveragedModel` that is no weight.
 _UPDATES = "n_averaged"
+
+#: A pickle without the numbers: keys, shapes and settings. Real ones have a few hundred kilobytes.
+_MOST_PICKLE_BYTES = 64 * 2**20
 
 
 class InertObject(dict[Any, Any]):
@@ -113,7 +117,11 @@ class Checkpoint:
         return {self.prefix + name: tensor for name, tensor in self.tensors.items()}
 
     def expect_one(self, name: str) -> None:
-        """Refuse weights that were taken from among several by no choice of the user's."""
+        """Refuse weights that were taken from among several by no choice of the user's.
+
+        Raises:
+            ModelError: the file holds others, and `name` names none of them after a `#`.
+        """
         if self.others and not split_part(name)[1]:
             listed = " or ".join(f"{name}#{plain(part)}" for part in (self.part, *self.others)[:4])
             raise ModelError(f"{name}: {self.path.name} holds {1 + len(self.others)} sets of weights; write {listed}")
@@ -245,39 +253,58 @@ def _choose_part(path: Path, part: str, parts: Mapping[str, object]) -> str:
     return fits[0]
 
 
-class _Unpickler(pickle._Unpickler):  # Python's: C's reserves room for any place named
-    """Makes plain data and tensors; every other class of the file is an `InertObject`, and nothing is imported."""
+class _Unpickler(pickle.Unpickler):
+    """Makes plain data and tensors; every other class becomes an inert object. It imports nothing.
+
+    The standard reader reserves memory up to the highest place that a pickle names, so the places are looked at first.
+    """
+
+    def __init__(self, file: BinaryIO, **options: Any) -> None:
+        start = file.tell()
+        for operation, argument, _ in pickletools.genops(file):
+            if operation.name in {"PUT", "LONG_BINPUT"} and int(argument or 0) > _MOST_PICKLE_BYTES:
+                raise pickle.UnpicklingError(f"a place {argument}, further than any real file's")
+        if file.tell() - start > _MOST_PICKLE_BYTES:
+            raise ValueError(f"its pickle has more than {_MOST_PICKLE_BYTES // 2**20} MB")
+        file.seek(start)
+        super().__init__(file, **options | {"encoding": "utf-8", "errors": "surrogateescape"})
 
     def find_class(self, module: str, name: str) -> Callable[..., object]:
         if (module, name) == ("collections", "OrderedDict"):
             return OrderedDict
-        if module in ("torch._utils", "torch._tensor") and name in ("_rebuild_tensor_v2", "_rebuild_tensor"):
+        if module in {"torch._utils", "torch._tensor"} and name in {"_rebuild_tensor_v2", "_rebuild_tensor"}:
             return _rebuild_tensor
         if (module, name) == ("torch._utils", "_rebuild_parameter"):
             return lambda tensor, *_: tensor
         return tuple if (module, name) == ("torch", "Size") else InertObject
 
 
-def _rebuild_tensor(storage: Any, offset: int, size: Sequence[int], stride: Sequence[int], *_: object) -> Tensor:
-    """Return a tensor of a storage, which torch would make longer where the tensor reaches beyond it."""
+def _rebuild_tensor(storage: Any, offset: int, size: tuple[int, ...], stride: tuple[int, ...], *_: Any) -> Tensor:
+    """Make a tensor of a file's numbers; torch would let some reach beyond them."""
+    torch = import_torch()
+    if not isinstance(storage, torch.storage.TypedStorage):
+        raise pickle.UnpicklingError("a tensor without a storage of numbers")
     count = storage._untyped_storage.nbytes() // storage.dtype.itemsize
     last = offset + sum((length - 1) * step for length, step in zip(size, stride, strict=True))
-    if min((offset, *size, *stride)) < 0 or (0 not in size and last >= count):
+    shapes_only = storage._untyped_storage.device.type == "meta"  # there torch loses sight of the numbers
+    if min((offset, *size, *stride)) < 0 or (0 not in size and last >= count and not shapes_only):
         raise pickle.UnpicklingError(f"a tensor of shape {tuple(size)} reaches beyond its {count} numbers")
-    tensor: Tensor = import_torch()._utils._rebuild_tensor(storage, offset, tuple(size), tuple(stride))
+    tensor: Tensor = torch._utils._rebuild_tensor(storage, offset, size, stride)
     return tensor
 
 
-#: In place of the module `pickle`, for `torch.load`, which names the storages of numbers itself.
-_PICKLE = SimpleNamespace(
-    __name__="inert", Unpickler=_Unpickler, load=lambda file, **options: _Unpickler(file, **options).load()
-)
+def _load_next(file: BinaryIO, **options: Any) -> object:
+    return _Unpickler(file, **options).load()
+
+
+#: Stands for the standard module where torch reads a file by it.
+_PICKLE = SimpleNamespace(Unpickler=_Unpickler, load=_load_next, __name__=pickle.__name__)
 
 
 def _read_torch(path: Path, shapes_only: bool) -> object:
-    """Read a file of `torch.save`: an archive, or what torch wrote before 1.6."""
-    torch = import_torch()
-    if archived := zipfile.is_zipfile(path):
+    """Read a file of `torch.save`; torch itself finds the numbers."""
+    archived = zipfile.is_zipfile(path)
+    if archived:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
         if (twice := first_repeated(names)) is not None:
@@ -288,16 +315,6 @@ def _read_torch(path: Path, shapes_only: bool) -> object:
                 "torch.save(torch.jit.load(path, 'cpu').state_dict(), 'weights.pt')"
             )
     elif tarfile.is_tarfile(path):
-        raise ValueError("it is a tar, which would be unpacked")
-    place = "meta" if shapes_only and archived else "cpu"
-    content = torch.load(path, place, _PICKLE, weights_only=False, errors="surrogateescape")
-    return _drop_numbers(content) if shapes_only and not archived else content
-
-
-def _drop_numbers(content: Any) -> Any:
-    """Return the content of an older file, which is read as a whole, with its tensors on torch's device `meta`."""
-    if isinstance(content, dict):
-        for key in content:
-            content[key] = _drop_numbers(content[key])
-        return content
-    return content.to("meta") if isinstance(content, import_torch().Tensor) else content
+        raise ValueError("it is an archive of tar, as torch wrote before 0.1.10")
+    load, place = import_torch().serialization.load, "meta" if shapes_only else "cpu"
+    return load(path, place, pickle_module=_PICKLE, weights_only=False, mmap=archived and shapes_only)
