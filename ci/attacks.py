@@ -28,7 +28,7 @@ from tellapart.errors import TellapartError
 from tellapart.models.fusion.region_file import RegionFile
 from tellapart.models.fusion.region_import import read_regions
 from tellapart.models.memory.external import read_scores
-from tellapart.models.onnx.folder import CONFIG, FILES, read_folder
+from tellapart.models.onnx.dual_encoder import CONFIG, FILES, read_folder
 from tellapart.records.imported import read_imported
 from tellapart.report.interchange.foreign import read_foreign
 from tellapart.training.config import read_config

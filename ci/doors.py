@@ -29,7 +29,7 @@ from tellapart.evaluation.verified import read_result
 from tellapart.models.fusion.region_file import RegionFile
 from tellapart.models.huggingface.files import read_config
 from tellapart.models.memory.external import read_scores, write_scores
-from tellapart.models.onnx.folder import CONFIG, FILES, read_folder
+from tellapart.models.onnx.dual_encoder import CONFIG, FILES, read_folder
 from tellapart.models.torch.checkpoint import read_state_dict
 from tellapart.records.imported import read_imported
 from tellapart.records.result import ModelRecord, Result, Sample

@@ -20,8 +20,7 @@ from typing import Any
 from examples.demo_encoder.card import write_card
 from tellapart.data.rows import read_object
 from tellapart.evaluation.verified import read_result
-from tellapart.models.onnx.dual_encoder import OnnxDualEncoder
-from tellapart.models.onnx.folder import CONFIG, FILES
+from tellapart.models.onnx.dual_encoder import CONFIG, FILES, OnnxDualEncoder
 from tellapart.records.result import Value
 from tellapart.records.run_folder import write_text_file
 from tellapart.training.record import TrainRecord, read_record

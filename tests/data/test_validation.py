@@ -11,7 +11,7 @@ from facts import check_facts
 from tellapart.board.submissions.hidden import HiddenBenchmark, SubmissionSettings
 from tellapart.builders.negatives.language_negatives import ChatOptions
 from tellapart.data.validation import Problem
-from tellapart.models.onnx.folder import OnnxConfig
+from tellapart.models.onnx.dual_encoder import OnnxConfig
 
 
 class Box(BaseModel):

@@ -45,9 +45,6 @@ def caption_rule(siglip: bool, tokenizer: Any, texts: str = "raw") -> tuple[str,
         tokenizer: of transformers, or open_clip's wrapper of one.
         texts: `library` for the library's rule, `raw` for the authors'.
 
-    Raises:
-        ModelError: `texts` would change nothing.
-
     >>> caption_rule(False, None), caption_rule(True, None, "library")
     (('', None), ("as the library's tokenizer has them", None))
     """

@@ -9,7 +9,7 @@ from tellapart.catalog import REFERENCES, has, names
 from tellapart.catalog import load as load_from_catalog
 from tellapart.data.arguments import suggest_beside
 from tellapart.errors import ModelError, UnknownNameError, quote
-from tellapart.models.onnx.folder import FILES as ONNX_FILES
+from tellapart.models.onnx.dual_encoder import FILES as ONNX_FILES
 from tellapart.models.openclip.source import CONFIG, FOLDER, TAG, WEIGHTS_SUFFIXES
 from tellapart.models.openclip.weights import explain_weights, find_form
 from tellapart.models.options import ModelOptions, WatchedOptions

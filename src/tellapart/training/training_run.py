@@ -38,11 +38,9 @@ from tellapart.training.data.pictures import warn_of_flips
 from tellapart.training.data.rows import TrainingRows, read_rows
 from tellapart.training.data.sources import build_recipes, data_folder, find_sources
 from tellapart.training.data.validation import left_over, metric_of
-from tellapart.training.encoders.batch_norm import settle_norms
-from tellapart.training.encoders.dropout import add_dropout
 from tellapart.training.encoders.load_start import draw_start, open_start, resolve_name
 from tellapart.training.encoders.lora import add_updates, describe_updated, save_merged, with_directions
-from tellapart.training.encoders.trainable import Trainable, freeze_images
+from tellapart.training.encoders.trainable import Trainable, add_dropout, freeze_images, settle_norms
 from tellapart.training.lazy_torch import torch
 from tellapart.training.loop import Training, fit_steps, train
 from tellapart.training.losses.loss import FusionLoss

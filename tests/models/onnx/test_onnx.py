@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from facts import raises
 from tellapart.errors import ModelError
-from tellapart.models.onnx.dual_encoder import OnnxDualEncoder, preprocess_image
-from tellapart.models.onnx.folder import FILES, OnnxConfig
+from tellapart.models.onnx.dual_encoder import FILES, OnnxConfig, OnnxDualEncoder, preprocess_image
 from tellapart.models.protocols import DualEncoder
 
 

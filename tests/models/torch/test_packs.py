@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from tellapart.models.torch.packs import HIDDEN, pack_texts
+from tellapart.models.torch.shared_beginnings import HIDDEN, pack_texts
 
 
 def beginnings(tokens: NDArray[np.int64]) -> set[tuple[tuple[int, int], ...]]:

@@ -32,8 +32,7 @@ from tellapart.models.huggingface.towers import (
 )
 from tellapart.models.torch.backend import Runtime, import_torch, runtime
 from tellapart.models.torch.dual_encoder import Inputs, TorchDual, Towers
-from tellapart.models.torch.packs import HIDDEN
-from tellapart.models.torch.shared_beginnings import CausalTower, are_untouched, encode_packs
+from tellapart.models.torch.shared_beginnings import HIDDEN, CausalTower, are_untouched, encode_packs
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -22,13 +22,13 @@ from tellapart.models.purpose import MODULES, expect_chat, find_library_file
 #: `model_type` -> declaration of a fusion encoder. Adding a family is its file and one line here.
 FUSION: Mapping[str, str] = MappingProxyType(
     {
-        "vilt": "tellapart.models.fusion.vilt:VILT",
-        "blip": "tellapart.models.fusion.blip:BLIP",
-        "blip-2": "tellapart.models.fusion.blip:BLIP_2",
-        "flava": "tellapart.models.fusion.flava:FLAVA",
-        "bridgetower": "tellapart.models.fusion.bridgetower:BRIDGETOWER",
-        "lxmert": "tellapart.models.fusion.lxmert:LXMERT",
-        "visual_bert": "tellapart.models.fusion.visualbert:VISUAL_BERT",
+        "vilt": "tellapart.models.fusion.pixel_families:VILT",
+        "blip": "tellapart.models.fusion.pixel_families:BLIP",
+        "blip-2": "tellapart.models.fusion.pixel_families:BLIP_2",
+        "flava": "tellapart.models.fusion.pixel_families:FLAVA",
+        "bridgetower": "tellapart.models.fusion.pixel_families:BRIDGETOWER",
+        "lxmert": "tellapart.models.fusion.region_families:LXMERT",
+        "visual_bert": "tellapart.models.fusion.region_families:VISUAL_BERT",
     }
 )
 

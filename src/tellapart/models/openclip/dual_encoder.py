@@ -23,8 +23,7 @@ from tellapart.models.protocols import Pixels
 from tellapart.models.torch.backend import Runtime, forward, import_torch, move, runtime
 from tellapart.models.torch.checkpoint import split_part
 from tellapart.models.torch.dual_encoder import Inputs, LocalFeatures, TorchDual, Towers
-from tellapart.models.torch.packs import HIDDEN
-from tellapart.models.torch.shared_beginnings import CausalTower, are_untouched, encode_packs
+from tellapart.models.torch.shared_beginnings import HIDDEN, CausalTower, are_untouched, encode_packs
 
 if TYPE_CHECKING:
     import torch

@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
-from tellapart.errors import ModelError
+from tellapart.errors import DataError, ModelError
 from tellapart.models.protocols import Bounded, Model, Pixels
 from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.dual_encoder import LocalFeatures, TorchDual
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
+
+    from tellapart.training.config import TrainConfig
+
 
 #: Inputs of a tower by name, on the CPU; of many samples stacked along the first axis.
 Inputs = Mapping[str, "Tensor"]
@@ -152,6 +156,29 @@ def keep_still(part: nn.Module) -> None:
     part.train = lambda mode=True: part  # type: ignore[method-assign]  # noqa: ARG005
 
 
+def add_dropout(module: nn.Module, patterns: Mapping[str, float]) -> None:
+    """Have parts of a module lose a share of their output while it trains; the first pattern that matches counts.
+
+    >>> torch = import_torch()
+    >>> layers = torch.nn.Sequential(torch.nn.Identity()).train()
+    >>> add_dropout(layers, {"0": 0.5})
+    >>> sorted(set(layers(torch.ones(100)).tolist())), layers.eval()(torch.ones(1)).tolist()
+    ([0.0, 2.0], [1.0])
+    """
+    drop, names = import_torch().nn.functional.dropout, dict(module.named_modules())
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            raise DataError(
+                f"dropout: no part of the model has a name that matches {pattern!r}; {list(names)[-1]} is one"
+            )
+    for name, part in names.items():
+        share = next((share for pattern, share in patterns.items() if fnmatchcase(name, pattern)), 0.0)
+        if share:
+            part.register_forward_hook(
+                lambda own, _, output, share=share: drop(output, share, own.training),
+            )
+
+
 def picture_side(trainable: Trainable) -> int:
     """Return the side, in pixels, of the images that the model reads."""
     prepared = trainable.image(np.zeros((8, 8, 3), np.uint8))
@@ -191,3 +218,53 @@ def unit(vectors: Tensor) -> Tensor:
     """Scale rows to length one, in the same precision."""
     scaled: Tensor = vectors / vectors.norm(dim=-1, keepdim=True)
     return scaled
+
+
+# Batch normalisation in training: its statistics are those of a whole batch, or they stay as the model came with them.
+# A layer that sees a few pairs at a time, or one rank's pairs, would normalise by other statistics than those of the
+# batch, and move its running means once for each piece: the numbers would depend on memory and machines.
+
+
+def settle_norms(module: nn.Module, config: TrainConfig, ranks: int) -> None:
+    """Freeze the statistics of batch normalisation if the configuration asks for it, or trains low-rank updates alone.
+
+    >>> torch, batch = import_torch(), {"size": 4, "micro": 2}
+    >>> settings = {"name": "few", "model": "-", "data": {"train": ["a"]}, "loss": {"name": "itc"}, "batch": batch}
+    >>> settings |= {"optimiser": {"learning_rate": 1e-3, "steps": 2}, "batch_norm": "frozen"}
+    >>> from tellapart.training.config import TrainConfig
+    >>> layers = torch.nn.Sequential(torch.nn.BatchNorm1d(3))
+    >>> settle_norms(layers, TrainConfig(**settings), 1)
+    >>> layers.train()[0].training
+    False
+    """
+    live = _moving_norms(module.train())
+    frozen = config.batch_norm == "frozen"
+    if frozen and not (live and all(layer.running_mean is not None for layer in live.values())):
+        lacks = next((name for name, layer in live.items() if layer.running_mean is None), None)
+        reason = "the model trains no batch normalisation" if lacks is None else f"{lacks} keeps no statistics"
+        raise DataError(f'batch_norm = "frozen": {reason}; leave it out')
+    for layer in live.values():
+        if (frozen or config.lora is not None) and layer.running_mean is not None:
+            keep_still(layer)
+    live = _moving_norms(module)
+    cuts = [f"batch.micro = {config.batch.micro}"] if config.batch.micro is not None else []
+    cuts += [f"{ranks} ranks"] if ranks > 1 else []
+    if live and cuts:
+        rest = f" and {len(live) - 1} more" if len(live) > 1 else ""
+        raise DataError(
+            f"{' and '.join(cuts)}: batch normalisation ({next(iter(live))}{rest}) has statistics of the batch, and "
+            "would see parts of it, which changes the numbers; leave batch.micro out and train on one rank, or set "
+            'batch_norm = "frozen" to keep the statistics of the start'
+        )
+
+
+def _moving_norms(module: nn.Module) -> dict[str, nn.modules.batchnorm._NormBase]:
+    """Return the layers by name whose output or statistics depend on the batch, in the mode that they are in."""
+    base = import_torch().nn.modules.batchnorm
+    return {
+        name: layer
+        for name, layer in module.named_modules()
+        if isinstance(layer, base._NormBase)
+        and (layer.training or layer.running_mean is None)
+        and (layer.track_running_stats or isinstance(layer, base._BatchNorm))
+    }
