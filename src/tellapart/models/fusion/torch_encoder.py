@@ -177,13 +177,17 @@ class TorchFusionEncoder:
     def cosine(self) -> TorchDual:
         """Return the dual encoder whose vectors are the halves; a score is their cosine."""
         halves = self._halves
+
+        def prepare(pixels: Pixels) -> Inputs:
+            return {name: import_torch().as_tensor(values) for name, values in self.prepare_image(pixels).items()}
+
         towers = Towers(
             name=self.name,
             module=halves.module,
             place=self._runtime,
             image=lambda inputs: halves.images(**inputs)[0],
             text=lambda inputs: halves.texts(inputs["input_ids"], inputs["attention_mask"])[0],
-            prepare=self.prepare_image,
+            prepare=prepare,
             reader=self,
             offers={"take_notes": lambda: self.notes},
             sizes=SIZES,
