@@ -65,10 +65,6 @@ def fetch_file(subject: str, repository: str, files: Iterable[str], *, library: 
         files: names, in order of preference.
         library: the library that the model belongs to, for messages.
         instead: advice for messages: a name to use if the hub does not have the file.
-
-    Raises:
-        ModelError: none of the files is available; the message has the cause and the fix.
-        MissingDependencyError: huggingface_hub is not installed.
     """
     hub = require("huggingface_hub", extra="models")
     files, page = list(dict.fromkeys(files)), f"https://huggingface.co/{repository}"

@@ -250,9 +250,6 @@ def regions(
     the last number in one stem alone. Regions are filed under the image's path, relative to the file's folder, or under
     the hash of its pixels if the image lies elsewhere. Nothing is kept in memory but names.
 
-    Raises:
-        TellapartError: a file is none of theirs, or names none of the images.
-
     >>> from base64 import b64encode
     >>> import numpy as np
     >>> from PIL import Image

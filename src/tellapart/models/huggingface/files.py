@@ -60,11 +60,7 @@ _PROCESSOR = f"copy preprocessor_config.json and the tokenizer's files from {_OR
 
 
 def import_transformers() -> ModuleType:
-    """Import transformers (after torch, which makes the torchvision beside it importable).
-
-    Raises:
-        MissingDependencyError: it, or torch, is not installed.
-    """
+    """Import transformers (after torch, which makes the torchvision beside it importable)."""
     import_torch()
     return require("transformers", extra="models")
 
@@ -92,11 +88,7 @@ def silent(log: ModuleType, *, bars: bool = False) -> Iterator[None]:
 
 
 def base_of(source: str) -> str:
-    """Return the base model of an adapter's folder, whose configuration and processor it has; else the source itself.
-
-    Raises:
-        ModelError: it is an adapter of an adapter, or of an unnamed base, or cannot be merged.
-    """
+    """Return the base model of an adapter's folder, whose configuration and processor it has; else the source itself."""
     adapter = find_adapter(source)
     if adapter is None:
         return source
@@ -106,12 +98,7 @@ def base_of(source: str) -> str:
 
 
 def read_config(source: str) -> dict[str, Any]:
-    """Read `config.json` of a folder or a hub id; of an adapter's folder, that of its base.
-
-    Raises:
-        ModelError: it is missing, is not a JSON object, or cannot be fetched from the hub.
-        MissingDependencyError: huggingface_hub is not installed.
-    """
+    """Read `config.json` of a folder or a hub id; of an adapter's folder, that of its base."""
     path = find_file(source, "config.json")
     config = load_json(path, error=ModelError)
     if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
@@ -145,11 +132,6 @@ def load_weights(
         unused: names of parts that the reading does not use. The checkpoint may hold or lack them, whether the class
             has them or not; the returned model has None there.
         config: in place of the source's, for a class that transformers does not have.
-
-    Raises:
-        ModelError: weights are missing, unexpected or of another shape, the files cannot be read, or the folder has
-            other weights in shards.
-        MissingDependencyError: torch or transformers is not installed.
     """
     refuse_other_shards(source)
     kind = getattr(import_transformers(), architecture) if isinstance(architecture, str) else architecture
@@ -189,9 +171,6 @@ def refuse_other_shards(source: str) -> None:
     """Refuse a folder with a single file of weights and an index of shards, if their numbers differ.
 
     transformers reads the single file; one of the two is a leftover, and no file names it.
-
-    Raises:
-        ModelError: they differ; or one of them is damaged.
     """
     folder = Path(_expand_source(source))
     for single in _SINGLE:
@@ -227,10 +206,6 @@ def load_processor(source: str) -> ProcessorMixin:
     transformers has two processors of images, and takes torchvision's if that is installed; their pixels differ.
     Pillow's resizing is the one that the models' authors trained with, and the one that is available everywhere. The
     library cannot be asked for all of it: for videos some processors have torchvision's alone.
-
-    Raises:
-        ModelError: one of them is missing or damaged.
-        MissingDependencyError: transformers is not installed.
     """
     library, path = import_transformers(), _expand_source(source)
     with loading(source, "has no processor that can be read", _PROCESSOR):
@@ -331,10 +306,6 @@ def find_file(source: str, name: str, *, library: str = "transformers") -> Path:
         source: a folder or a hub id.
         name: of the file.
         library: whose model it is, for messages.
-
-    Raises:
-        ModelError: the file is missing, or cannot be fetched.
-        MissingDependencyError: huggingface_hub is not installed.
     """
     source = base_of(source)
     folder = Path(source).expanduser()
@@ -356,11 +327,7 @@ def _has_file(source: str, name: str) -> bool:
 
 @contextmanager
 def loading(source: str, failure: str, advice: str) -> Iterator[None]:
-    """Load in quiet, and turn the library's exceptions into one line.
-
-    Raises:
-        ModelError: the library fails; the message has `source`, `failure`, the cause and `advice`.
-    """
+    """Load in quiet, and turn the library's exceptions into one line."""
     folder = Path(base_of(source)).expanduser()
     local = folder.is_dir()
     for path in folder.iterdir() if local else ():

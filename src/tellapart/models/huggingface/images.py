@@ -36,9 +36,6 @@ def image_inputs(name: str, processor: BaseImageProcessor) -> ImageInputs:
         name: of the model, for errors.
         processor: its image processor. Not the pair of processors, whose options (SigLIP 2's number of patches)
             would override the model's files.
-
-    Raises:
-        ModelError: when called: the image processor does not take a picture of that shape.
     """
 
     def prepare_pixels(pixels: Pixels) -> Prepared:
@@ -57,11 +54,7 @@ def image_inputs(name: str, processor: BaseImageProcessor) -> ImageInputs:
 
 
 def check_images(name: str, config: PreTrainedConfig, inputs: ImageInputs) -> None:
-    """Check that a wide and a high picture are prepared in the one shape that the image tower reads.
-
-    Raises:
-        ModelError: they are not.
-    """
+    """Check that a wide and a high picture are prepared in the one shape that the image tower reads."""
     shapes = {tuple(inputs(np.zeros(shape, np.uint8))["pixel_values"].shape) for shape in _BLANK}
     if len(shapes) > 1:
         raise ModelError(

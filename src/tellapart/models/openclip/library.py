@@ -39,9 +39,6 @@ _lock = RLock()
 def import_open_clip() -> ModuleType:
     """Import open_clip, and torch before it; transformers, timm and torch's compiler follow when they are called.
 
-    Raises:
-        MissingDependencyError: open_clip is not installed, or in a version that has other towers.
-
     >>> "ViT-B-32" in import_open_clip().list_models()
     True
     """

@@ -191,10 +191,6 @@ def refuse_unsafe_pickle(source: object) -> None:
 
     Args:
         source: the file or the model, for the message.
-
-    Raises:
-        ModelError: torch is older than 2.10, a preview of it, or without a version.
-        MissingDependencyError: torch is not installed.
     """
     installed = str(import_torch().__version__)
     version = require("packaging.version", extra="models")
