@@ -23,7 +23,6 @@ __all__ = [
     "Halves",
     "Loader",
     "Tensors",
-    "from_transformers",
     "pad_tokens",
 ]
 
@@ -116,12 +115,9 @@ class FusionFamily:
 
 @dataclass(frozen=True, slots=True)
 class FromTransformers:
-    """The loader of a class of transformers, wrapped as halves.
+    """The loader of a class of transformers, `architecture`, wrapped as halves.
 
-    Attributes:
-        halves: wraps a module.
-        architecture: the class.
-        unused: parts that the matching head does not read, which the checkpoint may hold or lack.
+    `unused` are parts that the matching head does not read, which the checkpoint may hold or lack.
     """
 
     halves: Callable[[Network], Halves]
@@ -131,11 +127,6 @@ class FromTransformers:
     def __call__(self, source: str, runtime: Runtime) -> Halves:
         """Load the halves from a folder or the hub."""
         return self.halves(load_weights(self.architecture, source, runtime, unused=self.unused))
-
-
-def from_transformers(halves: Callable[[Network], Halves], architecture: str, *unused: str) -> FromTransformers:
-    """Return the loader of a class of transformers, wrapped as halves."""
-    return FromTransformers(halves, architecture, unused)
 
 
 def pad_tokens(tensor: Tensor, length: int) -> Tensor:

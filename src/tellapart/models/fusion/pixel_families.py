@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tellapart.errors import ModelError
-from tellapart.models.fusion.family import Contrast, FusionFamily, Halves, Tensors, from_transformers, pad_tokens
+from tellapart.models.fusion.family import Contrast, FromTransformers, FusionFamily, Halves, Tensors, pad_tokens
 from tellapart.models.huggingface.files import import_transformers, load_weights, read_config
 from tellapart.models.torch.backend import Runtime, bucket, import_torch
 
@@ -85,7 +85,7 @@ class BridgeTower(Halves):
         )
 
 
-BRIDGETOWER = FusionFamily(from_transformers(BridgeTower, "BridgeTowerForImageAndTextRetrieval"))
+BRIDGETOWER = FusionFamily(FromTransformers(BridgeTower, "BridgeTowerForImageAndTextRetrieval"))
 
 
 #: Parts of the pre-training model that the matching head does not read.
@@ -128,7 +128,7 @@ class Flava(Halves):
         return self.module.itm_head(hidden)
 
 
-FLAVA = FusionFamily(from_transformers(Flava, "FlavaForPreTraining", *_UNUSED))
+FLAVA = FusionFamily(FromTransformers(Flava, "FlavaForPreTraining", _UNUSED))
 
 
 #: An image's patches are padded to the next multiple of this.
@@ -276,8 +276,8 @@ def _project_vectors(model: Network, images: Tensors, texts: Tensors) -> tuple[A
 
 
 BLIP = FusionFamily(
-    load=from_transformers(Blip, "BlipForImageTextRetrieval", *_PROJECTIONS),
-    load_trainable=from_transformers(Blip, "BlipForImageTextRetrieval"),
+    load=FromTransformers(Blip, "BlipForImageTextRetrieval", _PROJECTIONS),
+    load_trainable=FromTransformers(Blip, "BlipForImageTextRetrieval"),
     contrast=Contrast(_PROJECTIONS, _project_vectors),
 )
-BLIP_2 = FusionFamily(from_transformers(Blip2, "Blip2ForImageTextRetrieval", "vision_projection", "text_projection"))
+BLIP_2 = FusionFamily(FromTransformers(Blip2, "Blip2ForImageTextRetrieval", ("vision_projection", "text_projection")))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tellapart.models.fusion.family import FusionFamily, Halves, Tensors, from_transformers
+from tellapart.models.fusion.family import FromTransformers, FusionFamily, Halves, Tensors
 from tellapart.models.torch.backend import import_torch
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class VisualBert(Halves):
 
 
 VISUAL_BERT = FusionFamily(
-    from_transformers(VisualBert, "VisualBertForPreTraining", "cls.predictions"), reads_regions=True
+    FromTransformers(VisualBert, "VisualBertForPreTraining", ("cls.predictions",)), reads_regions=True
 )
 
 
@@ -91,6 +91,6 @@ def _hidden_keys(hidden: Tensor, mask: Tensor) -> Tensor:
 
 
 LXMERT = FusionFamily(
-    from_transformers(Lxmert, "LxmertForPreTraining", "cls.predictions", "obj_predict_head", "answer_head"),
+    FromTransformers(Lxmert, "LxmertForPreTraining", ("cls.predictions", "obj_predict_head", "answer_head")),
     reads_regions=True,
 )

@@ -88,7 +88,7 @@ def silent(log: ModuleType, *, bars: bool = False) -> Iterator[None]:
 
 
 def base_of(source: str) -> str:
-    """Return the base model of an adapter's folder, whose configuration and processor it has; else the source itself."""
+    """Return the base model of an adapter's folder, which has its configuration and processor; else the source."""
     adapter = find_adapter(source)
     if adapter is None:
         return source
