@@ -43,7 +43,7 @@ def test_a_harmful_file_is_refused_soon_in_one_line(name: str, tmp_path: Path) -
 #: Files of the program itself, of the system, or of a library's data that their user installed.
 TRUSTED = set(
     """
-    api/run.py annotate/forms.py auditing/card.py auditing/datasheet.py benchmarks/plugins.py
+    __init__.py api/run.py annotate/forms.py auditing/card.py auditing/datasheet.py benchmarks/plugins.py
     board/rendering.py board/submissions/administer.py board/submissions/prepared.py board/submissions/state.py
     builders/captions/stages.py builders/captions/tagging.py catalog.py cli/command.py
     builders/video/faces.py data/lock.py models/compact/onnx_export.py models/memory/identity.py

@@ -55,7 +55,7 @@ def test_the_published_differences_follow_from_files_of_this_repository() -> Non
     assert published_table(published) in page("gains")
     assert all(1 <= gain.worth <= gain.items for gain in published)
     below = sum(gain.verdict != "above" for gain in published)
-    assert f"{below} of {len(published)} published differences" in " ".join(page("gains").split())
+    assert f"Of {len(published)} published differences, {below} are smaller" in " ".join(page("gains").split())
 
 
 def test_the_leaderboards_counts_follow_from_those_kept_here() -> None:
@@ -90,7 +90,7 @@ def test_matching_heads_follow_from_the_counts_kept_here() -> None:
     for name, (_, first, second, _) in heads.items():
         a, b = name.split(", ")
         [row] = [line for line in text.splitlines() if line.startswith(f"| `{a}` | `{b}` |")]
-        shown = re.search(r"\| (\S+) \([^)]+\) \|", row)
+        shown = re.search(r"\| (\S+) \[[^]]+\] \|", row)
         assert shown and float(shown[1]) == pytest.approx(100 * (first - second) / 400, abs=0.0501)
     p = holm([binomtest(first, first + second).pvalue for _, first, second, _ in heads.values()])
     assert f"{(p <= 0.05).sum()} of the differences remain" in " ".join(text.split())
@@ -103,7 +103,7 @@ def test_gpt4vs_table_follows_from_the_counts_kept_here() -> None:
         both, first, second, _ = four
         items = sum(four)
         shares = [percent(count / items) for count in (both + first, both + second)]
-        assert f"| {part} | {items:,} | {' | '.join(shares)} | {points_of(four)} (" in text
+        assert f"| {part} | {items:,} | {' | '.join(shares)} | {points_of(four)} [" in text
     total = [sum(column) for column in zip(*orders.values(), strict=True)]
     assert f"Over all {sum(total):,} items the difference is {points_of(total)} points" in " ".join(text.split())
 

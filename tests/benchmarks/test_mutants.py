@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tellapart.metrics import choice, pairs
+from tellapart.metrics import choice, pairs, registry
 
 Published = Callable[[str], Path]
 Scores = NDArray[np.float32]
@@ -39,7 +39,7 @@ PEOPLE, CLIP = (89.5, 88.5, 85.5), (30.75, 10.25, 8.25)
 def compared_by(compare: Callable[[Any, Any], Any], join: Any = np.logical_and) -> Callable[..., Any]:
     """The rule of the pair metrics, with another comparison, or with another way to join its comparisons."""
 
-    def rule(_name: str, scores: Scores, *comparisons: tuple[int, int, int]) -> Any:
+    def rule(scores: Scores, _name: str, comparisons: tuple[tuple[int, int, int], ...]) -> Any:
         return join.reduce([compare(scores[:, true, true], scores[:, i, t]) for true, i, t in comparisons])
 
     return rule
@@ -56,8 +56,8 @@ def test_people_and_a_model_get_the_published_scores(published: Published) -> No
         ("_all_right", compared_by(operator.ge)),
         ("_all_right", compared_by(operator.lt)),
         ("_all_right", compared_by(operator.gt, np.logical_or)),
-        ("_IPOS_2T", (0, 1, 0)),
-        ("_TPOS_2I", (0, 0, 1)),
+        ("_I2T", ((0, 1, 0), (1, 1, 0))),
+        ("_T2I", ((0, 0, 1), (1, 0, 1))),
     ],
 )
 def test_a_wrong_comparison_breaks_a_golden_number(
@@ -86,10 +86,10 @@ def test_a_wrong_index_of_the_truth_breaks_a_golden_number(
     scores = answers(published)
     assert round(100 * float(choice.choice_score(scores).mean()), 2) == 61.38
     entries = choice._read_entries
-    monkeypatch.setattr(choice, "_read_entries", lambda values, name: entries(values, name)[:, ::-1])
+    monkeypatch.setattr(choice, "_read_entries", lambda values, *facts: entries(values, *facts)[:, ::-1])
     assert round(100 * float(choice.choice_score(scores).mean()), 2) != 61.38
 
 
-@pytest.mark.parametrize("metric", [choice.choice_score, choice.pairwise, choice.p_c, choice.p_f, choice.acc])
-def test_a_model_that_always_answers_the_same_is_never_right(metric: Callable[[Any], Any]) -> None:
-    assert metric(np.full((5, 1, 2), 0.5)).tolist() == [0.0] * 5
+@pytest.mark.parametrize("name", ["choice_score", "pairwise", "p_c", "p_f", "acc"])
+def test_a_model_that_always_answers_the_same_is_never_right(name: str) -> None:
+    assert registry.METRICS[name].per_item(np.full((5, 1, 2), 0.5)).tolist() == [0.0] * 5

@@ -110,8 +110,8 @@ def test_planted_among_the_tensors_it_is_refused(tmp_path: Path, legacy: bool) -
     [
         (b"cos\nsystem\n(S'touch ran'\ntR.", ("x.pth", "dict", "state")),
         (b"cbuiltins\neval\n(S'1/0'\ntR.", ("x.pth", "dict", "state")),
-        (b"ctorch._utils\n_rebuild_tensor_v2\n((lI0\n(I9\nt(I1\ntI00\nNtR.", "_untyped_storage"),
-        (b"\x80\x02]r\xff\xff\xff\x7f.", ("x.pth", "dict", "list")),
+        (b"ctorch._utils\n_rebuild_tensor_v2\n((lI0\n(I9\nt(I1\ntI00\nNtR.", "a tensor without a storage"),
+        (b"\x80\x02]r\xff\xff\xff\x7f.", ("x.pth", "place", "2147483647")),
         (b"\x80\x02c__main__\nX\n", ("torch.save", "checkpoint")),
         (b"", ("torch.save", "checkpoint")),
     ],
