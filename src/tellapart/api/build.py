@@ -108,7 +108,7 @@ def build(
     card: bool = False,
     progress: ProgressGiven = None,
 ) -> Built | PairsWritten:
-    """Build a pair set from a recipe; stopped in whatever way, the same call goes on from there.
+    """Build a pair set from a recipe; an interrupted build resumes when it is called again.
 
     Args:
         recipe: a TOML file that names a builder (`tellapart ls builders`).

@@ -1,4 +1,4 @@
-"""Compare two doors to one model: the function of `tellapart parity`."""
+"""Compare two implementations of a model: the function of `tellapart parity`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def parity(
     outside_images: bool = False,
     progress: ProgressGiven = None,
 ) -> Parity:
-    """Compare the same weights through two doors: tokens, pixels, vectors, scores and outcomes, in this order.
+    """Compare two implementations of the same weights: tokens, pixels, vectors, scores and outcomes, in this order.
 
     Args:
         a, b: names of two models, or objects as `tellapart.model` and `evaluate` take them, that should give the same

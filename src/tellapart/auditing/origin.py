@@ -416,7 +416,7 @@ def detect(
     out: PathGiven | None = None,
     progress: ProgressGiven = None,
 ) -> Detection:
-    """Separate natural from synthetic by frozen features, and play the benchmark by that alone.
+    """Test whether a real/synthetic classifier on frozen features solves the benchmark.
 
     Args:
         pairs: a pair set, its folder, or a benchmark: first natural, second synthetic.

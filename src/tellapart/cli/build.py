@@ -33,7 +33,7 @@ def _build(
     open_card: Annotated[bool, typer.Option("--open", help="As --card, and show card.html in a browser.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Build a pair set from a recipe; stopped in whatever way, the same command goes on from there.
+    """Build a pair set from a recipe; an interrupted build resumes with the same command.
 
     Example: `tellapart build recipe.toml --out my_pairs --card`
     """
@@ -87,7 +87,7 @@ def _audit(
 
 @build_app.declare("detect", pairs=Hint(metavar="PAIRSET"), folds=Hint(min=2))
 def _detect(call: Call, *, as_json: Json = False) -> None:
-    """Separate natural from synthetic by frozen features, and play the benchmark by that alone.
+    """Test whether a real/synthetic classifier on frozen features solves the benchmark.
 
     Example: `tellapart detect folder:my_pairs -m demo-encoder`
     """
@@ -100,7 +100,7 @@ def _detect(call: Call, *, as_json: Json = False) -> None:
 
 @train_app.declare("train")
 def _train(call: Call, *, as_json: Json = False) -> None:
-    """Train a model to tell pairs apart; killed in whatever way, --resume goes on with the same numbers.
+    """Train a model to tell pairs apart; after an interruption, --resume continues with the same numbers.
 
     Example: `tellapart train train.toml --out runs/trained`
     """

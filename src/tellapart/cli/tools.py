@@ -69,7 +69,7 @@ def _parity(
     ] = 0.0,
     as_json: Json = False,
 ) -> None:
-    """Compare the same weights through two doors: where tokens, pixels, vectors, scores and outcomes part, and why.
+    """Compare two implementations of the same weights: where do tokens, pixels, vectors, scores and outcomes differ?
 
     Example: `tellapart parity demo-encoder demo-encoder --limit 8`
     """

@@ -1,4 +1,4 @@
-"""The same weights through two doors: the first step at which two models that should be equal part, and its cause.
+"""Two implementations of the same weights: the first step at which they differ, and its cause.
 
 Libraries read one checkpoint differently: another case or punctuation of captions, another resize, another activation,
 context or precision. The steps are compared in the order in which a model takes them.
@@ -116,7 +116,7 @@ def compare_doors(
 ) -> Parity:
     """Compare two models that should be equal, on the images and texts of a pair set."""
     if a.kind != b.kind:
-        raise RunError(f"{a.name} puts out a {a.kind} and {b.name} a {b.kind}: two doors to one model give one kind")
+        raise RunError(f"{a.name} puts out a {a.kind} and {b.name} a {b.kind}: both must have one kind")
     texts = _spread(list(dict.fromkeys(text for item in pairs.items for text in item.texts)), _TEXTS)
     references = _spread(list(dict.fromkeys(image for item in pairs.items for image in item.images)), _IMAGES)
     images = [frame for reference in references for frame in list_frames(pairs.pixels(reference))]

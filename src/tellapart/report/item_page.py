@@ -83,7 +83,7 @@ def _set_table(analysis: ItemAnalysis) -> Table:
         ("the part of it that other items would not repeat, points", error),
         ("standard error of a system's score over items, points", percent(analysis.sampling_error)),
         ("pairs of systems", thousands(analysis.pairs)),
-        ("pairs that a paired test tells apart at 5%", _share(analysis.differing, analysis.pairs)),
+        ("pairs that a paired test separates at 5%", _share(analysis.differing, analysis.pairs)),
         ("the same after Holm", _share(analysis.differing_holm, analysis.pairs)),
     ]
     for difference, needed in analysis.needed.items():

@@ -39,8 +39,8 @@ REPORT = "report.html"
 #: What each reference model does, for a reader who sees its numbers for the first time.
 _REFERENCES = {
     "random": "draws its scores",
-    "constant": "scores all alike",
-    "blind": "sees no image, and prefers the shorter text",
+    "constant": "gives every pair the same score",
+    "blind": "ignores the image and prefers the shorter text",
     "bag-of-words": WORDS_ALONE,
     "oracle": "knows the answers",
 }

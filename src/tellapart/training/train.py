@@ -100,7 +100,7 @@ def train(
     data: PathGiven | None = None,
     progress: ProgressGiven = None,
 ) -> Trained:
-    """Train a model to tell pairs apart; killed in whatever way, `resume` goes on with the same numbers.
+    """Train a model to tell pairs apart; after an interruption, `resume` continues with the same numbers.
 
     Args:
         config: a TOML file: start, data, loss, optimiser (docs/training.md).

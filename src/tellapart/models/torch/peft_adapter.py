@@ -74,7 +74,7 @@ def merge_adapter(name: str, model: Network, adapter: PeftAdapter, *, unused: Se
 
     Source: Hu et al. 2022, LoRA: Low-Rank Adaptation of Large Language Models, section 4.1.
     """
-    peft = require("peft", extra="train")
+    peft = require("peft", extra="models")
     file = next(adapter.folder / file for file in _WEIGHTS if (adapter.folder / file).is_file())
     checkpoint = read_checkpoint(file)
     if checkpoint.others:

@@ -195,7 +195,7 @@ def mark_tiers(
 
 #: Meaning of the marks in a table with models down.
 BOLD = "bold: the best of its column, if it is above chance"
-DAGGER = "dagger: not told apart from the best by these items (Holm over all pairs of models, 5%)"
+DAGGER = "dagger: not significantly different from the best on these items (Holm over all pairs of models, 5%)"
 IMPORTED_BESIDE = "imported: measured by another tool, whose ties count otherwise; not tested against the others"
 BESIDE = "reference models, which bound the numbers, are not marked"
 AUTHORS_TIES = "authors: ties as the benchmark's own code counts them"

@@ -34,7 +34,7 @@ def add_updates(trainable: Trainable, config: LoraConfig, seed: int) -> None:
 
     The updates' length is 0 at first, so the model begins unchanged.
     """
-    peft, torch = require("peft", extra="train"), import_torch()
+    peft, torch = require("peft", extra="models"), import_torch()
     names, read = linear_layers(trainable.module, config.targets), _read_weights(trainable.module)
     called = [name for name in names if name not in read]
     if config.dropout and len(called) < len(names):
