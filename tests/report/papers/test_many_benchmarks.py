@@ -93,7 +93,7 @@ def test_the_best_and_its_tier_are_marked_in_every_column_by_the_test(save: Save
         first = tiers(outcomes, None)[0].names
         marked = {row.label for row in table.rows if row.cells[number].best or row.cells[number].near}
         assert marked == set(first) == {"m0", "m1"}
-    assert table.notes[1].startswith("dagger: not told apart")
+    assert table.notes[1].startswith("dagger: not significantly different")
     without = lay_out(folders, settings=TableSettings(with_tiers=False))
     assert not any(cell.near for row in without.rows for cell in row.cells)
     assert not any(note.startswith("dagger") for note in without.notes)
