@@ -42,6 +42,8 @@ if importlib.util.find_spec("tellapart") is None:
 # pictures out of the demo benchmark, each with its true caption.
 
 # %%
+import base64
+import csv
 import html
 import json
 from pathlib import Path
@@ -158,8 +160,15 @@ study = ta.annotate_export("i2t", "folder:sets/kitchen-2", "study", annotators="
 sorted(str(path) for path in Path("study/sheets").iterdir())
 
 # %% [markdown]
-# This is the sheet that Ann gets. `tellapart annotate import` and `tellapart annotate agree` take her answers from
-# there, or from an export of Label Studio.
+# These are the first rows of Ann's sheet, with their pictures. `tellapart annotate import` and `tellapart annotate
+# agree` take her answers from there, or from an export of Label Studio.
 
 # %%
-print(Path("study/sheets/ann.csv").read_text()[:600])
+with Path("study/sheets/ann.csv").open(encoding="utf-8") as file:
+    rows = list(csv.DictReader(file))[:3]
+shown = ""
+for row in rows:
+    picture = base64.b64encode(Path("study/sheets", row["image_0"]).read_bytes()).decode()
+    options = "<br>".join(html.escape(f"{name[-1].upper()}: {row[name]}") for name in ("option_a", "option_b"))
+    shown += f'<tr><td><img src="data:image/webp;base64,{picture}" alt=""></td><td>{options}</td></tr>'
+HTML(f"<table>{shown}</table>")
