@@ -107,12 +107,12 @@ def differing_words(data: Path) -> Page:
     people = sets["VALSE"]
     counting = measure_curves(people, GAP, chance=1 / 2)
     levels = counting.curves[0].levels
-    answer = f"""CLIP ViT-B/32 misses differences that come late in a caption. On SugarCrepe's replaced words its
-        accuracy is {clip} points lower when the first differing word is the seventh or later than when it is among the
-        first three, in captions of the same part and length. GPT-4V loses {gpt}, and a CLIP tuned on false captions
-        (`CLIP_TROHN-Text`) loses {tuned}. On BiVLC more differing words help: within parts and lengths, four or more
-        words change CLIP's group score by {more} points against one or two. Pooled over all kinds, the same comparison
-        shows the opposite: {pooled}."""
+    answer = f"""CLIP ViT-B/32 misses a difference more often when it comes late in the caption. On SugarCrepe's
+        replaced words its accuracy is {clip} points lower when the first differing word is the seventh or later than
+        when it is among the first three, in captions of the same part and length. GPT-4V loses {gpt}, and a CLIP tuned
+        on false captions (`CLIP_TROHN-Text`) loses {tuned}. On BiVLC more differing words help: within parts and
+        lengths, four or more words change CLIP's group score by {more} points against one or two. Pooled over all
+        kinds, the same comparison shows the opposite: {pooled}."""
     numbers = (
         f"""`tellapart curve --over {FIRST}` takes the position of the first word in which two captions differ;
         `--over {EDITS}` takes how many words are added, removed or replaced. On SugarCrepe an outcome is the choice of

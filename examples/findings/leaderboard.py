@@ -197,7 +197,7 @@ def _summary_rows(metrics: dict[str, _Metric]) -> list[list[str]]:
         ["pairs that differ at 5 %", *(f"{one.items.differing} of {one.items.pairs:,}" for one in every)],
         ["the same after Holm", *(f"{one.items.differing_holm}" for one in every)],
         ["tiers; systems in the first", *(f"{len(one.tiers)}; {len(one.tiers[0].names)}" for one in every)],
-        ["reliability (95 %)", *(f"{o.items.alpha:.2f} ({o.items.low:.2f} to {o.items.high:.2f})" for o in every)],
+        ["reliability (95 %)", *(f"{o.items.alpha:.2f} [{o.items.low:.2f}, {o.items.high:.2f}]" for o in every)],
         ["items that no system gets", *(f"{one.items.nobody}" for one in every)],
         ["items that every system gets", *(f"{one.items.everybody}" for one in every)],
         ["suspects", *(f"{_count_suspects(one.items)}" for one in every)],
@@ -249,7 +249,7 @@ def _auc_text(values: NDArray[np.float64], members: set[int], kept: NDArray[np.b
     of_y = 1 - (both[len(x) :] - rankdata(y)) / len(x)
     area = of_x.mean()
     half = float(ndtri(0.975)) * np.sqrt(of_x.var(ddof=1) / len(x) + of_y.var(ddof=1) / len(y))
-    return f"{area:.2f} ({area - half:.2f} to {area + half:.2f})"
+    return f"{area:.2f} [{area - half:.2f}, {area + half:.2f}]"
 
 
 def _tag_row(name: str, members: set[int], one: _Metric, nobody: NDArray[np.bool_]) -> list[str]:

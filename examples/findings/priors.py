@@ -160,11 +160,10 @@ def priors(data: Path) -> Page:
     rise = last.bounds - first.bounds
     heads = ["group", "match", *(reason.label for reason in Reason), *(f"squares: {part}" for part in _PARTS)]
     answer = f"""On Winoground, the median of {systems} systems prefers the true pairing on {percent(middle[1])} % of
-        the
-        items {bounds(*ends[1])}, and its group score is {percent(middle[0])} % {bounds(*ends[0])}. By the match score,
-        {above[1]} systems are above chance; by the group score, {above[0]}. The median system loses
-        {percent(middle[4], 0)} % of all items to its preference for one picture alone and {percent(middle[3], 0)} % to
-        its preference for one caption alone. It finds no match on {percent(middle[6], 0)} %. Most systems see the
+        the items {bounds(*ends[1])}, and its group score is {percent(middle[0])} % {bounds(*ends[0])}. By their 95 %
+        intervals, {above[1]} systems are above chance in match score and {above[0]} in group score. The median system
+        loses {percent(middle[4], 0)} % of all items to its preference for one picture alone and {percent(middle[3], 0)}
+        % to its preference for one caption alone. It finds no match on {percent(middle[6], 0)} %. Most systems see the
         difference, and their preference for a picture outweighs it."""
     numbers = (
         """Of an item with two pictures and two captions let s_it be the score of picture i with caption t. The match
@@ -219,8 +218,8 @@ def priors(data: Path) -> Page:
         ({_RESAMPLES:,} times). BiVLC's group scores have intervals over captions. A tie is never right.""",
         sources=(SCORES, *BIVLC[:2]),
         limits=(
-            """A large picture's share is partly due to how much an item's two pictures differ: a prior is whatever does
-            not depend on the pairing, a bias or not.""",
+            """The share of the picture's prior is large partly because an item's two pictures differ: a prior is
+            whatever does not depend on the pairing, a bias or not.""",
             """The chance of a group score, 1/6, is that of scores without priors. A model with a large prior of the
             picture is below it when it guesses, so group scores and match scores are not at one distance from chance.
             """,

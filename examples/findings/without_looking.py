@@ -335,8 +335,8 @@ def _audit_row(name: str, pairs: PairSet) -> list[str]:
     twice, shared = caption_duplicates(pairs)
     words = length_gaps(pairs)[0]
     shares = [f"{100 * finding.value:.2g}" for finding in (twice, shared, bag_of_words(pairs))]
-    interval = words.reason if words.low is None else bounds(words.low, words.high, _signed)
-    return [name, f"{len(pairs):,}", *shares, f"{_signed(words.value)} ({interval})"]
+    interval = f"({words.reason})" if words.low is None else bounds(words.low, words.high, _signed)
+    return [name, f"{len(pairs):,}", *shares, f"{_signed(words.value)} {interval}"]
 
 
 def _signed(value: float) -> str:
