@@ -42,6 +42,13 @@ def test_a_commands_help_opens_with_an_example_that_parses(words: str, monkeypat
     assert all(context.params[name] not in (None, [], ()) for name in required)
 
 
+@pytest.mark.parametrize("words", COMMANDS)
+def test_options_are_explained_in_words_of_the_command_line_not_of_python(words: str) -> None:
+    texts = {option.name: option.help or "" for option in COMMANDS[words].params}
+    in_python = re.compile(r"\bNone\b|if not given (is|are)\b|\w\(\w+=|the result's|is returned|; with `\w")
+    assert [name for name, text in texts.items() if in_python.search(text)] == []
+
+
 def test_a_list_of_commands_does_not_show_the_examples(command) -> None:
     for words in ((), ("board",), ("annotate",)):
         assert "Example:" not in command(*words, "--help").out

@@ -262,9 +262,9 @@ def annotate_export(
         each: how many annotators see each unit; all if None.
         sample: ask of so many items, drawn at random; of all if None.
         seed: of the sample, the orders and the sides.
-        after: an earlier study's folder, of surveys that need one.
+        after: an earlier study's folder, of surveys that need one (error-category: coco-cf; expression: box).
         embed: put the images into Label Studio's tasks.
-        prefix: the folder's path below Label Studio's local files.
+        prefix: the folder's path below Label Studio's local files; its name if not given.
         data, images, outside_images: as of `evaluate`.
 
     Raises:

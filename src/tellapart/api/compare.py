@@ -67,7 +67,7 @@ def compare(
             of them at each look. They are wider, and there are no tiers.
         gate: of a base run and a new run, each of one model: judge the headlines of every benchmark of the base. The
             result has `passed`, and a row for each headline.
-        max_drop: points by which no headline of a gate may fall, significantly or not; any number if not given.
+        max_drop: the most points by which a headline of a gate may fall, significantly or not; no limit if None.
         seed: of the bootstrap and of the sign flips.
 
     Raises:

@@ -174,7 +174,7 @@ def evaluate(
         progress: True shows it, False does not; if not given, a notebook and a terminal show it.
         command: what the record names as the command.
         names: the models' names in results, one for each, in their order; as each names itself if not given.
-        batch_size: images, texts or pairs computed together; changes no number.
+        batch_size: images, texts or pairs computed together, as suits the model if None; changes no number.
         device: cpu, cuda or mps.
         dtype: of torch models: float32, bfloat16 or float16. Scores are float32. `auto`: the fastest that the device
             computes natively; float32 if that flips too many outcomes of `check` items (200) of any benchmark.
@@ -191,8 +191,8 @@ def evaluate(
         frames: of each video, evenly spread; the set's number, or 8, if not given.
         seed: of the bootstrap, and of models that draw.
         strict: refuse files that hold another number of records than the benchmark as published.
-        follow: a folder, or a pattern with `*`, of checkpoints that land there while a model trains; each is measured
-            once. `{}` in a model's name stands for their paths: `open_clip:ViT-B-32-gelu@{}`.
+        follow: a folder, or a pattern with `*` (in quotes, in a shell), of checkpoints that land there while a model
+            trains; each is measured once. `{}` in a model's name stands for their paths: `open_clip:ViT-B-32-gelu@{}`.
         every: seconds between two looks for them, or a text such as 30s, 10m, 2h.
         until: stop after so many checkpoints; never if not given.
         dry_run: list all problems, count what is stored, try a few items for the time, and write nothing. See `plan`.
@@ -301,8 +301,8 @@ def score(
             to files.
         scores: a file (`.npz`, `.npy`, `.csv`, `.jsonl`, or of a task's predictions); numbers `(item, image, text)` in
             the benchmark's order, in a list or an array; `{id: matrix}`; or `Scores`.
-        name: the model's; a file's name if not given.
-        kind: similarity, logit or probability.
+        name: the model's name in results; a file's name if not given.
+        kind: of the scores: similarity, logit or probability.
         out: the run folder; files of further benchmarks join it under the same name.
         data, images, outside_images: as of `evaluate`.
         columns: as of `evaluate`; also `{"prediction": FIELD}`, the field of predictions, whatever its name.

@@ -70,7 +70,8 @@ def items(
         benchmark: which; the one that all the runs share if None.
         metric: by which an item is right or wrong; the one that ranks models if None.
         family: families of systems, which are resampled as one: a CSV file with the columns `system` and `family`,
-            a mapping, "name" (the letters that a system's name begins with), or None: each system is one.
+            or "name", the letters that a system's name begins with. It may be a mapping, too; if None, each
+            system is a family.
         without: systems that are left out.
         kind: of the files' scores: similarity, logit or probability.
         data, images, outside_images: as of `evaluate`; the benchmark's files give ids, tags, clusters and captions.

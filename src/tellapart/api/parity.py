@@ -48,7 +48,7 @@ def parity(
         a, b: names of two models, or objects as `tellapart.model` and `evaluate` take them, that should give the same
             numbers.
         benchmark: a set of pairs.
-        limit: a number or a share of its items; None for all.
+        limit: a number or a share of its items; all if None.
         device: of models that are named.
         dtype: likewise; `dtype_b` of the second one, if it is another.
         reading: likewise: which of their readings is scored (`itc`, `itm`, ...); `reading_b` of the second one, if it

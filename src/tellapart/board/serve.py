@@ -41,7 +41,7 @@ def serve(
         host: an address of this machine; 0.0.0.0 for the network.
         port: 0 for any free one.
         database: sqlite:///FILE or postgresql://HOST/NAME; board.sqlite among the runs if not given.
-        names: under which browsers reach it; requests for another are refused.
+        names: names under which browsers reach it; requests for another are refused.
         proxy: addresses of proxies whose X-Forwarded-For is believed, separated by commas; nobody's if not given.
         root_path: the path below which a proxy shows the board, such as /board; it may take the path off or not.
         ready: called with the address when the board answers there.

@@ -66,6 +66,7 @@ def _show_gate(result: Any, *, markdown: bool, as_json: bool) -> None:
     scores=Hint(metavar="FILE | DIR"),
     family=Hint(metavar="FILE | name"),
     without=Hint(metavar="SYSTEM"),
+    to="Write the short form's ids into a file, for `run --items`.",
 )
 def _items(
     call: Call,

@@ -150,7 +150,7 @@ def _import_results(call: Call, *, as_json: Json = False) -> None:
 
 @publish_app.declare(
     "push",
-    source=Hint(metavar="RUN"),
+    source=Hint("A run folder; with --benchmark a benchmark's name.", metavar="RUN"),
     repo="The model's page on the hub, OWNER/NAME; with --benchmark a dataset's.",
     benchmark=Hint("Propose the eval.yaml that makes a dataset a benchmark on the hub.", ("--benchmark",)),
     config="With --benchmark: the dataset's configuration.",

@@ -90,6 +90,7 @@ def _parity(
     source=Hint(metavar="MODEL|RUN", type=str),
     folder=Hint("Of a model: the new folder, which -m opens; a compact one's is for ONNX Runtime.", argument=True),
     to=f"Of a run: {'; '.join(f'{name}: {what}' for name, what in FORMATS.items())}.",
+    card="Of a run: a model card on disk, whose text with the results put in is written.",
     out="Of a run: write there instead of printing.",
 )
 def _convert(call: Call, *, as_json: Json = False) -> None:

@@ -110,8 +110,8 @@ def train(
         allow_leak: train even on pictures of a benchmark that is reported.
         seeds: train under so many seeds, for means and tests over them.
         against: another configuration's folder of seeds, compared seed by seed.
-        dry_run: try everything but the long part, in about half a minute, and write nothing; the result's `plan` has
-            every problem, and a forecast of time and disk.
+        dry_run: try everything but the long part, in about half a minute: list every problem, forecast time and disk,
+            and write nothing. See `plan`.
         data: the folder of training files and benchmarks that are not in the configuration's folder.
         progress: as of `evaluate`.
 

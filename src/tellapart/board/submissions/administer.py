@@ -468,7 +468,7 @@ def board_retry(board: PathGiven, files: str | Sequence[str] | None = None) -> t
 
     Args:
         board: a board file (TOML).
-        files: ids of submissions; all that failed if none is named.
+        files: ids of submissions; all that failed if None.
 
     Returns:
         The ids of the files that wait again.

@@ -83,7 +83,7 @@ def table(
         sort: a metric (of several benchmarks: one of them, or `Avg`) to order the models by, the highest first; as they
             were named if not given.
         with_tiers: mark models that the items do not separate from the best.
-        seed: of the tests behind that.
+        seed: of the tests behind these marks.
 
     Raises:
         TellapartError: a folder is not a run, the format is unknown, or the measurements cannot be laid out so.
