@@ -142,7 +142,7 @@ for metric, first, second, gain, p in zip(
     *(compared[name] for name in ("metric", "model_a", "model_b", "difference", "p_holm")), strict=True
 ):
     better = second if gain > 0 else first
-    apart = f"{better} is better" if p <= 0.05 else f"{first} and {second} do not differ; more pairs may show one"
+    apart = f"{better} is better" if p <= 0.05 else f"{first} and {second}: no difference seen; more pairs may show it"
     print(f"{metric}: {apart} (p = {p:.2g})")
 
 # %% [markdown]

@@ -40,14 +40,6 @@ from tellapart.data.rows import read_json, read_jsonl, read_object
 from tellapart.data.strict_json import plain_suffix
 from tellapart.errors import DataError, TellapartError, quote
 
-# A study's folder: the key, the files for annotators, and their answers.
-#
-# - `study.json`: the key. It holds the right answers; do not give it to annotators.
-# - `label_studio/config.xml` and `label_studio/tasks_NAME.json`: a project for each annotator.
-# - `sheets/NAME.csv`: the same as a spreadsheet.
-# - `images/`: named by their content.
-# - `answers.jsonl`: made by `tellapart annotate import`.
-
 _KEY, _ANSWERS = "study.json", "answers.jsonl"
 
 
