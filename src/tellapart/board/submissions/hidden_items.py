@@ -2,7 +2,7 @@
 
 EqBen shuffles its one long list of pairs once, keeps the permutation, and publishes captions with names that reveal
 their position. Here every choice is a keyed hash (HMAC-SHA256) of its purpose: it can be made again from the key, and
-reveals nothing without it. Ids and image names are such hashes, too; images are encoded again (`task_file.py`).
+reveals nothing without it. Ids and image names are such hashes, too; images are encoded again (`prepared.py`).
 
 Items keep everything that is measured. With as many images as texts, image `k` belongs to text `k`: the images' new
 order is applied to the texts, too, and then the texts get another order, which is the label.

@@ -1,9 +1,9 @@
 """Measuring of a submission: its contents meet the truth, and the metrics of `tellapart score` are averaged.
 
-The file itself never comes here: another process reads it (`reading.py`) and passes its contents on as a form.
+The file itself never comes here: another process reads it (`forms.py`) and passes its contents on as a form.
 
 Whoever sends files can time the answers. So only the means that are published are computed, and a file takes the same
-steps whichever labels it meets: intervals come from the rounded numbers, after that (`published.py`).
+steps whichever labels it meets: intervals come from the rounded numbers, after that (`service.py`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Preparation of a hidden benchmark: the task file for everyone, and the truth, which stays on the server.
 
-`<state>/hidden/<name>/task.zip` has the published items (`task_file.py`); `truth.json` has the labels and the key that
+`<state>/hidden/<name>/task.zip` has the published items; `truth.json` has the labels and the key that
 undoes the shuffle. Both are written atomically and only once: a second shuffle would invalidate earlier submissions.
 `published.json` has the items of the task file again, for the process that reads files and must not see the
 truth; it is made from the truth whenever it is missing or differs.
@@ -163,7 +163,7 @@ class Prepared:
 
     @property
     def published(self) -> Path:
-        """The file that `reading.py` reads, with nothing beyond the task file."""
+        """The file that the reading process opens, with nothing beyond the task file."""
         return self.folder / "published.json"
 
 
