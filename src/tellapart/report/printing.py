@@ -1,4 +1,4 @@
-"""What commands print of gates, of two doors to a model, gaps, costs, listings and builds."""
+"""What commands print of gates, of two implementations of a model, gaps, costs, listings and builds."""
 
 from __future__ import annotations
 
