@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from facts import check_facts
 from tellapart.models.store.prepared import PreparedPictures, kept_preparations
+from tellapart.models.store.row_file import RowFile, Space
 
 A, B, C = "aa" * 32, "bb" * 32, "cc" * 32
 
@@ -50,6 +51,32 @@ def test_the_preprocessing_longest_unused_goes_first_and_the_own_one_never(path:
     assert own.get(A) is not None and own.get(B) is not None
     assert own.get(C) is None  # there is room for two
     assert kept_preparations(path)[0].bytes == 120
+
+
+def test_a_full_file_is_not_counted_again_for_every_picture(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[Path | None] = []
+    list_spaces = RowFile.spaces
+
+    def count_spaces(file: RowFile) -> list[Space]:
+        counted.append(file.path)
+        return list_spaces(file)
+
+    monkeypatch.setattr(RowFile, "spaces", count_spaces)
+    full = PreparedPictures(path, "crop", limit=120)
+    for number in range(100):
+        full.put(f"{number:064x}", picture(number))
+    assert [full.get(f"{number:064x}") is not None for number in range(4)] == [True, True, False, False]
+    assert counted == [path] * 2  # of the first picture, and of the first without room
+
+
+def test_a_preprocessing_that_another_process_deleted_begins_again(path: Path) -> None:
+    crop = PreparedPictures(path, "crop", limit=120)
+    crop.put(A, picture(1))
+    PreparedPictures(path, "other", limit=60).put(A, picture(2))
+    assert names(path) == ["other"]
+    crop.put(B, picture(3))
+    assert sorted(names(path)) == ["crop", "other"]  # what no preprocessing has would never be counted or deleted
+    assert crop.get(A) is None and crop.get(B) is not None
 
 
 def test_a_damaged_picture_is_deleted_and_said_once(path: Path, caplog: pytest.LogCaptureFixture) -> None:

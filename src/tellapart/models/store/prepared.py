@@ -26,8 +26,8 @@ Answer = TypeVar("Answer")
 #: Bytes of pictures that are kept: some 14,000 of 224 by 224 pixels.
 LIMIT = 2 * 2**30
 
-#: Pictures after which the bytes of all are counted again: other processes write, too.
-_COUNTED = 64
+#: Pictures after which the bytes of all are counted again: other processes write, too. A full file takes half a second.
+_COUNTED = 512
 
 #: Height and width, before the pixels.
 _HEAD = struct.Struct("<II")
@@ -92,7 +92,7 @@ class PreparedPictures:
         self._turn = RLock()
         self._file: RowFile | None = None
         self._held = self._count = 0
-        self._lost = False
+        self._lost = self._full = False
 
     def close(self) -> None:
         """Close the file."""
@@ -120,19 +120,19 @@ class PreparedPictures:
         self._try_work(write)
 
     def _make_room(self, file: RowFile, size: int) -> bool:
-        if self._count % _COUNTED == 0 or self._held + size > self._limit:
+        if self._count % _COUNTED == 0 or (self._held + size > self._limit and not self._full):
             kept = _list_preparations(file)
             self._held = sum(preparation.bytes for preparation in kept)
             for preparation in reversed(kept):
                 if self._held + size > self._limit and preparation.name != self._preparation:
                     file.delete([preparation.name])
                     self._held -= preparation.bytes
+            self._full = self._held + size > self._limit
         self._count += 1
+        if self._held + size > self._limit:
+            return False
         self._held += size
-        if self._held <= self._limit:
-            return True
-        self._held -= size
-        return False
+        return True
 
     def _try_work(self, work: Callable[[RowFile], Answer]) -> Answer | None:
         """Do something with the file; None from the first failure on."""

@@ -213,7 +213,6 @@ class RowFile:
             for space, keys in (rows or {}).items():
                 marked = [(self._space_number(space), key) for key in keys]
                 connection.executemany("DELETE FROM entry WHERE space = ? AND key = ?", marked)
-            self._spaces.clear()
 
     def shrink(self) -> None:
         """Give the bytes of what was deleted back to the disk."""
@@ -285,7 +284,6 @@ class RowFile:
             if self._connection is connection and problem is not None:
                 connection.close()
                 _set_aside(path, self._file, problem)
-                self._spaces.clear()
                 self._open_file()
 
     def _connect(self) -> sqlite3.Connection:
@@ -337,10 +335,10 @@ class RowFile:
     def _open_transaction(self, mode: str) -> Iterator[sqlite3.Connection]:
         with self._turn, self._explain_errors():
             self._connection.execute(f"BEGIN {mode}")
+            self._spaces.clear()  # another process may have deleted a space, and its number is another one's then
             try:
                 yield self._connection
             except BaseException:
-                self._spaces.clear()  # a number given in this transaction is void
                 # A full disk rolls back by itself, and a second rollback would hide why.
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
