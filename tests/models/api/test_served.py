@@ -219,6 +219,14 @@ def test_a_file_of_answers_that_is_none_is_named_and_a_damaged_answer_is_asked_f
         Answers(path)
 
 
+def test_an_answer_of_another_version_makes_way_for_the_next_one(tmp_path: Path) -> None:
+    answers = Answers(tmp_path / "answers.sqlite")
+    answers.write("answers", {b"key": b'{"text": "Yes", "later": 1}'})
+    assert answers.get(b"key") is None
+    answers.put(b"key", Completion(text="No"))
+    assert answers.get(b"key") == Completion(text="No")
+
+
 @pytest.mark.parametrize(("logprobs", "says"), [("x", ("answers", "chat")), (float("inf"), "log-probability")])
 def test_what_is_no_log_probability_is_refused(logprobs: Any, says: str | tuple[str, ...]) -> None:
     listed = {"content": [{"top_logprobs": [{"token": "Yes", "logprob": logprobs}]}]}

@@ -53,7 +53,8 @@ class Answers(RowFile):
         data = self.read(_SPACE, [key]).get(key)
         try:
             return None if data is None else Completion.model_validate_json(data)
-        except ValidationError:  # written by another version
+        except ValidationError:  # written by another version: the next answer takes its place
+            self.delete([], {_SPACE: [key]})
             return None
 
     def put(self, key: bytes, reply: Completion) -> None:
