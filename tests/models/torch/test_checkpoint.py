@@ -127,6 +127,16 @@ def test_crafted_pickles_are_one_line(tmp_path: Path, instructions: bytes, reaso
     assert "\n" not in str(caught.value)
 
 
+def test_a_compressed_archive_is_refused_before_it_fills_the_memory(tmp_path: Path) -> None:
+    path = tmp_path / "x.pth"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("x/data.pkl", b"]" + bytes(2**20))
+        archive.writestr("x/version", "3")
+    assert path.stat().st_size < 2**12
+    with raises(ModelError, "x.pth", "compressed"):
+        read_checkpoint(path)
+
+
 def test_an_old_file_s_tensor_may_not_reach_beyond_its_numbers(tmp_path: Path) -> None:
     path = save({"a": torch.zeros(4)}, tmp_path / "x.pth", legacy=True)
     data = path.read_bytes()

@@ -307,6 +307,8 @@ def _read_torch(path: Path, shapes_only: bool) -> object:
     if archived:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
+            if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
+                raise ValueError("it is compressed, which torch never does: a small file may fill the memory")
         if (twice := first_repeated(names)) is not None:
             raise ModelError(f"{path} holds two members of one name, {quote(twice)}; torch would take either")
         if any(name.endswith("/constants.pkl") for name in names):
