@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 #
 # In a causal text tower the state of a token depends on the tokens before it alone. So the tokens of many texts form a
 # tree: texts that begin with the same tokens share the nodes of that beginning. A pack is such a tree cut to a fixed
-# number of nodes. Only numbers are arranged here; `tellapart.models.torch.shared_beginnings` computes.
+# number of nodes.
 
 #: Stands at the places of a text that its vector does not depend on: its padding.
 HIDDEN = -1
