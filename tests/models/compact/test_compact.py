@@ -16,7 +16,7 @@ pytest.importorskip("torch", reason="needs the models extra: torch")
 
 from tellapart.errors import DataError, ModelError
 from tellapart.models.compact.config import CONFIG, PAD, TOKENIZER, WEIGHTS, CompactConfig, read_tokenizer
-from tellapart.models.compact.dual_encoder import make_dual, open_parts
+from tellapart.models.compact.dual_encoder import CompactReader, make_dual, open_parts
 from tellapart.models.compact.towers import build_encoder
 from tellapart.models.find import find_model
 from tellapart.models.onnx.dual_encoder import OnnxDualEncoder
@@ -138,6 +138,16 @@ def test_a_tokenizer_that_pads_otherwise_is_refused(folder: Path, tmp_path: Path
     (tmp_path / TOKENIZER).write_text(json.dumps(values))
     with raises(ModelError, "0", "'[PAD]'"):
         read_tokenizer(tmp_path, open_parts(folder).config)
+
+
+def test_a_text_with_a_control_token_is_refused_by_the_model_s_name() -> None:
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    tokenizer = Tokenizer(models.WordLevel({PAD: 0, "<end>": 1, "cat": 2}, unk_token=PAD))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer.add_special_tokens(["<end>"])
+    with raises(ModelError, "compact:few", "cat <end>", "'<end>'"):
+        CompactReader("compact:few", tokenizer, 8).lengths(["a cat", "cat <end>"])
 
 
 def test_a_folder_without_a_model_says_what_is_missing(tmp_path: Path) -> None:

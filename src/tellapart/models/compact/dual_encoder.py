@@ -42,17 +42,17 @@ _VERSION = "compact-1"
 class CompactReader(TextReader):
     """The tokenizer of a compact dual encoder, which pads every text to the context."""
 
-    def __init__(self, tokenizer: Tokenizer, length: int) -> None:
-        self.tokenizer, self.length, self.control = tokenizer, length, ControlTokens(tokenizer)
+    def __init__(self, name: str, tokenizer: Tokenizer, length: int) -> None:
+        self.name, self.tokenizer, self.length, self.control = name, tokenizer, length, ControlTokens(tokenizer)
 
     def lengths(self, texts: Sequence[str]) -> tuple[list[int], list[bool]]:
         """Return the context for each text, and whether the text exceeds it."""
-        encodings = self.control.encode(PREFIX, texts)
+        encodings = self.control.encode(self.name, texts)
         return [self.length] * len(texts), [bool(encoding.overflowing) for encoding in encodings]
 
     def tokens(self, texts: Sequence[str], length: int) -> dict[str, Any]:
         """Tokenise texts: `input_ids`, int64 `(n, length)`."""
-        ids = [encoding.ids[:length] for encoding in self.control.encode(PREFIX, texts)]
+        ids = [encoding.ids[:length] for encoding in self.control.encode(self.name, texts)]
         return {"input_ids": import_torch().tensor(ids)}
 
     def batch(self, texts: Sequence[str]) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def open_parts(folder: Path) -> CompactParts:
 def make_dual(name: str, parts: CompactParts, place: Runtime) -> TorchDual:
     """Make the encoder of a folder's parts: the row of `Towers` of this family."""
     torch, model, config = import_torch(), parts.model, parts.config
-    reader = CompactReader(parts.tokenizer, config.context_length)
+    reader = CompactReader(name, parts.tokenizer, config.context_length)
     mean, std = (torch.tensor(channels, device=place.device)[:, None, None] for channels in (config.mean, config.std))
 
     def prepare(pixels: Pixels) -> Inputs:
