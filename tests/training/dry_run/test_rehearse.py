@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -238,6 +239,15 @@ def test_memory_and_disk_that_do_not_suffice(write: Callable[..., Path], monkeyp
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage._replace(free=1000))
     done = try_run(write(data={"keep_images": True}))
     check_facts("\n".join(done.problems), "data.keep_images", "24 prepared images", "1.0 kB", "disk")
+
+
+def test_trackers_that_are_not_installed_are_shown_at_once(
+    write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for library in ("wandb", "torch.utils.tensorboard"):
+        monkeypatch.setitem(sys.modules, library, None)
+    done = try_run(write(batch={"size": 1}, log={"wandb": "pairs", "tensorboard": True}))
+    check_facts(" ".join(done.problems), "[batch]", "wandb", "tensorboard")
 
 
 def test_a_dry_run_goes_on_with_nothing(write: Callable[..., Path]) -> None:

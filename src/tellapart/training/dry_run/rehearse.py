@@ -294,6 +294,7 @@ class _Rehearsal:
         with problems.collect():
             if self.config.log.wandb is not None:
                 require("wandb", extra="wandb")
+        with problems.collect():
             if self.config.log.tensorboard:
                 require("torch.utils.tensorboard", extra="train")
 
