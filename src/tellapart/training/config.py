@@ -24,10 +24,6 @@ from tellapart.data.validation import validate_table
 from tellapart.errors import DataError, nearest
 from tellapart.training.losses.loss import Loss, LossTerm, find_loss, read_terms
 
-# The papers' hyper-parameters, by name: a preset fills in the keys that a configuration leaves out.
-#
-# Each is a table of the file `presets.toml` beside its loss, with its source and its differences from the release.
-
 #: Released code takes equal captions, and copies of a picture, for each other's negatives.
 _RELEASED: Mapping[str, Any] = {"data": {"duplicates": "negatives"}}
 

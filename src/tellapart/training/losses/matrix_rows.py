@@ -67,12 +67,6 @@ def best(values: Tensor, count: int) -> Tensor:
     return torch.nn.functional.pad(columns, (0, count - columns.shape[1]), value=-1)
 
 
-# Several ranks as one batch: rows gathered with gradients, and means over all ranks.
-#
-# A loss here computes the rows of its rank against the columns of all. Each rank's gradient is then that of the mean
-# over its rows, and DDP's average over ranks is the gradient of the mean over all rows: that of one rank.
-
-
 def rank_and_count() -> tuple[int, int]:
     """Return this process's rank, and how many ranks train together; 0 and 1 without torch.distributed."""
     import torch.distributed as dist
