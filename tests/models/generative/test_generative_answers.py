@@ -214,6 +214,23 @@ def test_captions_of_one_length_are_written_together_and_as_the_library_writes_t
         answerer.answer([[images[0]]], [caption], max_new_tokens=1 << 20)
 
 
+def test_a_caption_ends_at_its_end_whatever_fills_it_up_beside_longer_ones(folders: dict[str, Path]) -> None:
+    answerer = read_as("vqa", folders["llava"])
+    reader, caption = answerer._reader, answerer.task_prompt("caption").text
+    draw = np.random.default_rng(1)
+    images = [draw.integers(0, 256, (20, 24, 3), dtype=np.uint8) for _ in range(4)]
+    settings, words = reader.model.generation_config, {}
+    for image in images:
+        inputs = reader._encode_prompt([image], reader.format.render_prompt(1, caption))
+        out = reader.model.generate(**inputs, max_new_tokens=9)[0][inputs["input_ids"].shape[1] :]
+        words |= dict.fromkeys(out.tolist())
+    for end in [*words][:2]:  # a word of some captions ends these, and another one fills them up
+        settings.eos_token_id = end
+        settings.pad_token_id = next(word for word in words if word != end)
+        alone = [reader.generate([image], caption, 9) for image in images]
+        assert answerer.answer([[image] for image in images], [caption] * 4, max_new_tokens=9) == alone
+
+
 def test_a_picture_that_the_processor_refuses_is_named_by_item_and_file(
     folders: dict[str, Path], tmp_path: Path
 ) -> None:

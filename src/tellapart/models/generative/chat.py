@@ -263,7 +263,8 @@ class ChatModel(Reader):
         inputs = [
             self._encode_prompt(pictures, self.format.render_prompt(len(pictures), prompt)) for pictures in images
         ]
-        captions = [""] * len(images)
+        captions, end = [""] * len(images), self.model.generation_config.eos_token_id
+        ends = {*end} if isinstance(end, list) else {end}
         shapes = (tuple(tuple(tensor.shape) for tensor in tensors.values()) for tensors in inputs)
         for places in positions_by_key(shapes).values():
             length = int(inputs[places[0]]["input_ids"].shape[1])
@@ -275,7 +276,8 @@ class ChatModel(Reader):
                     out = self.model.generate(**joined, max_new_tokens=most).tolist()
                 for place, row in zip(batch[:real], out[:real], strict=True):
                     ids = new_tokens(row, inputs[place]["input_ids"][0].tolist())
-                    captions[place] = self.decode(ids)
+                    stops = (k for k, token in enumerate(ids, 1) if token in ends)
+                    captions[place] = self.decode(ids[: next(stops, len(ids))])  # padding may be a word
         return captions
 
     def _position_shift(self) -> int | None:
