@@ -306,9 +306,8 @@ def _read_torch(path: Path, shapes_only: bool) -> object:
     archived = zipfile.is_zipfile(path)
     if archived:
         with zipfile.ZipFile(path) as archive:
-            names = archive.namelist()
-            if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
-                raise ValueError("it is compressed, which torch never does: a small file may fill the memory")
+            members = archive.infolist()
+            names = [member.filename for member in members]
         if (twice := first_repeated(names)) is not None:
             raise ModelError(f"{path} holds two members of one name, {quote(twice)}; torch would take either")
         if any(name.endswith("/constants.pkl") for name in names):
@@ -316,6 +315,8 @@ def _read_torch(path: Path, shapes_only: bool) -> object:
                 f"{path} is a TorchScript archive, a program with weights in it; save its state dict: "
                 "torch.save(torch.jit.load(path, 'cpu').state_dict(), 'weights.pt')"
             )
+        if any(member.compress_type != zipfile.ZIP_STORED for member in members):
+            raise ValueError("it is compressed, which torch never does: a small file may fill the memory")
     elif tarfile.is_tarfile(path):
         raise ValueError("it is an archive of tar, as torch wrote before 0.1.10")
     load, place = import_torch().serialization.load, "meta" if shapes_only else "cpu"
