@@ -81,7 +81,7 @@ def table_rows(path: Path, columns: Mapping[str, str]) -> Iterator[tuple[str, di
     header = decode_text(read_whole(path), path).partition("\n")[0].rstrip("\r")
     if not columns and plain_suffix(path) == ".tsv" and "neg_caption" in header.split("\t"):
         yield from _negclip_rows(path)
-    elif not columns and {"image_path", "caption"} <= set(re.split(r"[,;\t]", header)):
+    elif not columns and any({"image_path", "caption"} <= {*header.split(mark)} for mark in ",;\t"):
         yield from _counterfactual_rows(path)
     else:
         for line, row in read_csv(path):
