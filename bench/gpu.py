@@ -153,7 +153,8 @@ def measure_dual(bench: Bench, name: str) -> dict[str, Any]:
     pairs = bench.pairs(bench.count(4096, 8))
     pool = [model.prepare_image(pairs.pixels(item.images[0])) for item in pairs.items[: bench.count(1024, 4)]]
     size = 64 if bench.device == "cuda" else 4
-    side = pool[0].shape[0]
+    (pixels,) = pool[0].values()
+    side = max(pixels.shape)  # channels first or last
     batch = torch.randn(size, 3, side, side, device=bench.device, dtype=getattr(torch, bench.dtype))
 
     def bare(forward: Any) -> int:

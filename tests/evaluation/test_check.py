@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +117,10 @@ def test_nan_that_passes_for_a_score_is_caught(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.slow
 def test_a_draw_that_is_not_fair_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Random, "_draw_score", lambda _self, _image, text: len(text) / 1000)
+    def unfair(_self: Random, _images: object, texts: Sequence[str]) -> np.ndarray:
+        return np.array([len(text) / 1000 for text in texts], np.float32)
+
+    monkeypatch.setattr(Random, "score_pairs", unfair)
     assert any(subject == "random" for subject, _ in fallen(check_references()))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -24,3 +26,12 @@ def test_it_is_the_librarys_over_the_hard_images(levels: int) -> None:
 
 def test_a_constant_gets_the_share_of_true_images() -> None:
     assert average_precision(np.zeros(4), [True, False, False, True]).official == 0.5
+
+
+@pytest.mark.parametrize("right", [[1, 1, 0, 0, 1], [0, 1, 1, 1, 0], [1, 0, 0, 0, 0]])
+def test_ties_broken_at_random_give_the_mean_over_all_orders(right: list[int]) -> None:
+    levels = np.array([1, 2, 2, 2, 3])
+    orders = [levels + 0.1 * np.array([0, *order, 0]) for order in itertools.permutations((1, 2, 3))]
+    exact = [metrics.average_precision_score(right, order) for order in orders]
+    found = average_precision(levels, np.array(right, bool))
+    assert (found.neutral, found.strict) == pytest.approx((np.mean(exact), min(exact)))

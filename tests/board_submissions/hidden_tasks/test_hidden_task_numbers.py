@@ -17,6 +17,7 @@ from tellapart.board.records import read_in
 from tellapart.board.submissions.forms import read_sent
 from tellapart.board.submissions.hidden import round_to
 from tellapart.board.submissions.measuring import measure_sent
+from tellapart.board.submissions.service import as_result
 from tellapart.evaluation.score_files import run_scores
 from tellapart.records.samples import read_samples
 from tellapart.tasks.registry import HIDEABLE
@@ -123,7 +124,8 @@ def test_the_boards_pages_show_a_hidden_tasks_record_like_any_other(hosted: Call
     for model, share in (("better", 5), ("worse", 2)):
         said = {row["id"]: r.label if k % (share + 1) else not r.label for k, (row, r) in enumerate(known)}
         board.send(said, model=model)
-    (best, _) = board.service.results("mine")
+    (standing, _) = board.service.standings("mine")
+    best = as_result(standing, board.service.prepared["mine"])
     found = best.benchmarks["mine"]
     assert (best.model.name, found.task, found.output, found.shape) == ("better", "nlvr2", "label", None)
     assert found.metrics["accuracy"].chance == 0.5

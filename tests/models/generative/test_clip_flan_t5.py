@@ -131,7 +131,7 @@ def test_answers_are_the_librarys_greedy_ones(made: tuple[Path, Any, Any, Any]) 
     prompt = model.task_prompt("vqa").fill(question="what is it?")
     one, other = (model.answer([[image]], [prompt], max_new_tokens=5)[0] for image in IMAGES[:2])
     assert one != other
-    with raises(ModelError, "2", "image", "prompt"):
+    with raises(ModelError, "2", "one image", "chat"):
         model.answer([[IMAGES[0], IMAGES[1]]], [prompt])
 
 
