@@ -208,7 +208,7 @@ def measure_texts(bench: Bench, model: Any, module: Any) -> dict[str, Any]:
         model.encode_texts(texts)
         return len(texts)
 
-    ids = model._tokens.read(texts)[0][: model.batch_size].to(bench.device)
+    ids = torch.tensor(model.token_ids(texts[: model.batch_size]), device=bench.device)
 
     def bare() -> int:
         with torch.inference_mode():
