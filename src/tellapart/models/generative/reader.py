@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -49,7 +50,7 @@ CHAT_TASKS: Mapping[Task, Prompt] = MappingProxyType(
 Ask = Callable[[str], PromptedAnswer]
 
 
-class Reader:
+class Reader(ABC):
     """A loaded model that writes text about images.
 
     Attributes:
@@ -72,13 +73,13 @@ class Reader:
         self.source, self.model, self.processor, self.runtime = source, model, processor, runtime
         self.tokenizer = processor.tokenizer
 
+    @abstractmethod
     def log_probabilities(self, pixels: Pixels, texts: Sequence[str], ask: Ask) -> list[LogProbability]:
         """Return log P(answer | image, prompt) of the question about each text; a video's frames are read as images."""
-        raise NotImplementedError
 
+    @abstractmethod
     def generate(self, pictures: Sequence[Pixels], prompt: str, max_new_tokens: int) -> str:
         """Return the greedy answer to one prompt about some images, without blanks at the ends."""
-        raise NotImplementedError
 
     def process_inputs(self, pictures: Sequence[Pixels], text: str, **options: Any) -> dict[str, Any]:
         """Run the processor on a text and its images: tensors of one row, on the device."""
