@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 EXTRAS := hub,models,st,regions,build,ray,train,plot,board,postgres,docs,dev
 
-.PHONY: demo demo-build demo-documents serve test test-slow test-all coverage pythons mutants gates extras test-cost stable explore lock package lint types docs pictures site bench
+.PHONY: demo demo-build demo-documents serve test test-slow test-all coverage pythons mutants gates extras test-cost stable explore lock package release-check lint types docs pictures site bench
 .PHONY: real-encoder levels encoder clean
 
 demo: $(VENV)/.core
@@ -35,7 +35,7 @@ test-cost: $(VENV)/.test
 stable: $(VENV)/.test
 	for seed in $$(seq 20); do $(PYTEST) -m "not slow" --no-loadscope-reorder --file-order $$seed || exit 1; done
 
-# The property tests with new random examples, many more of them; what fails is repeated by the command it prints.
+# The property tests with new random examples, four times as many; what fails is repeated by the command it prints.
 explore: $(VENV)/.test
 	$(BIN)/python ci/explore.py
 
@@ -116,6 +116,11 @@ pythons: $(VENV)/.test
 # A wheel and an sdist: built, checked, installed into environments of their own, and run.
 package: $(VENV)/.test
 	$(BIN)/python ci/package.py
+
+# Before a tag: writes the repository's address, ADDRESS=https://github.com/NAME/REPOSITORY, where it is named, and checks
+# what `package` checks, with the tag of this version.
+release-check: $(VENV)/.test
+	$(BIN)/python ci/package.py --address "$(ADDRESS)" --tag "v$$($(BIN)/python -c 'import tellapart; print(tellapart.__version__)')"
 
 bench: $(VENV)/.test
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/bootstrap.py

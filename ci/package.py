@@ -1,10 +1,11 @@
 """Build a wheel and an sdist, check them, and run both in environments of their own.
 
-    python ci/package.py [--tag vX.Y.Z] [--out DIR]
+    python ci/package.py [--tag vX.Y.Z] [--address https://github.com/NAME/REPOSITORY] [--out DIR]
 
-What is checked: the metadata (`twine check --strict`), the version against the tag, CITATION.cff and the changelog,
-what the sdist and the wheel hold, and that an installation without this checkout prints its help and measures the
-reference models on the demo. Only the package index is needed. With `--out` the two files are kept there.
+What is checked: the metadata (`twine check --strict`), the version against the tag, CITATION.cff and the changelog, the
+repository's address against pyproject.toml, what the sdist and the wheel hold, and that an installation without this
+checkout prints its help and measures the reference models on the demo. Only the package index is needed. `--address`
+first writes an address into pyproject.toml and the files that name it. With `--out` the two archives are kept there.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import tarfile
 import tempfile
 import venv
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -28,6 +29,19 @@ ROOT = Path(__file__).resolve().parents[1]
 _STRANGE = re.compile(r"(^|/)(__pycache__|\.[^/]+|runs|scratch|tests|bench|docs|examples)(/|$)|\.(pyc|sqlite)$")
 _EXPECTED = {".gitignore"}  # hatchling puts it there, so that a build out of the sdist leaves out the same files
 _MOST = 20_000_000
+
+
+#: What names the repository's address; the first decides it.
+NAMING = (
+    "pyproject.toml",
+    "README.md",
+    "CITATION.cff",
+    "docs/install.md",
+    "docs/python.md",
+    "examples/gate/gate.yml",
+    "mkdocs.yml",
+    *(f"examples/notebooks/{path.name}" for path in sorted((ROOT / "examples" / "notebooks").glob("*.py"))),
+)
 
 
 def strange_names(names: Iterable[str]) -> list[str]:
@@ -46,6 +60,42 @@ def version_mismatches(version: str, tag: str | None, citation: str, changelog: 
     if not re.search(rf"^## {re.escape(version)}\b", changelog, re.MULTILINE):
         lines.append(f"CHANGELOG.md has no section `## {version}`")
     return lines
+
+
+def address_of(project: str) -> str:
+    """Return the repository's address in the text of pyproject.toml.
+
+    >>> address_of('Repository = "https://github.com/OWNER/tellapart"')
+    'https://github.com/OWNER/tellapart'
+    """
+    found = re.search(r'^Repository = "(https://github\.com/[\w.-]+/[\w.-]+)"$', project, re.MULTILINE)
+    if found is None:
+        raise SystemExit('pyproject.toml: [project.urls] has no line Repository = "https://github.com/NAME/REPOSITORY"')
+    return found[1]
+
+
+def address_mismatches(texts: Mapping[str, str]) -> list[str]:
+    """Return a line for every file that does not name the repository of pyproject.toml, or names another."""
+    address = address_of(texts["pyproject.toml"])
+    slug = address.removeprefix("https://github.com/")
+    lines = []
+    for name, text in texts.items():
+        others = {*re.findall(r"(?:github\.com/|uses: )([\w-]+/tellapart)\b", text)} - {slug}
+        lines += [f"{name} names the repository {other}, and pyproject.toml {slug}" for other in sorted(others)]
+        if slug not in text:
+            lines.append(f"{name} does not name the repository {slug}")
+    return lines
+
+
+def fill_address(root: Path, address: str) -> None:
+    """Write an address of a repository on GitHub in place of the one in pyproject.toml, in every file of `NAMING`."""
+    project = address_of(f'Repository = "{address}"')
+    before = address_of((root / NAMING[0]).read_text(encoding="utf-8"))
+    old, new = (text.removeprefix("https://github.com/").split("/") for text in (before, project))
+    for name in NAMING:
+        text = (root / name).read_text(encoding="utf-8").replace("/".join(old), "/".join(new))
+        text = text.replace(f"{old[0]}.github.io/{old[1]}", f"{new[0]}.github.io/{new[1]}")
+        (root / name).write_text(text, encoding="utf-8")
 
 
 def build(out: Path) -> tuple[Path, Path]:
@@ -122,11 +172,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tag", help="the tag that is to be released")
     parser.add_argument("--out", type=Path, help="keep the two files there")
+    parser.add_argument("--address", help="of the repository on GitHub; write it where it is named, first")
     options = parser.parse_args(arguments)
+    if options.address:
+        fill_address(ROOT, options.address)
     version = re.search(r'^__version__ = "(.+)"$', (ROOT / "src/tellapart/__init__.py").read_text(), re.MULTILINE)
     assert version is not None  # noqa: S101
     files = ((ROOT / name).read_text(encoding="utf-8") for name in ("CITATION.cff", "CHANGELOG.md"))
-    if lines := version_mismatches(version[1], options.tag, *files):
+    named = {name: (ROOT / name).read_text(encoding="utf-8") for name in NAMING}
+    if lines := [*version_mismatches(version[1], options.tag, *files), *address_mismatches(named)]:
         raise SystemExit("; ".join(lines))
     with tempfile.TemporaryDirectory(prefix="dist-") as scratch:
         out = options.out or Path(scratch)

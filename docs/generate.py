@@ -221,19 +221,13 @@ def task_metrics_table() -> str:
     return "\n".join(rows) + "\n"
 
 
-def findings_text() -> str:
-    """Three findings: the first two sentences of each answer, and its picture."""
-    blocks = []
-    for name in ("priors", "without-looking", "checkpoints"):
-        text = (ROOT / "docs" / "findings" / f"{name}.md").read_text(encoding="utf-8")
-        found = re.search(r"\*\*Answer\.\*\* (.+?)\n\n!\[(.+?)\]", text, re.DOTALL)
-        assert found is not None, name
-        first, second = re.split(r"(?<=[a-z\])])\. (?=[A-Z0-9])", " ".join(found[1].split()))[:2]
-        blocks += [
-            f"**{first}.** {second}. [More](docs/findings/{name}.md)",
-            f"![{found[2]}](docs/findings/{name}.svg)",
-        ]
-    return "\n\n".join(blocks) + "\n"
+def finding_text() -> str:
+    """The first finding: the first two sentences of its answer, and its picture."""
+    text = (ROOT / "docs" / "findings" / "priors.md").read_text(encoding="utf-8")
+    found = re.search(r"\*\*Answer\.\*\* (.+?)\n\n!\[(.+?)\]", text, re.DOTALL)
+    assert found is not None
+    first, second = re.split(r"(?<=[a-z\])])\. (?=[A-Z0-9])", " ".join(found[1].split()))[:2]
+    return f"**{first}.** {second}. [More](docs/findings/priors.md)\n\n![{found[2]}](docs/findings/priors.svg)\n"
 
 
 def elsewhere_names_table() -> str:
@@ -369,7 +363,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "tasks": tasks_table,
     "task-metrics": task_metrics_table,
     "elsewhere-names": elsewhere_names_table,
-    "findings": findings_text,
+    "finding": finding_text,
     "model-names": names_table,
     "families": families_table,
     "speed": speed_table,

@@ -31,7 +31,7 @@ from tellapart.data.item import Item
 # No deadline: a test is no slower for being run beside others. `make test` draws the same examples each time, `make
 # explore` others.
 settings.register_profile("tellapart", deadline=None, derandomize=True, database=None, max_examples=50)
-settings.register_profile("explore", deadline=None, max_examples=1000, print_blob=True)
+settings.register_profile("explore", deadline=None, max_examples=200, print_blob=True)
 settings.load_profile("tellapart")
 
 # A job in a shell's background ignores Ctrl-C, and so would every program that a test starts.

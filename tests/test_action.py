@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import tomllib
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -24,6 +25,7 @@ from tellapart.evaluation.score_files import run_scores
 yaml = pytest.importorskip("yaml")
 ROOT = Path(__file__).parents[1]
 WORKFLOWS = {path.stem: path for path in (ROOT / ".github" / "workflows").glob("*.yml")}
+URLS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]
 ACTIONLINT = ROOT / "scratch" / "actionlint"
 EXAMPLE = ROOT / "examples" / "gate" / "gate.yml"
 MARK = "<!-- tellapart gate -->"
@@ -211,7 +213,8 @@ def test_every_action_is_a_commit_with_its_version() -> None:
     found = {name for path in shipped for name in re.findall(r"^ *-? *uses: *(.+)$", path.read_text(), re.MULTILINE)}
     assert len(found) == 6
     named = dict(re.fullmatch(r"(\S+)@(COMMIT|[0-9a-f]{40} # v[\d.]+)", each).groups() for each in found)  # type: ignore[union-attr]
-    assert [name for name, commit in named.items() if commit == "COMMIT"] == ["OWNER/tellapart"]
+    ours = [name for name, commit in named.items() if commit == "COMMIT"]
+    assert [f"https://github.com/{name}" for name in ours] == [URLS["Repository"]]
     assert len(named) == len(found)  # one commit for one action
 
 
@@ -236,7 +239,7 @@ def test_what_a_workflow_installs_has_hashes_and_the_versions_of_the_lock() -> N
     tools = (ROOT / "ci" / "tools.txt").read_text()
     wanted = re.findall(r"^([\w-]+==\S+)(?: ;.*?)? \\\n    --hash=sha256:[0-9a-f]{64}", tools, re.MULTILINE)
     assert len(wanted) == len(re.findall(r"==\d", tools.replace(" == ", "")))
-    asked = re.findall(r"^\w+$", (ROOT / "ci" / "tools.in").read_text(), re.MULTILINE)
+    asked = re.findall(r"^[\w-]+$", (ROOT / "ci" / "tools.in").read_text(), re.MULTILINE)
     assert {"build", "twine", "hatchling", "nox"} <= set(asked) <= {each.partition("==")[0] for each in wanted}
     locked = (ROOT / "ci" / "lock.txt").read_text()
     assert [each for each in wanted if not re.search(rf"^{re.escape(each)}( ;|$)", locked, re.MULTILINE)] == []
@@ -284,5 +287,5 @@ def test_actionlint_finds_nothing_in_the_example(change: tuple[str, str] | None,
 def test_the_example_names_what_to_replace() -> None:
     comment, _, workflow = EXAMPLE.read_text().partition("\nname:")
     names = re.findall(r"`([^`]+)`", comment)
-    assert {"checkpoints/model", "folder:pairs", "OWNER"} <= set(names)
+    assert {"checkpoints/model", "folder:pairs", "COMMIT"} <= set(names)
     assert [name for name in names if name not in workflow] == []

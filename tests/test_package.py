@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import shutil
 import tomllib
 from pathlib import Path
 from types import ModuleType
@@ -37,6 +38,47 @@ def test_another_version_anywhere_is_named(package: ModuleType) -> None:
         "CITATION cff does not say version 1 2 3 ",
         "CHANGELOG md has no section 1 2 3 ",
     ]
+
+
+def test_every_file_names_the_repository_of_pyproject(package: ModuleType, tmp_path: Path) -> None:
+    texts = {name: (ROOT / name).read_text(encoding="utf-8") for name in package.NAMING}
+    assert package.address_mismatches(texts) == []
+    odd = texts | {"README.md": "git+https://github.com/other/tellapart", "mkdocs.yml": ""}
+    lines = package.address_mismatches(odd)
+    assert [(line.split()[0], "other/tellapart" in line) for line in lines] == [
+        ("README.md", True),
+        ("README.md", False),
+        ("mkdocs.yml", False),
+    ]
+
+
+def test_an_address_is_written_into_every_file_that_names_it(package: ModuleType, tmp_path: Path) -> None:
+    for name in package.NAMING:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    package.fill_address(tmp_path, "https://github.com/lab/pairs")
+    texts = {name: (tmp_path / name).read_text(encoding="utf-8") for name in package.NAMING}
+    assert package.address_mismatches(texts) == []
+    assert [name for name, text in texts.items() if "OWNER/tellapart" in text or "OWNER.github" in text] == []
+    assert tomllib.loads(texts["pyproject.toml"])["project"]["urls"]["Documentation"] == "https://lab.github.io/pairs"
+    with pytest.raises(SystemExit, match=r"https://github\.com/NAME/REPOSITORY"):
+        package.fill_address(tmp_path, "github.com/lab/pairs")
+
+
+def test_links_and_pictures_of_the_readme_lead_to_the_tag_on_an_index() -> None:
+    hook = pytest.importorskip("hatch_fancy_pypi_readme.hooks", reason="hatch-fancy-pypi-readme is in the dev extra")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    settings = project["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]
+    metadata = {"version": tellapart.__version__}
+    hook.FancyReadmeMetadataHook(str(ROOT), settings).update(metadata)
+    text = metadata["readme"]["text"]
+    links = re.findall(r"(!?)\[[^\]]*\]\(([^)\s]+)\)", text)
+    assert len(links) > 20
+    for picture, link in links:
+        kind = "raw" if picture else "blob"
+        start = f"{project['project']['urls']['Repository']}/{kind}/v{tellapart.__version__}/"
+        assert link.startswith(start)
+        assert (ROOT / link.removeprefix(start)).exists()
 
 
 def test_caches_runs_and_tests_do_not_belong_into_an_archive(package: ModuleType) -> None:

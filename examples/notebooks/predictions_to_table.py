@@ -30,8 +30,8 @@ import sys
 
 EXTRAS = "[plot]"
 if importlib.util.find_spec("tellapart") is None:
-    source = os.environ.get("TELLAPART_SOURCE", "git+<address of this repository>")
-    if "<" in source:
+    source = os.environ.get("TELLAPART_SOURCE", "git+https://github.com/OWNER/tellapart")
+    if "/OWNER/" in source:
         command = "%env TELLAPART_SOURCE=git+https://..."
         sys.exit(f"tellapart is missing: run `{command}` with the address of its repository, then this cell again")
     subprocess.run([sys.executable, "-m", "pip", "install", "-q", f"tellapart{EXTRAS} @ {source}"], check=True)
