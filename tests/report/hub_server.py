@@ -12,9 +12,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+import pytest
 import yaml
 
 TOKEN = "hf_of_the_test"  # noqa: S105
@@ -27,10 +29,18 @@ def blob_id(data: bytes) -> str:
 
 
 class Hub:
-    """Repositories: `models/owner/name` -> path -> bytes; the requests that were made, and the pull requests."""
+    """Repositories: `models/owner/name` -> path -> bytes; the requests that were made, and the pull requests.
+
+    `gated` repositories need the token; those of `moved` have another name now. The next download of a path in `cut`
+    ends after so many bytes, and the next one of a path in `changed` has other bytes than its ETag is of.
+    """
 
     def __init__(self) -> None:
         self.repositories: dict[str, dict[str, bytes]] = {}
+        self.gated: set[str] = set()
+        self.moved: dict[str, str] = {}
+        self.cut: dict[str, int] = {}
+        self.changed: dict[str, bytes] = {}
         self.requests: list[tuple[str, str]] = []
         self.tokens: set[str | None] = set()
         self.pull_requests: list[dict[str, Any]] = []
@@ -66,25 +76,63 @@ class _Handler(BaseHTTPRequestHandler):
         self.do_GET()
 
     def do_GET(self) -> None:
-        # /[datasets/]OWNER/NAME/resolve/REVISION/PATH
+        # /[datasets/]OWNER/NAME/resolve/REVISION/PATH, and /api/KIND/OWNER/NAME[/revision/REVISION or /tree/REVISION]
         parts = self._path()
         if parts == [""]:
             self._answer(200)
             return
-        if "resolve" not in parts:
-            self._json(404, {"error": "no such call"})
-            return
-        kind = "datasets" if parts[0] == "datasets" else "models"
-        owner, name, _, _, *path = parts[1:] if kind == "datasets" else parts
-        files = self.hub.repositories.get(f"{kind}/{owner}/{name}")
-        if files is None:
+        called = parts[0] == "api"
+        kind = parts[called] if parts[called] in {"models", "datasets"} else "models"
+        owner, name, *call = parts[called + (called or kind == "datasets") :]
+        repo = f"{kind}/{owner}/{name}"
+        files = self.hub.repositories.get(repo)
+        if repo in self.hub.moved:
+            self._answer(307, Location=urlsplit(self.path).path.replace(f"{owner}/{name}", self.hub.moved[repo]))
+        elif files is None:
             self._json(401, {"error": "Repository not found"}, X_Error_Code="RepoNotFound")
-        elif "/".join(path) not in files:
+        elif called:
+            self._describe(f"{owner}/{name}", files, call)
+        elif repo in self.hub.gated and self.headers.get("Authorization") != f"Bearer {TOKEN}":
+            status = 403 if self.headers.get("Authorization") else 401
+            self._json(status, {"error": "Access to this repository is restricted"}, X_Error_Code="GatedRepo")
+        elif call[:1] != ["resolve"]:
+            self._json(404, {"error": "no such call"})
+        elif "/".join(call[2:]) not in files:
             missing = {"error": "Entry not found"}
             self._json(404, missing, X_Error_Code="EntryNotFound", X_Repo_Commit=COMMIT)
         else:
-            data = files["/".join(path)]
-            self._answer(200, data, ETag=f'"{blob_id(data)}"', X_Repo_Commit=COMMIT)
+            self._send_file("/".join(call[2:]), files["/".join(call[2:])])
+
+    def _describe(self, repo: str, files: dict[str, bytes], call: list[str]) -> None:
+        """Answer what a repository holds."""
+        sizes = [
+            {"type": "file", "path": path, "oid": blob_id(data), "size": len(data)} for path, data in files.items()
+        ]
+        siblings = [{"rfilename": path} for path in files]
+        about = {"id": repo, "sha": COMMIT, "siblings": siblings, "private": False, "gated": False, "tags": []}
+        self._json(200, sizes if call[:1] == ["tree"] else about)
+
+    def _send_file(self, path: str, data: bytes) -> None:
+        """Send a file, from the place that is asked for; a cut one ends early, and the connection with it."""
+        facts = {"ETag": f'"{blob_id(data)}"', "X_Repo_Commit": COMMIT, "Accept_Ranges": "bytes"}
+        if self.command == "HEAD":
+            self._answer(200, data, **facts)
+            return
+        if path in self.hub.changed:
+            data = self.hub.changed.pop(path)
+        begin = int((self.headers.get("Range") or "bytes=0-").removeprefix("bytes=").split("-")[0])
+        if begin:
+            facts["Content_Range"] = f"bytes {begin}-{len(data) - 1}/{len(data)}"
+        if (end := self.hub.cut.pop(path, None)) is None:
+            self._answer(206 if begin else 200, data[begin:], **facts)
+            return
+        self.send_response(200)
+        for name, value in facts.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data[:end])
+        self.close_connection = True
 
     def do_POST(self) -> None:
         parts = self._path()
@@ -158,3 +206,19 @@ def running_hub() -> Iterator[Hub]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+@contextmanager
+def client_of_hub(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    """Serve, and let `huggingface_hub` in this process ask that server, with a cache of its own."""
+    client = pytest.importorskip("huggingface_hub")
+    constants = pytest.importorskip("huggingface_hub.constants")
+    with running_hub() as server:
+        monkeypatch.setattr(constants, "ENDPOINT", server.address)
+        template = f"{server.address}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(cache))
+        monkeypatch.delenv("HF_TOKEN", raising=False)
+        yield server
+        client.utils.close_session()  # its connection, which the server would wait for

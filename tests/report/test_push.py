@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hub_server import TOKEN, Hub, running_hub
+from hub_server import TOKEN, Hub, client_of_hub
 
 from facts import check_facts
 from tellapart.evaluation.score_files import run_scores
@@ -57,15 +57,9 @@ SCORES = ("text_score", "image_score", "group_score", "match_score")
 
 @pytest.fixture
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    with running_hub() as server:
-        monkeypatch.setattr(constants, "ENDPOINT", server.address)
-        template = f"{server.address}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
-        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
-        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub-cache"))
+    with client_of_hub(tmp_path / "hub-cache", monkeypatch) as server:
         monkeypatch.setenv("HF_TOKEN", TOKEN)
         yield server
-        hub_client.utils.close_session()  # its connection, which the server would wait for
 
 
 @pytest.fixture
