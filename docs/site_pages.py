@@ -67,6 +67,9 @@ NEXT = {
     "notebooks": "python.md",
 }
 
+#: The first page's way on.
+BUTTON = "[Measure a model in five minutes](docs/start.md){ .md-button .md-button--primary }"
+
 LINK = re.compile(r"(!?\[[^\]]*\]\()([^)#\s]+)")
 #: A row of a table that begins with a benchmark's name.
 NAMED = re.compile(rf"^\| `({'|'.join(map(re.escape, BENCHMARKS))})` \|", re.MULTILINE)
@@ -189,6 +192,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
                 files.append(File.generated(config, inside, abs_src_path=str(path)))
         return match[1] + posixpath.relpath(inside, posixpath.dirname(page.file.src_uri) or ".")
 
+    if page.file.src_uri == "index.md":  # GitHub, which shows the same file, has no buttons
+        markdown = markdown.replace("\n```bash\n", f"\n{BUTTON}\n\n```bash\n", 1)
     if page.file.src_uri in WIDE_PAGES:
         page.meta["hide"] = ["navigation"]
     if page.file.src_uri == "benchmarks.md":
