@@ -175,14 +175,26 @@ def test_of_two_that_find_a_damaged_file_one_renames_it(path: Path, caplog: pyte
     assert len(caplog.messages) == 1
 
 
-@pytest.mark.parametrize("schema", [0, 2, 4])
-def test_another_schema_is_refused_and_left_alone(path: Path, schema: int) -> None:
+def give_schema(path: Path, schema: int) -> None:
     EmbeddingStore(path).close()
     with contextlib.closing(sqlite3.connect(path)) as file:
         file.execute(f"PRAGMA user_version = {schema}")
-    with raises(StoreError, f"schema {schema}", "reads 3", str(path), "delete it"):
+
+
+def test_a_newer_schema_is_refused_and_left_alone(path: Path) -> None:
+    give_schema(path, 4)
+    with raises(StoreError, "schema 4", "reads 3", str(path), "delete it"):
         EmbeddingStore(path)
     assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("schema", [0, 2])
+def test_an_earlier_schema_is_kept_under_another_name(
+    path: Path, schema: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    give_schema(path, schema)
+    expect_new_file(path, caplog)
+    check_facts(caplog.text, f"schema {schema}", "reads 3")
 
 
 def filled(path: Path) -> None:

@@ -2,8 +2,8 @@
 
 A row lies in a space, under a key. Nothing stored is ever changed: of two writers of one key the first wins, and both
 wrote the same. A row that has changed is deleted when it is read, as if it had never been stored. A file that SQLite
-cannot read, or another program's, gets another name, and a new one takes its place, when it is opened or later: none is
-deleted, `tellapart cache prune` does that.
+cannot read, or another program's, or an earlier version's, gets another name, and a new one takes its place, when it is
+opened or later: none is deleted, `tellapart cache prune` does that.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class RowFile:
     for a new one if it is `replaceable`, and is an error if not.
 
     Raises:
-        StoreError: the file was written by another version, or cannot be read or written; of every method, too.
+        StoreError: the file was written by a newer version, or cannot be read or written; of every method, too.
             A damaged row is not an error: the log names it once, and the row counts as never stored. Nor is a file
             that is damaged or none of these: it gets another name, which the log has, and a new one takes its place.
 
@@ -324,7 +324,9 @@ class RowFile:
             return True
         if application != _APPLICATION:
             raise _foreign_file("it is not a tellapart store but another SQLite database")
-        if version != _SCHEMA:
+        if version < _SCHEMA:
+            raise _foreign_file(f"an earlier tellapart wrote it: schema {version}, this one reads {_SCHEMA}")
+        if version > _SCHEMA:
             raise StoreError(
                 f"{self.where} was written by another tellapart (schema {version}, this one reads {_SCHEMA}); delete "
                 "it, or name another cache="
