@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from facts import raises
-from tellapart.cli.tools import cache_app
+from tellapart.cli.commands import storage
 from tellapart.data.lock import take_lock
 from tellapart.errors import StoreError
 from tellapart.models.store.embedding_store import EmbeddingStore
@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def call(*arguments: object) -> Any:
-    done = CliRunner().invoke(cache_app, [*map(str, arguments), "--json"], catch_exceptions=False)
+    done = CliRunner().invoke(storage, [*map(str, arguments), "--json"], catch_exceptions=False)
     return json.loads(done.stdout)
 
 
@@ -48,7 +48,7 @@ def test_ls_lists_models_and_prepared_pictures(folder: Path) -> None:
     assert models(folder) == [("hf:one", 1, 1), ("two-fingerprint", 1, 1)]
     assert [(each["name"], each["pictures"], each["bytes"]) for each in kept["prepared"]] == [("crop", 1, 120_000)]
     assert kept["bytes"]["prepared.sqlite"] >= 120_000
-    shown = CliRunner().invoke(cache_app, ["ls", "--cache", str(folder)], catch_exceptions=False).stdout
+    shown = CliRunner().invoke(storage, ["ls", "--cache", str(folder)], catch_exceptions=False).stdout
     assert "hf:one (one-fingerprint): 1 vectors, 1 scores" in shown
     assert "1 prepared pictures, 120,000 bytes, used on 2" in shown
 

@@ -16,14 +16,14 @@ from facts import raises
 from tellapart.cli.command import FILLED, read_parameters
 from tellapart.cli.main import app
 from tellapart.cli.once import options_of, restate
-from tellapart.cli.options import NEGATIONS
+from tellapart.cli.options import NEGATIONS, read_words
 from tellapart.errors import RunError, TellapartError
 
 #: Commands whose name Python has for itself.
 NAMES = {"import": "import_results"}
 
 #: Options about what is printed, or about the command itself: of any command, and of some.
-PRINTED = {"as_json", "quiet", "bundle"}
+PRINTED = {"as_json", "quiet", "bundle", "plugin", "debug"}
 ALONE = {
     "audit": {"strict", "open_card"},  # the exit status; a browser
     "build": {"open_card"},
@@ -62,7 +62,7 @@ def test_the_source_of_a_function_has_the_parameters_that_the_function_has(name:
 @pytest.mark.parametrize("name", commands())
 def test_every_option_has_a_text_and_no_further_option_is_of_the_command_alone(name: str) -> None:
     options = {option.name: option for option in commands()[name].params}
-    assert [option for option, made in options.items() if not made.help] == []
+    assert [option for option, made in options.items() if not made.help and not getattr(made, "hidden", False)] == []
     given = {NEGATIONS.get(option, option) for option in options} - PRINTED - ALONE.get(name, set())
     assert given == set(inspect.signature(function_of(name)).parameters) - FILLED
 
@@ -70,14 +70,15 @@ def test_every_option_has_a_text_and_no_further_option_is_of_the_command_alone(n
 def test_every_hint_is_of_a_parameter_of_its_function() -> None:
     def list_declarations(app: Any) -> list[Any]:
         groups = [group.typer_instance for group in app.registered_groups]
-        return [each.callback.make for each in app.registered_commands] + [
+        return [each.callback.declaration for each in app.registered_commands] + [
             declaration for group in groups for declaration in list_declarations(group)
         ]
 
-    declared = [declaration.args for declaration in list_declarations(app)]
-    assert len(declared) == len(commands())
-    for function, _, hints in declared:
-        assert set(hints) <= {parameter.name for parameter in read_parameters(function)}, function
+    declared = list_declarations(app)
+    assert {each.words for each in declared} == set(commands()) == set(read_words()) - {"shared"}
+    for each in declared:
+        hints = {*each.hints, *read_words()[each.words].get("options", {})}
+        assert hints <= {parameter.name for parameter in read_parameters(each.function)}, each.words
 
 
 @pytest.mark.parametrize("name", commands())
@@ -101,7 +102,7 @@ def test_errors_name_options_in_place_of_parameters_and_no_two_parameters_share_
         assert restate(f"x: leave {said} out", table) == f"x: leave {option} out"
     assert len(set(table.values())) == len(table)
     parameters = {word.partition("=")[0] for word in table}
-    known = {*inspect.signature(function_of(name)).parameters, "plugin"} | PRINTED | ALONE.get(name, set())
+    known = {*inspect.signature(function_of(name)).parameters} | PRINTED | ALONE.get(name, set())
     assert parameters <= known
 
 

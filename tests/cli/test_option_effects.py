@@ -144,7 +144,7 @@ def _list_options() -> set[tuple[str, str]]:
         for name, inner in getattr(command, "commands", {}).items():
             visit(inner, f"{words} {name}".strip())
         if not hasattr(command, "commands"):
-            longest = (max(one.opts, key=len) for one in command.params)
+            longest = (max(option.opts, key=len) for option in command.params if not getattr(option, "hidden", False))
             found.update((words, option) for option in longest if option.startswith("--"))
 
     visit(typer.main.get_command(app), "")

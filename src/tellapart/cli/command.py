@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 import re
 import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -19,8 +21,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 import tellapart
-from tellapart.cli.once import OnceCommand
-from tellapart.cli.options import HINTS, NEGATIONS, Hint, Quiet, columns_of, labels_of
+from tellapart.cli.once import OnceCommand, load_plugins
+from tellapart.cli.options import NEGATIONS, Hint, columns_of, labels_of, make_hint, read_words
 from tellapart.report.terminal import print_text
 
 if TYPE_CHECKING:
@@ -57,6 +59,18 @@ def interruptible(
             raise typer.Exit(130) from None
 
 
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+
+_Quiet = Annotated[
+    bool, typer.Option("-q", "--quiet", help="No progress: no bar on a terminal, no line every half minute elsewhere.")
+]
+
+#: Options of any command, which the help of `tellapart` itself lists.
+_SHARED: dict[str, Any] = {
+    "plugin": Annotated[list[str] | None, typer.Option("--plugin", hidden=True)],
+    "debug": Annotated[bool, typer.Option("--debug", hidden=True)],
+}
+
 #: Parameters that a command fills in, or that a caller in Python alone has a use for.
 FILLED = {"progress", "command", "ready", "left_out", "batched", "form"}
 
@@ -66,7 +80,7 @@ _TYPES = {"PathGiven": Path, "CacheGiven": Path, "int": int, "float": float, "bo
 _EMPTY = inspect.Parameter.empty
 
 #: Parameters of mappings -> what reads them.
-_READERS: dict[str, Callable[[list[str] | None], Any]] = {"columns": columns_of, "labels": labels_of}
+_READERS: dict[str, Callable[[list[str]], Any]] = {"columns": columns_of, "labels": labels_of}
 
 
 class Parameter(NamedTuple):
@@ -100,6 +114,10 @@ def read_parameters(function: str) -> tuple[Parameter, ...]:
         Parameter(row.arg, ast.unparse(row.annotation), _value(default, module), named, several, texts.get(row.arg, ""))
         for row, default, named, several in rows
     )
+
+
+def _returns_nothing(function: str) -> bool:
+    return ast.unparse(_find(function, tellapart._WHERE[function])[0].returns) == "None"
 
 
 @cache
@@ -155,54 +173,128 @@ class Call:
     def __getattr__(self, name: str) -> Any:
         return self._values[name]
 
-    def __call__(self, **others: Any) -> Any:
-        """Call the function with what was typed, but for what was not given, and with further arguments."""
+    def __call__(self, kept: Callable[[], str | None] | None = None, again: Any = None, **others: Any) -> Any:
+        """Call the function with what was typed, and with further arguments; show its progress if it has one.
+
+        An interrupt prints what is kept, which is of the store if the function has one, and how to go on.
+        """
         several: tuple[Any, ...] = ()
         given: dict[str, Any] = {}
-        for parameter in read_parameters(self._function):
+        parameters = read_parameters(self._function)
+        for parameter in parameters:
             value = self._values.get(parameter.name)
             if parameter.several:
                 several = tuple(value or ())
             elif value is not None and value != []:
                 read = _READERS.get(parameter.name)
                 given[parameter.name] = read(value) if read else value
-        return getattr(tellapart, self._function)(*several, **given | others)
-
-    def watched(
-        self, kept: Callable[[], str | None] | None = None, again: Any = None, *, task: str = "", **others: Any
-    ) -> Any:
-        """Call the function with its progress shown, of one task if it has a name.
-
-        An interrupt prints what is kept, which is of the store if the function has one.
-        """
-        if kept is None and "cache" in self._values:
+        annotations = {parameter.name: parameter.annotation for parameter in parameters}
+        if "command" in annotations:
+            given["command"] = command_line()
+        if "left_out" in annotations:
+            given["left_out"] = lambda problem: print_text(f"left out: {problem}", error=True)
+        function = partial(getattr(tellapart, self._function), *several, **given | others)
+        if "progress" not in annotations:
+            return function()
+        if kept is None and "cache" in annotations:
             from tellapart.models.store.cache import describe_stored
 
             kept = partial(describe_stored, self.cache)
         with interruptible(kept or (lambda: None), again=again, quiet=self.quiet) as progress:
-            return self(progress=progress.callback(task) if task else progress.callback, **others)
+            whole = annotations["progress"] == "ProgressGiven"  # else that of a single task
+            return function(progress=progress.callback if whole else progress.callback(self._function))
 
 
-def make_command(function: str, body: Callable[..., None], hints: dict[str, Hint]) -> Any:
-    """Return a command of typer for a function of the root; `body` takes the `Call`, and its further options."""
-    parameters = read_parameters(function)
-    options = [
-        _make_option(parameter, HINTS.get(parameter.name, Hint()) | hints.get(parameter.name, Hint()))
-        for parameter in parameters
-        if parameter.name not in FILLED
-    ]
-    alone = [option for option in inspect.signature(body, eval_str=True).parameters.values() if option.name != "call"]
-    quiet = inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Quiet)
-    watched = [quiet] if any(parameter.name == "progress" for parameter in parameters) else []
+class Answer:
+    """What a command prints.
 
-    def run(**values: Any) -> None:
-        typed = {NEGATIONS[name]: not value for name, value in values.items() if name in NEGATIONS}
-        body(Call(function, typed | values), **{option.name: values[option.name] for option in alone})
+    Args:
+        facts: for `--json`; a record, or a function that returns them, too.
+        shown: lines, and functions that print, in their order.
+        passed: whether the exit status is 0.
+    """
 
-    run.__signature__ = inspect.Signature([*options, *alone[:-1], *watched, *alone[-1:]])  # type: ignore[attr-defined]
-    app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-    app.command()(run)
-    return typer.main.get_command(app)
+    def __init__(self, facts: Any, *shown: str | Callable[[], object] | None, passed: bool = True) -> None:
+        self.facts, self.shown, self.passed = facts, shown, passed
+
+    def print(self, *, as_json: bool) -> None:
+        """Print facts or lines; exit with 1 if it has not passed."""
+        if as_json:
+            print_json(_as_facts(self.facts))
+        for line in () if as_json else self.shown:
+            if line is not None:
+                print_text(line) if isinstance(line, str) else line()
+        if not self.passed:
+            raise typer.Exit(1)
+
+
+def _as_facts(result: Any) -> Any:
+    if hasattr(result, "to_json"):
+        return result.to_json()
+    record = getattr(result, "record", result)
+    if hasattr(record, "model_dump"):
+        return record.model_dump(mode="json", by_alias=True)
+    return record() if callable(record) else record
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON in ASCII, which every terminal's encoding has; NaN is refused."""
+    print_text(json.dumps(value, indent=1, allow_nan=False))
+
+
+@dataclass
+class Declaration:
+    """A command of typer for a function of the root, made when it is first asked for.
+
+    Attributes:
+        words: the command, without `tellapart`.
+        function: of the root.
+        hints: of its parameters, in addition to those of `commands.toml`.
+        body: takes the `Call`, and the options that the command alone has; returns the `Answer`, if any.
+    """
+
+    words: str
+    function: str
+    hints: dict[str, Any]
+    body: Callable[..., Answer | None]
+
+    def make(self) -> Any:
+        """Return the command."""
+        parameters = read_parameters(self.function)
+        words = read_words()[self.words].get("options", {})
+        options = [
+            _make_option(parameter, make_hint(parameter.name, words, self.hints))
+            for parameter in parameters
+            if parameter.name not in FILLED
+        ]
+        alone = {option.name: option for option in inspect.signature(self.body, eval_str=True).parameters.values()}
+        del alone["call"]
+        shared = {"quiet": _Quiet} if any(parameter.name == "progress" for parameter in parameters) else {}
+        shared |= _SHARED if _returns_nothing(self.function) else {"as_json": Json, **_SHARED}
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        added = [
+            inspect.Parameter(name, keyword, default=None if name == "plugin" else False, annotation=kind)
+            for name, kind in shared.items()
+        ]
+        options += [*alone.values(), *(option for option in added if option.name not in alone)]
+
+        def run(*, plugin: list[str] | None, debug: bool, **values: Any) -> None:
+            OnceCommand.debug |= debug
+            load_plugins(plugin)
+            typed = {NEGATIONS[name]: not value for name, value in values.items() if name in NEGATIONS}
+            answer = self.body(Call(self.function, typed | values), **{name: values[name] for name in alone})
+            if answer is not None:
+                answer.print(as_json=values.get("as_json", False))
+
+        run.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
+        app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+        app.command()(run)
+        return typer.main.get_command(app)
+
+
+def _show_result(call: Call) -> Answer:
+    result = call()
+    return Answer(result, result.show)
 
 
 def _make_option(parameter: Parameter, hint: Hint) -> inspect.Parameter:
@@ -210,8 +302,8 @@ def _make_option(parameter: Parameter, hint: Hint) -> inspect.Parameter:
     name, default = parameter.name, parameter.default
     if default is _EMPTY and not hint.needed:
         default = None
-    words = set(re.findall(r"\w+", parameter.annotation))
-    kind = hint.type or next((kind for word, kind in _TYPES.items() if word in words and "str" not in words), str)
+    words = {"str"} if hint.text else set(re.findall(r"\w+", parameter.annotation))
+    kind = next((kind for word, kind in _TYPES.items() if word in words and "str" not in words), str)
     argument = hint.argument if hint.argument is not None else parameter.default is _EMPTY and not parameter.named
     settings: dict[str, Any] = {"help": hint.help or parameter.text, "metavar": hint.metavar, "envvar": hint.envvar}
     if kind in {int, float}:
@@ -228,24 +320,30 @@ def _make_option(parameter: Parameter, hint: Hint) -> inspect.Parameter:
 
 
 class Commands(typer.Typer):
-    """A group of commands for functions of the interface, or those of one panel of the help, in their order."""
+    """Commands of functions of the interface: a group of a name, or a panel of the help, in their order."""
 
-    def __init__(self, panel: str | None = None, **settings: Any) -> None:
+    def __init__(self, group: str = "", *, panel: str | None = None, **settings: Any) -> None:
         super().__init__(rich_markup_mode="markdown", no_args_is_help=True, **settings)
-        self._panel = panel
+        self.group, self._panel = group, panel
 
-    def declare(self, name: str, function: str | None = None, /, **hints: Hint | str) -> Callable[[Any], Any]:
-        """Add a command for the function of its name, or of another; its help is the docstring of what is decorated.
+    def declare(self, name: str, function: str | None = None, /, **hints: Any) -> Callable[[Any], Any]:
+        """Add a command for the function of its name, or of another; what is decorated is its body.
 
-        Its options are made when they are first asked for. A hint that is a text is what the help has.
+        Its words are those of `commands.toml`. Without a body the result shows itself.
         """
-        given = {key: Hint(hint) if isinstance(hint, str) else hint for key, hint in hints.items()}
+        words = f"{self.group} {name}".strip()
+        text, example = read_words()[words]["help"], read_words()[words]["example"]
 
-        def add(body: Callable[..., None]) -> Callable[..., None]:
-            def lazy() -> None: ...
+        def lazy() -> None: ...
 
-            lazy.make = partial(make_command, function or name, body, given)  # type: ignore[attr-defined]
-            self.command(name, cls=OnceCommand, help=inspect.getdoc(body), rich_help_panel=self._panel)(lazy)
+        declaration = Declaration(words, function or words.replace(" ", "_"), hints, _show_result)
+        lazy.declaration = declaration  # type: ignore[attr-defined]
+        settings = {"short_help": text.partition("\n\n")[0], "rich_help_panel": self._panel}
+        help_text = f"Example: `{f'tellapart {words} {example}'.strip()}`\n\n{text}"
+        self.command(name, cls=OnceCommand, help=help_text, **settings)(lazy)
+
+        def by(body: Any) -> Any:
+            declaration.body = body
             return body
 
-        return add
+        return by

@@ -14,14 +14,8 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from tellapart.cli.annotate import annotate_app
-from tellapart.cli.build import build_app, train_app
-from tellapart.cli.compare import compare_app
-from tellapart.cli.measure import measure_app
+from tellapart.cli.commands import GROUPS, PANELS
 from tellapart.cli.once import OnceCommand, load_plugins, name_options
-from tellapart.cli.publish import publish_app
-from tellapart.cli.serve import board_app, serve_app
-from tellapart.cli.tools import cache_app, tools_app
 from tellapart.errors import ExitError, RunError, TellapartError, TellapartWarning, first_line
 from tellapart.report.terminal import print_text, spell_out
 
@@ -84,14 +78,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-#: Panels of the help by the reason to read it, commands in them most used first; a panel's groups come after.
-_PANELS = (measure_app, compare_app, publish_app, build_app, train_app, serve_app, tools_app)
-for _panel in _PANELS:
+for _panel in PANELS:
     app.add_typer(_panel)
-app.add_typer(annotate_app, name="annotate", rich_help_panel="Build and check pairs")
-app.add_typer(board_app, name="board", rich_help_panel="Host")
-app.add_typer(cache_app, name="cache", rich_help_panel="Tools")
-_COMMANDS = [command.name for panel in _PANELS for command in panel.registered_commands]
+for _group, _panel_name in GROUPS.items():
+    app.add_typer(_group, name=_group.group, rich_help_panel=_panel_name)
+_COMMANDS = [command.name for panel in PANELS for command in panel.registered_commands]
 
 
 #: The parent of every error in how a command was typed. Its library is `click`, or typer's copy of it, by version.

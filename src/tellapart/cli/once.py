@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from itertools import islice
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from typer.core import TyperCommand
 
@@ -18,21 +17,7 @@ from tellapart.errors import quote
 # Messages of the Python interface name a parameter as a call does: `limit=0: give a number`, "leave costs= out".
 
 
-class _Parameter(Protocol):
-    """An option or an argument, as typer and click have it."""
-
-    @property
-    def name(self) -> str | None: ...
-    @property
-    def opts(self) -> list[str]: ...
-
-
-class _Command(Protocol):
-    @property
-    def params(self) -> Sequence[_Parameter]: ...
-
-
-def options_of(command: _Command) -> dict[str, str]:
+def options_of(command: Any) -> dict[str, str]:
     """Map each parameter to its long option or its argument's metavar; a key `name=False` has the negative option."""
     table = {"plugin": "--plugin"}  # which any command takes
     for parameter in command.params:
@@ -80,8 +65,6 @@ def _restate_mapping(match: re.Match[str]) -> str:
 class OnceCommand(TyperCommand):
     """A command that refuses an option of one value that is given twice; the parser would take the last.
 
-    Its help begins with the paragraph "Example: ..." of the function's docstring.
-
     Attributes:
         debug: whether an error shows its traceback, in this process.
         running: the command that was parsed last.
@@ -91,16 +74,14 @@ class OnceCommand(TyperCommand):
     running: ClassVar[OnceCommand | None] = None
 
     def __init__(self, *args: Any, **settings: Any) -> None:
-        text, _, example = (settings.pop("help", None) or "").partition("\n\nExample: ")
-        super().__init__(*args, help=f"Example: {example.strip()}\n\n{text}" if example else text, **settings)
-        self.short_help = self.short_help or text.partition("\n\n")[0]
-        if hasattr(self.callback, "make"):
+        super().__init__(*args, **settings)
+        if hasattr(self.callback, "declaration"):
             del self.params
 
     @cached_property
     def params(self) -> list[Any]:  # type: ignore[override]
         """The options and arguments; of a declared command made on first use, since they need a function's source."""
-        made: TyperCommand = self.callback.make()  # type: ignore[union-attr]
+        made: TyperCommand = self.callback.declaration.make()  # type: ignore[union-attr]
         self.callback = made.callback
         return made.params
 
@@ -111,7 +92,6 @@ class OnceCommand(TyperCommand):
             if broken := re.search("[\ud800-\udfff]", word):  # no record, page or terminal could hold it
                 byte = f"byte 0x{ord(broken[0]) & 0xFF:02x}" if broken[0] >= "\udc80" else "half of a character"
                 ctx.fail(f"{quote(word)} is not UTF-8 ({byte}); type it in UTF-8, or rename the file")
-        args = self._take_shared(ctx, list(args))
         _, _, given = self.make_parser(ctx).parse_args(args=list(args))
         seen = set()
         for parameter in given:
@@ -121,32 +101,6 @@ class OnceCommand(TyperCommand):
                 ctx.fail(f"{name} is given twice; give it once")
             seen.add(parameter.name)
         return super().parse_args(ctx, args)
-
-    def _take_shared(self, ctx: Any, args: list[str]) -> list[str]:
-        """Take out the options of any command, which the help of `tellapart` itself lists.
-
-        A word after `--`, and the value of another option, is a value, whatever it looks like: neither loads a plugin.
-        """
-        options = [option for option in self.params if option.param_type_name == "option"]
-        valued = {word for option in options if not getattr(option, "is_flag", False) for word in option.opts}
-        rest: list[str] = []
-        plugins: list[str] = []
-        words = iter(args)
-        for word in words:
-            if word == "--":
-                rest += [word, *words]
-            elif word in valued:
-                rest += [word, *islice(words, 1)]
-            elif word == "--debug":
-                OnceCommand.debug = True
-            elif word == "--plugin":
-                plugins.append(next(words, "") or ctx.fail("Option '--plugin' requires an argument"))
-            elif word.startswith("--plugin="):
-                plugins.append(word.partition("=")[2])
-            else:
-                rest.append(word)
-        load_plugins(plugins)
-        return rest
 
 
 def load_plugins(names: Sequence[str] | None) -> None:
