@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
-from tellapart.api.items import items as analyse
+from tellapart.api.analyses import items as analyse
 from tellapart.board.app import create_app
 from tellapart.board.connections import HEADERS
 from tellapart.board.records import read_in

@@ -204,10 +204,10 @@ def test_what_others_installed_in_a_broken_state_is_listed_as_such(command, inst
 
 def test_check_says_how_many_gates_hold_and_fails_when_one_falls(command, monkeypatch: pytest.MonkeyPatch) -> None:
     good, bad = (Gate("constant", "2x2", "text_score", "0 %", got, got == "0 %") for got in ("0 %", "100 %"))
-    monkeypatch.setattr("tellapart.api.costs.check_references", lambda _progress: [good])
+    monkeypatch.setattr("tellapart.api.checks.check_references", lambda _progress: [good])
     ran = command("check")
     assert (ran.code, ran.out.splitlines()[-1]) == (0, "1 of 1 gates hold")
-    monkeypatch.setattr("tellapart.api.costs.check_references", lambda _progress: [good, bad])
+    monkeypatch.setattr("tellapart.api.checks.check_references", lambda _progress: [good, bad])
     ran = command("check")
     assert (ran.code, ran.out.splitlines()[-1]) == (1, "1 of 2 gates hold")
     assert "FAILS" in ran.out

@@ -347,7 +347,7 @@ def test_memory_above_the_start_is_what_was_taken() -> None:
 
 def test_models_that_share_a_name_are_named_as_they_were_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     record = time_model("blind", **FEW)
-    monkeypatch.setattr("tellapart.api.costs.time_apart", lambda name, measure: record)
+    monkeypatch.setattr("tellapart.api.checks.time_apart", lambda name, measure: record)
     assert [each.model.name for each in tellapart.time(["a/blind", "b/blind"]).models] == ["a/blind", "b/blind"]
 
 

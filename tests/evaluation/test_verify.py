@@ -15,7 +15,7 @@ from PIL import Image
 
 import tellapart as ta
 from facts import check_facts, raises
-from tellapart.api.verify import Verified
+from tellapart.api.analyses import Verified
 from tellapart.errors import RunError
 from tellapart.evaluation import verify
 from tellapart.evaluation.verified import read_result

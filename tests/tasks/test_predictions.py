@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from facts import check_facts, raises
+from tellapart.api.analyses import items
 from tellapart.api.evaluate import score
-from tellapart.api.items import items
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.board.submissions.forms import read_sent
 from tellapart.data.task_records import (

@@ -76,22 +76,6 @@ def build(
     pairs: PathGiven,
     progress: ProgressGiven = None,
 ) -> PairsWritten: ...
-@overload
-def build(
-    recipe: PathGiven,
-    out: PathGiven | None = None,
-    *,
-    workers: int | None = None,
-    limit: int | None = None,
-    imagefolder: PathGiven | None = None,
-    parquet: PathGiven | None = None,
-    pairs: PathGiven | None,
-    ray: str | None = None,
-    ray_gpus: float = 0.0,
-    insecure: bool = False,
-    card: bool = False,
-    progress: ProgressGiven = None,
-) -> Built | PairsWritten: ...
 @exit_is_error
 def build(
     recipe: PathGiven,
@@ -138,25 +122,22 @@ def build(
     ('a dog on a red bed', 'a bed on a red dog')
     """
     if pairs is not None:
-        given: dict[str, object] = {"out": out, "imagefolder": imagefolder, "parquet": parquet, "ray": ray}
-        given |= {"card": card or None, "ray_gpus": ray_gpus or None, "insecure": insecure or None}
-        for name, value in given.items():
-            if value is not None:
+        given = {"out": out, "imagefolder": imagefolder, "parquet": parquet, "ray": ray, "card": card}
+        for name, value in (given | {"ray_gpus": ray_gpus, "insecure": insecure}).items():
+            if value not in (None, False, 0.0):
                 raise RunError(f"build: pairs= writes captions alone, and no set; leave {name}= out, or pairs=")
-        return _write_captions(as_path(recipe, "recipe"), as_path(pairs, "pairs"), workers or 1, limit, progress)
+        path, to = as_path(recipe, "recipe"), as_path(pairs, "pairs")
+        with reporting(progress) as report:
+            update = None if report is None else report(to.name)
+            return write_caption_pairs(path, to, workers=workers or 1, limit=limit, progress=update)
     if ray is None:
         expect_used("build", "without ray=ADDRESS", ray_gpus=(ray_gpus, 0.0))
     path, folder = as_path(recipe, "recipe"), default_folder(recipe, out)
     executor = RayExecutor(ray, workers, ray_gpus) if ray is not None else None
     with reporting(progress) as report:
+        update = report and report(folder.name)
         built = run_recipe(
-            path,
-            folder,
-            workers=workers or 1,
-            executor=executor,
-            limit=limit,
-            progress=None if report is None else report(folder.name),
-            insecure=insecure,
+            path, folder, workers=workers or 1, executor=executor, limit=limit, progress=update, insecure=insecure
         )
         page, verdict = audit_folder(folder, None if report is None else report("audit")) if card else (None, None)
     if imagefolder is not None:
@@ -164,12 +145,6 @@ def build(
     if parquet is not None:
         write_parquet(read_pair_set(folder), as_path(parquet, "parquet"))
     return Built(built, page, verdict)
-
-
-def _write_captions(recipe: Path, to: Path, workers: int, limit: int | None, progress: ProgressGiven) -> PairsWritten:
-    with reporting(progress) as report:
-        update = None if report is None else report(to.name)
-        return write_caption_pairs(recipe, to, workers=workers, limit=limit, progress=update)
 
 
 def default_folder(recipe: PathGiven, out: PathGiven | None = None) -> Path:

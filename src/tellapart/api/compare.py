@@ -37,16 +37,6 @@ def compare(
 ) -> Compared: ...
 @overload
 def compare(*runs: PathGiven, gate: Literal[True], max_drop: float | None = None, seed: int = 0) -> GateResult: ...
-@overload
-def compare(
-    *runs: PathGiven,
-    baseline: str | None = None,
-    by: str | None = None,
-    anytime: bool = False,
-    gate: bool,
-    max_drop: float | None = None,
-    seed: int = 0,
-) -> Compared | GateResult: ...
 def compare(
     *runs: PathGiven,
     baseline: str | None = None,

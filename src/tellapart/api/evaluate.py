@@ -220,36 +220,20 @@ def evaluate(
     refuse_idle(sets, place, strict=strict)
     faults: list[str] | None = [] if dry_run else None
     settings = Settings(
-        names=as_names(names),
-        benchmarks=tuple(
-            _open_each(sets, lambda each: open_benchmark(each) if isinstance(each, str) else each, faults)
-        ),
-        limit=as_limit(limit),
-        items=None if items is None else as_path(items, "items"),
-        batch_size=batch_size,
-        device=device,
-        dtype=dtype,
-        check=check,
-        flips=flips,
-        reading=reading,
-        regions=None if regions is None else as_path(regions, "regions"),
-        texts=texts,
-        image_size=image_size,
-        tokenizer=None if tokenizer is None else as_path(tokenizer, "tokenizer"),
-        calls=calls,
-        insecure=insecure,
-        frames=frames,
-        seed=seed,
-        strict=strict,
-        place=place,
-    )
+        names=as_names(names), limit=as_limit(limit), items=None if items is None else as_path(items, "items"),
+        benchmarks=tuple(_open_each(sets, lambda a: open_benchmark(a) if isinstance(a, str) else a, faults)),
+        batch_size=batch_size, device=device, dtype=dtype, check=check, flips=flips, reading=reading, texts=texts,
+        regions=None if regions is None else as_path(regions, "regions"), image_size=image_size, calls=calls,
+        tokenizer=None if tokenizer is None else as_path(tokenizer, "tokenizer"), insecure=insecure, frames=frames,
+        seed=seed, strict=strict, place=place,
+    )  # fmt: skip
     follower = _as_follower(follow, every, until, models, settings.names)
     if models is not None and follower is None:
-        found = tuple(_open_each(as_tuple(models, "models"), partial(_find_model, batched=batched), faults))
-        for each in found:
-            if isinstance(each, HeldModel):
-                each.expect_settings(device=device, dtype=dtype, reading=reading)
-        settings = replace(settings, models=found)
+        opened = tuple(_open_each(as_tuple(models, "models"), partial(open_given, batched=batched), faults))
+        for model in opened:
+            if isinstance(model, HeldModel):
+                model.expect_settings(device=device, dtype=dtype, reading=reading)
+        settings = replace(settings, models=opened)
     if dry_run:
         if follower is not None or Rank.here().of > 1:
             raise RunError("dry_run=True plans models that are there, in one process; leave follow= and torchrun out")
@@ -382,7 +366,8 @@ def _open_each(
             faults.append(str(error))
 
 
-def _find_model(model: ModelNamed, batched: bool | None) -> str | Model:
+def open_given(model: ModelNamed, *, batched: bool | None = None) -> str | Model:
+    """Return the name of a model, or the model of an object."""
     return open_model(model) if isinstance(model, str) else as_model(model, batched=batched)
 
 
@@ -405,8 +390,7 @@ def _file_of(scores: ScoresGiven, benchmark: str | Benchmark, place: Locations, 
         write_scores(scores, path := to / f"{file_name(name)}.npz")
         return path
     numbers = _to_array(scores)
-    known = find_benchmark(benchmark, place) if isinstance(benchmark, str) else benchmark
-    size = len(known.outline().ids)
+    size = len((find_benchmark(benchmark, place) if isinstance(benchmark, str) else benchmark).outline().ids)
     if numbers.ndim != 3 or len(numbers) != size:
         raise ScoreError(
             f"score({name!r}, scores): give numbers (item, image, text) of its {size:,} items, in its order; "

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from itertools import chain
 from typing import Any
 
 from tellapart.benchmarks.arguments import locations
@@ -43,21 +42,8 @@ def ls(
     >>> ls("benchmarks")[0]["name"]
     'demo'
     """
-    rows: dict[str, Callable[[], list[dict[str, Any]]]] = {
-        "benchmarks": lambda: _list_rows(
-            "benchmark", partial(_describe_benchmark, place=locations(data)),
-            lambda _: dict.fromkeys((*_ABOUT, "files")), "title",
-        ),
-        "models": lambda: _list_rows("model", _describe_model, _name_model),
-        "losses": lambda: _list_rows(
-            "loss", lambda name: {"name": name, "about": _first_line(find_loss(name).function)}, lambda _: {}
-        ),
-        "builders": lambda: _list_rows(
-            "builder", lambda name: {"name": name, "about": _first_line(load("builder", name))}, lambda _: {}
-        ),
-    }  # fmt: skip
-    if what not in rows:
-        hint = nearest(what, rows) or ";"
+    if what not in _KINDS:
+        hint = nearest(what, _KINDS) or ";"
         raise UnknownNameError(f"nothing to list under {what!r}{hint} use benchmarks, models, losses or builders")
     given = {"task": task, "media": media, "year": year, "language": language}
     wanted = {name: value for name, value in given.items() if value is not None}
@@ -65,12 +51,12 @@ def ls(
         typed = wanted if data is None else {"data": str(data), **wanted}
         named = ", ".join(f"{name}={value!r}" for name, value in typed.items())
         raise UnknownNameError(f"{named}: only benchmarks have these; list benchmarks, or leave {named} out")
-    found = rows[what]()
+    place = locations(data)
+    found = [_describe(_KINDS[what], name, place) for name in names(_KINDS[what])]
     for name, value in wanted.items():
-        column = "languages" if name == "language" else name
-        values = [row[column] if name == "language" else [row[column]] for row in found]
-        typed_values = [[str(part) for part in part_of or () if part] or ["unknown"] for part_of in values]
-        there = sorted({one for listed in typed_values for one in listed})
+        values = [row["languages"] or () if name == "language" else (row[name],) for row in found]
+        typed_values = [[str(part) for part in listed if part] or ["unknown"] for listed in values]
+        there = sorted(set(chain.from_iterable(typed_values)))
         if value not in there:
             hint = nearest(value, there) or ";"
             raise UnknownNameError(f"{name}={value!r}: no such benchmark{hint} there are {', '.join(there)}")
@@ -78,23 +64,34 @@ def ls(
     return found
 
 
+#: What is listed -> its kind in the catalogue.
+_KINDS = {"benchmarks": "benchmark", "models": "model", "losses": "loss", "builders": "builder"}
+
 _ABOUT = (
     *("name", "title", "items", "task", "shape", "true", "official"),
     *("media", "languages", "year", "source", "licence", "citation", "images", "cluster", "ties", "tie_rule"),
 )
 
 
-def _list_rows(
-    kind: str, describe: Callable[[str], dict[str, Any]], lost: Callable[[str], dict[str, Any]], field: str = "about"
-) -> list[dict[str, Any]]:
-    """Return a row for each name of a kind: whatever fails in another package, all others are listed."""
-    rows: list[dict[str, Any]] = []
-    for name in names(kind):
-        try:
-            rows.append(describe(name))
-        except Exception as error:
-            rows.append(lost(name) | {"name": name, field: f"cannot be loaded: {error}"})
-    return rows
+def _describe(kind: str, name: str, place: Locations) -> dict[str, Any]:
+    """Return a name's row: whatever fails in another package, it has one."""
+    row: dict[str, Any] = {"name": name}
+    if kind == "model":
+        role = "default" if name == DEFAULT_MODEL else "reference" if name in REFERENCES else "installed"
+        row |= {"role": role, "kind": None, "fingerprint": None}
+    elif kind == "benchmark":
+        row = dict.fromkeys((*_ABOUT, "files")) | row
+    try:
+        if kind == "benchmark":
+            return _describe_benchmark(name, place)
+        described: Any = (
+            find_model(name) if kind == "model" else find_loss(name) if kind == "loss" else load(kind, name)
+        )
+        row |= {"kind": described.kind, "fingerprint": described.fingerprint} if kind == "model" else {}
+        documented = described.function if kind == "loss" else described
+        return row | {"about": (documented.__doc__ or "").strip().split("\n")[0]}
+    except Exception as error:
+        return row | {"title" if kind == "benchmark" else "about": f"cannot be loaded: {error}"}
 
 
 def _describe_benchmark(name: str, place: Locations) -> dict[str, Any]:
@@ -118,17 +115,3 @@ def _describe_benchmark(name: str, place: Locations) -> dict[str, Any]:
         "runs": runs,
         "hub": None if hub is None else {"repo": hub.repo, "revision": hub.revision, "gated": hub.gated},
     }
-
-
-def _name_model(name: str) -> dict[str, Any]:
-    role = "default" if name == DEFAULT_MODEL else "reference" if name in REFERENCES else "installed"
-    return {"name": name, "role": role, "kind": None, "fingerprint": None}
-
-
-def _describe_model(name: str) -> dict[str, Any]:
-    model = find_model(name)
-    return _name_model(name) | {"kind": model.kind, "fingerprint": model.fingerprint, "about": _first_line(model)}
-
-
-def _first_line(documented: object) -> str:
-    return (documented.__doc__ or "").strip().split("\n")[0]

@@ -34,7 +34,7 @@ from tellapart.report.terminal import table
 from tellapart.tasks.registry import headline
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    pass
 
 __all__ = ["PairProbe"]
 
@@ -197,9 +197,6 @@ class PairProbe:
             for name, value in values.items()
         ]
         names = ("step", "metric", "value", "low", "high", "n", "ties", "chance")
-        return Frame({name: [row[k] for row in rows] for k, name in enumerate(names)}, shown=[self._make_table()])
-
-    def _make_table(self) -> Table:
         count = len(self.pairs)
         items = thousands(count) if count == self.available else f"{thousands(count)} of {thousands(self.available)}"
         title = f"{plain(self.pairs.name)}: percent of {items} items, 95% intervals"
@@ -212,7 +209,7 @@ class PairProbe:
             chances = [last[name].chance for name in self._metrics]
             shown.add_section()
             shown.add_row("chance", *("–" if chance is None else percent(chance) for chance in chances), "")
-        return shown
+        return Frame({name: [row[k] for row in rows] for k, name in enumerate(names)}, shown=[shown])
 
     def watch(self, trainer: Any) -> PairProbe:
         """Join a Trainer, and log by the Trainer's log, which all its trackers get; return the probe."""
@@ -319,7 +316,7 @@ class PairProbe:
 
 
 def _lightning_callback(probe: PairProbe, base: Any) -> Any:
-    def measure(trainer: Any, module: Any) -> None:
+    def measure(trainer: Any, module: Any, *_: Any) -> None:
         if not trainer.is_global_zero or trainer.global_step in probe.history:
             return
         parts = (module, *module.children())
@@ -328,16 +325,12 @@ def _lightning_callback(probe: PairProbe, base: Any) -> Any:
         for logger in trainer.loggers:
             logger.log_metrics(numbers, trainer.global_step)
 
-    def after_batch(_self: Any, trainer: Any, module: Any, *_: Any) -> None:
+    def measure_on_time(trainer: Any, module: Any, *_: Any) -> None:
         if trainer.global_step % probe.every == 0:
             measure(trainer, module)
 
-    methods = {
-        "on_train_start": lambda _self, trainer, module: measure(trainer, module),
-        "on_train_batch_end": after_batch,
-        "on_train_end": lambda _self, trainer, module: measure(trainer, module),
-    }
-    return type("PairCallback", (base,), methods)()
+    methods = {"on_train_start": measure, "on_train_batch_end": measure_on_time, "on_train_end": measure}
+    return type("PairCallback", (base,), {name: staticmethod(method) for name, method in methods.items()})()
 
 
 def _as_log(log: Any) -> Callable[[int, Mapping[str, float]], None]:

@@ -24,7 +24,7 @@ from tellapart.records.run_folder import RESULTS, find_runs, write_text_file
 from tellapart.records.samples import read_samples
 from tellapart.records.zipped import archive_of, unpacked
 from tellapart.report.followed import followed_rows
-from tellapart.report.frame import Frame, html_of, text_of
+from tellapart.report.frame import Frame, Tabled
 from tellapart.report.image_sources import ImageSources, data_uri
 from tellapart.report.items import true_pairs, true_texts
 from tellapart.report.show import WrittenReport, on_the_same_items, print_runs, write_run_report
@@ -86,7 +86,7 @@ def open_run(folder: PathGiven) -> Run:
     return run
 
 
-class Run:
+class Run(Tabled):
     """Models measured on benchmarks: the content of a run folder. It is read when it is first asked for.
 
     Args:
@@ -173,7 +173,7 @@ class Run:
             for measured in [system.result.benchmarks[name].metrics]
             for metric in (measured if every else headline(measured) or measured)
         ]
-        return Frame({key: [row[key] for row in rows] for key in rows[0]} if rows else {}, shown=self._make_tables())
+        return Frame({key: [row[key] for row in rows] for key in rows[0]} if rows else {}, shown=self.tables())
 
     def to_pandas(self) -> Any:
         """Return every metric as a pandas data frame: `table(every=True).to_pandas()`.
@@ -291,7 +291,8 @@ class Run:
             raise RunError(f"{self.folder} measured {', '.join(self.benchmarks) or 'nothing'}; name one")
         return self.benchmarks[0] if name is None else _one_of(name, self.benchmarks, "benchmark")
 
-    def _make_tables(self) -> list[Table]:
+    def tables(self) -> list[Table]:
+        """Return the tables that are printed: a first look at each benchmark."""
         if self.plan is not None:
             return [*self.plan.sets.tables(), *self.plan.parts.tables()]
         results = [system.result for system in self.systems]
@@ -302,13 +303,7 @@ class Run:
         return str(self.folder)
 
     def __repr__(self) -> str:
-        return f"{text_of(self._make_tables())}\nrun: {self.archive or self.folder}"
-
-    def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
-        yield from self._make_tables()
-
-    def _repr_html_(self) -> str:
-        return "".join(map(html_of, self._make_tables()))
+        return f"{super().__repr__()}\nrun: {self.archive or self.folder}"
 
 
 class Items(Frame):
@@ -351,7 +346,7 @@ class Items(Frame):
         return ShownItem(self.samples[key], *self._of)
 
 
-class ShownItem:
+class ShownItem(Tabled):
     """One item as a model scored it: the matrix of its scores, with the pictures in a notebook.
 
     Attributes:
@@ -375,13 +370,8 @@ class ShownItem:
         """
         return [self._run.picture(self._benchmark, reference) for reference in self.sample.images]
 
-    def __repr__(self) -> str:
-        return text_of(self._make_tables())
-
-    def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
-        yield from self._make_tables()
-
-    def _make_tables(self) -> list[Table]:
+    def tables(self) -> list[Table]:
+        """Return its scores as a table."""
         images = range(max(len(self.sample.images), len(self.sample.scores)))
         shown = table("text", *(f"image {k}" for k in images), numbers_from=1, title=plain(self._make_title()))
         shown.columns[0].no_wrap = False  # a caption is as long as it is

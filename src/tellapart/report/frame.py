@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -35,7 +35,24 @@ class Shown(ABC):
         return "\n".join(line.rstrip() for line in text.getvalue().strip().splitlines())
 
 
-class Frame:
+class Tabled(ABC):
+    """What is shown as tables: in a terminal, in a notebook, and as text."""
+
+    @abstractmethod
+    def tables(self) -> list[Table]:
+        """Return the tables to print, as rich's `Table`."""
+
+    def __repr__(self) -> str:
+        return text_of(self.tables())
+
+    def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
+        yield from self.tables()
+
+    def _repr_html_(self) -> str:
+        return "".join(map(html_of, self.tables()))
+
+
+class Frame(Tabled):
     """A table of named columns; a column is a list with a value for each row.
 
     Args:
@@ -109,15 +126,6 @@ class Frame:
         rows = [[*map(_format_cell, row)] for row in list(zip(*self.columns.values(), strict=True))[:_SHOWN]]
         rows += [[f"... {len(self):,} rows in all"]] if len(self) > _SHOWN else []
         return [table(*self.columns, numbers_from=first, title=self.title or None, rows=rows)]
-
-    def __repr__(self) -> str:
-        return text_of(self.tables())
-
-    def __rich_console__(self, console: Any, options: Any) -> Any:
-        yield from self.tables()
-
-    def _repr_html_(self) -> str:
-        return "".join(map(html_of, self.tables()))
 
 
 def text_of(tables: Sequence[Table]) -> str:

@@ -20,7 +20,7 @@ import tiny_models
 from PIL import Image
 
 import tellapart as ta
-from tellapart.api.parity import parity
+from tellapart.api.checks import parity
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import ModelError, RunError
 from tellapart.evaluation.parity import compare_doors

@@ -1,28 +1,35 @@
-"""Check a model's sanity, and measure the costs of models: the functions of `tellapart check` and `time`."""
+"""Check models, measure their costs, compare implementations: the functions of `tellapart check`, `time`, `parity`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
-from tellapart.api.evaluate import ModelNamed
+from tellapart.api.evaluate import ModelNamed, open_given
 from tellapart.benchmarks.arguments import load_pairs, locations, refuse_idle
+from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.plugins import exit_is_error, open_benchmark, open_model
 from tellapart.data.arguments import PathGiven, as_path, as_tuple, expect_used
-from tellapart.errors import RunError
+from tellapart.data.pairset import PairSet
+from tellapart.errors import RunError, quote
 from tellapart.evaluation.check import Gate, check_model, check_references
-from tellapart.evaluation.evaluate import chosen
+from tellapart.evaluation.evaluate import chosen, prepare
+from tellapart.evaluation.parity import Parity, compare_doors
 from tellapart.evaluation.run import distinct_names, expect_distinct
 from tellapart.evaluation.timing import time_apart, time_model
 from tellapart.models.find import find_model, options_beside
-from tellapart.models.memory.given import as_model
+from tellapart.models.memory.given import ModelGiven
+from tellapart.models.memory.held import HeldModel
 from tellapart.models.options import ModelOptions
+from tellapart.models.protocols import Model
+from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.machine import versions
 from tellapart.records.timing_record import Timing, Timings, write_timings
 from tellapart.report.progress import ProgressGiven, reporting
 
-__all__ = ["check", "time"]
+__all__ = ["check", "parity", "time"]
 
 #: Items on which the user's model is checked.
 _CHECKED = "30"
@@ -46,13 +53,9 @@ def check(
     >>> all(gate.passed for gate in ta.check())
     True
     """
-    subject = None
     if not isinstance(model, str):
         expect_used("check", "without the name of a model", device=(device, "cpu"), seed=(seed, 0))
-    if isinstance(model, str):
-        subject = find_model(open_model(model), ModelOptions(device=device, seed=seed))
-    elif model is not None:
-        subject = as_model(model)
+    subject = None if model is None else _open_door(model, ModelOptions(device=device, seed=seed))
     with reporting(progress) as report:
         gates = check_references(None if report is None else report("reference models"))
         if subject is not None:
@@ -126,3 +129,71 @@ def time(
     if out is not None:
         write_timings(as_path(out, "out"), timings)
     return timings
+
+
+@exit_is_error
+def parity(
+    a: str | ModelGiven,
+    b: str | ModelGiven,
+    benchmark: str = "demo",
+    *,
+    limit: int | str | None = None,
+    device: str = "cpu",
+    dtype: str = "float32",
+    dtype_b: str | None = None,
+    reading: str | None = None,
+    reading_b: str | None = None,
+    texts: str = "raw",
+    picture: PathGiven | None = None,
+    data: PathGiven | None = None,
+    images: PathGiven | None = None,
+    outside_images: bool = False,
+    progress: ProgressGiven = None,
+) -> Parity:
+    """Compare two implementations of the same weights: tokens, pixels, vectors, scores and outcomes, in this order.
+
+    Args:
+        a, b: names of two models, or objects as `tellapart.model` and `evaluate` take them, that should give the same
+            numbers.
+        benchmark: a set of pairs.
+        limit: a number or a share of its items; all if None.
+        device: of models that are named.
+        dtype: likewise; `dtype_b` of the second one, if it is another.
+        reading: likewise: which of their readings is scored (`itc`, `itm`, ...); `reading_b` of the second one, if it
+            is another, such as `embeddings` of a server.
+        texts: likewise: `library` for captions as the libraries' tokenizers have them.
+        picture: a PNG file to write: the image whose pixels differ the most as A and B read it, and the difference.
+        data, images, outside_images, progress: as of `evaluate`.
+
+    Raises:
+        RunError: the benchmark is not of pairs, or the models put out scores of different kinds.
+        TellapartError: a name is unknown, a file is missing, or a model fails.
+
+    >>> import tellapart as ta
+    >>> same = ta.parity("demo-encoder", "demo-encoder", limit=8)
+    >>> same.first is None, same.flipped
+    (True, 0.0)
+    """
+    name = open_benchmark(benchmark)
+    opened = find_benchmark(name, refuse_idle((name,), locations(data, images, outside_images)))
+    if opened.task != "pairs":
+        raise RunError(f"benchmark={quote(benchmark)} is of the task {opened.task!r}; parity compares scores of pairs")
+    ready = prepare(opened, store=EmbeddingStore(None), limit=None if limit is None else str(limit))
+    pairs: PairSet = ready.records
+    options = ModelOptions(device=device, dtype=dtype, reading=reading, texts=texts)
+    of_b = replace(options, dtype=dtype_b or dtype, reading=reading_b or reading)
+    with reporting(progress) as report:
+        return compare_doors(
+            _open_door(a, options),
+            _open_door(b, of_b),
+            pairs,
+            picture=None if picture is None else as_path(picture, "picture"),
+            progress=None if report is None else report("parity"),
+        )
+
+
+def _open_door(model: ModelNamed, options: ModelOptions) -> Model:
+    opened = open_given(model)
+    if isinstance(opened, HeldModel):
+        opened.expect_settings(device=options.device, dtype=options.dtype, reading=options.reading)
+    return find_model(opened, options) if isinstance(opened, str) else opened
