@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tellapart.data.pairset import PairSet, describe
-from tellapart.data.rows import read_jsonl
+from tellapart.data.rows import read_jsonl, read_toml
 from tellapart.errors import DataError, nearest, quote
 
 
@@ -45,96 +45,11 @@ class DatasheetAnswer:
 #: Fields of a card beside its `datasheet` that a person fills in: texts, but for `creators`, a list of names.
 CARD_FIELDS = ("title", "description", "licence", "url", "creators", "date_published", "citation", "version")
 
-_CARD = {"instances": "description", "acquired": "source", "licence": "licence", "creators": "creators"}
-
-_RAI = {
-    "acquired": "dataCollection",
-    "preprocessing": "dataPreprocessingProtocol",
-    "errors": "dataLimitations",
-    "sensitive": "personalSensitiveInformation",
-    "purpose": "dataUseCases",
-    "use_risks": "dataSocialImpact",
-    "updates": "dataReleaseMaintenancePlan",
-}
-
-# In short, after Gebru et al. (2021), Datasheets for Datasets, Communications of the ACM 64 (12), sec. 3.
-_SECTIONS: Mapping[str, Mapping[str, str]] = {
-    "Motivation": {
-        "purpose": "For what purpose was the set created?",
-        "creators": "Who created it, on behalf of whom?",
-        "funding": "Who funded its creation?",
-        "motivation_comments": "Any other comments on its motivation?",
-    },
-    "Composition": {
-        "instances": "What do the items represent?",
-        "count": "How many items are there, of each type?",
-        "sample": "Does it hold all possible items, or a sample of them?",
-        "instance_data": "What data does each item consist of?",
-        "labels": "Is there a label or target for each item?",
-        "missing": "Is anything missing from individual items?",
-        "relationships": "Are relations between items made explicit?",
-        "splits": "Are there recommended splits?",
-        "errors": "Are there errors, sources of noise, or redundancies?",
-        "self_contained": "Is it self-contained, or does it rely on external resources?",
-        "confidential": "Does it hold data that might be confidential?",
-        "offensive": "Does it hold data that might offend, threaten or cause anxiety?",
-        "subpopulations": "Does it identify subpopulations of people?",
-        "identifiable": "Can individuals be identified from it?",
-        "sensitive": "Does it hold data that might be sensitive?",
-        "composition_comments": "Any other comments on its composition?",
-    },
-    "Collection": {
-        "acquired": "How was the data of each item acquired?",
-        "mechanisms": "By what mechanisms was it collected, and how were they validated?",
-        "sampling": "If it is a sample, how was it drawn?",
-        "collectors": "Who collected it, and how were they paid?",
-        "timeframe": "Over what time was it collected?",
-        "ethical_review": "Were there ethical reviews?",
-        "direct_collection": "Was data about people collected from them, or through others?",
-        "notification": "Were the people told of the collection?",
-        "consent": "Did they consent to collection and use?",
-        "revocation": "Can they revoke their consent?",
-        "impact_analysis": "Was the impact on the people in it analysed?",
-        "collection_comments": "Any other comments on its collection?",
-    },
-    "Preprocessing": {
-        "preprocessing": "Was the data preprocessed, cleaned or labelled?",
-        "raw_data": "Was the raw data kept?",
-        "software": "Is the software that did it available?",
-        "preprocessing_comments": "Any other comments on its preprocessing?",
-    },
-    "Uses": {
-        "used_already": "Has it been used for any tasks already?",
-        "repository": "Is there a list of papers or systems that use it?",
-        "other_tasks": "What other tasks could it be used for?",
-        "use_risks": "Does anything about it bear on future uses (unfair treatment, other harms)?",
-        "misuse": "For which tasks should it not be used?",
-        "uses_comments": "Any other comments on its uses?",
-    },
-    "Distribution": {
-        "third_parties": "Will it be distributed to third parties?",
-        "distribution_means": "How will it be distributed?",
-        "distribution_date": "When will it be distributed?",
-        "licence": "Under which licence or terms of use?",
-        "ip_restrictions": "Have third parties imposed restrictions on it?",
-        "export_controls": "Do export controls or other regulations apply?",
-        "distribution_comments": "Any other comments on its distribution?",
-    },
-    "Maintenance": {
-        "maintainer": "Who supports, hosts and maintains it?",
-        "contact": "How can the maintainer be contacted?",
-        "erratum": "Is there an erratum?",
-        "updates": "Will it be updated, how often and by whom?",
-        "retention": "If it relates to people, are there limits on how long their data is kept?",
-        "old_versions": "Will older versions be supported?",
-        "contributions": "Can others extend it, and how?",
-        "maintenance_comments": "Any other comments on its maintenance?",
-    },
-}
+_DATA = read_toml(Path(__file__).with_name("datasheet.toml"))
 
 QUESTIONS: tuple[DatasheetQuestion, ...] = tuple(
-    DatasheetQuestion(key, section, text, _CARD.get(key, ""), _RAI.get(key, ""))
-    for section, questions in _SECTIONS.items()
+    DatasheetQuestion(key, section, text, _DATA["card"].get(key, ""), _DATA["rai"].get(key, ""))
+    for section, questions in _DATA["sections"].items()
     for key, text in questions.items()
 )
 """All questions, in the datasheet's order."""
@@ -182,15 +97,6 @@ _CONFORMS_TO = "http://mlcommons.org/croissant/1.1"
 #: The file that lists the items.
 LISTING = "pairs.jsonl"
 
-#: The field of a card -> Croissant's property, of those that the format asks for or that a card may well have.
-_PROPERTIES = {
-    "url": "url",
-    "citation": "citeAs",
-    "version": "version",
-    "date_published": "datePublished",
-    "licence": "license",
-}
-
 _REQUIRED = ("description", "licence", "url", "creators", "date_published")
 
 _SPDX = re.compile(
@@ -199,45 +105,6 @@ _SPDX = re.compile(
 
 #: Tags that need no quoting in a path.
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
-_MEDIA = {
-    ".png": "image/png",
-    ".jpg": "image/jpeg",
-    ".jpeg": "image/jpeg",
-    ".webp": "image/webp",
-    ".npy": "application/x-npy",
-    ".mp4": "video/mp4",
-    ".m4v": "video/mp4",
-    ".mov": "video/quicktime",
-    ".webm": "video/webm",
-    ".mkv": "video/matroska",
-    ".avi": "video/vnd.avi",
-}
-
-# The context that the specification's appendix 1 asks for, term by term.
-_CONTEXT: Mapping[str, Any] = {
-    "@language": "en",
-    "@vocab": "https://schema.org/",
-    "cr": "http://mlcommons.org/croissant/",
-    "dct": "http://purl.org/dc/terms/",
-    "rai": "http://mlcommons.org/croissant/RAI/",
-    "sc": "https://schema.org/",
-    "conformsTo": "dct:conformsTo",
-    "data": {"@id": "cr:data", "@type": "@json"},
-    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
-    "description": {"@container": "@language"},
-    "examples": {"@id": "cr:examples", "@type": "@json"},
-    "name": {"@container": "@language"},
-    **{
-        term: f"cr:{term}"
-        for term in (
-            *("arrayShape", "citeAs", "column", "containedIn", "equivalentProperty", "extract", "field", "fileObject"),
-            *("fileProperty", "fileSet", "format", "includes", "isArray", "isLiveDataset", "jsonPath", "key", "md5"),
-            *("parentField", "path", "recordSet", "references", "regex", "repeated", "replace", "samplingRate"),
-            *("separator", "source", "subField", "transform"),
-        )
-    },
-}
 
 
 def missing(card: Mapping[str, Any]) -> list[str]:
@@ -259,7 +126,7 @@ def croissant(pairs: PairSet) -> dict[str, Any]:
     card = pairs.card
     name = str(card.get("name") or pairs.root.resolve().name)
     return {
-        "@context": dict(_CONTEXT),
+        "@context": _DATA["context"]["others"] | {term: f"cr:{term}" for term in _DATA["context"]["terms"]},
         "@type": "sc:Dataset",
         "conformsTo": _CONFORMS_TO,
         "name": name,
@@ -275,7 +142,7 @@ def croissant(pairs: PairSet) -> dict[str, Any]:
 def _of_card(card: Mapping[str, Any]) -> dict[str, Any]:
     """Return the properties that the card and its datasheet give."""
     properties: dict[str, Any] = {
-        ours: str(card[property_name]) for property_name, ours in _PROPERTIES.items() if card.get(property_name)
+        ours: str(card[property_name]) for property_name, ours in _DATA["properties"].items() if card.get(property_name)
     }
     if _SPDX.fullmatch(properties.get("license", "")):
         properties["license"] = f"https://spdx.org/licenses/{properties['license']}"
@@ -333,7 +200,7 @@ def _picture_set(suffix: str, patterns: set[str]) -> dict[str, Any]:
         "@id": f"images{suffix}",
         "name": f"images{suffix}",
         "description": f"Pictures of the items, {suffix[1:]}.",
-        "encodingFormat": _MEDIA[suffix.lower()],
+        "encodingFormat": _DATA["media"][suffix.lower()],
         "includes": sorted(patterns),
     }
 

@@ -472,13 +472,9 @@ def detect(
         scores=scores,
     )
     if out is not None:
-        write_text_file(as_path(out, "out"), detection_text(detection))
+        text = json.dumps(detection.model_dump(mode="json"), indent=1, allow_nan=False)  # in ASCII
+        write_text_file(as_path(out, "out"), text + "\n")
     return detection
-
-
-def detection_text(detection: Detection) -> str:
-    """Return a detection's record as JSON, in ASCII, which every terminal's encoding has."""
-    return json.dumps(detection.model_dump(mode="json"), indent=1, allow_nan=False) + "\n"
 
 
 def origins(
