@@ -13,9 +13,8 @@ from typing import Any
 from doors import Door, door_of
 from reshape import FIELDS, ROWS
 
-from tellapart.annotate.findings import findings, read_groups
-from tellapart.annotate.human import human_scores
-from tellapart.annotate.replies import decode_replies, field_names, read_allowed
+from tellapart.annotate.findings import findings, human_scores, read_groups
+from tellapart.annotate.forms import decode_replies, field_names, read_allowed
 from tellapart.annotate.study import (
     read_answers,
     read_earlier,

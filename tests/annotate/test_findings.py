@@ -18,12 +18,15 @@ from sklearn.metrics import cohen_kappa_score
 from facts import raises
 from tellapart.annotate.findings import (
     HUMAN,
+    agreement,
     errors_by,
     findings,
+    human_rows,
+    human_scores,
     print_findings,
     read_groups,
+    shares,
 )
-from tellapart.annotate.human import agreement, human_rows, human_scores, shares
 from tellapart.annotate.surveys import Deal, Study, SurveyAnswer, altered_words, deal, find_survey
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet

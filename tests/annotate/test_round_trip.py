@@ -12,9 +12,9 @@ import pytest
 from PIL import Image
 
 from facts import raises
-from tellapart.annotate.human import human_rows, usable
+from tellapart.annotate.findings import human_rows
 from tellapart.annotate.study import read_answers, write_answers, write_rows
-from tellapart.annotate.surveys import Earlier, find_survey
+from tellapart.annotate.surveys import Earlier, find_survey, usable
 from tellapart.benchmarks.vlue import read_boxes, read_captions, read_questions, read_retrieval, read_statements
 from tellapart.errors import DataError
 

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from facts import raises
-from tellapart.annotate.forms import configuration, sheet, tasks_json
-from tellapart.annotate.replies import field_names
+from tellapart.annotate.forms import configuration, field_names, sheet, tasks_json
 from tellapart.annotate.study import read_study, write_study
 from tellapart.annotate.surveys import SURVEYS, Deal, altered_words, deal, find_survey
 from tellapart.data.item import Item

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from facts import raises
-from tellapart.annotate.replies import read_allowed
+from tellapart.annotate.forms import read_allowed
 from tellapart.annotate.study import read_answers, read_study, write_answers, write_rows
 from tellapart.annotate.surveys import Earlier, Study, find_survey
 from tellapart.errors import DataError

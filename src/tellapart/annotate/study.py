@@ -17,10 +17,15 @@ from pathlib import Path
 from typing import Any
 
 from tellapart.annotate.forms import (
+    Reply,
     TaskPart,
+    check_answer,
     configuration,
     data_uri,
+    decode_replies,
+    field_names,
     local_file,
+    read_allowed,
     read_export,
     read_image_file,
     read_sheet,
@@ -28,9 +33,7 @@ from tellapart.annotate.forms import (
     task_parts,
     tasks_json,
 )
-from tellapart.annotate.human import usable
-from tellapart.annotate.replies import Reply, check_answer, decode_replies, field_names, read_allowed
-from tellapart.annotate.surveys import Deal, Earlier, Study, Survey, SurveyAnswer, SurveyUnit, deal, find_survey
+from tellapart.annotate.surveys import Deal, Earlier, Study, Survey, SurveyAnswer, SurveyUnit, deal, find_survey, usable
 from tellapart.benchmarks.arguments import PairsGiven, load_pairs
 from tellapart.data.annotations import check_row
 from tellapart.data.arguments import PathGiven, as_path, as_paths, expect_used

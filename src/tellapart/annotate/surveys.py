@@ -12,21 +12,22 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict
 from pydantic import Field as Checked
 
 from tellapart.data.annotations import AnnotationRow
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet, describe
+from tellapart.data.rows import read_toml
 from tellapart.data.video import as_picture
 from tellapart.errors import DataError, UnknownNameError, nearest, quote
 from tellapart.metrics.answers import clean_punctuation, clean_words
-
-Control = Literal["choice", "text", "box"]
 
 
 def letters(count: int) -> tuple[str, ...]:
@@ -34,8 +35,7 @@ def letters(count: int) -> tuple[str, ...]:
     return tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ"[:count])
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(BaseModel):
     """A question that is asked of every unit.
 
     Attributes:
@@ -45,8 +45,10 @@ class Ask:
         required: an annotator who does not skip the unit must answer it.
     """
 
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
     name: str
-    control: Control
+    control: Literal["choice", "text", "box"]
     label: str
     choices: tuple[str, ...] = ()
     options: bool = False
@@ -116,6 +118,11 @@ class SurveyAnswer(AnnotationRow):
     problems: list[str] = Checked(default_factory=list)
 
 
+def usable(answers: Sequence[SurveyAnswer]) -> list[SurveyAnswer]:
+    """Return the answers that were not skipped and break no rule."""
+    return [answer for answer in answers if not answer.skipped and not answer.problems]
+
+
 class Study(AnnotationRow):
     """The key of a survey: its units with their truths, every annotator's tasks, and the seed of all draws."""
 
@@ -150,36 +157,43 @@ class Earlier:
     answers: tuple[SurveyAnswer, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Survey:
-    """A kind of survey.
+class Survey(BaseModel):
+    """A kind of survey, as `surveys.toml` has it.
 
     Attributes:
-        units: makes the units of a pair set (and of an earlier study, if `after` names its survey).
+        shows: what a unit shows.
+        after: the survey of the earlier study whose answers units are made of.
         other_people: those who answered the earlier study may not be asked.
         judged: each unit has a right answer.
-        problems: the rules that an answer's values break, given a set of allowed answers, which may be empty.
-        views: how labels are merged before people are compared: name -> function of the label.
-        records: makes records of a benchmark of the answers.
+        views: how labels are merged before people are compared.
     """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     title: str
-    instructions: tuple[str, ...]
     source: str
+    shows: str
+    instructions: tuple[str, ...]
     asks: tuple[Ask, ...]
-    units: Callable[[PairSet, Earlier | None], list[SurveyUnit]]
     after: str = ""
     other_people: bool = False
     judged: bool = False
-    problems: Callable[[Mapping[str, Any], frozenset[str]], list[str]] = lambda _values, _allowed: []
-    views: Mapping[str, Callable[[str], str]] = field(default_factory=lambda: {"as given": str})
-    records: Callable[[Study, Sequence[SurveyAnswer]], list[dict[str, Any]]] | None = None
+    views: tuple[str, ...] = ("as given",)
 
     @property
     def choice(self) -> Ask | None:
         """The choice that people can agree on, if one is asked."""
         return next((ask for ask in self.asks if ask.control == "choice"), None)
+
+    @property
+    def records(self) -> Callable[[Study, Sequence[SurveyAnswer]], list[dict[str, Any]]] | None:
+        """What makes records of a benchmark of the answers, if anything does."""
+        return _RECORDS.get(self.name)
+
+    def problems(self, values: Mapping[str, Any], allowed: frozenset[str]) -> list[str]:
+        """Return the rules that an answer's values break, given a set of allowed answers, which may be empty."""
+        return _PROBLEMS[self.name](values, allowed) if self.name in _PROBLEMS else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +239,7 @@ def deal(survey: Survey, pairs: PairSet, how: Deal, earlier: Earlier | None = No
             f"{', '.join(sorted(same))} did; name others with annotators="
         )
     pairs = pairs.one_truth()
-    units = _draw_sample(survey.units(pairs, earlier), how)
+    units = _draw_sample(_UNITS[survey.shows](survey, pairs, earlier), how)
     if not units:
         raise DataError(f"survey {survey.name}: {pairs.name} leaves nothing to ask")
     if len({unit.layout for unit in units}) > 1:
@@ -288,10 +302,12 @@ def altered_words(first: str, second: str) -> tuple[str, str] | None:
     return (changed[0][0], changed[0][1]) if len(changed) == 1 else None
 
 
-def _expect(fits: bool, survey: str, pairs: PairSet, needed: str) -> None:
+def _expect(fits: bool, survey: Survey, pairs: PairSet, needed: str) -> None:
     """Refuse a pair set whose shape does not fit a survey."""
     if not fits:
-        raise DataError(f"survey {survey} asks of items with {needed}; {pairs.name} has {describe(pairs.shape)} each")
+        raise DataError(
+            f"survey {survey.name} asks of items with {needed}; {pairs.name} has {describe(pairs.shape)} each"
+        )
 
 
 def _make_unit(item: Item, part: str, **shown: Any) -> SurveyUnit:
@@ -300,7 +316,7 @@ def _make_unit(item: Item, part: str, **shown: Any) -> SurveyUnit:
     return SurveyUnit.model_validate({"id": f"{item.id}/{part}", **origin, **shown})
 
 
-def _caption_units(survey: str, pairs: PairSet) -> list[SurveyUnit]:
+def _caption_units(survey: Survey, pairs: PairSet, _earlier: Earlier | None) -> list[SurveyUnit]:
     """Return a unit for each image: which of the captions fits it?"""
     images, texts = pairs.shape
     needed = "two or more texts, and one image or one for each text"
@@ -312,22 +328,26 @@ def _caption_units(survey: str, pairs: PairSet) -> list[SurveyUnit]:
     ]
 
 
-def _image_units(survey: str, pairs: PairSet) -> list[SurveyUnit]:
-    """Return a unit for each caption: which of the images fits it?"""
+def _image_units(survey: Survey, pairs: PairSet, _earlier: Earlier | None) -> list[SurveyUnit]:
+    """Return a unit for each caption: which of the images fits it? Of candidates none is known to be right."""
     images, texts = pairs.shape
     needed = "two or more images, and one text or one for each image"
-    _expect(images >= 2 and texts in (1, images), survey, pairs, needed)
+    needed = needed if survey.judged else "one text and two or more candidate images"
+    _expect(images >= 2 and (texts == 1 or (survey.judged and texts == images)), survey, pairs, needed)
+    shown = {"option_kind": "images"}
     return [
-        _make_unit(item, f"text {t}", texts=[text], options=list(item.images), option_kind="images", truth=str(t))
+        _make_unit(
+            item, f"text {t}", texts=[text], options=[*item.images], truth=str(t) if survey.judged else "", **shown
+        )
         for item in pairs.items
         for t, text in enumerate(item.texts)
     ]
 
 
-def _match_units(pairs: PairSet, _earlier: Earlier | None) -> list[SurveyUnit]:
+def _match_units(survey: Survey, pairs: PairSet, _earlier: Earlier | None) -> list[SurveyUnit]:
     """Return a unit for each image with each caption: do they fit?"""
     fits = 1 in pairs.shape or pairs.shape[0] == pairs.shape[1]
-    _expect(fits, "match", pairs, "one image, one text, or as many images as texts")
+    _expect(fits, survey, pairs, "one image, one text, or as many images as texts")
     return [
         _make_unit(item, f"image {i} text {t}", images=[image], texts=[text], truth="yes" if i == t else "no")
         for item in pairs.items
@@ -336,7 +356,7 @@ def _match_units(pairs: PairSet, _earlier: Earlier | None) -> list[SurveyUnit]:
     ]
 
 
-def _single_images(pairs: PairSet, _earlier: Earlier | None) -> list[SurveyUnit]:
+def _single_images(_survey: Survey, pairs: PairSet, _earlier: Earlier | None) -> list[SurveyUnit]:
     """Return a unit for each distinct image of the set, under the first item that has it."""
     units: dict[str, SurveyUnit] = {}
     for item in pairs.items:
@@ -345,8 +365,6 @@ def _single_images(pairs: PairSet, _earlier: Earlier | None) -> list[SurveyUnit]
                 units[image] = _make_unit(item, f"image {i}", images=[image])
     return list(units.values())
 
-
-_SOURCE = "VLUE section 3.2"
 
 #: Of a caption, as COCO's instructions have it.
 _FEWEST_WORDS = 8
@@ -377,32 +395,19 @@ def _caption_rows(study: Study, answers: Sequence[SurveyAnswer]) -> list[dict[st
     return [{"image": image, "caption": captions} for image, captions in rows.items()]
 
 
-CAPTION = Survey(
-    name="caption",
-    title=f"a caption of at least {_FEWEST_WORDS} words for an image",
-    source=_SOURCE,
-    instructions=(
-        f"Describe the image in one sentence of at least {_FEWEST_WORDS} words.",
-        "Name all important parts and only those. Do not start with 'There is'.",
-    ),
-    asks=(Ask("caption", "text", "Your description"),),
-    units=_single_images,
-    problems=_caption_problems,
-    records=_caption_rows,
-)
-
-
-def _units_of_two_images(survey: str, pairs: PairSet, show: Callable[[Item], dict[str, Any]]) -> list[SurveyUnit]:
+def _two_images(survey: Survey, pairs: PairSet, _earlier: Earlier | None) -> list[SurveyUnit]:
+    """Return a unit for each item: of a statement with its draft, of a question with the images as options."""
     _expect(pairs.shape[0] == 2, survey, pairs, "two images")
-    return [
-        SurveyUnit(id=item.id, item=item.id, cluster=item.cluster, tags=dict(item.tags), **show(item))
-        for item in pairs.items
-    ]
-
-
-def _show_draft(item: Item) -> dict[str, Any]:
-    # One text for two images is a draft to be put right; captions of each of them are not.
-    return {"images": list(item.images), "texts": [f"Draft: {text}" for text in item.texts if len(item.texts) == 1]}
+    units = []
+    for item in pairs.items:
+        origin = {"id": item.id, "item": item.id, "cluster": item.cluster, "tags": dict(item.tags)}
+        # One text for two images is a draft to be put right; captions of each of them are not.
+        shown: dict[str, Any] = {"texts": [f"Draft: {text}" for text in item.texts if len(item.texts) == 1]}
+        shown |= {"images": [*item.images]}
+        if survey.name == "question":
+            shown = {"options": [*item.images], "option_kind": "images"}
+        units.append(SurveyUnit.model_validate(origin | shown))
+    return units
 
 
 def _statement_rows(study: Study, answers: Sequence[SurveyAnswer]) -> list[dict[str, Any]]:
@@ -414,28 +419,6 @@ def _statement_rows(study: Study, answers: Sequence[SurveyAnswer]) -> list[dict[
         }
         for answer in answers
     ]
-
-
-STATEMENT = Survey(
-    name="statement",
-    title="a statement about two images, from a draft if there is one, and whether it is true",
-    source=_SOURCE,
-    instructions=(
-        "Write one fluent English statement about the two images together.",
-        "If a draft is shown, it may be badly translated: write what it means. Then say whether your statement is true "
-        "of the images.",
-    ),
-    asks=(
-        Ask("statement", "text", "Your statement"),
-        Ask("label", "choice", "Is it true of the two images?", ("true", "false")),
-    ),
-    units=lambda pairs, _earlier: _units_of_two_images("statement", pairs, _show_draft),
-    records=_statement_rows,
-)
-
-
-def _show_choice(item: Item) -> dict[str, Any]:
-    return {"options": list(item.images), "option_kind": "images"}
 
 
 def _normalize_answer(answer: str) -> str:
@@ -460,21 +443,6 @@ def _question_rows(study: Study, answers: Sequence[SurveyAnswer]) -> list[dict[s
     return rows
 
 
-QUESTION = Survey(
-    name="question",
-    title="a question that has different answers on two images, and both answers",
-    source=_SOURCE,
-    instructions=(
-        "Write one question that can be answered by looking at either image, and whose answers differ.",
-        "Answer it for each image in a word or two.",
-    ),
-    asks=(Ask("question", "text", "Your question"), Ask("answer", "text", "The answer for image", options=True)),
-    units=lambda pairs, _earlier: _units_of_two_images("question", pairs, _show_choice),
-    problems=_question_problems,
-    records=_question_rows,
-)
-
-
 def _box_problems(values: Mapping[str, Any], _allowed: frozenset[str]) -> list[str]:
     name, box = values.get("object", ""), values.get("box")
     if values["several"] == "no":
@@ -482,26 +450,7 @@ def _box_problems(values: Mapping[str, Any], _allowed: frozenset[str]) -> list[s
     return ([] if name else ["the object has no name"]) + ([] if box else ["no box is drawn"])
 
 
-BOX = Survey(
-    name="box",
-    title="are there several instances of an object; if so, a box around one of them",
-    source=_SOURCE,
-    instructions=(
-        "Are there several things of one kind in the image? If not, say no and go on.",
-        "If so, name the kind and draw a box tightly around one of them, chosen at random and not for its place or "
-        "size.",
-    ),
-    asks=(
-        Ask("several", "choice", "Are there several things of one kind?", ("yes", "no")),
-        Ask("object", "text", "Of which kind?", required=False),
-        Ask("box", "box", "one of them", required=False),
-    ),
-    units=_single_images,
-    problems=_box_problems,
-)
-
-
-def _expression_units(pairs: PairSet, earlier: Earlier | None) -> list[SurveyUnit]:
+def _expression_units(_survey: Survey, pairs: PairSet, earlier: Earlier | None) -> list[SurveyUnit]:
     assert earlier is not None  # noqa: S101  (`deal` checked it)
     units = []
     for answer in earlier.answers:
@@ -538,65 +487,7 @@ def _expression_rows(study: Study, answers: Sequence[SurveyAnswer]) -> list[dict
     return rows
 
 
-EXPRESSION = Survey(
-    name="expression",
-    title="a phrase that picks out the thing in the box, by people who did not draw it",
-    source=f"{_SOURCE}; RefCOCO+ (Yu et al. 2016)",
-    instructions=(
-        "Write a phrase by which somebody else finds the thing in the box, and no other one of its kind.",
-        "Say what it looks like, not where it is: no left or right, top or bottom.",
-    ),
-    asks=(Ask("expression", "text", "Your phrase"),),
-    units=_expression_units,
-    after="box",
-    other_people=True,
-    problems=_expression_problems,
-    records=_expression_rows,
-)
-
-
-_MATCH = Survey(
-    name="match",
-    title="does the caption fit the image: yes or no, for every image with every caption",
-    source="Winoground (Thrush et al. 2022) section 4.1",
-    instructions=(
-        "Say whether the caption is true of the image.",
-        "Mind the order of the words: who does what, and what is where.",
-    ),
-    asks=(Ask("match", "choice", "Is the caption true of the image?", ("yes", "no")),),
-    units=_match_units,
-    judged=True,
-)
-
-#: COCO-Counterfactuals' Table 7, in its order.
-_CATEGORIES = (
-    "a subject or object is missing",
-    "fine-grained details are missing",
-    "one altered word is a kind of the other",
-    "the image and its caption are fine",
-    "wrong spatial relationship",
-    "wrong number of objects",
-    "both altered subjects are in the image",
-    "an attribute is on the wrong thing",
-    "something else",
-)
-
-_COCO_CF = Survey(
-    name="coco-cf",
-    title="which caption fits the image; both or neither may",
-    source="COCO-Counterfactuals section 4.1 and appendix B.3",
-    instructions=(
-        "Choose the caption that describes the image best.",
-        "If both hold, choose the one that says more or is more exact. Choose Both only if they describe the image "
-        "equally well, and Neither if none of them describes it.",
-    ),
-    asks=(Ask("caption", "choice", "Which caption describes the image best?", ("both", "neither"), options=True),),
-    units=lambda pairs, _earlier: _caption_units("coco-cf", pairs),
-    judged=True,
-)
-
-
-def _misjudged_units(pairs: PairSet, earlier: Earlier | None) -> list[SurveyUnit]:
+def _misjudged_units(_survey: Survey, pairs: PairSet, earlier: Earlier | None) -> list[SurveyUnit]:
     """Return a unit for each image whose caption somebody did not choose."""
     assert earlier is not None  # noqa: S101  (`deal` checked it)
     captions = {item.id: item.texts for item in pairs.items}
@@ -615,30 +506,6 @@ def _misjudged_units(pairs: PairSet, earlier: Earlier | None) -> list[SurveyUnit
         update = {"texts": texts, "options": [], "truth": "", "earlier": {"chosen": choice}}
         units.append(unit.model_copy(update=update))
     return units
-
-
-_ERROR_CATEGORY = Survey(
-    name="error-category",
-    title="why people did not choose the image's caption, by category",
-    source="COCO-Counterfactuals appendix A.3.1, Table 7",
-    instructions=(
-        "People were asked which of two captions fits this image, and did not choose its own.",
-        "Choose the reason that explains it best.",
-    ),
-    asks=(Ask("category", "choice", "What went wrong?", _CATEGORIES),),
-    units=_misjudged_units,
-    after="coco-cf",
-)
-
-_BIVLC = "BiVLC appendix H"
-_LOOKS = "Flaws in how a picture looks do not count: odd faces, arms or hands are accepted."
-
-
-def _candidate_units(pairs: PairSet, _earlier: Earlier | None) -> list[SurveyUnit]:
-    fits = pairs.shape[0] >= 2 and pairs.shape[1] == 1
-    _expect(fits, "best-image", pairs, "one text and two or more candidate images")
-    # None of the candidates is known to be right.
-    return [unit.model_copy(update={"truth": ""}) for unit in _image_units("best-image", pairs)]
 
 
 def _count_votes(study: Study, answers: Sequence[SurveyAnswer]) -> dict[str, Counter[str]]:
@@ -674,66 +541,43 @@ def _find_ambiguity(study: Study, answers: Sequence[SurveyAnswer]) -> list[dict[
     return [{"id": item, "ambiguous": not most} for item, most in clear.items()]
 
 
-_BEST_IMAGE = Survey(
-    name="best-image",
-    title="the best of several generated images for a caption, or none",
-    source=f"{_BIVLC}.1, step 3",
-    instructions=(
-        "Choose an image that shows what the description says. If several do, choose any of them; if none does, "
-        "choose None.",
-        "Everything that the description says must be in the image.",
-        _LOOKS,
-    ),
-    asks=(Ask("image", "choice", "Which image shows what the description says?", ("none",), options=True),),
-    units=_candidate_units,
-    views={
-        "as given": lambda label: label,
-        "one or none": lambda label: label if label == "none" else "one",  # how BiVLC's Table 7 compares people
-    },
-    records=_best_images,
-)
+#: What a unit shows -> what makes the units of a pair set, and of an earlier study's answers.
+_UNITS: dict[str, Callable[[Survey, PairSet, Earlier | None], list[SurveyUnit]]] = {
+    "an image with its captions": _caption_units,
+    "a caption with its images": _image_units,
+    "an image and a caption": _match_units,
+    "an image": _single_images,
+    "two images": _two_images,
+    "a box": _expression_units,
+    "a caption that was not chosen": _misjudged_units,
+}
 
-_AMBIGUITY = Survey(
-    name="ambiguity",
-    title="which image fits the caption, or both: items that people cannot tell apart are filtered",
-    source=f"{_BIVLC}.1, step 4",
-    instructions=(
-        "Choose the image that matches the description best. If both match it equally well, choose Both.",
-        _LOOKS,
-    ),
-    asks=(Ask("image", "choice", "Which image matches the description best?", ("both",), options=True),),
-    units=lambda pairs, _earlier: _image_units("ambiguity", pairs),
-    judged=True,
-    records=_find_ambiguity,
-)
+#: Survey -> the rules that an answer's values break.
+_PROBLEMS: dict[str, Callable[[Mapping[str, Any], frozenset[str]], list[str]]] = {
+    "caption": _caption_problems,
+    "question": _question_problems,
+    "box": _box_problems,
+    "expression": _expression_problems,
+}
 
-_IMAGE_TO_TEXT = Survey(
-    name="i2t",
-    title="human baseline, image to text: which caption fits the image best",
-    source=f"{_BIVLC}.1, human baseline",
-    instructions=("Choose the description that matches the image best.", "Mind the order of the words."),
-    asks=(Ask("caption", "choice", "Which description matches the image best?", options=True),),
-    units=lambda pairs, _earlier: _caption_units("i2t", pairs),
-    judged=True,
-)
+_RECORDS: dict[str, Callable[[Study, Sequence[SurveyAnswer]], list[dict[str, Any]]]] = {
+    "caption": _caption_rows,
+    "statement": _statement_rows,
+    "question": _question_rows,
+    "expression": _expression_rows,
+    "best-image": _best_images,
+    "ambiguity": _find_ambiguity,
+}
 
-_TEXT_TO_IMAGE = Survey(
-    name="t2i",
-    title="human baseline, text to image: which image fits the caption best",
-    source=f"{_BIVLC}.1, human baseline",
-    instructions=("Choose the image that matches the description best.", _LOOKS),
-    asks=(Ask("image", "choice", "Which image matches the description best?", options=True),),
-    units=lambda pairs, _earlier: _image_units("t2i", pairs),
-    judged=True,
-)
+#: How labels are merged before people are compared; BiVLC's Table 7 compares them by "one or none".
+VIEWS: dict[str, Callable[[str], str]] = {
+    "as given": str,
+    "one or none": lambda label: label if label == "none" else "one",
+}
 
 SURVEYS = {
-    survey.name: survey
-    for survey in (
-        *(_COCO_CF, _ERROR_CATEGORY),
-        *(_BEST_IMAGE, _AMBIGUITY, _IMAGE_TO_TEXT, _TEXT_TO_IMAGE),
-        *(_MATCH, CAPTION, STATEMENT, QUESTION, BOX, EXPRESSION),
-    )
+    name: Survey(name=name, **declared)
+    for name, declared in read_toml(Path(__file__).with_name("surveys.toml")).items()
 }
 
 
