@@ -22,6 +22,7 @@ import csv
 import hashlib
 import io
 import json
+import re
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,6 +38,7 @@ from tellapart.data.scores import join_names
 from tellapart.data.strict_json import decode_text, plain_suffix, read_whole
 from tellapart.data.video import as_picture
 from tellapart.errors import DataError, TellapartWarning, quote
+from tellapart.report.templates import make_environment
 from tellapart.tasks.predictions import box
 
 _TYPES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".webp": "image/webp"}
@@ -50,20 +52,6 @@ class TaskPart:
     image: bool
     value: str
     box: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ImageFile:
-    """An image's file as annotators get it; its name is made of its content, since the set's often gives it away."""
-
-    name: str
-    type: str
-    data: bytes
-
-
-def tasks_of(study: Study, annotator: str) -> list[AnnotatorTask]:
-    """Return an annotator's tasks, in their order."""
-    return [task for task in study.tasks if task.annotator == annotator]
 
 
 def task_parts(unit: SurveyUnit, order: Sequence[int]) -> list[TaskPart]:
@@ -83,30 +71,25 @@ def choice_names(ask: Ask, options: int = 0) -> tuple[str, ...]:
     return (*letters(options if ask.options else 0), *(choice[0].upper() + choice[1:] for choice in ask.choices))
 
 
-def field_labels(ask: Ask, options: int) -> dict[str, str]:
-    """Return a question's fields with their labels: one, or a text for each of a unit's options."""
-    names = ask.names(options)
-    if len(names) == 1:
-        return {names[0]: ask.label}
-    return {name: f"{ask.label} {letter}" for name, letter in zip(names, letters(options), strict=True)}
+def read_image_file(pairs: PairSet, part: TaskPart) -> tuple[str, bytes]:
+    """Read an image of a pair set as annotators get it: its file, or a PNG of a frame or with the box drawn on it.
 
-
-def read_image_file(pairs: PairSet, each: TaskPart) -> ImageFile:
-    """Read an image of a pair set as annotators get it: its file, or a PNG of a frame or with the box drawn on it."""
-    suffix = PurePosixPath(each.value).suffix.lower()
-    if each.box or suffix not in _TYPES:
-        data, suffix = _draw_box(pairs, each), ".png"
+    Its name is made of its content, since the set's often gives it away.
+    """
+    suffix = PurePosixPath(part.value).suffix.lower()
+    if part.box or suffix not in _TYPES:
+        data, suffix = _draw_box(pairs, part), ".png"
     else:
-        data = pairs.read_bytes(each.value)
-    return ImageFile(f"{hashlib.sha256(data).hexdigest()[:16]}{suffix}", _TYPES[suffix], data)
+        data = pairs.read_bytes(part.value)
+    return f"{hashlib.sha256(data).hexdigest()[:16]}{suffix}", data
 
 
-def _draw_box(pairs: PairSet, each: TaskPart) -> bytes:
+def _draw_box(pairs: PairSet, part: TaskPart) -> bytes:
     from PIL import Image, ImageDraw
 
-    image = Image.fromarray(as_picture(pairs.pixels(each.value)))
-    if each.box:
-        x, y, width, height = each.box
+    image = Image.fromarray(as_picture(pairs.pixels(part.value)))
+    if part.box:
+        x, y, width, height = part.box
         pen = max(2, round(max(image.size) / 200))
         ImageDraw.Draw(image).rectangle((x, y, x + width, y + height), outline=(255, 0, 0), width=pen)
     stream = io.BytesIO()
@@ -126,9 +109,9 @@ def sheet(survey: Survey, study: Study, annotator: str, address: Callable[[TaskP
     how = "; ".join(
         f"{name}: {label} {forms.get(ask.control) or ' or '.join(choice_names(ask, len(unit.options)))}"
         for ask in survey.asks
-        for name, label in field_labels(ask, len(unit.options)).items()
+        for name, label in ask.labels(len(unit.options)).items()
     )
-    for task in tasks_of(study, annotator):
+    for task in study.tasks_of(annotator):
         parts = task_parts(study.unit_of[task.unit], task.order)
         cells = [address(each) if each.image else spreadsheet_cell(each.value) for each in parts]
         writer.writerow([study.token, task.id, *cells, how, *("" for _ in fields), ""])
@@ -166,75 +149,37 @@ def read_sheet(path: Path, survey: Survey, study: Study, named: Mapping[str, str
         warnings.warn(f"{path}: rows left out, as they were rejected: {rejected:,}", TellapartWarning, stacklevel=2)
 
 
-_SIDE_BY_SIDE = "display: flex; gap: 1em; align-items: flex-start"
-
-
 def configuration(survey: Survey, study: Study) -> str:
     """Return the project's labeling configuration: well-formed XML."""
     unit = study.units[0]
-    root = ElementTree.Element("View")
-    for paragraph in survey.instructions:
-        _add_tag(root, "Header", value=paragraph, size="5")
     parts = task_parts(unit, range(len(unit.options)))
-    fixed = [part for part in parts if not part.name.startswith("option")]
-    row = _add_tag(root, "View", style=_SIDE_BY_SIDE)
-    for element in fixed:
-        _add_content(row if element.image else root, element)
-    options = [part for part in parts if part not in fixed]
-    row = _add_tag(root, "View", style=_SIDE_BY_SIDE if unit.option_kind == "images" else "")
-    for letter, element in zip(letters(len(options)), options, strict=True):
-        cell = _add_tag(row, "View", style="flex: 1" if element.image else "")
-        _add_tag(cell, "Header", value=letter, size="5")
-        _add_content(cell, element)
-    for ask in survey.asks:
-        _add_control(root, ask, parts[0].name, len(options))
+    options = [*zip(letters(len(unit.options)), parts[len(parts) - len(unit.options) :], strict=True)]
+    pictures = unit.option_kind == "images"
+    template = Path(__file__).with_name("label_studio.xml.j2").read_text(encoding="utf-8")
+    text = make_environment().from_string(template).render(
+        survey=survey, shown=parts[: len(parts) - len(options)], options=options, pictures=pictures,
+        kind="Image" if pictures else "Text", target=parts[0].name, choice_names=choice_names,
+    )  # fmt: skip
+    root = ElementTree.fromstring(re.sub(r">\s+<", "><", text))  # noqa: S314  (the template's, with all texts escaped)
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
-def _add_tag(parent: ElementTree.Element, tag: str, **attributes: str) -> ElementTree.Element:
-    return ElementTree.SubElement(parent, tag, {name: value for name, value in attributes.items() if value})
+def image_address(name: str, data: bytes, prefix: str | None) -> str:
+    """Return an image's address for Label Studio: under its local file serving, or a `data:` address without a prefix.
 
-
-def _add_content(parent: ElementTree.Element, each: TaskPart) -> None:
-    _add_tag(parent, "Image" if each.image else "Text", name=each.name, value=f"${each.name}")
-
-
-def _add_control(root: ElementTree.Element, ask: Ask, target: str, options: int) -> None:
-    required = "true" if ask.required else ""
-    if ask.control == "box":
-        box = _add_tag(root, "RectangleLabels", name=ask.name, toName=target, canRotate="false", maxUsages="1")
-        _add_tag(box, "Label", value=ask.label)
-        return
-    for name, label in field_labels(ask, options).items():
-        _add_tag(root, "Header", value=label, size="5")
-        if ask.control == "text":
-            attributes = {"rows": "2", "maxSubmissions": "1", "editable": "true"}
-            _add_tag(root, "TextArea", name=name, toName=target, required=required, **attributes)
-        else:
-            group = _add_tag(root, "Choices", name=name, toName=target, choice="single-radio", required=required)
-            for key, value in enumerate(choice_names(ask, options), start=1):
-                _add_tag(group, "Choice", value=value, hotkey=str(key) if key < 10 else "")
-
-
-def data_uri(picture: ImageFile) -> str:
-    """Return an image as a `data:` address, which needs no server."""
-    return f"data:{picture.type};base64,{base64.b64encode(picture.data).decode()}"
-
-
-def local_file(picture: ImageFile, prefix: str) -> str:
-    """Return an image's address under Label Studio's local file serving.
-
-    >>> local_file(ImageFile("0.png", "image/png", b""), "my study")
+    >>> image_address("0.png", b"", "my study")
     '/data/local-files/?d=my%20study/images/0.png'
     """
-    return f"/data/local-files/?d={percent_encode(f'{prefix}/images/{picture.name}')}"
+    if prefix is not None:
+        return f"/data/local-files/?d={percent_encode(f'{prefix}/images/{name}')}"
+    return f"data:{_TYPES[PurePosixPath(name).suffix]};base64,{base64.b64encode(data).decode()}"
 
 
 def tasks_json(study: Study, annotator: str, address: Callable[[TaskPart], str]) -> str:
     """Return an annotator's tasks, to be imported into a separate project."""
     rows = []
-    for task in tasks_of(study, annotator):
+    for task in study.tasks_of(annotator):
         parts = task_parts(study.unit_of[task.unit], task.order)
         values = {part.name: address(part) if part.image else part.value for part in parts}
         rows.append({"data": {"study": study.token, "task": task.id, **values}})
@@ -332,30 +277,20 @@ def _pixel_box(part: Mapping[str, Any], name: str, place: str) -> tuple[float, .
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One reply as a file has it.
+    """One reply as a file has it."""
 
-    Attributes:
-        where: file and row, for messages.
-        study: the token of the study that the task belongs to; empty if the file has none.
-        task: id of the task.
-        values: field name -> the answer in the annotator's letters: `A`, `Both`, a text, a box. Empty fields are left
-            out.
-        skipped: whether the annotator skipped the task.
-        worker: who answered, of a crowd; empty for the task's annotator.
-    """
-
-    where: str
-    study: str
+    where: str  # file and row, for messages
+    study: str  # the token of the study that the task belongs to; empty if the file has none
     task: str
-    values: Mapping[str, Any]
+    values: Mapping[str, Any]  # field -> the answer in the annotator's letters: `A`, `Both`, a text, a box
     skipped: bool
-    worker: str = ""
+    worker: str = ""  # of a crowd; empty for the task's annotator
 
 
 def field_names(survey: Survey, study: Study) -> tuple[str, ...]:
     """Return the names of all fields of a study's tasks."""
     options = len(study.units[0].options)
-    return tuple(name for ask in survey.asks for name in ask.names(options))
+    return tuple(name for ask in survey.asks for name in ask.labels(options))
 
 
 def read_allowed(path: Path) -> frozenset[str]:
@@ -477,7 +412,11 @@ def _decode_answer(survey: Survey, task: AnnotatorTask, reply: Reply, allowed: f
 def _decode_values(survey: Survey, shown: Mapping[str, str], raws: Mapping[str, Any], place: str) -> dict[str, Any]:
     """Return a reply's values by field; `shown` has each option's index by the name under which it is answered."""
     # One text per option: the key is the option's number, because its letter depends on the annotator's order.
-    keys = {name: (key, ask) for ask in survey.asks for name, key in _keys(ask, shown).items()}
+    keys = {
+        f"{ask.name}_{option.lower()}" if option else ask.name: (f"{ask.name}_{key}" if option else ask.name, ask)
+        for ask in survey.asks
+        for option, key in (shown.items() if ask.control == "text" and ask.options else [("", "")])
+    }
     if unknown := [name for name in raws if name not in keys]:
         raise DataError(f"{place}: field {unknown[0]!r} is not asked; this survey asks for {', '.join(keys)}")
     values: dict[str, Any] = {}
@@ -496,26 +435,16 @@ def _decode_values(survey: Survey, shown: Mapping[str, str], raws: Mapping[str, 
     return values
 
 
-def _keys(ask: Ask, shown: Mapping[str, str]) -> dict[str, str]:
-    if ask.control == "text" and ask.options:
-        return {f"{ask.name}_{option.lower()}": f"{ask.name}_{index}" for option, index in shown.items()}
-    return {ask.name: ask.name}
-
-
 def _read_value(raw: object, ask: Ask, shown: Mapping[str, str]) -> str | list[float]:
-    if ask.control == "choice":
-        return _decode_choice(raw, ask, shown)
     if ask.control == "box":
         sides = list(box(list(raw) if isinstance(raw, tuple) else raw))
         if min(sides[2:]) <= 0:
             raise ValueError(f"the box {sides} has no area")
         return sides
-    if not isinstance(raw, str):
-        raise ValueError(f"expected a text, got {quote(raw)}")
-    return raw.strip()
-
-
-def _decode_choice(raw: object, ask: Ask, shown: Mapping[str, str]) -> str:
+    if ask.control == "text":
+        if not isinstance(raw, str):
+            raise ValueError(f"expected a text, got {quote(raw)}")
+        return raw.strip()
     choice = raw.strip().lower() if isinstance(raw, str) else raw
     options = {option.lower(): index for option, index in shown.items()} if ask.options else {}
     choices = {**options, **{choice.lower(): choice for choice in ask.choices}}

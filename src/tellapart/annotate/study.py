@@ -18,13 +18,11 @@ from typing import Any
 
 from tellapart.annotate.forms import (
     Reply,
-    TaskPart,
     check_answer,
     configuration,
-    data_uri,
     decode_replies,
     field_names,
-    local_file,
+    image_address,
     read_allowed,
     read_export,
     read_image_file,
@@ -54,30 +52,26 @@ def write_study(
     Label Studio's tasks embed the images as `data:` addresses, or name files of `prefix`: the folder below
     LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT, of the study's name if empty.
     """
-    prefix = prefix or folder.resolve().name
+    served = None if embed else prefix or folder.resolve().name
     names: dict[tuple[str, tuple[float, ...]], str] = {}
     addresses: dict[tuple[str, tuple[float, ...]], str] = {}
-
-    def address(part: TaskPart) -> str:
-        return addresses[part.value, part.box]
-
-    def path_from_sheets(part: TaskPart) -> str:
-        return f"../images/{names[part.value, part.box]}"
-
     with atomic_folder(folder) as draft:
         for name in ("images", "label_studio", "sheets"):
             (draft / name).mkdir()
         parts = (part for unit in study.units for part in task_parts(unit, range(len(unit.options))) if part.image)
         for part in parts:
             if (key := (part.value, part.box)) not in names:
-                file = read_image_file(pairs, part)
-                (draft / "images" / file.name).write_bytes(file.data)
-                names[key] = file.name
-                addresses[key] = data_uri(file) if embed else local_file(file, prefix)
+                names[key], data = read_image_file(pairs, part)
+                (draft / "images" / names[key]).write_bytes(data)
+                addresses[key] = image_address(names[key], data, served)
         files = {_KEY: study.model_dump_json(indent=1) + "\n", "label_studio/config.xml": configuration(survey, study)}
         for annotator in study.annotators:
-            files[f"label_studio/tasks_{annotator}.json"] = tasks_json(study, annotator, address)
-            files[f"sheets/{annotator}.csv"] = sheet(survey, study, annotator, path_from_sheets)
+            files[f"label_studio/tasks_{annotator}.json"] = tasks_json(
+                study, annotator, lambda part: addresses[part.value, part.box]
+            )
+            files[f"sheets/{annotator}.csv"] = sheet(
+                survey, study, annotator, lambda part: f"../images/{names[part.value, part.box]}"
+            )
         for name, text in files.items():
             (draft / name).write_text(text, encoding="utf-8", newline="")
 

@@ -36,42 +36,26 @@ def letters(count: int) -> tuple[str, ...]:
 
 
 class Ask(BaseModel):
-    """A question that is asked of every unit.
-
-    Attributes:
-        control: a choice, a text, or a box drawn on the first image.
-        choices: answers that are not options of the unit: `both`, `neither`, `yes`.
-        options: a choice: the unit's options can be chosen. A text: one is written for each option.
-        required: an annotator who does not skip the unit must answer it.
-    """
+    """A question that is asked of every unit."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
-    control: Literal["choice", "text", "box"]
+    control: Literal["choice", "text", "box"]  # a box is drawn on the first image
     label: str
-    choices: tuple[str, ...] = ()
-    options: bool = False
-    required: bool = True
+    choices: tuple[str, ...] = ()  # answers that are not options of the unit: `both`, `neither`, `yes`
+    options: bool = False  # the unit's options can be chosen, or a text is written for each of them
+    required: bool = True  # of an annotator who does not skip the unit
 
-    def names(self, options: int) -> tuple[str, ...]:
-        """Return the names of its fields for a unit with so many options."""
+    def labels(self, options: int) -> dict[str, str]:
+        """Return the names of its fields for a unit with so many options, with their labels."""
         if self.control == "text" and self.options:
-            return tuple(f"{self.name}_{letter.lower()}" for letter in letters(options))
-        return (self.name,)
+            return {f"{self.name}_{letter.lower()}": f"{self.label} {letter}" for letter in letters(options)}
+        return {self.name: self.label}
 
 
 class SurveyUnit(AnnotationRow):
-    """Everything that an annotator sees at once, the options to choose from, and the right answer.
-
-    Attributes:
-        images, texts: shown in this order; images as references.
-        options: references of images, or texts, whose order is drawn; an answer names one by its index here: `0`, `1`.
-        truth: the right answer; empty if there is none.
-        altered: the word in which the item's two captions differ, in each, if it is one word.
-        box: x, y, width, height in pixels, drawn on the first image.
-        earlier: answers of an earlier study, for the records made of this one.
-    """
+    """Everything that an annotator sees at once, the options to choose from, and the right answer."""
 
     id: str
     item: str
@@ -79,12 +63,12 @@ class SurveyUnit(AnnotationRow):
     tags: dict[str, str] = Checked(default_factory=dict)
     images: list[str] = Checked(default_factory=list)
     texts: list[str] = Checked(default_factory=list)
-    options: list[str] = Checked(default_factory=list)
+    options: list[str] = Checked(default_factory=list)  # their order is drawn; an answer names one by its index here
     option_kind: Literal["images", "texts"] = "texts"
-    truth: str = ""
-    altered: list[str] = Checked(default_factory=list)
-    box: list[float] = Checked(default_factory=list)
-    earlier: dict[str, Any] = Checked(default_factory=dict)
+    truth: str = ""  # the right answer; empty if there is none
+    altered: list[str] = Checked(default_factory=list)  # the one word in which the item's two captions differ
+    box: list[float] = Checked(default_factory=list)  # x, y, width, height in pixels, drawn on the first image
+    earlier: dict[str, Any] = Checked(default_factory=dict)  # of an earlier study, for the records made of this one
 
     @property
     def layout(self) -> tuple[int, int, int, str]:
@@ -102,20 +86,14 @@ class AnnotatorTask(AnnotationRow):
 
 
 class SurveyAnswer(AnnotationRow):
-    """An annotator's answer to a unit.
-
-    Attributes:
-        values: by field; an option by its index in the unit, a box as x, y, width, height in pixels.
-        skipped: the annotator passed the unit over, without values.
-        problems: rules of the survey that the answer breaks. It is kept, and not used.
-    """
+    """An annotator's answer to a unit."""
 
     task: str
     annotator: str
     unit: str
-    values: dict[str, Any] = Checked(default_factory=dict)
-    skipped: bool = False
-    problems: list[str] = Checked(default_factory=list)
+    values: dict[str, Any] = Checked(default_factory=dict)  # by field; an option by its index, a box in pixels
+    skipped: bool = False  # without values
+    problems: list[str] = Checked(default_factory=list)  # rules that it breaks: it is kept, and not used
 
 
 def usable(answers: Sequence[SurveyAnswer]) -> list[SurveyAnswer]:
@@ -143,6 +121,10 @@ class Study(AnnotationRow):
         text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
         return "s" + hashlib.sha256(text.encode()).hexdigest()[:12]
 
+    def tasks_of(self, annotator: str) -> list[AnnotatorTask]:
+        """Return an annotator's tasks, in their order."""
+        return [task for task in self.tasks if task.annotator == annotator]
+
     @cached_property
     def unit_of(self) -> dict[str, SurveyUnit]:
         """Each unit by its id."""
@@ -158,28 +140,20 @@ class Earlier:
 
 
 class Survey(BaseModel):
-    """A kind of survey, as `surveys.toml` has it.
-
-    Attributes:
-        shows: what a unit shows.
-        after: the survey of the earlier study whose answers units are made of.
-        other_people: those who answered the earlier study may not be asked.
-        judged: each unit has a right answer.
-        views: how labels are merged before people are compared.
-    """
+    """A kind of survey, as `surveys.toml` has it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     title: str
     source: str
-    shows: str
+    shows: str  # of `_UNITS`
     instructions: tuple[str, ...]
     asks: tuple[Ask, ...]
-    after: str = ""
-    other_people: bool = False
-    judged: bool = False
-    views: tuple[str, ...] = ("as given",)
+    after: str = ""  # the survey of the earlier study whose answers units are made of
+    other_people: bool = False  # those who answered the earlier study may not be asked
+    judged: bool = False  # each unit has a right answer
+    views: tuple[str, ...] = ("as given",)  # of `VIEWS`
 
     @property
     def choice(self) -> Ask | None:
