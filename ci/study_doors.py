@@ -14,8 +14,10 @@ from doors import Door, door_of
 from reshape import FIELDS, ROWS
 
 from tellapart.annotate.findings import findings, human_scores, read_groups
-from tellapart.annotate.forms import decode_replies, field_names, read_allowed
 from tellapart.annotate.study import (
+    decode_replies,
+    field_names,
+    read_allowed,
     read_answers,
     read_earlier,
     read_replies,

@@ -43,9 +43,9 @@ def test_a_harmful_file_is_refused_soon_in_one_line(name: str, tmp_path: Path) -
 #: Files of the program itself, of the system, or of a library's data that their user installed.
 TRUSTED = set(
     """
-    __init__.py api/run.py annotate/forms.py auditing/card.py auditing/datasheet.py benchmarks/plugins.py
+    __init__.py api/run.py annotate/study.py auditing/card.py auditing/datasheet.py benchmarks/plugins.py
     board/rendering.py board/submissions/administer.py board/submissions/prepared.py board/submissions/state.py
-    builders/captions/stages.py builders/captions/tagging.py catalog.py cli/command.py
+    builders/captions/stages.py builders/captions/tagging.py catalog.py cli/command.py cli/options.py
     builders/video/faces.py data/lock.py models/compact/onnx_export.py models/memory/identity.py
     models/openclip/source.py records/machine.py records/run_folder.py report/image_sources.py
     report/interchange/push.py report/page.py report/show.py tasks/authors.py

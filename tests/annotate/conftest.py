@@ -14,8 +14,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from tellapart.annotate.forms import decode_replies
-from tellapart.annotate.study import read_replies, write_study
+from tellapart.annotate.study import decode_replies, read_replies, write_study
 from tellapart.annotate.surveys import Deal, Earlier, Study, SurveyAnswer, deal, find_survey
 from tellapart.data.folder import read_pair_set
 from tellapart.data.pairset import PairSet

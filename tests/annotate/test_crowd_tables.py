@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from facts import check_facts, raises
-from tellapart.annotate.forms import decode_replies
-from tellapart.annotate.study import read_replies
+from tellapart.annotate.study import decode_replies, read_replies
 from tellapart.annotate.surveys import SurveyAnswer, find_survey
 from tellapart.errors import DataError, TellapartWarning
 

@@ -175,10 +175,7 @@ def test_people_s_score_of_one_image_or_text_has_the_name_that_a_model_s_has(sur
     [
         ([("i2t", 2, {"ann": ["0"] * 4})], ("t2i", "captions", "images")),
         ([("t2i", 2, {"ann": ["0"] * 4})], ("i2t", "images", "captions")),
-        (
-            [("match", 1, {"ann": ["yes", "no", "", "no"]})],
-            ("1", "4", "0/image", "1"),
-        ),
+        ([("match", 1, {"ann": ["yes", "no", "", "no"]})], ("1", "4", "0/image", "1")),
         ([("i2t", 1, {"a": ["0", ""]}), ("t2i", 1, {"a": ["0", "1"]})], ("1", "2", "i2t")),
         ([("i2t", 1, {"a": ["0", "1"]}), ("t2i", 2, {"a": list("0101")})], ("items", "studies")),
     ],

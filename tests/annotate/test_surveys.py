@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from facts import raises
-from tellapart.annotate.forms import configuration, field_names, sheet, tasks_json
-from tellapart.annotate.study import read_study, write_study
+from tellapart.annotate.study import configuration, field_names, read_study, sheet, tasks_json, write_study
 from tellapart.annotate.surveys import SURVEYS, Deal, altered_words, deal, find_survey
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
@@ -70,11 +69,7 @@ def test_each_survey_asks_its_units(survey, shape, units, truths) -> None:
 @pytest.mark.parametrize(
     ("survey", "shape", "message"),
     [
-        (
-            "coco-cf",
-            (2, 1),
-            ("2", "1", "items"),
-        ),
+        ("coco-cf", (2, 1), ("2", "1", "items")),
         ("i2t", (3, 2), ("texts", "image")),
         ("t2i", (1, 2), ("images", "text", "image")),
         ("best-image", (2, 2), ("text", "images", "candidate")),

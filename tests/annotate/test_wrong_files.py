@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from facts import raises
-from tellapart.annotate.forms import read_allowed
-from tellapart.annotate.study import read_answers, read_study, write_answers, write_rows
+from tellapart.annotate.study import read_allowed, read_answers, read_study, write_answers, write_rows
 from tellapart.annotate.surveys import Earlier, Study, find_survey
 from tellapart.errors import DataError
 
@@ -65,22 +64,13 @@ def twice(rows: Rows) -> None:
         (lambda rows: rows[0]["data"].pop("task"), ("task", "0", "task", "export")),
         (lambda rows: rows.pop(), ("1", "4", "ann-00004", "all")),
         (lambda rows: rows[2]["annotations"].clear(), ("1", "4", "ann-00003")),
-        (
-            twice,
-            ("task", "1", "task", "ann-00002", "/image", "task", "1"),
-        ),
+        (twice, ("task", "1", "task", "ann-00002", "/image", "task", "1")),
         (lambda rows: rows.append(other_answer(rows[0])), ("task", "4", "task", "ann-00001")),
-        (
-            lambda rows: result(rows)["value"].update(choices=["C"]),
-            ("'caption'", "'C'", "A", "B"),
-        ),
+        (lambda rows: result(rows)["value"].update(choices=["C"]), ("'caption'", "'C'", "A", "B")),
         (lambda rows: result(rows)["value"].update(choices=["A", "B"]), ("'caption'", "2", "['A', 'B']")),
         (lambda rows: result(rows)["value"].update(choices=[]), ("task", "ann-00001", "'caption'", "answer")),
         (lambda rows: rows[0]["annotations"][0].update(result=[]), ("task", "ann-00001", "'caption'", "answer")),
-        (
-            lambda rows: result(rows).update(from_name="mood"),
-            ("'mood'", "caption"),
-        ),
+        (lambda rows: result(rows).update(from_name="mood"), ("'mood'", "caption")),
         (lambda rows: result(rows)["value"].update(choices=[7]), ("'caption'", "7")),
         (lambda rows: result(rows).pop("from_name"), "`from_name`"),
         (lambda rows: result(rows).update(value={"brush": 1}), ("choice", "text")),

@@ -61,6 +61,14 @@ def test_the_lines_of_the_interface_run(made_set: Any, tmp_path: Path) -> None:
     assert found.record.items == 12
 
 
+def test_a_run_stands_for_its_folder_and_a_format_that_is_none_is_one_sentence(tmp_path: Path) -> None:
+    run = ta.evaluate(["demo-encoder", "constant"], "demo", limit=10, out=tmp_path / "run")
+    assert ta.table(run) == ta.table([tmp_path / "run"])
+    assert ta.open_run(run).models == run.models
+    with raises(UnknownNameError, "'latx'", "'latex'"):
+        ta.table(run, "latx")
+
+
 def test_a_function_and_its_matrix_form_get_the_same_scores(made_set: Any) -> None:
     run = ta.evaluate([bright, matrix], f"folder:{made_set()}")
     one, other = (run.items(model=name).scores for name in run.models)
@@ -336,17 +344,11 @@ def test_a_wrong_argument_is_an_error_of_ours(
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (
-            lambda: ta.evaluate("oracle", "demo", limit=1).value("group"),
-            ("metric", "'group'", "'group_score'"),
-        ),
+        (lambda: ta.evaluate("oracle", "demo", limit=1).value("group"), ("metric", "'group'", "'group_score'")),
         (lambda: ta.evaluate("oracle", "demo", limit=1).items("dem"), ("benchmark", "'dem'", "'demo'")),
         (lambda: ta.evaluate("oracle", "demo", limit=1).items()["x"], "'x'"),
         (lambda: ta.evaluate("oracle", "demo", limit=1).items()[9], ("items[9]", "id", "column")),
-        (
-            lambda: ta.evaluate(lambda image, text: [1, 2], "demo", limit=1),
-            "(2,)",
-        ),
+        (lambda: ta.evaluate(lambda image, text: [1, 2], "demo", limit=1), "(2,)"),
         (lambda: ta.evaluate(lambda a, b: 1.0, "demo", limit=1, batched=True), ("2", "2", "images")),
     ],
 )

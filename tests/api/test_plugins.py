@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 import shutil
@@ -294,37 +293,3 @@ def test_two_sets_of_one_name_are_told_apart(command, mine: Path, tmp_path: Path
     assert (
         json.loads(Path("r/results.json").read_text())["benchmarks"].keys() == ran.json["runs"][0]["benchmarks"].keys()
     )
-
-
-def test_the_commands_import_the_interface_and_what_prints_alone() -> None:
-    """A command that computes would import what computes; a function of the interface may lie in its room."""
-    import tellapart.cli.main
-
-    folder = Path(tellapart.cli.main.__file__).parent
-    doors = tuple(f"tellapart.{module}" for module in tellapart._WHERE.values())
-    board = {"tellapart.board.submissions.hidden", "tellapart.data.rows"}  # a board file is read to be described
-    allowed = (
-        "tellapart.api",
-        "tellapart.cli",
-        "tellapart.report",
-        "tellapart.auditing.show",
-        "tellapart.errors",
-        *doors,
-    )
-    found = {}
-    for path in folder.glob("*.py"):
-        tree = ast.parse(path.read_text())
-        checked = {id(node) for block in ast.walk(tree) if _is_for_types(block) for node in ast.walk(block)}
-        imported = {
-            node.module or ""
-            for node in ast.walk(tree)
-            if isinstance(node, ast.ImportFrom) and id(node) not in checked and (node.module or "") != "tellapart"
-        }
-        working = {name for name in imported if name.startswith("tellapart.") and not name.startswith(allowed)} - board
-        if working:
-            found[path.name] = working
-    assert found == {}
-
-
-def _is_for_types(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"

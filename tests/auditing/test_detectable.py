@@ -228,15 +228,6 @@ def test_a_file_tells_its_format_size_and_quantisation() -> None:
     assert frame[FILE_STATISTICS.index("JPEG quantisation") :].tolist() == [0, 0, 0, 0]
 
 
-@pytest.mark.slow
-def test_the_swaps_report_how_far_they_are(captioned: Made) -> None:
-    pairs = captioned([(f"cat {k}", f"not cat {k} at all") for k in range(40)])
-    told: list[tuple[str, int, int]] = []
-    audit(pairs, Options(pictures=False, progress=lambda *at: told.append(at)))
-    assert told[0] == ("captions read by blind", 80, 80)
-    assert told[1:] == [("captions told by words: swaps", tried, SWAPS) for tried in range(1, SWAPS + 1)]
-
-
 def test_swaps_that_end_early_are_all_done(captioned: Made) -> None:
     rng = np.random.default_rng(3)
     told: list[tuple[str, int, int]] = []

@@ -10,10 +10,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from facts import check_facts
 from tellapart.auditing.origin import Detection
 from tellapart.cli.main import app
-from tellapart.errors import DataError
 
 
 @pytest.fixture
@@ -62,18 +60,6 @@ def test_the_format_is_judged_on_the_measured_set_alone(ran: Any, made_set: Call
         Image.open(path).copy().save(path, "WEBP")
     done = ran(here, "-m", "demo-encoder", "--trained-on", there, "--out", "detection.json")
     assert done.exit_code == 0, done.output
+    assert "heads on demo-encoder, fitted on folder:there" in " ".join(done.output.split())
     score = Detection.model_validate_json(Path("detection.json").read_text()).scores["format_accuracy"]
     assert score.value == 1
-
-
-def test_another_set_to_fit_on_is_named(ran: Any, made_set: Callable[..., Path]) -> None:
-    here, there = made_set("here", n=8, seed=1), made_set("there", n=16, seed=2)
-    done = ran(here, "-m", "demo-encoder", "--trained-on", there)
-    assert done.exit_code == 0, done.output
-    assert "heads on demo-encoder, fitted on folder:there" in " ".join(done.output.split())
-
-
-def test_a_set_of_another_shape_is_refused(ran: Any, made_set: Callable[..., Path]) -> None:
-    done = ran(made_set(shape=(1, 2)), "-m", "demo-encoder")
-    assert isinstance(done.exception, DataError)
-    check_facts(str(done.exception), "2", "2", "images")

@@ -3,38 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
-
-from tellapart.cli.main import app
-
-#: Commands that print no result: the board runs until it is stopped.
-WITHOUT = ("serve",)
-
-
-def commands_of(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, set[str]]]:
-    """Every command below a group, by the words that call it, with the names of its options."""
-    for name, command in group.commands.items():
-        if hasattr(command, "commands"):
-            yield from commands_of(command, (*path, name))
-        else:
-            yield " ".join([*path, name]), {each for option in command.params for each in option.opts}
-
-
-COMMANDS = dict(commands_of(typer.main.get_command(app)))
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_takes_json_or_is_known_to_print_no_result(name: str) -> None:
-    assert ("--json" in COMMANDS[name]) is (name not in WITHOUT)
-
-
-def test_what_takes_no_json_is_a_command() -> None:
-    assert set(WITHOUT) <= set(COMMANDS)
 
 
 @pytest.fixture

@@ -10,9 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import typer
 
-from tellapart.cli.main import app
 from tellapart.report.progress import CommandProgress, ProgressLog, _describe_stage, show_progress
 
 Run = Callable[..., Any]
@@ -100,12 +98,6 @@ def test_only_the_first_rank_shows_progress(monkeypatch: pytest.MonkeyPatch) -> 
         assert type(show_progress()) is ProgressLog
     monkeypatch.setenv("RANK", "10")
     assert type(show_progress()) is CommandProgress
-
-
-def test_every_command_that_shows_progress_can_be_quiet() -> None:
-    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
-    quiet = {name for name, each in commands.items() if any("--quiet" in option.opts for option in each.params)}
-    assert quiet == set("run score train build audit check time mine detect regions parity why curve".split())  # noqa: SIM905
 
 
 @pytest.mark.slow

@@ -94,17 +94,6 @@ def test_a_bar_goes_when_its_work_is_done(monkeypatch: pytest.MonkeyPatch) -> No
         assert list(progress._tasks) == ["a: texts"]
 
 
-def test_two_stages_at_once_share_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tellapart.report.progress._PATIENCE", 0.0)
-    with TerminalProgress() as progress:
-        update = progress.callback("a")
-        update("images", 1, 3)
-        update("texts", 1, 3)
-        assert [task.description for task in progress._make_bars.tasks if task.visible] == ["a: texts"]
-        update("images", 2, 3)
-        assert [task.description for task in progress._make_bars.tasks if task.visible] == ["a: images"]
-
-
 @pytest.mark.parametrize("length", [1, 47, 48, 49, 50, 300])
 def test_a_long_title_leaves_room_for_the_bar(length: int) -> None:
     title = "".join(chr(ord("a") + k % 26) for k in range(length))

@@ -24,23 +24,14 @@ from facts import check_facts
         (["run", "-m", "random", "--device", "tpu"], ("'tpu'", "cpu, cuda")),
         (["run", "--cache", "c", "--no-cache"], ("--cache", "--no-cache")),
         (["score", "winoground", "--scores", "gone.npz"], ("gone.npz", "No such file")),
-        (
-            ["score", "winoground", "--scores", "gone.txt"],
-            ("gone.txt", ".npz", ".csv", ".jsonl", ".npy"),
-        ),
-        (
-            ["score", "winoground", "--scores", "a.csv", "--kind", "cosine"],
-            ("--kind cosine", "similarity"),
-        ),
+        (["score", "winoground", "--scores", "gone.txt"], ("gone.txt", ".npz", ".csv", ".jsonl", ".npy")),
+        (["score", "winoground", "--scores", "a.csv", "--kind", "cosine"], ("--kind cosine", "similarity")),
         # A name of bytes that are not UTF-8, as Python reads it from the command line.
         (["score", "winoground", "--scores", "a.csv", "--name", "a\udcffb"], (r"'a\udcffb'", "UTF-8", "0xff")),
         (["show", "gone"], ("gone", "run folder")),
         (["compare", "gone", "gone"], ("gone", "run folder")),
         (["check", "oracel"], ("'oracel'", "'oracle'")),
-        (
-            ["ls", "model"],
-            ("'model'", "'models'", "benchmarks", "losses", "builders"),
-        ),
+        (["ls", "model"], ("'model'", "'models'", "benchmarks", "losses", "builders")),
         (["plot", "bras", "runs/a"], ("'bras'", "'bars'")),  # before the --out that is missing
         (["ls", "zebras"], ("'zebras'", "benchmarks", "models", "losses", "builders")),
     ],
@@ -116,10 +107,7 @@ def test_costs_are_an_error_where_nothing_shows_them(command, made_set) -> None:
     Path("costs.csv").write_text("model,milliseconds\nrandom,1\n")
     for arguments, said in (
         (("table", "r"), ("--costs", "--layout vlue-cost")),
-        (
-            ("plot", "tiers", "r", "--out", "a.svg"),
-            ("--costs", "pareto", "tiers"),
-        ),
+        (("plot", "tiers", "r", "--out", "a.svg"), ("--costs", "pareto", "tiers")),
     ):
         ran = command(*arguments, "--costs", "costs.csv")
         assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
@@ -137,10 +125,7 @@ def test_costs_of_one_model_that_are_listed_twice_are_an_error(command, made_set
     timings = json.loads(Path("t.json").read_text())
     timings["models"] *= 2
     Path("t.json").write_text(json.dumps(timings))
-    for file, said in (
-        ("costs.csv", ("costs.csv:3", "random", "twice")),
-        ("t.json", ("t.json", "twice")),
-    ):
+    for file, said in (("costs.csv", ("costs.csv:3", "random", "twice")), ("t.json", ("t.json", "twice"))):
         ran = command("plot", "pareto", "r", "--costs", file, "--out", "a.svg")
         assert (ran.code, ran.out) == (2, "")
         check_facts(ran.err, "error", said)

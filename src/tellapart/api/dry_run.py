@@ -96,11 +96,7 @@ class _ReadStore(EmbeddingStore):
 
 
 def plan_run(
-    settings: Settings,
-    out: Path,
-    path: Path | None,
-    progress: Progress | None = None,
-    faults: Sequence[str] = (),
+    settings: Settings, out: Path, path: Path | None, progress: Progress | None = None, faults: Sequence[str] = ()
 ) -> RunPlan:
     """Find every problem of a run, count what it needs and what is stored, and try a few items for the time.
 

@@ -108,11 +108,7 @@ def _show_run(run: Run, *, bundle: bool, outside_images: bool, every: bool = Fal
 
 @measure.declare("score")
 def _score(call: Call, *, bundle: Bundle = False) -> Answer:
-    measured = call(
-        benchmark=None,
-        scores=_files_of(call.benchmark, call.scores),
-        out=call.out or new_run_folder(),
-    )
+    measured = call(benchmark=None, scores=_files_of(call.benchmark, call.scores), out=call.out or new_run_folder())
     return _show_run(measured, bundle=bundle, outside_images=call.outside_images)
 
 
@@ -437,9 +433,7 @@ def _annotate_ls(call: Call) -> Answer:
 
 @host.declare("serve")
 def _serve(call: Call) -> None:
-    call(
-        ready=lambda address: print_text(f"the board is at {address} (stop it with Ctrl-C)"),
-    )
+    call(ready=lambda address: print_text(f"the board is at {address} (stop it with Ctrl-C)"))
 
 
 @board.declare("new")
