@@ -264,13 +264,6 @@ def test_a_phrase_for_a_box_needs_the_size_of_its_image(desk) -> None:
         survey.records(wrong, answers)
 
 
-def test_answers_to_another_key_are_refused(asked, desk) -> None:
-    at, path = asked
-    write_answers(at.folder, [each.model_copy(update={"task": "zoe-1"}) for each in at.imported(path)])
-    with raises(DataError, "task", "'zoe-1'", "study.json"):
-        read_answers(at.folder, at.study)
-
-
 def test_records_that_cannot_be_written_are_an_error_that_names_the_file() -> None:
     with raises(DataError, "folder/a.json", "No such file or directory"):
         write_rows(Path("no such folder/a.json"), [])

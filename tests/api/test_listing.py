@@ -48,8 +48,3 @@ def test_the_command_has_the_same_and_shows_what_nobody_stated(command) -> None:
 def test_a_value_that_none_has_is_refused_with_those_there_are(wanted: dict, facts: tuple[str, ...]) -> None:
     with raises(UnknownNameError, *facts):
         ta.ls("benchmarks", **wanted)
-
-
-def test_only_benchmarks_are_filtered() -> None:
-    with raises(UnknownNameError, "year='2023'", "benchmarks"):
-        ta.ls("losses", year="2023")

@@ -102,18 +102,6 @@ def test_options_that_may_be_repeated_and_switches_are_taken_twice(command, made
     assert [run["model"]["name"] for run in ran.json["runs"]] == ["random", "oracle"]
 
 
-def test_costs_are_an_error_where_nothing_shows_them(command, made_set) -> None:
-    command("run", "-m", "random", "-b", f"folder:{made_set()}", "--out", "r")
-    Path("costs.csv").write_text("model,milliseconds\nrandom,1\n")
-    for arguments, said in (
-        (("table", "r"), ("--costs", "--layout vlue-cost")),
-        (("plot", "tiers", "r", "--out", "a.svg"), ("--costs", "pareto", "tiers")),
-    ):
-        ran = command(*arguments, "--costs", "costs.csv")
-        assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
-        check_facts(ran.err, "error", said)
-
-
 @pytest.mark.slow
 def test_costs_of_one_model_that_are_listed_twice_are_an_error(command, made_set) -> None:
     name = f"folder:{made_set()}"
