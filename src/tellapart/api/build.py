@@ -16,7 +16,6 @@ from tellapart.builders.recipe_file import read_recipe_file
 from tellapart.data.arguments import PathGiven, as_path, expect_used
 from tellapart.data.folder import read_pair_set
 from tellapart.data.pairset import PairSet
-from tellapart.errors import RunError
 from tellapart.report.progress import ProgressGiven, reporting
 
 __all__ = ["Built", "build", "default_folder", "describe_kept"]
@@ -122,10 +121,11 @@ def build(
     ('a dog on a red bed', 'a bed on a red dog')
     """
     if pairs is not None:
-        given = {"out": out, "imagefolder": imagefolder, "parquet": parquet, "ray": ray, "card": card}
-        for name, value in (given | {"ray_gpus": ray_gpus, "insecure": insecure}).items():
-            if value not in (None, False, 0.0):
-                raise RunError(f"build: pairs= writes captions alone, and no set; leave {name}= out, or pairs=")
+        expect_used(
+            "build", "with pairs=FILE, which writes captions alone", out=(out, None), imagefolder=(imagefolder, None),
+            parquet=(parquet, None), ray=(ray, None), ray_gpus=(ray_gpus, 0.0), card=(card, False),
+            insecure=(insecure, False),
+        )  # fmt: skip
         path, to = as_path(recipe, "recipe"), as_path(pairs, "pairs")
         with reporting(progress) as report:
             update = None if report is None else report(to.name)

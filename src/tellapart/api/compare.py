@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from tellapart.data.arguments import PathGiven
+from tellapart.data.arguments import PathGiven, expect_used
 from tellapart.errors import RunError, quote
 from tellapart.evaluation.compare import Comparison, ModelsComparison, Verdict, compare_models
 from tellapart.evaluation.regression_gate import GateResult, regression_gate
@@ -91,8 +91,7 @@ def compare(
             return result
         labels = {side: f"{result.base} ({os.fspath(run)})" for side, run in zip(("base", "new"), runs, strict=True)}
         return result.model_copy(update=labels)
-    if max_drop is not None:
-        raise RunError("max_drop= is of a gate: add gate=True")
+    expect_used("compare", "without gate=True", max_drop=(max_drop, None))
     with run_folders(runs, "runs") as folders:
         choice = choose_models(folders, baseline, two=True)
         record = compare_models(choice.runs, baseline=choice.baseline, by=by, anytime=anytime, seed=seed)

@@ -22,7 +22,7 @@ from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.given import BenchmarkGiven, as_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.plugins import exit_is_error, open_benchmark, open_model
-from tellapart.data.arguments import LimitGiven, PathGiven, as_limit, as_names, as_path, as_tuple
+from tellapart.data.arguments import LimitGiven, PathGiven, as_limit, as_names, as_path, as_tuple, expect_used
 from tellapart.data.atomic import atomic_file
 from tellapart.data.prediction_field import PREDICTION
 from tellapart.data.scores import ScoreKind, Scores
@@ -59,9 +59,7 @@ def _as_follower(
 ) -> Follower | None:
     """Return the checkpoints to follow; None if none are."""
     if follow is None:
-        for parameter, given in (("every", every != EVERY), ("until", until is not None)):
-            if given:
-                raise RunError(f"{parameter}= is of follow=, which was not given")
+        expect_used("evaluate", "without follow=FOLDER", every=(every, EVERY), until=(until, None))
         return None
     if Rank.here().of > 1:
         raise RunError(f"follow={quote(follow)}: one process follows checkpoints; start it without torchrun")
@@ -309,9 +307,9 @@ def score(
         raise ScoreError(f"kind={kind}: use one of {', '.join(get_args(ScoreKind))}")
     # One file's field of predictions is not a table's column.
     of_table = columns and {field: column for field, column in dict(columns).items() if field != PREDICTION}
-    refuse_columns(of_table, scores if benchmark is None and isinstance(scores, Mapping) else (benchmark,))
-    place = locations(data, images, outside_images, columns)
-    refuse_idle(scores if benchmark is None and isinstance(scores, Mapping) else (benchmark,), place, strict=strict)
+    named = scores if benchmark is None and isinstance(scores, Mapping) else (benchmark,)
+    refuse_columns(of_table, named)
+    place = refuse_idle(named, locations(data, images, outside_images, columns), strict=strict)
     with _run_folder(out) as folder, reporting(progress) as report:
         if benchmark is None:
             if not isinstance(scores, Mapping) or not scores:

@@ -40,9 +40,6 @@ __all__ = ["PairProbe"]
 
 T = TypeVar("T")
 
-#: Events of a Trainer that a probe takes, in addition to those written out below.
-_EVENT = "on_"
-
 #: Methods by which a part of a LightningModule is the model.
 _TOWERS = ("get_image_features", "encode_image", "encode_images")
 
@@ -250,7 +247,7 @@ class PairProbe:
             self._writer = None
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith(_EVENT):  # of a Trainer that was imported later
+        if name.startswith("on_"):  # another event of a Trainer that was imported later
             return lambda *_args, **_given: None
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
@@ -298,18 +295,14 @@ class PairProbe:
         if self._images is None:
             prepare = prepare_slot(getattr(model, "prepare_image", None))
             self._images = [prepare(self.pairs.pixels(name)) for name in names]
-        of_image = {name: row for row, name in enumerate(names)}
-        of_text = {text: row for row, text in enumerate(texts)}
         images = np.concatenate([encode_slots(model.encode_images, part) for part in self._cut_batches(self._images)])
         vectors = np.concatenate([model.encode_texts(part) for part in self._cut_batches(texts)])
-        return np.stack(
-            [
-                model.similarity(
-                    images[[of_image[name] for name in item.images]], vectors[[of_text[text] for text in item.texts]]
-                )
-                for item in self.pairs.items
-            ]
+        of_image, of_text = dict(zip(names, images, strict=True)), dict(zip(texts, vectors, strict=True))
+        sides = (
+            (np.stack([of_image[name] for name in item.images]), np.stack([of_text[text] for text in item.texts]))
+            for item in self.pairs.items
         )
+        return np.stack([model.similarity(*side) for side in sides])
 
     def _cut_batches(self, things: Sequence[T]) -> Iterator[Sequence[T]]:
         return (things[start : start + self.batch_size] for start in range(0, len(things), self.batch_size))

@@ -89,14 +89,11 @@ def open_run(folder: PathGiven) -> Run:
 class Run(Tabled):
     """Models measured on benchmarks: the content of a run folder. It is read when it is first asked for.
 
-    Args:
-        folder: the run folder.
-        scratch: whether the folder around it is a temporary one, deleted when nothing refers to the run any more.
+    Attributes:
+        folder: the run folder; of a dry run, the one that it would have.
         leads: whether this process writes and shows the run; of several ranks the first does.
         archive: the zip file that the folder was unpacked from, or a path into it; its report is written next to it.
-
-    Attributes:
-        plan: of a dry run, which has no folder.
+        plan: of a dry run.
 
     >>> import tellapart as ta
     >>> run = ta.evaluate(["oracle", "constant"], "demo", limit=10)
@@ -111,7 +108,7 @@ class Run(Tabled):
 
     def __init__(self, folder: Path, *, scratch: bool = False, leads: bool = True, archive: Path | None = None) -> None:
         self.folder, self.leads, self.archive = folder, leads, archive
-        if scratch:
+        if scratch:  # a temporary folder goes when nothing refers to the run any more
             weakref.finalize(self, shutil.rmtree, folder.parent, ignore_errors=True)
 
     @cached_property
