@@ -26,7 +26,7 @@ from tellapart.annotate.study import (
     write_rows,
     write_study,
 )
-from tellapart.annotate.surveys import Deal, Study, deal, find_survey
+from tellapart.annotate.surveys import Study, deal, find_survey
 from tellapart.data.folder import read_pair_set
 
 #: Survey -> what each annotator says of the first unit, the second, and so on, in turn.
@@ -65,7 +65,7 @@ def open_study_doors(folder: Path) -> dict[str, Door]:
 
 def _open_survey(home: Path, name: str, few: Path) -> dict[str, Door]:
     survey, pairs = find_survey(name), read_pair_set(few)
-    study = deal(survey, pairs, Deal(("ann", "bob")))
+    study = deal(survey, pairs, ("ann", "bob"))
     write_study(home, survey, study, pairs)
     said = _say(study, name)
     export, plain = home / "export.json", home / "plain.json"

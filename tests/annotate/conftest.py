@@ -15,7 +15,7 @@ from urllib.parse import unquote
 import pytest
 
 from tellapart.annotate.study import decode_replies, read_replies, write_study
-from tellapart.annotate.surveys import Deal, Earlier, Study, SurveyAnswer, deal, find_survey
+from tellapart.annotate.surveys import Earlier, Study, SurveyAnswer, deal, find_survey
 from tellapart.data.folder import read_pair_set
 from tellapart.data.pairset import PairSet
 
@@ -139,7 +139,7 @@ def desk(made_set: Callable[..., Path], tmp_path: Path) -> Callable[..., Desk]:
     ) -> Desk:
         source = tmp_path / f"{shape[0]}x{shape[1]}-{n}"
         pairs = read_pair_set(source if source.exists() else made_set(source.name, n=n, shape=shape), "made")
-        study = deal(find_survey(survey), pairs, Deal(annotators, **how), earlier)
+        study = deal(find_survey(survey), pairs, annotators, **how, earlier=earlier)
         folder = tmp_path / f"study {survey} & co"
         write_study(folder, find_survey(survey), study, pairs)
         return Desk(folder, study, pairs)

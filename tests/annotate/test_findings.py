@@ -27,7 +27,7 @@ from tellapart.annotate.findings import (
     read_groups,
     shares,
 )
-from tellapart.annotate.surveys import Deal, Study, SurveyAnswer, altered_words, deal, find_survey
+from tellapart.annotate.surveys import Study, SurveyAnswer, altered_words, deal, find_survey
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError, ScoreError
@@ -53,7 +53,7 @@ def pairs_of(n: int, shape: tuple[int, int] = (2, 2), texts: tuple[str, ...] = (
 
 def answered(survey: str, pairs: PairSet, replies: dict[str, list[str]], **how) -> tuple[Study, list[SurveyAnswer]]:
     """A study with each annotator's answers in the order of its units; a blank is no answer."""
-    study = deal(find_survey(survey), pairs, Deal(tuple(replies), **how))
+    study = deal(find_survey(survey), pairs, tuple(replies), **how)
     field = find_survey(survey).choice.name
     tasks = {(task.annotator, task.unit): task.id for task in study.tasks}
     return study, [
@@ -186,7 +186,7 @@ def test_scores_that_answers_do_not_give_are_refused(studies, message) -> None:
 
 
 def test_a_survey_of_words_gives_no_scores() -> None:
-    study = deal(find_survey("caption"), pairs_of(1), Deal(("ann",)))
+    study = deal(find_survey("caption"), pairs_of(1), ("ann",))
     with raises(ScoreError, "i2t", "t2i", "caption"):
         human_scores([(study, [])])
 

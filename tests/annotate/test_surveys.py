@@ -18,7 +18,7 @@ from PIL import Image
 
 from facts import raises
 from tellapart.annotate.study import configuration, field_names, read_study, sheet, tasks_json, write_study
-from tellapart.annotate.surveys import SURVEYS, Deal, altered_words, deal, find_survey
+from tellapart.annotate.surveys import SURVEYS, altered_words, deal, find_survey
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import spreadsheet_cell
@@ -61,7 +61,7 @@ def pairs_of(shape: tuple[int, int], n: int = 8, text: str = "a {} cat") -> Pair
     ],
 )
 def test_each_survey_asks_its_units(survey, shape, units, truths) -> None:
-    study = deal(find_survey(survey), pairs_of(shape), Deal(("ann",)))
+    study = deal(find_survey(survey), pairs_of(shape), ("ann",))
     assert len(study.units) == len(study.tasks) == 8 * units
     assert {unit.truth for unit in study.units} == truths
 
@@ -82,11 +82,11 @@ def test_each_survey_asks_its_units(survey, shape, units, truths) -> None:
 )
 def test_a_survey_that_does_not_fit_is_refused(survey, shape, message) -> None:
     with raises(DataError, message):
-        deal(find_survey(survey), pairs_of(shape), Deal(("ann",)))
+        deal(find_survey(survey), pairs_of(shape), ("ann",))
 
 
 def test_the_order_of_units_and_the_side_of_options_are_drawn_for_each_annotator() -> None:
-    study = deal(find_survey("i2t"), pairs_of((2, 2), n=200), Deal(("ann", "bob", "cem")))
+    study = deal(find_survey("i2t"), pairs_of((2, 2), n=200), ("ann", "bob", "cem"))
     by = {name: [task for task in study.tasks if task.annotator == name] for name in study.annotators}
     orders = {name: [task.unit for task in tasks] for name, tasks in by.items()}
     assert orders["ann"] != orders["bob"] != orders["cem"]
@@ -102,11 +102,11 @@ def test_the_order_of_units_and_the_side_of_options_are_drawn_for_each_annotator
 
 def test_a_study_depends_on_the_seed_the_names_and_the_ids_alone() -> None:
     pairs = pairs_of((2, 2))
-    study = deal(find_survey("i2t"), pairs, Deal(("ann", "bob")))
-    assert study == deal(find_survey("i2t"), pairs, Deal(("ann", "bob")))
-    assert study.token != deal(find_survey("i2t"), pairs, Deal(("ann", "bob"), seed=1)).token
+    study = deal(find_survey("i2t"), pairs, ("ann", "bob"))
+    assert study == deal(find_survey("i2t"), pairs, ("ann", "bob"))
+    assert study.token != deal(find_survey("i2t"), pairs, ("ann", "bob"), seed=1).token
     # Bob's sides are his own: who else is asked, and what of, changes none of them.
-    alone = deal(find_survey("i2t"), pairs.select(range(4)), Deal(("bob",)))
+    alone = deal(find_survey("i2t"), pairs.select(range(4)), ("bob",))
     sides = {task.unit: task.order for task in study.tasks if task.annotator == "bob"}
     assert all(task.order == sides[task.unit] for task in alone.tasks)
 
@@ -114,7 +114,7 @@ def test_a_study_depends_on_the_seed_the_names_and_the_ids_alone() -> None:
 def test_groups_of_annotators_share_the_units_between_them() -> None:
     """BiVLC: ten annotators in five pairs, each pair with a survey of its own."""
     names = tuple(f"annotator-{k}" for k in range(10))
-    study = deal(find_survey("best-image"), pairs_of((4, 1), n=250), Deal(names, each=2))
+    study = deal(find_survey("best-image"), pairs_of((4, 1), n=250), names, each=2)
     seen = {name: {task.unit for task in study.tasks if task.annotator == name} for name in names}
     assert all(len(units) == 50 for units in seen.values())
     assert all(seen[names[k]] == seen[names[k + 1]] for k in range(0, 10, 2))
@@ -122,7 +122,7 @@ def test_groups_of_annotators_share_the_units_between_them() -> None:
 
 
 def test_a_sample_takes_whole_items_at_random() -> None:
-    studies = [deal(find_survey("match"), pairs_of((2, 2), n=50), Deal(("a",), sample=5, seed=s)) for s in (0, 1)]
+    studies = [deal(find_survey("match"), pairs_of((2, 2), n=50), ("a",), sample=5, seed=s) for s in (0, 1)]
     items = [sorted({unit.item for unit in study.units}) for study in studies]
     assert [len(own) for own in items] == [5, 5]
     assert items[0] != items[1]
@@ -142,7 +142,7 @@ def test_a_sample_takes_whole_items_at_random() -> None:
 )
 def test_a_deal_that_cannot_be_made_is_refused(annotators, how, message) -> None:
     with raises(DataError, message):
-        Deal(annotators, **how)
+        deal(find_survey("i2t"), pairs_of((2, 2)), annotators, **how)
 
 
 def test_an_unknown_survey_names_the_nearest() -> None:
@@ -152,7 +152,7 @@ def test_an_unknown_survey_names_the_nearest() -> None:
 
 @pytest.mark.parametrize("name", FIRST)
 def test_the_configuration_is_well_formed_and_refers_to_what_the_tasks_hold(name: str) -> None:
-    study = deal(find_survey(name), pairs_of(SHAPES.get(name, (2, 2)), text=AWKWARD + " {}"), Deal(("ann",)))
+    study = deal(find_survey(name), pairs_of(SHAPES.get(name, (2, 2)), text=AWKWARD + " {}"), ("ann",))
     root = ElementTree.fromstring(configuration(find_survey(name), study))  # noqa: S314  (our own)
     objects = {each.get("name"): each for each in root.iter() if each.get("value", "").startswith("$")}
     controls = [each for each in root.iter() if each.get("toName")]
@@ -173,7 +173,7 @@ def test_the_configuration_is_well_formed_and_refers_to_what_the_tasks_hold(name
 @given(st.text(min_size=1, max_size=40).filter(str.strip))
 def test_any_caption_comes_through_the_tasks_and_the_sheet_as_it_is(text: str) -> None:
     item = Item(id="a", images=("0.png",), texts=(text, text + "!"))
-    study = deal(find_survey("i2t"), PairSet("s", (item,), Path()), Deal(("ann",)))
+    study = deal(find_survey("i2t"), PairSet("s", (item,), Path()), ("ann",))
     (task,) = json.loads(tasks_json(study, "ann", lambda each: each.value))
     assert {task["data"]["option_a"], task["data"]["option_b"]} == {text, text + "!"}
     text_of_sheet = sheet(find_survey("i2t"), study, "ann", lambda each: each.value)
@@ -207,7 +207,7 @@ def test_images_are_embedded_or_lie_where_label_studio_looks(desk, tmp_path) -> 
 def test_frames_become_pictures_that_a_browser_shows(tmp_path) -> None:
     np.save(tmp_path / "0.npy", np.full((4, 6, 3), (255, 0, 0), np.uint8))  # blue, green, red
     pairs = PairSet("s", (Item(id="a", images=("0.npy",), texts=("x", "y")),), tmp_path)
-    write_study(tmp_path / "study", find_survey("i2t"), deal(find_survey("i2t"), pairs, Deal(("ann",))), pairs)
+    write_study(tmp_path / "study", find_survey("i2t"), deal(find_survey("i2t"), pairs, ("ann",)), pairs)
     (image,) = (tmp_path / "study" / "images").iterdir()
     assert image.suffix == ".png"
     assert Image.open(image).getpixel((0, 0)) == (0, 0, 255)
@@ -223,7 +223,7 @@ def test_a_folder_that_holds_something_is_left_alone(desk) -> None:
 
 def test_a_missing_image_leaves_no_half_written_study(tmp_path) -> None:
     pairs = PairSet("s", (Item(id="a", images=("gone.png",), texts=("x", "y")),), tmp_path)
-    study = deal(find_survey("i2t"), pairs, Deal(("ann",)))
+    study = deal(find_survey("i2t"), pairs, ("ann",))
     with raises(DataError, "'gone.png'", "image"):
         write_study(tmp_path / "study", find_survey("i2t"), study, pairs)
     assert list(tmp_path.iterdir()) == []

@@ -35,12 +35,12 @@ from xml.etree import ElementTree
 from tellapart.annotate.surveys import (
     AnnotatorTask,
     Ask,
-    Deal,
     Earlier,
     Study,
     Survey,
     SurveyAnswer,
     SurveyUnit,
+    check_annotators,
     deal,
     find_survey,
     letters,
@@ -523,7 +523,7 @@ def read_study(folder: Path) -> Study:
 def _check_study(study: Study) -> None:
     """Hold a key to what `deal` makes."""
     survey = find_survey(study.survey)
-    Deal(tuple(study.annotators))
+    check_annotators(study.annotators)
     if not study.units:
         raise DataError("has no units")
     if len(study.shape) != 2 or min(study.shape) < 1:
@@ -705,9 +705,9 @@ def annotate_export(
         if not 1 <= int(annotators) <= 999:
             raise DataError(f"annotators={annotators}: give 1 to 999, or names")
         names = [f"annotator-{number}" for number in range(1, int(annotators) + 1)]
-    options = Deal(tuple(names), each, seed, sample)
     source = load_pairs(pairs, data=data, images=images, outside_images=outside_images)
-    study = deal(chosen, source, options, None if after is None else read_earlier(as_path(after, "after")))
+    earlier = None if after is None else read_earlier(as_path(after, "after"))
+    study = deal(chosen, source, names, each=each, seed=seed, sample=sample, earlier=earlier)
     folder = as_path(to, "to")
     write_study(folder, chosen, study, source, embed=embed, prefix=prefix)
     return WrittenStudy(folder, chosen.name, study)

@@ -170,87 +170,68 @@ class Survey(BaseModel):
         return _PROBLEMS[self.name](values, allowed) if self.name in _PROBLEMS else []
 
 
-@dataclass(frozen=True, slots=True)
-class Deal:
-    """How units are dealt to annotators: how many see each unit (None: all), the seed, how many items are drawn."""
-
-    annotators: tuple[str, ...]
-    each: int | None = None
-    seed: int = 0
-    sample: int | None = None
-
-    def __post_init__(self) -> None:
-        odd = [name for name in self.annotators if not name or not set(name) <= _NAME or name.startswith(".")]
-        if odd or not self.annotators:
-            raise DataError(
-                f"annotators {', '.join(map(repr, odd)) or '(none)'}: name each in letters, digits, @ . _ -"
-            )
-        if len({name.lower() for name in self.annotators}) < len(self.annotators):
-            raise DataError(f"annotators {', '.join(self.annotators)}: a name is listed twice")
-        if self.each is not None and (self.each < 1 or len(self.annotators) % self.each):
-            raise DataError(
-                f"{len(self.annotators)} annotators cannot be dealt into groups of {self.each}, each of which sees a "
-                "unit; choose a divisor"
-            )
-        if self.sample is not None and self.sample < 1:
-            raise DataError(f"a sample of {self.sample} items asks nothing; draw 1 or more")
+def check_annotators(names: Sequence[str], each: int | None = None) -> None:
+    """Refuse names that no file may have, or that are not distinct; and groups that so many do not make."""
+    if (odd := [name for name in names if not re.fullmatch(r"(?!\.)[A-Za-z0-9@._-]+", name)]) or not names:
+        raise DataError(f"annotators {', '.join(map(repr, odd)) or '(none)'}: name each in letters, digits, @ . _ -")
+    if len({name.lower() for name in names}) < len(names):
+        raise DataError(f"annotators {', '.join(names)}: a name is listed twice")
+    if each is not None and (each < 1 or len(names) % each):
+        raise DataError(
+            f"{len(names)} annotators cannot be dealt into groups of {each}, of which each sees a unit; give a divisor"
+        )
 
 
-_NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@._-")
+def deal(
+    survey: Survey,
+    pairs: PairSet,
+    annotators: Sequence[str],
+    *,
+    each: int | None = None,
+    seed: int = 0,
+    sample: int | None = None,
+    earlier: Earlier | None = None,
+) -> Study:
+    """Make a survey of a pair set, or of a sample of so many items: its units, and each annotator's tasks.
 
-
-def deal(survey: Survey, pairs: PairSet, how: Deal, earlier: Earlier | None = None) -> Study:
-    """Make a survey of a pair set: its units, and each annotator's tasks.
-
-    Units are shuffled once and dealt to groups of `each` annotators in turn; each annotator gets an order of units,
-    and an order of options in each. All of it depends on the seed, the names and the ids alone.
+    Units are shuffled once and dealt to groups of `each` annotators in turn, or to all; each annotator gets an order of
+    units, and an order of options in each. All of it depends on the seed, the names and the ids alone.
     """
+    check_annotators(annotators, each)
+    if sample is not None and sample < 1:
+        raise DataError(f"a sample of {sample} items asks nothing; draw 1 or more")
     if survey.after and (earlier is None or earlier.study.survey != survey.after):
         raise DataError(f"survey {survey.name} starts from a {survey.after} study; name its folder with after=")
-    if earlier and survey.other_people and (same := set(how.annotators) & set(earlier.study.annotators)):
+    if earlier and survey.other_people and (same := set(annotators) & set(earlier.study.annotators)):
         raise DataError(
             f"survey {survey.name} is for people who did not answer the {survey.after} study: "
             f"{', '.join(sorted(same))} did; name others with annotators="
         )
     pairs = pairs.one_truth()
-    units = _draw_sample(_UNITS[survey.shows](survey, pairs, earlier), how)
+    units = _UNITS[survey.shows](survey, pairs, earlier)
+    items = [*dict.fromkeys(unit.item for unit in units)]
+    if sample is not None and sample < len(items):
+        drawn = {items[index] for index in _named_generator(seed, "sample").permutation(len(items))[:sample]}
+        units = [unit for unit in units if unit.item in drawn]
     if not units:
         raise DataError(f"survey {survey.name}: {pairs.name} leaves nothing to ask")
     if len({unit.layout for unit in units}) > 1:
         raise DataError(
             f"survey {survey.name}: units of {pairs.name} show different numbers of images, texts or options"
         )
-    per_unit = how.each or len(how.annotators)
-    groups = [how.annotators[at : at + per_unit] for at in range(0, len(how.annotators), per_unit)]
-    shuffled = _named_generator(how.seed, "units").permutation(len(units))
+    per_unit = each or len(annotators)
+    groups = [annotators[at : at + per_unit] for at in range(0, len(annotators), per_unit)]
+    shuffled = _named_generator(seed, "units").permutation(len(units))
     tasks: list[AnnotatorTask] = []
     for number, group in enumerate(groups):
         group_units = [units[index] for index in shuffled[number :: len(groups)]]
         for annotator in group:
-            for position, index in enumerate(
-                _named_generator(how.seed, annotator).permutation(len(group_units)), start=1
-            ):
+            for position, index in enumerate(_named_generator(seed, annotator).permutation(len(group_units)), start=1):
                 id_, unit = f"{annotator}-{position:05d}", group_units[index]
-                order = _named_generator(how.seed, annotator, unit.id).permutation(len(unit.options)).tolist()
+                order = _named_generator(seed, annotator, unit.id).permutation(len(unit.options)).tolist()
                 tasks.append(AnnotatorTask(id=id_, annotator=annotator, unit=unit.id, order=order))
-    return Study(
-        survey=survey.name,
-        pairs=pairs.name,
-        shape=list(pairs.shape),
-        seed=how.seed,
-        annotators=list(how.annotators),
-        units=units,
-        tasks=tasks,
-    )
-
-
-def _draw_sample(units: list[SurveyUnit], how: Deal) -> list[SurveyUnit]:
-    """Return all units of as many items as the sample has, in their order."""
-    items = list(dict.fromkeys(unit.item for unit in units))
-    if how.sample is None or how.sample >= len(items):
-        return units
-    sample = {items[index] for index in _named_generator(how.seed, "sample").permutation(len(items))[: how.sample]}
-    return [unit for unit in units if unit.item in sample]
+    facts = {"survey": survey.name, "pairs": pairs.name, "shape": list(pairs.shape), "seed": seed}
+    return Study.model_validate(facts | {"annotators": list(annotators), "units": units, "tasks": tasks})
 
 
 def _named_generator(seed: int, *names: str) -> np.random.Generator:

@@ -14,7 +14,7 @@ from facts import raises
 
 pytest.importorskip("diffusers", reason="needs the extra 'diffusion'")
 
-from tellapart.annotate.surveys import Deal, deal, find_survey
+from tellapart.annotate.surveys import deal, find_survey
 from tellapart.auditing.audit import audit
 from tellapart.builders.builder import Made, Rejected, Start
 from tellapart.builders.pipeline import build
@@ -84,7 +84,7 @@ def test_candidates_of_each_false_caption_are_what_the_survey_takes(home: Path) 
         ("7_0-1", ("A dog.",), "7", {"type": "swap"}),
         ("7_1-1", ("An old dog.",), "7", {"type": "add"}),
     ]
-    units = deal(find_survey("best-image"), pairs, Deal(("ann",))).units
+    units = deal(find_survey("best-image"), pairs, ("ann",)).units
     assert [(unit.item, len(unit.options), unit.truth) for unit in units] == [("7_0-1", 4, ""), ("7_1-1", 4, "")]
     assert audit(pairs).images == 8
     assert decode((home / "set" / pairs.items[0].images[0]).read_bytes(), "a").shape == (24, 24, 3)
