@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from tellapart.evaluation.score_files import run_scores
+from tellapart.evaluation.run import run_scores
 
 yaml = pytest.importorskip("yaml")
 ROOT = Path(__file__).parents[1]

@@ -18,7 +18,7 @@ from tellapart.board.submissions.hidden import round_to
 from tellapart.board.submissions.service import as_result
 from tellapart.data.folder import read_pair_set
 from tellapart.data.scores import Scores
-from tellapart.evaluation.score_files import run_scores
+from tellapart.evaluation.run import run_scores
 from tellapart.evaluation.verified import read_result
 from tellapart.models.memory.external import write_scores
 from tellapart.records.samples import read_samples

@@ -13,8 +13,7 @@ import pytest
 from facts import raises
 from tellapart.errors import RunError
 from tellapart.evaluation.compare import compare, compare_models, rank_outcomes
-from tellapart.evaluation.run import Settings, run
-from tellapart.evaluation.score_files import run_scores
+from tellapart.evaluation.run import Settings, run, run_scores
 from tellapart.evaluation.systems import System
 from tellapart.evaluation.verified import read_result
 from tellapart.models.store.embedding_store import EmbeddingStore

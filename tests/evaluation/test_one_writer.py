@@ -15,9 +15,7 @@ import pytest
 from facts import raises
 from tellapart.benchmarks.find import load_pairs
 from tellapart.errors import RunError
-from tellapart.evaluation.resume import take_up
-from tellapart.evaluation.run import Settings, run, run_record
-from tellapart.evaluation.score_files import run_scores
+from tellapart.evaluation.run import Settings, run, run_record, run_scores, take_up
 from tellapart.evaluation.verified import read_result
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.result import ModelRecord
@@ -29,7 +27,7 @@ MODEL = ModelRecord(name="m", fingerprint="f")
 HOLDS = """
 import sys
 from pathlib import Path
-from tellapart.evaluation.resume import take_up
+from tellapart.evaluation.run import take_up
 from tellapart.evaluation.run import run_record
 from tellapart.records.result import ModelRecord
 with take_up(Path(sys.argv[1]), ModelRecord(name="other"), run_record(Path(), seed=0, command="")):

@@ -15,8 +15,7 @@ from facts import check_facts, raises
 from tellapart.errors import RunError
 from tellapart.evaluation.compare import compare
 from tellapart.evaluation.regression_gate import GateResult, GateRow, regression_gate
-from tellapart.evaluation.run import Settings, run
-from tellapart.evaluation.score_files import run_scores
+from tellapart.evaluation.run import Settings, run, run_scores
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.report.printing import gate_markdown, headline_of
 from tellapart.stats.multiple import holm

@@ -23,8 +23,7 @@ from tellapart.errors import (
 )
 from tellapart.evaluation.evaluate import chosen
 from tellapart.evaluation.measure import remeasure
-from tellapart.evaluation.run import Settings, run
-from tellapart.evaluation.score_files import run_scores
+from tellapart.evaluation.run import Settings, run, run_scores
 from tellapart.evaluation.verified import read_result
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.result import Result, Sample

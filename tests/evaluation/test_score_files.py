@@ -12,7 +12,7 @@ import tellapart as ta
 from facts import raises
 from tellapart.data.scores import Scores
 from tellapart.errors import RunError
-from tellapart.evaluation.score_files import run_scores
+from tellapart.evaluation.run import run_scores
 from tellapart.evaluation.verified import read_result
 from tellapart.models.memory.external import write_scores
 from tellapart.report.image_sources import ImageSources

@@ -15,7 +15,7 @@ from facts import check_facts
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.data.scores import ScoreKind, Scores, note_spread
 from tellapart.evaluation.evaluate import evaluate, prepare
-from tellapart.evaluation.score_files import run_scores
+from tellapart.evaluation.run import run_scores
 from tellapart.evaluation.verified import read_result
 from tellapart.models.memory.external import write_scores
 from tellapart.models.reference import Constant

@@ -16,7 +16,7 @@ import yaml
 from hub_server import TOKEN, Hub, client_of_hub
 
 from facts import check_facts
-from tellapart.evaluation.score_files import run_scores
+from tellapart.evaluation.run import run_scores
 
 hub_client = pytest.importorskip("huggingface_hub")
 constants = pytest.importorskip("huggingface_hub.constants")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tellapart.evaluation.score_files import run_scores
+from tellapart.evaluation.run import run_scores
 from tellapart.evaluation.verified import read_result
 from tellapart.records.samples import read_samples
 from tellapart.report.interchange.cards import eval_results

@@ -19,8 +19,7 @@ from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.errors import plain
 from tellapart.evaluation.evaluate import Prepared, chosen, evaluate, plan
-from tellapart.evaluation.resume import holds, look_up
-from tellapart.evaluation.run import Settings, place_runs, prepare_for, resolve, settle_dtype
+from tellapart.evaluation.run import Settings, holds, look_up, place_runs, prepare_for, resolve, settle_dtype
 from tellapart.models.find import find_prefix
 from tellapart.models.memory.adapter import is_stored
 from tellapart.models.protocols import DualEncoder, Model

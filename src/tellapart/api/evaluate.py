@@ -29,8 +29,7 @@ from tellapart.data.scores import ScoreKind, Scores
 from tellapart.errors import RunError, ScoreError, TellapartError, quote
 from tellapart.evaluation.distributed import Rank, run_in_ranks
 from tellapart.evaluation.follow import Follower, follow_checkpoints, parse_seconds
-from tellapart.evaluation.run import Settings
-from tellapart.evaluation.score_files import run_scores
+from tellapart.evaluation.run import Settings, run_scores
 from tellapart.evaluation.verified import read_result
 from tellapart.models.memory.external import write_scores
 from tellapart.models.memory.given import ModelGiven, as_model

@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, Generic
@@ -14,12 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.benchmarks.benchmark import Benchmark, Records
+from tellapart.benchmarks.locations import Locations
 from tellapart.catalog import REFERENCES
 from tellapart.data.answer_text import Thoughts, count_thoughts
 from tellapart.data.many_objects import collector_paused
 from tellapart.data.pairset import PairSet
+from tellapart.data.prediction_field import PREDICTION, watch_field
 from tellapart.data.progress import Progress
-from tellapart.data.scores import join_names, note_spread
+from tellapart.data.scores import ScoreKind, join_names, note_spread
 from tellapart.data.strict_json import decode_text, read_whole
 from tellapart.data.video import DEFAULT_FRAMES
 from tellapart.errors import DataError, MetricError, RunError
@@ -198,6 +201,20 @@ def prepare_listed(benchmark: Benchmark, *, strict: bool = False) -> Prepared:
     unlike = _compare_with_published(benchmark, task, records, strict)
     session = Session(pictures=_no_image, store=EmbeddingStore(None))
     return Prepared(benchmark, task, records, task.size(records), session, unlike)
+
+
+def read_predictions(
+    ready: Prepared[Records, Predictions], path: Path, kind: ScoreKind | None, place: Locations | None
+) -> tuple[Predictions, Thoughts, str]:
+    """Read a file of scores or predictions that were made elsewhere; return the thoughts cut off, and the field, too.
+
+    The column `prediction` of `place` is the field that the user named.
+    """
+    read = partial(ready.task.read, kind=kind) if ready.task.kinds else ready.task.read
+    with count_thoughts() as thoughts, watch_field(dict((place or Locations()).columns).get(PREDICTION, "")) as watched:
+        predictions = read(path, ready.records)
+    watched.expect_used(path)
+    return predictions, thoughts, watched.stated
 
 
 def _no_image(reference: str) -> bytes:

@@ -20,8 +20,7 @@ from tellapart.data.progress import Progress
 from tellapart.data.rows import read_object
 from tellapart.data.strict_json import decode_text, read_whole
 from tellapart.errors import DataError, ModelError, RunError, ScoreError, UnknownNameError, first_line, quote
-from tellapart.evaluation.resume import expect_same_run
-from tellapart.evaluation.run import Settings, resolve, run, run_record
+from tellapart.evaluation.run import Settings, expect_same_run, resolve, run, run_record
 from tellapart.evaluation.verified import read_result
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.run_folder import FOLLOWED, RESULTS, beside, find_runs, natural_key, write_text_file

@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,12 +14,11 @@ from pydantic import BaseModel
 
 from tellapart.benchmarks.find import find_benchmark, set_name
 from tellapart.benchmarks.locations import Locations
-from tellapart.data.prediction_field import PREDICTION, watch_field
 from tellapart.data.rows import read_csv
 from tellapart.data.scores import ScoreKind, join_names
 from tellapart.errors import DataError, RunError, nearest, quote
 from tellapart.evaluation.compare import ALPHA
-from tellapart.evaluation.evaluate import Prepared, prepare_listed, yield_samples
+from tellapart.evaluation.evaluate import prepare_listed, read_predictions, yield_samples
 from tellapart.evaluation.systems import (
     KeyedSamples,
     System,
@@ -225,20 +223,13 @@ def _read_files(files: Sequence[Path], name: str, kind: ScoreKind | None, place:
     if not files:
         return []
     ready = prepare_listed(find_benchmark(name, place))
-    field_name = dict((place or Locations()).columns).get(PREDICTION, "")
-    return [_measure_file(ready, path, kind, field_name) for path in files]
-
-
-def _measure_file(ready: Prepared, path: Path, kind: ScoreKind | None, field_name: str) -> _System:
-    task = ready.task
-    read = partial(task.read, kind=kind) if task.kinds else task.read
-    with watch_field(field_name) as watched:
-        predictions = read(path, ready.records)
-    watched.expect_used(path)
-    samples = key_samples(
-        sample for units in task.measure(ready.records, predictions) for sample in yield_samples(_without_scores(units))
-    )
-    return _System(path.stem, path, samples, field=watched.stated)
+    systems = []
+    for path in files:
+        predictions, _, stated = read_predictions(ready, path, kind, place)
+        measured = ready.task.measure(ready.records, predictions)
+        samples = key_samples(sample for units in measured for sample in yield_samples(_without_scores(units)))
+        systems.append(_System(path.stem, path, samples, field=stated))
+    return systems
 
 
 def _without_scores(units: Units) -> Units:

@@ -1,14 +1,16 @@
-"""A run: models by benchmarks, into a run folder that an interruption leaves complete up to its last benchmark.
+"""A run: models by benchmarks, or files of scores, into a run folder that an interruption leaves complete so far.
 
 The first model is the run's subject and its record lies in the folder itself; further models are measured, too, each in
-a run folder under `beside/`. Outcomes that a lower precision changes are counted on a sample of items.
+a run folder under `beside/`. Outcomes that a lower precision changes are counted on a sample of items. One process at a
+time has a folder: two that read its record and then wrote theirs would each lose the other's.
 """
 
 from __future__ import annotations
 
+import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,11 +24,24 @@ from tellapart.benchmarks.find import find_benchmark, tell_apart
 from tellapart.benchmarks.given import as_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.catalog import DEFAULT_MODEL, REFERENCES
+from tellapart.data.lock import drop_lock, holder_of, take_lock
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
+from tellapart.data.scores import ScoreKind, note_spread
+from tellapart.data.validation import describe_changes
 from tellapart.errors import RunError, TellapartError, TellapartWarning
-from tellapart.evaluation.evaluate import Evaluation, Prepared, chosen, evaluate, plan, prepare
-from tellapart.evaluation.resume import holds, keep, take_up
+from tellapart.evaluation.evaluate import (
+    Evaluation,
+    Prepared,
+    chosen,
+    evaluate,
+    evaluate_predictions,
+    plan,
+    prepare,
+    prepare_listed,
+    read_predictions,
+)
+from tellapart.evaluation.verified import read_result
 from tellapart.models.find import expect_taken, options_beside
 from tellapart.models.memory.adapter import is_stored
 from tellapart.models.memory.given import as_model
@@ -34,12 +49,14 @@ from tellapart.models.memory.held import HeldModel
 from tellapart.models.options import AUTO, ModelOptions
 from tellapart.models.protocols import Model
 from tellapart.models.scoring.deferred import Deferred, find_deferred
+from tellapart.models.scoring.score import Scored
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.backend import fastest_dtype
 from tellapart.models.transductive import MARK, read_mark
 from tellapart.records.machine import versions
-from tellapart.records.result import Flips, ModelRecord, Precision, Result, RunRecord, Sample
-from tellapart.records.run_folder import beside, locate
+from tellapart.records.result import Flips, Located, ModelRecord, Precision, Result, RunRecord, Sample
+from tellapart.records.run_folder import RESULTS, beside, locate, write_result
+from tellapart.records.samples import write_samples
 from tellapart.stats.intervals import share_in_clusters
 from tellapart.stats.paired import paired, write_p
 
@@ -52,21 +69,17 @@ CHECKED, MOST_FLIPS = 200, 0.005
 #: Of 10,000 drawn sign flips, none of which was as extreme.
 _SMALLEST_P = 1 / 10_001
 
+#: The lock of a run folder, there while a process writes into the folder.
+_LOCK = ".lock"
+
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The settings of a run, as the parameters of `tellapart.evaluate` of these names, but for what follows.
+    """The settings of a run, as the parameters of `tellapart.evaluate` of these names.
 
-    Attributes:
-        models: names, objects of a protocol, or functions of an image and a text, as `as_model` takes them.
-        benchmarks: names, declarations or pair sets.
-        limit: a number or a share of items, as a text; None for all.
-        place: the folders of the benchmarks' files.
-
-    >>> Settings().benchmarks
-    ('demo',)
+    Models and benchmarks are names or objects; `limit` is a text, and `place` has the folders of the benchmarks' files.
     """
 
     models: tuple[str | Model | Callable[..., Any], ...] = (DEFAULT_MODEL, *REFERENCES)
@@ -90,6 +103,21 @@ class Settings:
     seed: int = 0
     strict: bool = False
     place: Locations = field(default_factory=Locations)
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """A model in the dtype in which it is measured.
+
+    `exact` is the same in float32, where a sample is to be scored in both; `compared` are those comparisons that were
+    made to choose the dtype, by benchmark, and `reason` is that choice in words.
+    """
+
+    model: Model | Deferred
+    dtype: str
+    exact: Model | Deferred | None = None
+    compared: Mapping[str, Precision] = field(default_factory=dict)
+    reason: str = ""
 
 
 def run(
@@ -116,57 +144,69 @@ def run(
     ...     read_result(folders[0]).benchmarks["demo"].metrics["text_score"].value
     1.0
     """
-    asked, settings = settings, settle_dtype(settings)
+    automatic, settings = settings.dtype == AUTO, settle_dtype(settings)
     benchmarks, models = resolve(settings, store)
-    exact = _find_exact(models, settings, store)
-    given = ModelOptions(dtype=settings.dtype)
-    taken = [options_beside(each, settings.models, given).dtype for each in settings.models]
-    choices = [ChosenDtype(model, dtype) for model, dtype in zip(models, taken, strict=True)]
-    if asked.dtype == AUTO:
-        choices = _choose_dtypes(models, exact, benchmarks, settings, store, progress)
-        models, exact = [choice.model for choice in choices], [None] * len(models)
-    placed = place_runs(models, [choice.dtype for choice in choices], settings, out, command)
-    folders, records = [folder for folder, _, _ in placed], [record for _, record, _ in placed]
+    subjects = _list_subjects(models, settings, store)
+    if automatic:
+        subjects = _choose_dtypes(subjects, benchmarks, settings, store, progress)
+    dtypes = [subject.dtype for subject in subjects]
+    placed = place_runs([subject.model for subject in subjects], dtypes, settings, out, command)
     failed: dict[int, TellapartError] = {}
     with ExitStack() as held:
         results = [held.enter_context(take_up(*place)) for place in placed]
         for benchmark in benchmarks:
             ready = prepare_for(settings, benchmark, store)
-            for row, (choice, folder) in enumerate(zip(choices, folders, strict=True)):
+            for row, (subject, (folder, model, _)) in enumerate(zip(subjects, placed, strict=True)):
                 if row in failed:
                     continue
-                report = progress(f"{records[row].name} on {benchmark.name}") if progress else None
+                report = progress(f"{model.name} on {benchmark.name}") if progress else None
                 try:
-                    results[row] = _measure_once(results[row], choice, exact[row], ready, folder, report)
+                    if not is_stored(subject.model) or not holds(folder, results[row], ready):
+                        measured = _measure(subject, ready, settings, results[row].run, report)
+                        results[row] = keep(folder, results[row], benchmark, measured)
                 except TellapartError as error:
                     failed[row] = error
-                    if len(choices) * len(benchmarks) > 1:
-                        _warn_of_stop(records[row].name, benchmark.name, out, alone=len(choices) == 1)
+                    if len(subjects) * len(benchmarks) > 1:
+                        others = "" if len(subjects) == 1 else "other models go on, "
+                        warnings.warn(
+                            f"{model.name} stopped on {benchmark.name}; {others}what is measured stays in {out}, and "
+                            "the same command measures the rest; to go on without this model, leave it out",
+                            TellapartWarning,
+                            stacklevel=2,
+                        )
         if failed:
             raise next(iter(failed.values()))
-    return folders
-
-
-def _warn_of_stop(model: str, benchmark: str, out: Path, *, alone: bool) -> None:
-    """Warn of a model that failed, before its error: the others are measured first."""
-    warnings.warn(
-        f"{model} stopped on {benchmark}; {'' if alone else 'other models go on, '}what is measured stays in {out}, "
-        "and the same command measures the rest; to go on without this model, leave it out",
-        TellapartWarning,
-        stacklevel=3,
-    )
+    return [folder for folder, _, _ in placed]
 
 
 def place_runs(
     models: Sequence[Model | Deferred], dtypes: Sequence[str], settings: Settings, out: Path, command: str = ""
 ) -> list[tuple[Path, ModelRecord, RunRecord]]:
     """Return each model's folder, its record, and that of its run, as `take_up` takes them."""
-    placed = []
-    records = _open_records(models, dtypes, settings, out)
-    folders = _name_folders(out, [record.name for record in records])
-    for folder, record, model in zip(folders, records, models, strict=True):
-        own = replace(settings, device=_held(model, "device", settings.device))
-        now = run_record(folder, seed=settings.seed, command=command, settings=own, place=settings.place)
+    names = settings.names or distinct_names([model.name for model in models], settings.models)
+    marks = [MARK if isinstance(given, str) and read_mark(given) else "" for given in settings.models]
+    names = [name.removesuffix(mark) + mark for name, mark in zip(names, marks, strict=True)]
+    if alike := {name for name in names if names.count(name) > 1}:
+        raise RunError(f"{names.count(min(alike))} models call themselves {min(alike)!r}; name each: names=(...)")
+    asked = ModelOptions(reading=settings.reading)
+    placed: list[tuple[Path, ModelRecord, RunRecord]] = []
+    for given, name, model, dtype in zip(settings.models, names, models, dtypes, strict=True):
+        folder = beside(out, name) if placed else out
+        # Settings do not move a model in memory.
+        device, of_dtype = (model.device, model.dtype) if isinstance(model, HeldModel) else (settings.device, dtype)
+        record = ModelRecord(
+            name=name,
+            fingerprint=model.fingerprint,
+            kind=model.kind,
+            dtype=None if str(of_dtype) == _EXACT else str(of_dtype),
+            reading=options_beside(given, settings.models, asked).reading,
+            prompt=getattr(getattr(model, "prompt", None), "label", None),
+            texts=getattr(model, "texts", None) or None,
+            provenance=getattr(model, "provenance", None) or None,
+            file=None if (file := getattr(model, "file", None)) is None else locate(file, folder, hashed=True),
+        )
+        on_device = replace(settings, device=str(device))
+        now = run_record(folder, seed=settings.seed, command=command, settings=on_device, place=settings.place)
         placed.append((folder, record, now))
     return placed
 
@@ -182,39 +222,13 @@ def settle_dtype(settings: Settings) -> Settings:
     flips = MOST_FLIPS if settings.flips is None else settings.flips
     if not 0 <= flips <= 1:
         raise RunError(f"flips={flips:g}: give a share of outcomes from 0 to 1, for example {MOST_FLIPS}")
-    return replace(settings, dtype=dtype, check=None if dtype == "float32" else check, flips=flips)
-
-
-def _choose_dtypes(
-    models: Sequence[Model | Deferred],
-    exact: Sequence[Model | Deferred | None],
-    benchmarks: Sequence[Benchmark],
-    settings: Settings,
-    store: EmbeddingStore,
-    progress: Callable[[str], Progress] | None,
-) -> list[ChosenDtype]:
-    """Choose each model's dtype, before a record names it."""
-    if settings.check is None or settings.flips is None:
-        reason = f"dtype=auto chose float32: {settings.device} computes no lower precision natively"
-        return [ChosenDtype(model, "float32", reason=reason) for model in models]
-    checked = any(one is not None for one in exact)
-    ready = [prepare_for(settings, benchmark, store) for benchmark in benchmarks] if checked else []
-    return [
-        ChosenDtype(model, _EXACT) if one is None else _choose_dtype(model, one, ready, settings, progress)
-        for model, one in zip(models, exact, strict=True)
-    ]
+    return replace(settings, dtype=dtype, check=None if dtype == _EXACT else check, flips=flips)
 
 
 def prepare_for(settings: Settings, benchmark: Benchmark, store: EmbeddingStore) -> Prepared[Any, Any]:
     """Load the records of a benchmark that a run measures; errors as of `prepare`."""
-    return prepare(
-        benchmark,
-        store=store,
-        limit=settings.limit,
-        items=settings.items,
-        strict=settings.strict,
-        frames=settings.frames,
-    )
+    asked = {name: getattr(settings, name) for name in ("limit", "items", "strict", "frames")}
+    return prepare(benchmark, store=store, **asked)
 
 
 def resolve(settings: Settings, store: EmbeddingStore) -> tuple[list[Benchmark], list[Model | Deferred]]:
@@ -229,7 +243,7 @@ def resolve(settings: Settings, store: EmbeddingStore) -> tuple[list[Benchmark],
         lambda benchmark: prepare(benchmark, store=store).fingerprint,
     )
     if settings.check is not None:
-        if settings.check < 1 or settings.dtype == "float32":
+        if settings.check < 1 or settings.dtype == _EXACT:
             raise RunError(
                 f"check={settings.check} with dtype={settings.dtype!r}: give a number of items from 1, and the dtype "
                 "that is compared with float32, for example dtype='bfloat16'"
@@ -240,15 +254,7 @@ def resolve(settings: Settings, store: EmbeddingStore) -> tuple[list[Benchmark],
                     f"check={settings.check} scores a sample of minimal pairs twice; {benchmark.name} is of task "
                     f"{benchmark.task!r}: leave out check=, or measure it in a run of its own with dtype={_EXACT!r}"
                 )
-    expect_distinct(settings.models, "models=")
-    options = [options_beside(each, settings.models, _model_options(settings, store)) for each in settings.models]
-    for given, own in zip(settings.models, options, strict=True):
-        if isinstance(given, str):
-            expect_taken(given, own)
-    models = [
-        find_deferred(given, own, store) if isinstance(given, str) else _hold_object(given, own)
-        for given, own in zip(settings.models, options, strict=True)
-    ]
+    models = _find_models(settings, store)
     chosen(1, settings.limit)
     if settings.items is not None and len(benchmarks) > 1:
         raise RunError(
@@ -260,36 +266,33 @@ def resolve(settings: Settings, store: EmbeddingStore) -> tuple[list[Benchmark],
     return benchmarks, models
 
 
-def _hold_object(given: Model | Callable[..., Any], options: ModelOptions) -> Model:
-    """Return a model in memory; the options of models that are named do nothing for it."""
-    model = as_model(given)
-    # A held model has compared its device, dtype and reading with them.
-    options.expect_effect(model.name, {"device", "dtype", "reading"} if isinstance(model, HeldModel) else ())
-    return model
+def _find_models(settings: Settings, store: EmbeddingStore) -> list[Model | Deferred]:
+    expect_distinct(settings.models, "models=")
+    models: list[Model | Deferred] = []
+    all_options = _model_options(settings, store)
+    for given, options in zip(settings.models, all_options, strict=True):
+        if isinstance(given, str):
+            expect_taken(given, options)
+    for given, options in zip(settings.models, all_options, strict=True):
+        if isinstance(given, str):
+            models.append(find_deferred(given, options, store))
+        else:
+            models.append(model := as_model(given))
+            # A held model has compared its device, dtype and reading with them; other options of named models do
+            # nothing for an object.
+            options.expect_effect(model.name, {"device", "dtype", "reading"} if isinstance(model, HeldModel) else ())
+    return models
 
 
-def _model_options(settings: Settings, store: EmbeddingStore) -> ModelOptions:
+def _model_options(settings: Settings, store: EmbeddingStore) -> list[ModelOptions]:
+    """Return the options with which each model is made."""
     shared = {each.name for each in fields(ModelOptions)} & {each.name for each in fields(Settings)}
-    return ModelOptions(
+    options = ModelOptions(
         **{name: getattr(settings, name) for name in shared},
         answers=None if store.path is None else store.path.with_name("answers.sqlite"),
         auto=settings.flips is not None,
     )
-
-
-def _find_exact(
-    models: Sequence[Model | Deferred], settings: Settings, store: EmbeddingStore
-) -> list[Model | Deferred | None]:
-    """Find the float32 model of each that is to be checked; None of one that computes the same in every dtype."""
-    if settings.check is None:
-        return [None] * len(models)
-    options = replace(_model_options(settings, store), dtype="float32")
-    exact = [
-        find_deferred(each, options_beside(each, settings.models, options), store) if isinstance(each, str) else None
-        for each in settings.models
-    ]
-    pairs = zip(exact, models, strict=True)
-    return [one if one is not None and one.fingerprint != model.fingerprint else None for one, model in pairs]
+    return [options_beside(each, settings.models, options) for each in settings.models]
 
 
 def distinct_names(own: Sequence[str], typed: Sequence[object]) -> list[str]:
@@ -298,39 +301,6 @@ def distinct_names(own: Sequence[str], typed: Sequence[object]) -> list[str]:
         typed_name if own.count(name) > 1 and isinstance(typed_name, str) else name
         for name, typed_name in zip(own, typed, strict=True)
     ]
-
-
-def _open_records(models: Sequence[Model], dtypes: Sequence[str], settings: Settings, out: Path) -> list[ModelRecord]:
-    names = settings.names or distinct_names([model.name for model in models], settings.models)
-    marks = [MARK if isinstance(given, str) and read_mark(given) else "" for given in settings.models]
-    names = [name.removesuffix(mark) + mark for name, mark in zip(names, marks, strict=True)]
-    if alike := {name for name in names if names.count(name) > 1}:
-        raise RunError(f"{names.count(min(alike))} models call themselves {min(alike)!r}; name each: names=(...)")
-    folders = _name_folders(out, names)
-    asked = ModelOptions(reading=settings.reading)
-    return [
-        ModelRecord(
-            name=name,
-            fingerprint=model.fingerprint,
-            kind=model.kind,
-            dtype=None if (dtype := _held(model, "dtype", chosen)) == "float32" else dtype,
-            reading=options_beside(given, settings.models, asked).reading,
-            prompt=getattr(getattr(model, "prompt", None), "label", None),
-            texts=getattr(model, "texts", None) or None,
-            provenance=getattr(model, "provenance", None) or None,
-            file=None if (file := getattr(model, "file", None)) is None else locate(file, folder, hashed=True),
-        )
-        for given, name, model, chosen, folder in zip(settings.models, names, models, dtypes, folders, strict=True)
-    ]
-
-
-def _held(model: Model | Deferred, attribute: str, setting: str) -> str:
-    """Return the device or the dtype of a model in memory, which settings do not move; else the setting."""
-    return str(getattr(model, attribute)) if isinstance(model, HeldModel) else setting
-
-
-def _name_folders(out: Path, names: Sequence[str]) -> list[Path]:
-    return [out, *(beside(out, name) for name in names[1:])]
 
 
 #: The packages whose versions a record names, and those that model families compute with, if they are installed.
@@ -362,100 +332,92 @@ def expect_distinct(names: Sequence[T], parameter: str) -> Sequence[T]:
     return names
 
 
-def _measure_once(
-    result: Result,
-    choice: ChosenDtype,
-    exact: Model | Deferred | None,
-    ready: Prepared,
-    folder: Path,
-    progress: Progress | None,
-) -> Result:
-    """Measure one benchmark and keep it, unless the record holds it already, of a model with a fingerprint."""
-    model = choice.model
-    if not is_stored(model) or not holds(folder, result, ready):
-        run = result.run
-        evaluation = evaluate(model, ready, batch_size=run.batch_size, seed=run.seed, progress=progress)
-        if exact is not None and run.check is not None:
-            evaluation = _check_precision(exact, ready, evaluation, result)
-        return keep(folder, result, ready.benchmark, choice.add_to(evaluation, ready.benchmark.name))
-    return result
+def _measure(
+    subject: _Subject, ready: Prepared, settings: Settings, now: RunRecord, progress: Progress | None
+) -> Evaluation:
+    """Measure one benchmark, with a comparison of its precision and the reason of its choice in record and notes."""
+    evaluation = evaluate(subject.model, ready, batch_size=now.batch_size, seed=now.seed, progress=progress)
+    precision = subject.compared.get(ready.benchmark.name)
+    if subject.exact is not None:
+        precision = _sample_precision(subject, subject.exact, ready, settings)
+    notes = (subject.reason, "" if precision is None else _describe_flips(precision))
+    update = {"precision": precision, "notes": (*evaluation.result.notes, *filter(None, notes))}
+    return replace(evaluation, result=evaluation.result.model_copy(update=update))
 
 
-def _check_precision(exact: Model | Deferred, ready: Prepared, evaluation: Evaluation, result: Result) -> Evaluation:
-    """Score some items in float32, too, and return the evaluation with the comparison in its record and notes."""
-    run, dtype = result.run, result.model.dtype or _EXACT
-    again = evaluate(exact, _draw_items(ready, run.check, run.seed), batch_size=run.batch_size, seed=run.seed)
-    drawn = {sample.id: sample for sample in again.yield_samples()}
-    by_id = {sample.id: sample for sample in evaluation.yield_samples() if sample.id in drawn}
-    lower = [by_id[name] for name in drawn]
-    true = evaluation.result.true
-    precision = compare_precisions(lower, [*drawn.values()], dtype=dtype, true=true, seed=run.seed)
-    return _add_precision(evaluation, precision)
+def _list_subjects(models: Sequence[Model | Deferred], settings: Settings, store: EmbeddingStore) -> list[_Subject]:
+    """List the models with the dtype that was asked for; those to be checked, with their float32, too.
 
-
-@dataclass(frozen=True, slots=True)
-class ChosenDtype:
-    """The dtype that `auto` chose for a model, and why.
-
-    Attributes:
-        model: in that dtype.
-        dtype: its name.
-        found: benchmark -> the comparison of the faster dtype with float32; empty if there is none to compare.
-        reason: a sentence for the record.
+    A model that computes the same in every dtype has no other float32.
     """
+    given = ModelOptions(dtype=settings.dtype)
+    subjects = [
+        _Subject(model, options_beside(typed, settings.models, given).dtype)
+        for model, typed in zip(models, settings.models, strict=True)
+    ]
+    if settings.check is None:
+        return subjects
+    for row, options in enumerate(_model_options(replace(settings, dtype=_EXACT), store)):
+        if isinstance(typed := settings.models[row], str):
+            exact = find_deferred(typed, options, store)
+            if exact.fingerprint != subjects[row].model.fingerprint:
+                subjects[row] = replace(subjects[row], exact=exact)
+    return subjects
 
-    model: Model | Deferred
-    dtype: str
-    found: Mapping[str, Precision] = field(default_factory=dict)
-    reason: str = ""
 
-    def add_to(self, evaluation: Evaluation, benchmark: str) -> Evaluation:
-        """Return an evaluation with the choice in its record and notes."""
-        if not self.reason:
-            return evaluation
-        return _add_precision(evaluation, self.found.get(benchmark), self.reason)
-
-
-def _choose_dtype(
-    model: Model | Deferred,
-    exact: Model | Deferred,
-    benchmarks: Sequence[Prepared[Any, Any]],
+def _choose_dtypes(
+    subjects: Sequence[_Subject],
+    benchmarks: Sequence[Benchmark],
     settings: Settings,
+    store: EmbeddingStore,
     progress: Callable[[str], Progress] | None,
-) -> ChosenDtype:
-    """Score some items of each benchmark in a faster dtype and in float32, chosen if too many outcomes flip.
+) -> list[_Subject]:
+    """Choose each model's dtype, before a record names it: float32 if the faster one flips too many outcomes.
 
-    That is more than a share `settings.flips` of a metric's outcomes, on any benchmark.
+    That is more than a share `settings.flips` of a metric's outcomes of a sample, on any benchmark.
     """
-    dtype, seed, most = settings.dtype, settings.seed, settings.flips or 0.0
-    precisions: dict[str, Precision] = {}
-    for ready in benchmarks:
-        part = _draw_items(ready, settings.check, seed)
-        lower, again = (
-            evaluate(candidate, part, batch_size=settings.batch_size, seed=seed, progress=report)
-            for candidate, name in ((model, dtype), (exact, _EXACT))
-            for report in [progress and progress(f"{candidate.name} in {name} on a sample of {ready.benchmark.name}")]
-        )
-        precision = compare_precisions(lower.samples, again.samples, dtype=dtype, true=again.result.true, seed=seed)
-        precisions[ready.benchmark.name] = precision.model_copy(update={"most": most})
-    worst = max(precisions, key=lambda name: precisions[name].share)
-    share = f"up to {100 * precisions[worst].share:.2f}% of outcomes flip ({worst}), {{}} than flips={most:g}"
-    if precisions[worst].share > most:
-        return ChosenDtype(exact, _EXACT, precisions, f"dtype=auto chose {_EXACT}: in {dtype} {share.format('more')}")
-    return ChosenDtype(model, dtype, precisions, f"dtype=auto chose {dtype}: {share.format('no more')}")
+    most = settings.flips
+    if settings.check is None or most is None:
+        reason = f"dtype=auto chose float32: {settings.device} computes no lower precision natively"
+        return [_Subject(subject.model, _EXACT, reason=reason) for subject in subjects]
+    checked = any(subject.exact is not None for subject in subjects)
+    prepared = [prepare_for(settings, benchmark, store) for benchmark in benchmarks] if checked else []
+    choices = []
+    for subject in subjects:
+        if subject.exact is None:
+            choices.append(_Subject(subject.model, _EXACT))
+            continue
+        compared: dict[str, Precision] = {}
+        for ready in prepared:
+            precision = _sample_precision(subject, subject.exact, ready, settings, progress)
+            compared[ready.benchmark.name] = precision.model_copy(update={"most": most})
+        worst = max(compared, key=lambda name: compared[name].share)
+        many = compared[worst].share > most
+        model, dtype = (subject.exact, _EXACT) if many else (subject.model, settings.dtype)
+        share = f"up to {100 * compared[worst].share:.2f}% of outcomes flip ({worst})"
+        faster = f"in {settings.dtype} " if many else ""
+        reason = f"dtype=auto chose {dtype}: {faster}{share}, {'more' if many else 'no more'} than flips={most:g}"
+        choices.append(_Subject(model, dtype, compared=compared, reason=reason))
+    return choices
 
 
-def _draw_items(ready: Prepared[Any, Any], check: int | None, seed: int) -> Prepared[Any, Any]:
-    """Return a benchmark with so many of its items, drawn by a seed."""
-    count = ready.task.size(ready.records)
-    drawn = np.sort(np.random.default_rng(seed).permutation(count)[:check])
-    return replace(ready, records=ready.task.select(ready.records, drawn.tolist()))
-
-
-def _add_precision(evaluation: Evaluation, precision: Precision | None, *reasons: str) -> Evaluation:
-    described = () if precision is None else (_describe_flips(precision),)
-    notes = (*evaluation.result.notes, *reasons, *described)
-    return replace(evaluation, result=evaluation.result.model_copy(update={"precision": precision, "notes": notes}))
+def _sample_precision(
+    subject: _Subject,
+    exact: Model | Deferred,
+    ready: Prepared[Any, Any],
+    settings: Settings,
+    progress: Callable[[str], Progress] | None = None,
+) -> Precision:
+    """Score items of a benchmark, drawn by the seed, in both dtypes, and compare the outcomes."""
+    count, seed = ready.task.size(ready.records), settings.seed
+    drawn = np.sort(np.random.default_rng(seed).permutation(count)[: settings.check])
+    part = replace(ready, records=ready.task.select(ready.records, drawn.tolist()))
+    lower, again = (
+        evaluate(candidate, part, batch_size=settings.batch_size, seed=seed, progress=report)
+        for candidate, name in ((subject.model, subject.dtype), (exact, _EXACT))
+        for report in [progress and progress(f"{candidate.name} in {name} on a sample of {ready.benchmark.name}")]
+    )
+    return compare_precisions(lower.samples, again.samples, dtype=subject.dtype, true=again.result.true, seed=seed)
 
 
 def compare_precisions(
@@ -520,3 +482,156 @@ def _describe_flips(precision: Precision) -> str:
         f"{precision.dtype} against {precision.against} on {precision.items:,} items drawn with seed {precision.seed}, "
         f"outcomes that flip: {', '.join(counts)}; a score moves by at most {precision.largest_difference:.2g}{near}"
     )
+
+
+@contextmanager
+def take_up(folder: Path, model: ModelRecord, run: RunRecord) -> Iterator[Result]:
+    """Yield the folder's record, or a new one, and keep the folder for this process until the block ends.
+
+    Another run's record is refused before anything is computed. A folder in which nothing was written is gone again.
+    """
+    _expect_writable(folder)
+    new = [each for each in (folder, *folder.parents) if not each.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(f"cannot write to {folder}: {error.strerror}; name another out=") from error
+    try:
+        with _hold_folder(folder):
+            yield look_up(folder, model, run)
+    finally:
+        with suppress(OSError):  # it holds something
+            for each in new:
+                each.rmdir()
+
+
+def look_up(folder: Path, model: ModelRecord, run: RunRecord) -> Result:
+    """Return what `take_up` yields, and make and keep no folder; errors as there, but for another process."""
+    _expect_writable(folder)
+    if not (folder / RESULTS).exists():
+        return Result(run=run, model=model, benchmarks={})
+    expect_same_run(folder, old := read_result(folder), model, run)
+    return old
+
+
+def holds(folder: Path, result: Result, ready: Prepared) -> bool:
+    """Return whether a record in a folder has a benchmark; it is refused with other content."""
+    finished = result.benchmarks.get(ready.benchmark.name)
+    if finished is not None and finished.fingerprint != ready.fingerprint:
+        raise RunError(f"{folder} holds {ready.benchmark.name} with other content; name another out=, or delete it")
+    return finished is not None
+
+
+@contextmanager
+def _hold_folder(folder: Path) -> Iterator[None]:
+    path = folder / _LOCK
+    try:
+        lock = take_lock(path)
+    except OSError:  # nothing can be written here, which the first result reports, if there is one to write
+        yield
+        return
+    if lock is None:
+        raise RunError(
+            f"process {holder_of(path)} is writing its run into {folder}; wait until it has ended, or name another out="
+        )
+    try:
+        yield
+    finally:
+        drop_lock(path, lock)
+
+
+def expect_same_run(folder: Path, old: Result, model: ModelRecord, run: RunRecord) -> None:
+    """Refuse a folder whose record is of another model, or of other settings: of all that may move a number."""
+    now, then = (
+        {
+            "model": of.name,
+            "weights": of.fingerprint or "computed elsewhere",
+            "kind of score": of.kind,
+            **{name: getattr(settings, name) for name in ("seed", "limit", "check", "device")},
+            "reading": of.reading,
+        }
+        for of, settings in ((model, run), (old.model, old.run))
+    )
+    if differing := [key for key in now if now[key] != then[key]]:
+        hint = "name another out=, or delete it"
+        if not model.fingerprint and not old.model.fingerprint and len(differing) == 1:
+            hint = f"if this is the same model, add name={old.model.name!r}; else name another out="
+        raise RunError(f"{folder} holds another run ({describe_changes(then, now)}); {hint}")
+
+
+def keep(
+    folder: Path, result: Result, benchmark: Benchmark, evaluation: Evaluation, file: Located | None = None
+) -> Result:
+    """Write a benchmark's samples and its part of the record; return the record."""
+    own = None if benchmark.own is None else locate(benchmark.own, folder, hashed=benchmark.own.suffix == ".py")
+    # The samples first: a record never names a benchmark whose samples are not there.
+    samples = write_samples(folder, benchmark.name, evaluation.yield_samples())
+    record = evaluation.result.model_copy(update={"own": own, "file": file, "samples": samples})
+    result = result.model_copy(update={"benchmarks": {**result.benchmarks, benchmark.name: record}})
+    write_result(folder, result)
+    return result
+
+
+def _expect_writable(folder: Path) -> None:
+    """Refuse a folder that cannot be made or written, unless it holds a run: better now than after an hour."""
+    if (folder / RESULTS).exists():
+        return
+    nearest = next(each for each in (folder, *folder.parents) if each.exists())
+    if not nearest.is_dir():
+        raise RunError(f"cannot write to {folder}: {nearest} is not a folder; name another out=")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise RunError(f"cannot write to {folder}: {nearest} may not be written; name another out=")
+
+
+def run_scores(
+    files: Mapping[str | Benchmark, Path],
+    out: Path,
+    *,
+    kind: ScoreKind | None = None,
+    name: str | None = None,
+    seed: int = 0,
+    command: str = "",
+    strict: bool = False,
+    place: Locations | None = None,
+    progress: Callable[[str], Progress] | None = None,
+) -> Path:
+    """Measure a model from files of scores or predictions that were made elsewhere, and write one run folder.
+
+    Every file is read before anything is written; a later call can add files of further benchmarks. A benchmark that
+    the folder already holds, from the same file, is not measured again. A file is `.npz`, `.csv` or `.jsonl`, of tasks
+    that of `tellapart export`, filled in. Its name is the model's by default, and the kind of its scores is the one
+    that it states, or else similarity.
+    """
+    if name is None and len(files) != 1:
+        named = ", ".join(file if isinstance(file, str) else file.name for file in files)
+        raise RunError(f"scores= of {named or 'no benchmark'}: name their model with name=")
+    model = ModelRecord(name=name or next(iter(files.values())).stem)
+    score_files = []
+    for given, path in files.items():
+        ready = prepare_listed(find_benchmark(given, place) if isinstance(given, str) else given, strict=strict)
+        score_files.append((ready, path, *read_predictions(ready, path, kind, place), locate(path, out, hashed=True)))
+    with take_up(out, model, run_record(out, seed=seed, command=command, place=place)) as held:
+        result = held
+        for ready, path, predictions, thoughts, stated, located in score_files:
+            benchmark = ready.benchmark.name
+            if holds(out, result, ready):
+                record = result.benchmarks[benchmark]
+                before = (record.file.sha256 if record.file else "", record.kind, record.field)
+                if before != (located.sha256, ready.task.kind_of(predictions), stated):
+                    raise RunError(
+                        f"{out} holds {benchmark} measured from another file or field ({record.origin}, "
+                        f"{record.field!r}); name another out=, or delete it"
+                    )
+                continue
+            evaluation = evaluate_predictions(
+                ready,
+                predictions,
+                origin=str(path.resolve()),
+                seed=seed,
+                thoughts=thoughts,
+                notes=note_spread([predictions.scores]) if isinstance(predictions, Scored) else (),
+                progress=progress(f"{model.name} on {benchmark}") if progress else None,
+            )
+            measured = evaluation.result.model_copy(update={"field": stated})
+            result = keep(out, result, ready.benchmark, replace(evaluation, result=measured), located)
+    return out

@@ -18,7 +18,7 @@ from tellapart.board.submissions.forms import read_sent
 from tellapart.board.submissions.hidden import round_to
 from tellapart.board.submissions.measuring import measure_sent
 from tellapart.board.submissions.service import as_result
-from tellapart.evaluation.score_files import run_scores
+from tellapart.evaluation.run import run_scores
 from tellapart.records.samples import read_samples
 from tellapart.tasks.registry import HIDEABLE
 
