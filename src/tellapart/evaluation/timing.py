@@ -80,7 +80,28 @@ def count_flops(compute: Callable[[], object]) -> int | None:
 BATCHES = 3
 
 
-@dataclass(frozen=True, slots=True)
+class _Clock:
+    """Splits time into parts that follow each other without a gap, each until the device has finished."""
+
+    def __init__(self, device: str) -> None:
+        self.parts: dict[str, float] = {}
+        torch = sys.modules.get("torch")
+        # Work on a device is queued, and a clock would not see it.
+        self._wait = (lambda: None) if device == "cpu" or torch is None else getattr(torch, device).synchronize
+        self._last = time.perf_counter()
+
+    def time(self, part: str, compute: Callable[..., Any] | None, *inputs: Any) -> Any:
+        """Return what a part computes of the inputs; the first of them if the model has no such part."""
+        if compute is None:
+            return inputs[0]
+        output = compute(*inputs)
+        self._wait()
+        now = time.perf_counter()
+        self.parts[part], self._last = now - self._last, now
+        return output
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Stages:
     """The functions by which a model computes a pair, of images, of texts and of both; None if it has none."""
 
@@ -92,21 +113,6 @@ class _Stages:
     notes: tuple[str, ...] = ()
 
 
-class _Clock:
-    """Splits time into parts that follow each other without a gap; `wait` returns when the device has finished."""
-
-    def __init__(self, wait: Callable[[], None]) -> None:
-        self.parts: dict[str, float] = {}
-        self._wait = wait
-        self._last = time.perf_counter()
-
-    def lap(self, part: str) -> None:
-        """End a part; the next one begins."""
-        self._wait()
-        now = time.perf_counter()
-        self.parts[part], self._last = now - self._last, now
-
-
 @dataclass(frozen=True, slots=True)
 class _Bench:
     """A model before the pairs that it is timed on."""
@@ -114,74 +120,49 @@ class _Bench:
     stages: _Stages
     pairset: PairSet
     pairs: Sequence[tuple[str, str]]
-    wait: Callable[[], None]
+    device: str
 
     def read(self, reference: str, clock: _Clock) -> Any:
         """Return the model's input for an image's reference: the reference itself if the model reads no image."""
         if not self.stages.reads_images:
             return reference
-        image: Any = self.pairset.pixels(reference)
-        clock.lap("decode")
-        if self.stages.prepare is not None:
-            image = self.stages.prepare(image)
-            clock.lap("prepare")
-        return image
+        image = clock.time("decode", self.pairset.pixels, reference)
+        return clock.time("prepare", self.stages.prepare, image)
 
     def compute(self, images: Any, texts: Any, clock: _Clock) -> None:
         """Score image `k` with text `k`."""
-        if self.stages.image is not None:
-            images = self.stages.image(images)
-            clock.lap("image")
-        if self.stages.text is not None:
-            texts = self.stages.text(texts)
-            clock.lap("text")
-        if self.stages.cross is not None:
-            self.stages.cross(images, texts)
-            clock.lap("cross")
+        images = clock.time("image", self.stages.image, images)
+        texts = clock.time("text", self.stages.text, texts)
+        clock.time("cross", self.stages.cross, images, texts)
 
     def inputs(self, start: int, count: int, clock: _Clock) -> tuple[list[Any], list[str]]:
         """Return pairs in turn, so that no image is asked about twice running: some models remember the last one."""
         pairs = [self.pairs[k % len(self.pairs)] for k in range(start, start + count)]
         return [self.read(reference, clock) for reference, _ in pairs], [text for _, text in pairs]
 
-    def one(self, number: int) -> dict[str, float]:
-        """Time one pair from its file to its score: seconds by part."""
-        clock = _Clock(self.wait)
-        self.compute(*self.inputs(number, 1, clock), clock)
-        return clock.parts
-
-    def batch(self, start: int, size: int) -> dict[str, float]:
-        """Time a batch whose images are decoded and prepared before: seconds by part."""
-        inputs = self.inputs(start, size, _Clock(self.wait))
-        clock = _Clock(self.wait)
+    def lap(self, start: int, count: int, *, from_files: bool) -> dict[str, float]:
+        """Time pairs given at once, from their files or from images decoded and prepared before: seconds by part."""
+        clock = _Clock(self.device)
+        inputs = self.inputs(start, count, clock)
+        clock = clock if from_files else _Clock(self.device)
         self.compute(*inputs, clock)
         return clock.parts
-
-    def flops(self, number: int) -> int | None:
-        """Count the FLOPs of one pair; None if nothing was counted."""
-        clock = _Clock(self.wait)
-        inputs = self.inputs(number, 1, clock)
-        return count_flops(lambda: self.compute(*inputs, clock))
 
 
 def time_apart(name: str, measure: Callable[[], Timing]) -> Timing:
     """Time a model in a separate process: it finds no other one's memory, threads or caches."""
     # Spawned, not forked: a fork would begin with this process's memory and with threads that it does not have.
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        fault = (
+            "could not begin. It reads the calling script again: save that as a file, not standard input, and make "
+            'this call under `if __name__ == "__main__":`'
+        )
         try:
             pool.submit(os.getpid).result()  # a process that cannot begin needs other advice than one that was killed
-        except BrokenProcessPool as error:
-            raise RunError(
-                f"{name}: the process that times it could not begin. It reads the calling script again: save that as "
-                'a file, not standard input, and make this call under `if __name__ == "__main__":`'
-            ) from error
-        try:
+            fault = "was killed, as a rule because memory ran out; free some, or lower batch_size="
             return pool.submit(_load_and_time, name, measure, loaded()).result()
         except BrokenProcessPool as error:
-            raise RunError(
-                f"{name}: the process that timed it was killed, as a rule because memory ran out; free some, or lower "
-                "batch_size="
-            ) from error
+            raise RunError(f"{name}: the process that times it {fault}") from error
 
 
 def _load_and_time(name: str, measure: Callable[[], Timing], plugins: tuple[tuple[str, str], ...]) -> Timing:
@@ -221,12 +202,18 @@ def time_model(
     pairs = _pick_pairs(pairset, max(repeats, batch_size), stages.reads_images)
     if batch_size > len(pairs):
         raise DataError(f"{pairset.name} has {len(pairs)} different images; give batch_size={len(pairs)} or less")
-    bench = _Bench(stages, pairset, pairs, _make_waiter(options.device))
+    bench, after_laps = _Bench(stages, pairset, pairs, options.device), warm_up + repeats
     with exact_batches(1):
-        laps = [bench.one(number) for number in range(warm_up + repeats)][warm_up:]
-        flops = bench.flops(warm_up + repeats)
+        laps = [bench.lap(number, 1, from_files=True) for number in range(after_laps)][warm_up:]
+        clock = _Clock(options.device)
+        inputs = bench.inputs(after_laps, 1, clock)
+        flops = count_flops(lambda: bench.compute(*inputs, clock))
     throughput = _measure_throughput(bench, batch_size)
     after = resident_memory(peak=True)
+    height_and_width = None
+    if stages.reads_images:
+        sizes = [pairset.pixels(image).shape[:2] for image, _ in pairs]
+        height_and_width = tuple(map(round, np.median(sizes, axis=0).tolist()))
     return Timing(
         model=ModelRecord(name=model.name, fingerprint=model.fingerprint, kind=model.kind),
         machine=this_machine(options.device),
@@ -234,7 +221,7 @@ def time_model(
         dtype=options.dtype,
         benchmark=benchmark,
         pairs=len(pairs),
-        image_size=_image_size(bench),
+        image_size=height_and_width,
         input_shape=_input_shape(bench),
         repeats=repeats,
         warm_up=warm_up,
@@ -264,12 +251,15 @@ def _list_stages(model: Model) -> _Stages:
         case TextScorer():
             return _Stages(text=model.score_texts, reads_images=False)
         case DualEncoder():
-            return _Stages(model.encode_images, model.encode_texts, model.similarity, prepare, notes=apart)
+            return _Stages(
+                image=model.encode_images, text=model.encode_texts, cross=model.similarity, prepare=prepare, notes=apart
+            )
         case FusionScorer(encoder=encoder):
             # Not by `score_pairs`, which remembers the halves that it has computed.
             left_out: str = getattr(encoder, "left_out", "")
             notes = (left_out,) if left_out else ()
-            return _Stages(encoder.encode_images, encoder.encode_texts, encoder.score_states, prepare, notes=notes)
+            image, text, cross = encoder.encode_images, encoder.encode_texts, encoder.score_states
+            return _Stages(image=image, text=text, cross=cross, prepare=prepare, notes=notes)
         case PairScorer():
             return _Stages(cross=model.score_pairs, prepare=prepare, notes=apart)
         case Generator():
@@ -302,7 +292,7 @@ def _pick_pairs(pairset: PairSet, count: int, reads_images: bool) -> list[tuple[
 def _measure_throughput(bench: _Bench, size: int) -> Throughput:
     try:
         with exact_batches(size):
-            laps = [bench.batch(batch * size, size) for batch in range(1 + BATCHES)][1:]
+            laps = [bench.lap(batch * size, size, from_files=False) for batch in range(1 + BATCHES)][1:]
     except Exception as error:
         if type(error).__name__ != "OutOfMemoryError":  # torch's, which need not be imported for this
             raise
@@ -319,19 +309,11 @@ def _measure_throughput(bench: _Bench, size: int) -> Throughput:
     return Throughput(batch_size=size, images=rate("image"), texts=rate("text"), pairs=pairs)
 
 
-def _image_size(bench: _Bench) -> tuple[int, int] | None:
-    """Return height and width of the images as they are decoded: the medians."""
-    if not bench.stages.reads_images:
-        return None
-    height, width = np.median([bench.pairset.pixels(image).shape[:2] for image, _ in bench.pairs], axis=0).tolist()
-    return round(height), round(width)
-
-
 def _input_shape(bench: _Bench) -> tuple[int, ...] | None:
     """Return the shape in which the model is given the first image; None if it prepares images by itself."""
     if bench.stages.prepare is None:
         return None
-    prepared = bench.read(bench.pairs[0][0], _Clock(bench.wait))
+    prepared = bench.stages.prepare(bench.pairset.pixels(bench.pairs[0][0]))
     if isinstance(prepared, Mapping):
         prepared = prepared.get("pixel_values", next(iter(prepared.values())))
     return tuple(map(int, prepared.shape))
@@ -340,12 +322,3 @@ def _input_shape(bench: _Bench) -> tuple[int, ...] | None:
 def _summarise_duration(seconds: Sequence[float]) -> Duration:
     low, median, high = np.percentile(seconds, [5, 50, 95]).tolist()
     return Duration(median=median, low=low, high=high)
-
-
-def _make_waiter(device: str) -> Callable[[], None]:
-    """Return the function that waits for the device: its work is queued, and a clock would not see it."""
-    torch = sys.modules.get("torch")
-    if device == "cpu" or torch is None:
-        return lambda: None
-    wait: Callable[[], None] = getattr(torch, device).synchronize
-    return wait
