@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -122,22 +122,14 @@ def run_in_ranks(
             return []
         raise RunError(f"dtype={AUTO!r} is chosen by one process; name a dtype for {rank.of} ranks, with check= items")
     if rank.of == 1:
-        _take_up(store)
+        folder = None if store.path is None else shard_folder(store.path)
+        # Shards of interrupted ranks are merged, unless they are at work.
+        if folder is not None and list_shards(folder) and (lock := take_lock(folder / "lock")) is not None:
+            with lock:
+                merge_shards(folder, store)
     elif not _compute_together(settings, rank, store, progress):
         return []
     return run(settings, out, store=store, command=command, progress=progress)
-
-
-def _take_up(store: EmbeddingStore) -> None:
-    """Merge the shards of interrupted ranks, unless they are at work."""
-    if store.path is None or not list_shards(folder := shard_folder(store.path)):
-        return
-    try:
-        lock = _lock_shards(folder)
-    except RunError:
-        return
-    with lock:
-        merge_shards(folder, store)
 
 
 def _compute_together(
@@ -147,16 +139,14 @@ def _compute_together(
     torch = import_torch()
     first = rank.number == 0
     try:
-        with _join_ranks(rank) as group:
+        with _join_ranks(rank) as group, _hold_folder(group, store) as folder:
             if settings.device == "cuda" and torch.cuda.is_available():
                 torch.cuda.set_device(rank.local % torch.cuda.device_count())
-            with _make_folder(group, store) as folder, _hold_shards(group, folder):
-                _deliver_shards(group, torch, folder, store)  # of an interrupted run
-                with group.together():
-                    path = folder / f"rank-{rank.number}-of-{rank.of}.sqlite"
-                    with Shard(path, store) as shard:
-                        _compute_part(settings, rank, shard, progress if first else None)
-                _deliver_shards(group, torch, folder, store)
+            _deliver_shards(group, torch, folder, store)  # of an interrupted run
+            path = folder / f"rank-{rank.number}-of-{rank.of}.sqlite"
+            with group.together(), Shard(path, store) as shard:
+                _compute_part(settings, rank, shard, progress if first else None)
+            _deliver_shards(group, torch, folder, store)
     except _OtherRank:
         return False
     except KeyboardInterrupt:
@@ -209,20 +199,24 @@ class _Group:
 
 
 @contextmanager
-def _make_folder(group: _Group, store: EmbeddingStore) -> Iterator[Path]:
-    """Yield the folder of this machine's shards; that of a store in memory is deleted when the block is left."""
+def _hold_folder(group: _Group, store: EmbeddingStore) -> Iterator[Path]:
+    """Yield the folder of this machine's shards, locked for this run; that of a store in memory is deleted at the end.
+
+    The lock goes with the process, however that ends.
+    """
     rank, scratch = group.rank, None
-    with group.together():
-        if store.path is not None:
-            shard_folder(store.path).mkdir(parents=True, exist_ok=True)
-        elif rank.leads:
-            scratch = TemporaryDirectory(prefix="tellapart-shards-")
-    scratches = dict(filter(None, group.gather((rank.machine, scratch.name) if scratch else None)))
-    try:
-        yield Path(scratches[rank.machine]) if store.path is None else shard_folder(store.path)
-    finally:
-        if scratch is not None:
-            scratch.cleanup()
+    with ExitStack() as held:
+        with group.together():
+            if store.path is not None:
+                shard_folder(store.path).mkdir(parents=True, exist_ok=True)
+            elif rank.leads:
+                scratch = held.enter_context(TemporaryDirectory(prefix="tellapart-shards-"))
+        scratches = dict(filter(None, group.gather((rank.machine, scratch) if scratch else None)))
+        folder = Path(scratches[rank.machine]) if store.path is None else shard_folder(store.path)
+        with group.together():
+            if rank.leads:
+                held.enter_context(_lock_shards(folder))
+        yield folder
 
 
 @contextmanager
@@ -247,20 +241,6 @@ def _join_ranks(rank: Rank) -> Iterator[_Group]:
     finally:
         group.members = None
         dist.destroy_process_group()
-
-
-@contextmanager
-def _hold_shards(group: _Group, folder: Path) -> Iterator[None]:
-    """Keep the shards of this machine for this run; the lock goes with the process, however that ends."""
-    lock: IO[bytes] | None = None
-    try:
-        with group.together():
-            if group.rank.leads:
-                lock = _lock_shards(folder)
-        yield
-    finally:
-        if lock is not None:
-            lock.close()
 
 
 def _lock_shards(folder: Path) -> IO[bytes]:
@@ -302,9 +282,18 @@ def _deliver_shards(group: _Group, torch: ModuleType, folder: Path, store: Embed
     for sender, sizes in enumerate(group.gather(files)):
         for name, size in sizes:
             if rank.number == sender:
-                _send_file(group, torch, folder / name)
+                with (folder / name).open("rb") as file:
+                    while data := file.read(_CHUNK):
+                        group.dist.send(torch.frombuffer(bytearray(data), dtype=torch.uint8), 0, group=group.members)
             elif rank.number == 0:
-                _receive_file(group, torch, sender, folder / f"from-{sender}-{name}", size)
+                # Under a name that no shard has until it is complete.
+                path = folder / f"from-{sender}-{name}"
+                with (draft := path.with_suffix(".part")).open("wb") as file:
+                    for start in range(0, size, _CHUNK):
+                        chunk = torch.empty(min(_CHUNK, size - start), dtype=torch.uint8)
+                        group.dist.recv(chunk, sender, group=group.members)
+                        file.write(chunk.numpy().tobytes())
+                draft.replace(path)
     with group.together():
         if rank.leads:
             merge_shards(folder, store)
@@ -322,20 +311,3 @@ def merge_shards(folder: Path, store: EmbeddingStore) -> int:
         store.merge(path)
         path.unlink()
     return len(shards)
-
-
-def _send_file(group: _Group, torch: ModuleType, path: Path) -> None:
-    with path.open("rb") as file:
-        while data := file.read(_CHUNK):
-            group.dist.send(torch.frombuffer(bytearray(data), dtype=torch.uint8), 0, group=group.members)
-
-
-def _receive_file(group: _Group, torch: ModuleType, sender: int, path: Path, size: int) -> None:
-    # Under a name that no shard has until it is complete.
-    draft = path.with_suffix(".part")
-    with draft.open("wb") as file:
-        for start in range(0, size, _CHUNK):
-            chunk = torch.empty(min(_CHUNK, size - start), dtype=torch.uint8)
-            group.dist.recv(chunk, sender, group=group.members)
-            file.write(chunk.numpy().tobytes())
-    draft.replace(path)
