@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.evaluation.regression_gate import GateResult, judge
+from tellapart.evaluation.compare import GateResult, judge
 from tellapart.evaluation.systems import SharedBenchmark, System
 from tellapart.records.result import BenchmarkResult, ModelRecord, Result, RunRecord
 

@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from samples_again import remeasure
 
 from facts import raises
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.data.pairset import Outline
 from tellapart.data.scores import ScoreKind, Scores
-from tellapart.errors import MetricError, RunError, ScoreError
+from tellapart.errors import MetricError, ScoreError
 from tellapart.evaluation.evaluate import evaluate_predictions, prepare_listed
-from tellapart.evaluation.measure import measure, remeasure
+from tellapart.evaluation.measure import measure
 from tellapart.evaluation.run import run_record
 from tellapart.metrics.tabulate import MOST_VALUES, Tabulated
 from tellapart.models.scoring.score import Scored
@@ -183,9 +184,3 @@ def test_a_shape_without_a_metric_is_refused() -> None:
 def test_an_item_without_scores_is_refused_by_name() -> None:
     with raises(ScoreError, "1", "3", "i2"):
         measure(scores(drawn(2)), outline(3))
-
-
-def test_a_benchmark_that_was_not_measured_cannot_be_measured_again(tmp_path: Path) -> None:
-    kept(tmp_path, scores(drawn(2)), outline(2))
-    with raises(RunError, "'demo'"):
-        remeasure(tmp_path, "demo")

@@ -13,8 +13,7 @@ import pytest
 
 from facts import check_facts, raises
 from tellapart.errors import RunError
-from tellapart.evaluation.compare import compare
-from tellapart.evaluation.regression_gate import GateResult, GateRow, regression_gate
+from tellapart.evaluation.compare import GateResult, GateRow, compare, regression_gate
 from tellapart.evaluation.run import Settings, run, run_scores
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.report.printing import gate_markdown, headline_of
@@ -155,7 +154,7 @@ def test_a_headline_that_cannot_fall_does_not_stop_beside_one_that_can(made_set:
 
 def test_a_bias_is_shown_and_not_judged(tmp_path: Path) -> None:
     """It goes from -1 to 1 and 0 is best, so that to fall is no loss; what it took from Holm the score has again."""
-    from tellapart.evaluation.regression_gate import judge
+    from tellapart.evaluation.compare import judge
     from tellapart.evaluation.systems import SharedBenchmark, System
     from tellapart.records.result import BenchmarkResult, ModelRecord, Result, RunRecord, Value
 

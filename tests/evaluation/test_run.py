@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from samples_again import remeasure
 
 import tellapart as ta
 from facts import check_facts, raises
@@ -22,7 +23,6 @@ from tellapart.errors import (
     UnknownNameError,
 )
 from tellapart.evaluation.evaluate import chosen
-from tellapart.evaluation.measure import remeasure
 from tellapart.evaluation.run import Settings, run, run_scores
 from tellapart.evaluation.verified import read_result
 from tellapart.models.store.embedding_store import EmbeddingStore

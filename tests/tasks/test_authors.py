@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from samples_again import remeasure
 
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import BENCHMARKS
@@ -15,7 +16,6 @@ from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.scores import Scores
 from tellapart.evaluation.evaluate import Prepared, evaluate_predictions, tabulate_units
-from tellapart.evaluation.measure import remeasure
 from tellapart.metrics.ties import break_ties
 from tellapart.models.scoring.score import Scored
 from tellapart.models.store.embedding_store import EmbeddingStore

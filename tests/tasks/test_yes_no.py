@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from samples_again import remeasure
 
 from facts import raises
 from tellapart.data.item import Item
@@ -19,7 +20,6 @@ from tellapart.data.pairset import PairSet
 from tellapart.data.task_records import BinaryQuestion, BinaryQuestionSet, read_gold
 from tellapart.errors import DataError
 from tellapart.evaluation.evaluate import tabulate_units
-from tellapart.evaluation.measure import remeasure
 from tellapart.evaluation.verified import read_result
 from tellapart.models.find import find_model
 from tellapart.models.store.embedding_store import EmbeddingStore

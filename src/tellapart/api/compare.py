@@ -8,8 +8,14 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from tellapart.data.arguments import PathGiven, expect_used
 from tellapart.errors import RunError, quote
-from tellapart.evaluation.compare import Comparison, ModelsComparison, Verdict, compare_models
-from tellapart.evaluation.regression_gate import GateResult, regression_gate
+from tellapart.evaluation.compare import (
+    Comparison,
+    GateResult,
+    ModelsComparison,
+    Verdict,
+    compare_models,
+    regression_gate,
+)
 from tellapart.evaluation.systems import choose_models
 from tellapart.records.zipped import run_folders
 from tellapart.report.comparisons import print_comparison, print_models

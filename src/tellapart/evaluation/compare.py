@@ -1,27 +1,41 @@
-"""Comparison of models on the same items: paired differences, tests corrected for their number, tiers and a verdict."""
+"""Comparison of models on the same items: paired differences, tests corrected for their number, tiers and a verdict.
+
+A gate judges a new run of a model against a base run. A headline that fell significantly (Holm over all headlines)
+stops it, as does one that fell by more than a limit. So does everything that could hide a fall: a benchmark that the
+new run lacks, items that differ from the base's, and a benchmark with too few items to show any fall.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, replace
 from itertools import combinations
 from pathlib import Path
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Literal, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from tellapart.errors import RunError, nearest
-from tellapart.evaluation.systems import SharedBenchmark, System, expect_tag, match_benchmarks, read_shared
+from tellapart.evaluation.systems import (
+    SharedBenchmark,
+    System,
+    expect_tag,
+    gather,
+    leave_references,
+    match_benchmarks,
+    read_shared,
+)
 from tellapart.metrics.per_item import by_tag
 from tellapart.metrics.tabulate import MOST_VALUES
-from tellapart.stats.clusters import is_binary
+from tellapart.records.run_folder import RESULTS
+from tellapart.stats.clusters import ClusterTotals, is_binary
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import Tier, at_floor, enough_flips, paired, tiers, write_p
-from tellapart.stats.power import power_of_difference
-from tellapart.tasks.registry import METRICS, main_metric
+from tellapart.stats.power import detectable_fall, power_of_difference
+from tellapart.tasks.registry import METRICS, headline, main_metric
 
 #: The error over all tests of a comparison, a gate or an analysis of items (Holm).
 ALPHA = 0.05
@@ -240,8 +254,8 @@ def compare_pairs(
     A pair that shares no benchmark is left out.
     """
     parts = _choose_parts(shared, by)
-    tests = [
-        _Test(pair, benchmark, metric, subset, items)
+    tests: list[_Test] = [
+        (pair, benchmark, metric, subset, items)
         for pair in pairs
         for benchmark in shared
         if {*pair} <= benchmark.records.keys()
@@ -249,16 +263,16 @@ def compare_pairs(
         for subset, items in parts.get(benchmark.name, ())
         # A metric of some items may be no mean of their values among all items.
         if subset is None or not (metric in METRICS and METRICS[metric].together)
+        if len(benchmark.values(metric, pair, items)[0])
     ]
-    tests = [test for test in tests if len(test.values()[0])]
     if not tests:
         names = ", ".join(benchmark.name for benchmark in shared)
         raise RunError(f"{' and '.join(run.place for run in runs)} share no metric of right and wrong on {names}")
     rows = correct([_test_row(test, None if anytime else enough_flips(len(tests)), seed) for test in tests])
     matched = match_benchmarks([run.result for run in runs])
     compared: dict[tuple[int, int], list[MetricComparison]] = {}
-    for row, test in zip(rows, tests, strict=True):
-        compared.setdefault(test.pair, []).append(row)
+    for row, (pair, *_) in zip(rows, tests, strict=True):
+        compared.setdefault(pair, []).append(row)
     comparisons = []
     for pair, rows_of_pair in compared.items():
         a, b = (runs[number] for number in pair)
@@ -309,6 +323,9 @@ def _differing_dtypes(a: System, b: System) -> tuple[str, str] | None:
 #: A value of the tag, and the items that carry it; (None, None) for all items.
 _Part = tuple[str | None, NDArray[np.bool_] | None]
 
+#: One row before it is tested: the pair of runs, the benchmark, the metric, and a part.
+_Test = tuple[tuple[int, int], SharedBenchmark, str, str | None, NDArray[np.bool_] | None]
+
 
 def _choose_parts(shared: Sequence[SharedBenchmark], by: str | None) -> dict[str, list[_Part]]:
     """Choose the parts of each benchmark that are compared: all its items, then the items of each of a tag's values."""
@@ -329,37 +346,15 @@ def _choose_parts(shared: Sequence[SharedBenchmark], by: str | None) -> dict[str
     return parts
 
 
-@dataclass(frozen=True, slots=True)
-class _Test:
-    """One row before it is tested."""
-
-    pair: tuple[int, int]
-    benchmark: SharedBenchmark
-    metric: str
-    subset: str | None
-    items: NDArray[np.bool_] | None
-
-    def values(self) -> tuple[NDArray[np.float64], NDArray[np.str_]]:
-        """Return both runs' values `(item, 2)`, and the items' clusters."""
-        return self.benchmark.values(self.metric, self.pair, self.items)
-
-
 def _test_row(test: _Test, flips: int | None, seed: int) -> MetricComparison:
     """Test one row, at every look if `flips` is None."""
-    values, clusters = test.values()
+    pair, benchmark, metric, subset, items = test
+    values, clusters = benchmark.values(metric, pair, items)
     tested = paired(values[:, 0], values[:, 1], clusters, flips=flips or 0, anytime=flips is None, seed=seed)
     change, numbers = tested.difference, asdict(tested)
     numbers |= {"difference": change.value, "method": change.method, "reason": change.reason or None}
-    return MetricComparison(
-        benchmark=test.benchmark.name,
-        metric=test.metric,
-        subset=test.subset,
-        limited_from=test.benchmark.limited_from,
-        low=change.low,
-        high=change.high,
-        p_holm=1.0,
-        **numbers,
-    )
+    numbers |= {"subset": subset, "limited_from": benchmark.limited_from, "low": change.low, "high": change.high}
+    return MetricComparison(benchmark=benchmark.name, metric=metric, p_holm=1.0, **numbers)
 
 
 def judge_pair(a: str, b: str, rows: Sequence[MetricComparison], tests: int) -> Iterator[Verdict]:
@@ -464,3 +459,230 @@ def count_items(of: MetricComparison | MetricTiers) -> str:
 def count_nouns(n: int, noun: str) -> str:
     """Write a number with its noun."""
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+#: Headlines that are best at 0, with falls and rises equally bad: the effect of the options' order on an answer.
+_SIGNED = frozenset({"order_bias", "pairing_bias"})
+
+GateVerdict = Literal[
+    "regression", "improvement", "no difference seen", "too few items", "not tested", "missing", "not comparable"
+]
+
+
+class GateRow(BaseModel, frozen=True):
+    """One headline of one benchmark, or a benchmark that cannot be judged.
+
+    Attributes:
+        metric: None if the row is about the benchmark itself.
+        verdict: `too few items` if even a fall to 0 would not be significant; `not tested` if the metric has no value
+            per item, so that only the limit can judge it.
+        fails: whether the gate stops for this row.
+        reason: why it stops, or why it cannot judge; empty if the numbers are enough.
+        n, limited_from, low, high, p, p_holm, test: as of `MetricComparison`; p is corrected for all headlines.
+        base, new: the values of the metric; a tie counts as wrong.
+        change: new minus base.
+        p_holm_text: the adjusted p, for print.
+        could_see: the smallest true fall that would be significant here in four cases out of five; None if none
+            would.
+        no_interval: why the change has no interval.
+    """
+
+    benchmark: str
+    metric: str | None = None
+    verdict: GateVerdict
+    fails: bool = False
+    reason: str = ""
+    n: int = 0
+    limited_from: int | None = None
+    base: float | None = None
+    new: float | None = None
+    change: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    p_holm: float | None = None
+    p_holm_text: str = ""
+    test: str | None = None
+    could_see: float | None = None
+    no_interval: str | None = None
+
+    @property
+    def says(self) -> str:
+        """The verdict in words; if no difference was seen, with the smallest fall that could have been."""
+        if self.reason:
+            return f"{self.verdict}: {self.reason}"
+        if self.verdict == "no difference seen" and self.could_see is not None:
+            return f"no difference seen (could have seen {100 * self.could_see:.1f} points)"
+        return self.verdict
+
+
+class GateResult(BaseModel, frozen=True):
+    """A new run judged against a base run.
+
+    Attributes:
+        base, new: the models; of `tellapart compare`, with their folders if both have one name.
+        max_drop: the limit, in points; None if there is none.
+        by_chance: an upper bound on the probability that the limit stops a model as good as the base; None without a
+            limit.
+        rows: every headline, in the base's order; then the benchmarks that cannot be judged.
+        added: benchmarks that only the new run measured.
+        on_trust: benchmarks on which one run has scores made elsewhere: only the ids are known to agree.
+        dtypes: the precisions of base and new, if they differ.
+    """
+
+    base: str
+    new: str
+    max_drop: float | None = None
+    by_chance: float | None = None
+    rows: tuple[GateRow, ...]
+    added: tuple[str, ...] = ()
+    on_trust: tuple[str, ...] = ()
+    dtypes: tuple[str, str] | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether no row stops the gate."""
+        return not any(row.fails for row in self.rows)
+
+
+def regression_gate(base: Path, new: Path, *, max_drop: float | None = None, seed: int = 0) -> GateResult:
+    """Judge a new run against a base run by the headline metrics of every benchmark of the base.
+
+    Each folder is a run of one model. No headline may fall by more than `max_drop` points, whether significantly or
+    not.
+    """
+    if max_drop is not None and not 0 <= max_drop < 100:
+        raise RunError(f"max_drop={max_drop:g}: expected points from 0 to below 100; a point is 0.01 of a score")
+    systems = [_only_model(base), _only_model(new)]
+    matched = match_benchmarks([system.result for system in systems])
+    shared: list[SharedBenchmark] = []
+    unjudged: list[GateRow] = []
+    for name, sides in matched.items():
+        if 1 not in sides:
+            reason = f"{new} did not measure it"
+            unjudged.append(GateRow(benchmark=name, verdict="missing", fails=True, reason=reason))
+        elif 0 in sides:
+            try:
+                shared += read_shared(systems, {name: sides})
+            except RunError as error:
+                row = GateRow(benchmark=name, verdict="not comparable", fails=True, reason=str(error))
+                unjudged.append(row)
+    added = [name for name, sides in matched.items() if 0 not in sides]
+    return judge(systems, shared, max_drop=max_drop, seed=seed, unjudged=unjudged, added=added)
+
+
+def judge(
+    systems: Sequence[System],
+    shared: Sequence[SharedBenchmark],
+    *,
+    max_drop: float | None = None,
+    seed: int = 0,
+    unjudged: Sequence[GateRow] = (),
+    added: Sequence[str] = (),
+) -> GateResult:
+    """Judge the second of two systems by the benchmarks that both measured."""
+    shared = [
+        replace(entry, outcomes={metric: values for metric, values in entry.outcomes.items() if metric not in _SIGNED})
+        for entry in shared
+    ]
+    testable = [entry for entry in shared if entry.outcomes]
+    compared = compare_pairs(systems, testable, [(0, 1)], seed=seed)[0] if testable else None
+    tests = compared.rows if compared else ()
+    by_name = {entry.name: entry for entry in shared}
+    rows = [_judge_row(row, by_name[row.benchmark], len(tests), max_drop) for row in tests]
+    seeing = {row.benchmark for row in rows if row.could_see is not None}
+    # A benchmark on which no headline could show a fall does not pass.
+    rows = [row if row.benchmark in seeing else row.model_copy(update={"fails": True}) for row in rows]
+    for entry in shared:
+        rows += _judge_untested(entry, max_drop)
+    tested = [by_name[row.benchmark].values(row.metric, (0, 1)) for row in tests]
+    return GateResult(
+        base=systems[0].label,
+        new=systems[1].label,
+        max_drop=max_drop,
+        by_chance=None if max_drop is None else _by_chance(max_drop / 100, tested),
+        rows=(*rows, *unjudged),
+        added=tuple(added),
+        on_trust=compared.on_trust if compared else (),
+        dtypes=compared.dtypes if compared else None,
+    )
+
+
+def _only_model(folder: Path) -> System:
+    """Read the subject of a run folder, without its further models, or the only model of a folder of runs."""
+    if (folder / RESULTS).is_file():
+        return System.of(folder)
+    systems = gather([folder])
+    models = leave_references(systems)
+    if len(models) != 1:
+        names = ", ".join(system.label for system in models)
+        raise RunError(f"{folder} holds {len(models)} models ({names}), and a gate judges one; name one run folder")
+    return models[0]
+
+
+def _judge_row(row: MetricComparison, benchmark: SharedBenchmark, tests: int, max_drop: float | None) -> GateRow:
+    values, clusters = benchmark.values(row.metric, (0, 1))
+    could_see = detectable_fall(values[:, 0], values[:, 1], clusters, tests=tests, alpha=ALPHA)
+    significant = row.p_holm <= ALPHA
+    verdict: GateVerdict = "no difference seen"
+    reason = ""
+    if significant:
+        verdict = "regression" if row.difference < 0 else "improvement"
+    elif could_see is None:
+        verdict = "too few items"
+        reason = f"the base is right on so few ({int((values[:, 0] > 0).sum())} of {row.n}) that no fall could be seen"
+    if verdict != "regression" and _exceeds_drop(-row.difference, max_drop):
+        verdict, reason = "regression", f"not significant, but beyond --max-drop {max_drop:g}"
+    return GateRow(
+        verdict=verdict,
+        fails=verdict == "regression",
+        reason=reason,
+        base=row.a,
+        new=row.b,
+        change=row.difference,
+        p_holm_text=row.p_holm_text,
+        could_see=could_see,
+        no_interval=row.reason,
+        **row.model_dump(include={"benchmark", "metric", "n", "limited_from", "low", "high", "p", "p_holm", "test"}),
+    )
+
+
+def _judge_untested(benchmark: SharedBenchmark, max_drop: float | None) -> Iterator[GateRow]:
+    """Judge by the limit the headline metrics that have no value per item, such as BLEU or `min_pc_pf`."""
+    base, new = (benchmark.records[run] for run in (0, 1))
+    for metric in headline(base.metrics):
+        if metric in benchmark.outcomes:
+            continue
+        if metric not in new.metrics:
+            reason = "the new run did not measure it"
+            yield GateRow(benchmark=benchmark.name, metric=metric, verdict="missing", fails=True, reason=reason)
+            continue
+        before, after = base.metrics[metric], new.metrics[metric]
+        beyond = metric not in _SIGNED and _exceeds_drop(before.value - after.value, max_drop)
+        why = "0 is best, and neither more nor less is better" if metric in _SIGNED else "it has no value per item"
+        yield GateRow(
+            benchmark=benchmark.name,
+            metric=metric,
+            verdict="regression" if beyond else "not tested",
+            fails=beyond,
+            reason=f"beyond --max-drop {max_drop:g}" if beyond else why,
+            n=before.n,
+            limited_from=base.limited_from,
+            base=before.value,
+            new=after.value,
+            change=after.value - before.value,
+        )
+
+
+def _exceeds_drop(fall: float, max_drop: float | None) -> bool:
+    # Values are quotients: without the margin, a rounding error could make a fall of exactly the limit exceed it.
+    return max_drop is not None and 100 * fall > max_drop + 1e-9
+
+
+def _by_chance(limit: float, tests: Sequence[tuple[NDArray[np.float64], NDArray[np.str_]]]) -> float:
+    """Return an upper bound on the probability that any headline falls beyond the limit without a true change."""
+    from scipy.special import ndtr
+
+    totals = [ClusterTotals.of("regression_gate", values[:, 0] - values[:, 1], groups) for values, groups in tests]
+    errors = [float(np.sqrt(total.variance())) for total in totals if len(total) > 1]
+    return min(1.0, sum(float(ndtr(-limit / error)) for error in errors if error > 0))

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Generic
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tellapart.benchmarks.benchmark import Benchmark, Records
 from tellapart.benchmarks.locations import Locations
@@ -39,48 +38,32 @@ from tellapart.tasks.registry import find_task
 from tellapart.tasks.task import Predictions, Runner, Session, Task, Units
 
 
-def read_ids(path: Path) -> list[str]:
-    """Read ids, one a line; empty lines are left out.
-
-    >>> path = getfixture("tmp_path") / "short.txt"
-    >>> _ = path.write_text("17\\n3\\n")
-    >>> read_ids(path)
-    ['17', '3']
-    """
+def _find_positions(task: Task, name: str, records: Any, path: Path) -> Sequence[int]:
+    """Return the positions of the items whose ids a file names, one a line, in the benchmark's order."""
     try:
         lines = decode_text(read_whole(path), path).splitlines()
     except DataError as error:
         raise RunError(f"items={error}; give a file with an id in each line") from error
-    ids = [line.strip() for line in lines if line.strip()]
-    if not ids:
+    wanted = [line.strip() for line in lines if line.strip()]
+    if not wanted:
         raise RunError(f"items={path}: the file is empty; write an id in each line")
-    if twice := [id_ for id_ in dict.fromkeys(ids) if ids.count(id_) > 1]:
+    if twice := [id_ for id_ in dict.fromkeys(wanted) if wanted.count(id_) > 1]:
         raise RunError(f"items={path}: named twice: {join_names(twice)}; name each item once")
-    return ids
-
-
-def find_positions(task: Task, name: str, records: Any, path: Path) -> Sequence[int]:
-    """Return the positions of the items that a file names, in the benchmark's order."""
-    wanted = read_ids(path)
     if isinstance(records, PairSet):
-        rows = [item.id for item in records.items]
+        ids = [item.id for item in records.items]
     else:
-        rows = [str(row["id"]) for row in task.template(records) if "id" in row]
-    if len(rows) != task.size(records):
+        ids = [str(row["id"]) for row in task.template(records) if "id" in row]
+    if len(ids) != task.size(records):
         raise RunError(f"items={path}: {name} has no id for each {task.noun}; use limit=")
-    position = {id_: number for number, id_ in enumerate(rows)}
+    position = {id_: number for number, id_ in enumerate(ids)}
     if missing := [id_ for id_ in wanted if id_ not in position]:
-        raise RunError(f"items={path}: {name} has no {join_names(missing)}; its ids are like {join_names(rows, 3)}")
+        raise RunError(f"items={path}: {name} has no {join_names(missing)}; its ids are like {join_names(ids, 3)}")
     return sorted(position[id_] for id_ in wanted)
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """The record of one model on one benchmark, and the units that were measured.
-
-    Attributes:
-        measured: the units of each noun with their metrics, of which the samples are made.
-    """
+    """The record of one model on one benchmark, and the units of each noun, of which the samples are made."""
 
     result: BenchmarkResult
     measured: tuple[Units, ...]
@@ -116,9 +99,7 @@ def chosen(items: int, limit: str | None) -> Sequence[int]:
 
 
 def plan(model: Model | Deferred, benchmark: Benchmark) -> tuple[Model, Runner]:
-    """Return the model, loaded if the task needs that, and its runner; refuse a meaningless combination before
-    computing.
-    """
+    """Return the model, loaded if the task needs that, and its runner; refuse a meaningless combination."""
     task = find_task(benchmark.task, benchmark.name)
     run = task.runner(model)
     if run is None and isinstance(model, Deferred):
@@ -168,20 +149,14 @@ def prepare(
 
     `items` is a file of ids, one a line; `strict` refuses other records than the published ones; `frames` are those of
     each video in an image's place, the set's number if None.
-
-    >>> from tellapart.benchmarks.find import find_benchmark
-    >>> ready = prepare(find_benchmark("demo"), store=EmbeddingStore(None), limit="3")
-    >>> len(ready.records), ready.available
-    (3, 400)
     """
     task = find_task(benchmark.task, benchmark.name)
     everything = benchmark.records()
     if frames is not None and isinstance(everything, PairSet):
         everything = replace(everything, frames=frames)
-    available = task.size(everything)
-    records = everything
+    records, available = everything, task.size(everything)
     if items is not None:
-        records = task.select(records, find_positions(task, benchmark.name, records, items))
+        records = task.select(records, _find_positions(task, benchmark.name, records, items))
     if limit is not None:
         records = task.select(records, chosen(task.size(records), limit))
     unlike = _compare_with_published(benchmark, task, everything, strict)
@@ -233,17 +208,10 @@ def evaluate(
 
     Scores in the store are not computed again; each batch is stored as it is done. Neither the batch size nor the
     store changes a number.
-
-    >>> from tellapart.benchmarks.find import find_benchmark
-    >>> from tellapart.models.reference import Oracle
-    >>> ready = prepare(find_benchmark("demo"), store=EmbeddingStore(None), limit="6")
-    >>> evaluation = evaluate(Oracle(), ready)
-    >>> evaluation.result.metrics["group_score"].value, len(evaluation.samples)
-    (1.0, 6)
     """
     started = time.monotonic()
     subject, run = plan(model, ready.benchmark)
-    cut_before = _texts_cut(subject)
+    cut_before = int(getattr(subject, "truncated", 0))
     session = replace(ready.session, batch_size=batch_size, progress=progress, scores=[])
     if not is_stored(subject):
         session = replace(session, store=EmbeddingStore(None))
@@ -256,7 +224,7 @@ def evaluate(
     notes = evaluation.result.notes
     if ready.benchmark.was_mined_by(subject.name):
         notes += (f"{subject.name} chose these items where it failed: its authors leave it out, it does not compare",)
-    if cut := _texts_cut(subject) - cut_before:
+    if cut := int(getattr(subject, "truncated", 0)) - cut_before:
         notes += (f"{cut:,} of the texts encoded in this run are longer than the model reads, and lost their end",)
     if subject.name not in REFERENCES:
         scores = [predictions.scores] if isinstance(predictions, Scored) else session.scores
@@ -265,10 +233,7 @@ def evaluate(
         notes += (f"each video is read as {session.frames} frames, evenly spread",)
     if isinstance(subject, NoteTaker):
         notes += subject.take_notes()
-    if provenance := getattr(subject, "provenance", ""):
-        notes += (provenance,)
-    if unstored := getattr(subject, "unstored", ""):
-        notes += (unstored,)
+    notes += tuple(filter(None, (getattr(subject, name, "") for name in ("provenance", "unstored"))))
     update = {"seconds": time.monotonic() - started, "notes": notes}
     return replace(evaluation, result=evaluation.result.model_copy(update=update))
 
@@ -297,12 +262,13 @@ def evaluate_predictions(
     table = tabulate_units(
         add_authors_numbers(benchmark, measured, task.kind_of(predictions)), seed=seed, progress=progress
     )
-    tied = [value.ties for units in measured for value in units.values]
+    tied = [int(value.ties.sum()) for units in measured for value in units.values]
     unlike = (f"{ready.unlike}: the numbers do not compare with published ones",) if ready.unlike else ()
-    fields: dict[str, Any] = {
-        "tied_items": max((int(each.sum()) for each in tied), default=0),
+    fields = {
+        "tied_items": max(tied, default=0),
         "kind": task.kind_of(predictions),
         "origin": origin,
+        **{part: getattr(table, part) for part in ("metrics", "by", "macro", "curves")},
         **task.facts(ready.records, predictions, ready.session),
     }
     result = BenchmarkResult(
@@ -311,10 +277,6 @@ def evaluate_predictions(
         task=task.name,
         output=task.output,
         official=benchmark.official,
-        metrics=table.metrics,
-        by=table.by,
-        macro=table.macro,
-        curves=table.curves,
         published_items=benchmark.items if ready.unlike else None,
         limited_from=ready.available if task.size(ready.records) < ready.available else None,
         thoughts=thoughts.stripped,
@@ -323,11 +285,6 @@ def evaluate_predictions(
         **fields,
     )
     return Evaluation(result.model_copy(update={"seconds": time.monotonic() - started}), tuple(measured))
-
-
-def _texts_cut(model: Model | Deferred) -> int:
-    """Return how many of the texts that a model has encoded so far were longer than its context, if it counts them."""
-    return int(getattr(model, "truncated", 0))
 
 
 def _compare_with_published(benchmark: Benchmark, task: Task[Records], records: Records, strict: bool) -> str:
@@ -392,10 +349,11 @@ def tabulate_units(measured: Sequence[Units], *, seed: int = 0, progress: Progre
         metrics={name: value for table in tables for name, value in table.metrics.items()},
         by={tag: {value: Metrics(metrics=metrics) for value, metrics in groups.items()} for tag, groups in by.items()},
         macro={tag: Metrics(metrics=metrics) for tag, metrics in macro.items()},
-        curves={one.name: _count_curve(one.strict) for units in measured for one in units.values if one.deviation},
+        curves={
+            value.name: Curve(edges=tuple(counts.edges.tolist()), counts=tuple(counts.counts.tolist()))
+            for units in measured
+            for value in units.values
+            if value.deviation
+            for counts in [histogram(value.strict)]
+        },
     )
-
-
-def _count_curve(values: NDArray[np.float64]) -> Curve:
-    counts = histogram(values)
-    return Curve(edges=tuple(counts.edges.tolist()), counts=tuple(counts.counts.tolist()))

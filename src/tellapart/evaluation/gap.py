@@ -15,7 +15,7 @@ from tellapart.catalog import BENCHMARKS, REFERENCES, names
 from tellapart.data.arguments import PathGiven
 from tellapart.errors import MetricError, RunError
 from tellapart.evaluation.verified import read_result
-from tellapart.records.result import BenchmarkResult, Value
+from tellapart.records.result import BenchmarkResult
 from tellapart.records.run_folder import find_runs
 from tellapart.records.zipped import run_folders
 
@@ -24,11 +24,6 @@ def pearson(x: ArrayLike, y: ArrayLike) -> float | None:
     """Return Pearson's correlation over models, -1 to 1; None if one of the two does not vary.
 
     Source: VLUE section 5 (over its models, in-domain against out-of-domain).
-
-    >>> pearson([60.0, 70.0, 80.0], [30.0, 35.0, 40.0])
-    1.0
-    >>> pearson([60.0, 70.0], [30.0, 30.0]) is None
-    True
     """
     a, b = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if a.ndim != 1 or a.shape != b.shape or len(a) < 2:
@@ -157,32 +152,28 @@ def _make_rows(model: str, benchmarks: dict[str, BenchmarkResult]) -> Iterator[G
         inside, outside = benchmarks.get(benchmark.name), benchmarks.get(benchmark.rival)
         if inside is None or outside is None:
             continue
-        limits = {"in_domain_limited_from": inside.limited_from, "out_of_domain_limited_from": outside.limited_from}
         for metric, rival in _PAIRED:
             if metric in inside.metrics and rival in outside.metrics:
-                sides = inside.metrics[metric], outside.metrics[rival]
-                yield _measure_gap(model, f"{benchmark.name}: {metric}", *sides, limits)
-
-
-def _measure_gap(model: str, task: str, inside: Value, outside: Value, limits: dict[str, int | None]) -> Gap:
-    lacking = next((side for side in (inside, outside) if side.low is None or side.high is None), None)
-    low = high = None
-    if lacking is None:
-        sides = (np.array([side.value, side.low, side.high], np.float64) for side in (inside, outside))
-        low, high = map(float, difference_bounds(*sides))
-    return Gap(
-        model=model,
-        task=task,
-        in_domain=inside.value,
-        out_of_domain=outside.value,
-        gap=inside.value - outside.value,
-        low=low,
-        high=high,
-        reason=None if lacking is None else lacking.reason,
-        in_domain_items=inside.n,
-        out_of_domain_items=outside.n,
-        **limits,
-    )
+                values = inside.metrics[metric], outside.metrics[rival]
+                lacking = next((value for value in values if value.low is None or value.high is None), None)
+                low = high = None
+                if lacking is None:
+                    sides = (np.array([value.value, value.low, value.high], np.float64) for value in values)
+                    low, high = map(float, difference_bounds(*sides))
+                yield Gap(
+                    model=model,
+                    task=f"{benchmark.name}: {metric}",
+                    in_domain=values[0].value,
+                    out_of_domain=values[1].value,
+                    gap=values[0].value - values[1].value,
+                    low=low,
+                    high=high,
+                    reason=None if lacking is None else lacking.reason,
+                    in_domain_items=values[0].n,
+                    out_of_domain_items=values[1].n,
+                    in_domain_limited_from=inside.limited_from,
+                    out_of_domain_limited_from=outside.limited_from,
+                )
 
 
 def difference_bounds(

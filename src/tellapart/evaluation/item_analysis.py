@@ -49,7 +49,6 @@ from tellapart.stats.item_analysis import (
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import pair_tests
 from tellapart.tasks.registry import headline, main_metric
-from tellapart.tasks.task import Units
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,7 +82,7 @@ class ItemOutcomes:
 
 @dataclass(frozen=True, slots=True)
 class _System:
-    """One system's samples, and the place that errors name."""
+    """The samples of a system, and the place that errors name."""
 
     name: str
     place: Path
@@ -194,13 +193,8 @@ def _shared_name(runs: Sequence[System]) -> str:
     measured = [name for name in shared if not any(is_imported(each[name]) for each in records)]
     shared = measured or shared
     if len(shared) != 1:
-        listed = join_names(shared or list(matched))
-        problem = (
-            f"the runs share {listed}; name one"
-            if shared
-            else f"the runs share no benchmark, but hold {listed}; name one"
-        )
-        raise RunError(f"{problem} with benchmark=NAME")
+        fault = "share" if shared else "share no benchmark, but hold"
+        raise RunError(f"the runs {fault} {join_names(shared or list(matched))}; name one with benchmark=NAME")
     return shared[0]
 
 
@@ -227,14 +221,12 @@ def _read_files(files: Sequence[Path], name: str, kind: ScoreKind | None, place:
     for path in files:
         predictions, _, stated = read_predictions(ready, path, kind, place)
         measured = ready.task.measure(ready.records, predictions)
-        samples = key_samples(sample for units in measured for sample in yield_samples(_without_scores(units)))
+        # Without scores and outputs, which take memory.
+        bare = (tuple(replace(unit, scores=(), output=None) for unit in units.units) for units in measured)
+        slim = (replace(units, units=some) for units, some in zip(measured, bare, strict=True))
+        samples = key_samples(sample for units in slim for sample in yield_samples(units))
         systems.append(_System(path.stem, path, samples, field=stated))
     return systems
-
-
-def _without_scores(units: Units) -> Units:
-    """Return units without scores and outputs, which item analysis does not look at."""
-    return replace(units, units=tuple(replace(unit, scores=(), output=None) for unit in units.units))
 
 
 def _choose_metric(systems: Sequence[_System], benchmark: str, metric: str | None) -> str:
@@ -384,7 +376,12 @@ def analyse_items(
     statistics, of_set = item_statistics(values, families, seed=seed), reliability(values, families)
     binary = is_binary(values)
     p_pairs = pair_tests(values, outcomes.clusters, seed=seed).p
-    groups = shared_residuals(values, families, seed=seed)
+    groups, shorter, forms = shared_residuals(values, families, seed=seed), list[int](), list[ShortForm]()
+    if short is not None:
+        if not 1 <= short < len(values):
+            raise RunError(f"short={short}: there are {len(values)} items; give a number from 1 to {len(values) - 1}")
+        sizes = sorted({short, *(size for size in SIZES if size < len(values))})
+        shorter, forms = order_items(values, short), try_short_forms(values, families, sizes, seed=seed)
     group_of = {item: number for number, group in enumerate(groups, start=1) for item in group}
     notes = []
     rasch = None
@@ -434,16 +431,9 @@ def analyse_items(
         unmeasured=outcomes.unmeasured,
         limited_from=outcomes.limited_from,
         notes=tuple(notes),
-        short=() if short is None else tuple(ids[k] for k in order_items(values, short)),
-        short_forms=() if short is None else tuple(_try_sizes(values, families, short, seed)),
+        short=tuple(ids[k] for k in shorter),
+        short_forms=tuple(forms),
     )
-
-
-def _try_sizes(values: NDArray[np.float64], families: Sequence[str] | None, short: int, seed: int) -> list[ShortForm]:
-    if not 1 <= short < len(values):
-        raise RunError(f"short={short}: there are {len(values)} items; give a number from 1 to {len(values) - 1}")
-    sizes = sorted({short, *(size for size in SIZES if size < len(values))})
-    return try_short_forms(values, families, sizes, seed=seed)
 
 
 def _describe_tags(outcomes: ItemOutcomes, discrimination: NDArray[np.float64]) -> list[TagRow]:

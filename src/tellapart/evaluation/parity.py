@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import string
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -242,43 +242,35 @@ def _misfit(pixels: NDArray[np.float32], image: Pixels, name: str) -> float:
     return left
 
 
-def _resize(mode: str, *, antialias: bool, squash: bool) -> Callable[[Pixels, Sequence[int]], NDArray[np.float64]]:
-    def resize(image: Pixels, shape: Sequence[int]) -> NDArray[np.float64]:
-        height, width = image.shape[:2]
-        scale = max(shape[0] / height, shape[1] / width)
-        size = (shape[0], shape[1]) if squash else (round(height * scale), round(width * scale))
-        resized = (_with_pillow if antialias or mode == "nearest" else _with_torch)(image, size, mode)
-        top, left = ((size[axis] - shape[axis]) // 2 for axis in (0, 1))
-        return resized[top : top + shape[0], left : left + shape[1]].astype(np.float64)
+def _resize(image: Pixels, shape: Sequence[int], mode: str, *, antialias: bool, squash: bool) -> NDArray[np.float64]:
+    """Resize an image by Pillow, or, where that would smooth and is not to, by torch."""
+    height, width = image.shape[:2]
+    scale = max(shape[0] / height, shape[1] / width)
+    size = (shape[0], shape[1]) if squash else (round(height * scale), round(width * scale))
+    if antialias or mode == "nearest":
+        from PIL import Image
 
-    return resize
+        resized = np.asarray(Image.fromarray(image).resize(size[::-1], Image.Resampling[mode.upper()]))
+    else:
+        from tellapart.models.torch.backend import import_torch
 
-
-def _with_pillow(image: Pixels, size: tuple[int, int], mode: str) -> NDArray[Any]:
-    from PIL import Image
-
-    return np.asarray(Image.fromarray(image).resize(size[::-1], Image.Resampling[mode.upper()]))
-
-
-def _with_torch(image: Pixels, size: tuple[int, int], mode: str) -> NDArray[Any]:
-    from tellapart.models.torch.backend import import_torch
-
-    torch = import_torch()
-    tensor = torch.from_numpy(np.ascontiguousarray(image)).permute(2, 0, 1)[None].float()
-    resized = torch.nn.functional.interpolate(tensor, size=size, mode=mode, antialias=False, align_corners=False)
-    pixels: NDArray[Any] = resized.clamp(0, 255).round()[0].permute(1, 2, 0).numpy()
-    return pixels
+        torch = import_torch()
+        tensor = torch.from_numpy(np.ascontiguousarray(image)).permute(2, 0, 1)[None].float()
+        pixels = torch.nn.functional.interpolate(tensor, size=size, mode=mode, antialias=False, align_corners=False)
+        resized = pixels.clamp(0, 255).round()[0].permute(1, 2, 0).numpy()
+    top, left = ((size[axis] - shape[axis]) // 2 for axis in (0, 1))
+    return resized[top : top + shape[0], left : left + shape[1]].astype(np.float64)
 
 
 _RESIZES = {
-    f"{mode} {'with' if antialias else 'without'} antialias, {'squashed' if squash else 'cropped'}": _resize(
-        mode, antialias=antialias, squash=squash
+    f"{mode} {'with' if antialias else 'without'} antialias, {'squashed' if squash else 'cropped'}": partial(
+        _resize, mode=mode, antialias=antialias, squash=squash
     )
-    for mode, antialias in (
-        *((mode, antialias) for mode in ("bicubic", "bilinear") for antialias in (True, False)),
-        ("nearest", False),
-        *((mode, True) for mode in ("lanczos", "hamming", "box")),
+    for mode, smoothing in (
+        *(("bicubic", (True, False)), ("bilinear", (True, False)), ("nearest", (False,))),
+        *((mode, (True,)) for mode in ("lanczos", "hamming", "box")),
     )
+    for antialias in smoothing
     for squash in (False, True)
 }
 

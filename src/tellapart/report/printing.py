@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tellapart.errors import plain
-from tellapart.evaluation.compare import count_nouns
+from tellapart.evaluation.compare import GateResult, GateRow, count_nouns
 from tellapart.evaluation.parity import Parity
-from tellapart.evaluation.regression_gate import GateResult, GateRow
 from tellapart.metrics.registry import defined_for
 from tellapart.models.find import name_forms
 from tellapart.records.timing_record import PARTS, Timing, Timings

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tellapart.evaluation.compare import compare
-from tellapart.evaluation.regression_gate import regression_gate
+from tellapart.evaluation.compare import compare, regression_gate
 from tellapart.evaluation.run import Settings, run
 from tellapart.evaluation.verified import read_result
 from tellapart.models.store.embedding_store import EmbeddingStore
