@@ -34,7 +34,7 @@ from tellapart.benchmarks.locations import Locations
 from tellapart.catalog import BENCHMARKS
 from tellapart.data.pairset import Outline, PairSet
 from tellapart.data.scores import Scores
-from tellapart.evaluation.measure import measure
+from tellapart.evaluation.evaluate import measure
 from tellapart.models.protocols import Model, TextScorer
 from tellapart.models.reference import BagOfWords, Blind
 from tellapart.models.scoring.score import score

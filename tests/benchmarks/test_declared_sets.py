@@ -26,8 +26,7 @@ from tellapart.benchmarks.sugarcrepe import same_words
 from tellapart.catalog import BENCHMARKS
 from tellapart.data.scores import Scores
 from tellapart.errors import DataError
-from tellapart.evaluation.evaluate import evaluate, prepare
-from tellapart.evaluation.measure import measure
+from tellapart.evaluation.evaluate import evaluate, measure, prepare
 from tellapart.metrics.pairs import image_score
 from tellapart.models.reference import Oracle
 from tellapart.models.scoring.score import Scored

@@ -15,7 +15,7 @@ from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.sugarcrepe import SUBSETS, same_words
 from tellapart.data.scores import Scores
 from tellapart.errors import DataError
-from tellapart.evaluation.measure import measure
+from tellapart.evaluation.evaluate import measure
 
 At = Callable[..., Benchmark]
 Published = Callable[[str], Path]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tellapart.evaluation.measure import remeasure_samples
+from tellapart.evaluation.evaluate import remeasure_samples
 from tellapart.metrics.tabulate import Tabulated
 from tellapart.records.run_folder import read_stored
 from tellapart.records.samples import read_samples

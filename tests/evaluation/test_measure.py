@@ -16,8 +16,7 @@ from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.data.pairset import Outline
 from tellapart.data.scores import ScoreKind, Scores
 from tellapart.errors import MetricError, ScoreError
-from tellapart.evaluation.evaluate import evaluate_predictions, prepare_listed
-from tellapart.evaluation.measure import measure
+from tellapart.evaluation.evaluate import evaluate_predictions, measure, prepare_listed
 from tellapart.evaluation.run import run_record
 from tellapart.metrics.tabulate import MOST_VALUES, Tabulated
 from tellapart.models.scoring.score import Scored

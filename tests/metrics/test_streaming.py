@@ -16,7 +16,7 @@ from facts import raises
 from tellapart.data.pairset import Outline
 from tellapart.data.scores import Scores
 from tellapart.errors import MetricError, ScoreError
-from tellapart.evaluation.measure import measure
+from tellapart.evaluation.evaluate import measure
 from tellapart.metrics.registry import METRICS
 from tellapart.metrics.streaming import class_name, metric_class
 

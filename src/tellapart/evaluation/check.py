@@ -22,7 +22,7 @@ from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.data.scores import ScoreKind, Scores
 from tellapart.errors import ModelError, ScoreError
-from tellapart.evaluation.measure import measure
+from tellapart.evaluation.evaluate import measure
 from tellapart.models.protocols import Model, Pixels
 from tellapart.models.reference import BagOfWords, Blind, Constant, Oracle, Random
 from tellapart.models.scoring.score import score

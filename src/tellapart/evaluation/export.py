@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,6 @@ from tellapart.data.arguments import PathGiven, as_path
 from tellapart.data.atomic import atomic_file
 from tellapart.errors import DataError
 from tellapart.tasks.registry import find_task
-
-Rows = Iterable[Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,43 +70,33 @@ def export(
     else:
         opened = as_benchmark(benchmark, place)
     to, task = as_path(to, "to"), find_task(opened.task, opened.name)
-    writers = {".csv": _csv_lines, ".jsonl": _jsonl_lines}
-    if to.suffix not in writers:
+    if to.suffix not in (".csv", ".jsonl"):
         raise DataError(f"{to}: templates are written to .csv or .jsonl files; got {to.suffix!r}")
     records = opened.records()
     template = task.templates.get(to.suffix, task.template)
-    rows = _write_lines(to, writers[to.suffix](lambda: template(records)))
+    rows = _write_rows(to, lambda: template(records))
     # If a record needs more than one value, the file cannot be filled in: a gallery's scores are a matrix.
     fillable = to.suffix in task.suffixes
     return Exported(f"{task.noun}s", rows, task.todo, str(to) if fillable else f"FILE{task.suffixes[0]}")
 
 
-def _write_lines(path: Path, lines: Iterator[str]) -> int:
-    """Write a file that does not exist yet, all of its lines or nothing; return how many there are but for a header."""
+def _write_rows(path: Path, make_rows: Callable[[], Iterable[Mapping[str, Any]]]) -> int:
+    """Write a file that does not exist yet, all of its rows or nothing; return how many there are."""
     if path.exists():
         raise DataError(f"{path} exists already, perhaps with scores in it; name another file")
     count = 0
     try:
         with atomic_file(path) as draft, draft.open("w", encoding="utf-8", newline="") as stream:
-            for count, line in enumerate(lines, start=1):  # noqa: B007  (the number of lines is wanted)
-                stream.write(line)
+            table = None
+            if path.suffix == ".csv":
+                table = csv.DictWriter(stream, list(dict.fromkeys(key for row in make_rows() for key in row)))
+                table.writeheader()
+            for row in make_rows():
+                if table is None:
+                    stream.write(json.dumps(row, ensure_ascii=False) + "\n")
+                else:
+                    table.writerow(row)
+                count += 1
     except OSError as error:
         raise DataError(f"{path} cannot be written ({error.strerror or error})") from error
-    return count - (path.suffix == ".csv")
-
-
-def _csv_lines(rows: Callable[[], Rows]) -> Iterator[str]:
-    columns = list(dict.fromkeys(key for row in rows() for key in row))
-
-    def line(cells: list[Any]) -> str:
-        stream = io.StringIO(newline="")
-        csv.writer(stream).writerow(cells)
-        return stream.getvalue()
-
-    yield line(columns)
-    for row in rows():
-        yield line([row[key] if row.get(key) is not None else "" for key in columns])
-
-
-def _jsonl_lines(rows: Callable[[], Rows]) -> Iterator[str]:
-    return (json.dumps(row, ensure_ascii=False) + "\n" for row in rows())
+    return count

@@ -49,7 +49,7 @@ def read_result(folder: Path | str) -> Result:
 
 
 def _measure_record(folder: Path, result: Result, name: str) -> BenchmarkResult:
-    from tellapart.evaluation.measure import remeasure_samples  # with tasks and models, which most readers do not need
+    from tellapart.evaluation.evaluate import remeasure_samples  # with tasks, which most readers do not need
 
     record = result.benchmarks[name]
     try:

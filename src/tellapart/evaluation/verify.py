@@ -20,8 +20,15 @@ from tellapart.data.pairset import Outline, PairSet
 from tellapart.data.prediction_field import watch_field
 from tellapart.data.scores import join_names
 from tellapart.errors import RunError, TellapartError, quote
-from tellapart.evaluation.evaluate import Prepared, chosen, prepare, prepare_listed, yield_samples
-from tellapart.evaluation.measure import Remeasured, remeasure_samples
+from tellapart.evaluation.evaluate import (
+    Prepared,
+    Remeasured,
+    chosen,
+    prepare,
+    prepare_listed,
+    remeasure_samples,
+    yield_samples,
+)
 from tellapart.evaluation.systems import name_source
 from tellapart.evaluation.verified import count_moved, differing_fields, list_numbers
 from tellapart.models.find import find_model

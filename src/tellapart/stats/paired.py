@@ -3,7 +3,7 @@
 McNemar's test takes items as independent. If clusters hold several items, use `paired_permutation`, which flips
 clusters; with one 0/1 item a cluster the two are the same test. `paired` chooses between them.
 
-A fixed-sample p is right at one look, planned before. Those of `anytime_difference` hold at all looks together: the
+A fixed-sample p is right at one look, planned before. Those with `anytime` hold at all looks together: the
 probability that the p is ever at most 5 %, or that the interval ever misses the difference, is at most 5 % (Ville's
 inequality).
 
@@ -86,7 +86,15 @@ def paired(
     groups = len(ClusterTotals.of("paired", first, clusters))
     binary = is_binary(first) and is_binary(second)
     if anytime:
-        difference, p, test = anytime_difference(second, first, clusters)
+        p, test = anytime_p(*(won := net_wins(second, first, clusters))[:2]), "anytime"
+        changes = second - first
+        # Clusters of several items have a p, of the signs of their differences, and no bounds; graded values likewise.
+        if groups == len(first) and np.isin(changes, (-1, 0, 1)).all():
+            low, high = anytime_bounds(*won)
+            difference = Difference(float(changes.mean()), low, high, 0.95, test)
+        else:
+            reason = "bounds that hold at every look take one item of right or wrong a cluster"
+            difference = Difference(float(changes.mean()), None, None, 0.95, "none: clusters", reason)
     else:
         difference = paired_difference(second, first, clusters, binary=binary, seed=seed)
         test = _EXACT if binary and groups == len(first) else _FLIPS
@@ -453,26 +461,6 @@ def net_wins(a: Any, b: Any, clusters: Clusters | None) -> tuple[int, int, int]:
     # An item's values are off the grid by half a step each: less is the rounding of equal ones.
     won, lost = net > totals.counts, net < -totals.counts
     return int(won.sum()), int(lost.sum()), int((~won & ~lost).sum())
-
-
-def anytime_difference(a: Any, b: Any, clusters: Clusters | None) -> tuple[Difference, float, str]:
-    """Return the difference of two runs with bounds that hold at every look, its p, and the name of the test.
-
-    Clusters of several items have a p, of the signs of their differences, and no bounds; graded values likewise.
-
-    >>> difference, p, name = anytime_difference([1] * 12 + [0] * 8, [0] * 12 + [1] + [0] * 7, None)
-    >>> difference.value, round(p, 3), name
-    (0.55, 0.02, 'anytime')
-    """
-    only_a, only_b, same = net_wins(a, b, clusters)
-    change = np.asarray(a, np.float64) - np.asarray(b, np.float64)
-    if only_a + only_b + same < len(change) or not np.isin(change, (-1, 0, 1)).all():
-        reason = "bounds that hold at every look take one item of right or wrong a cluster"
-        difference = Difference(float(change.mean()), None, None, 0.95, "none: clusters", reason)
-    else:
-        low, high = anytime_bounds(only_a, only_b, same)
-        difference = Difference(float(change.mean()), low, high, 0.95, "anytime")
-    return difference, anytime_p(only_a, only_b), "anytime"
 
 
 def anytime_bounds(only_a: int, only_b: int, same: int, *, level: float = 0.95) -> tuple[float, float]:
