@@ -142,6 +142,16 @@ def test_items_that_could_show_no_fall_stop(made_set: Make, tmp_path: Path) -> N
     assert regression_gate(enough, enough).passed
 
 
+def test_a_rise_from_nothing_does_not_stop_though_nothing_could_fall(made_set: Make, tmp_path: Path) -> None:
+    folder = made_set(n=40)
+    base = run(
+        Settings(models=("constant",), benchmarks=(f"folder:{folder}",)), tmp_path / "base", store=EmbeddingStore(None)
+    )
+    found = regression_gate(base[0], scored(folder, tmp_path / "new", (), n=40))
+    assert {(row.verdict, row.could_see, row.base) for row in found.rows} == {("improvement", None, 0.0)}
+    assert found.passed
+
+
 def test_a_headline_that_cannot_fall_does_not_stop_beside_one_that_can(made_set: Make, tmp_path: Path) -> None:
     folder = made_set(n=40)
     base = scored(folder, tmp_path / "base", tuple(range(40)), n=40)  # image and group score: none right

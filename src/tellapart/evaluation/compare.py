@@ -590,8 +590,8 @@ def judge(
     tests = compared.rows if compared else ()
     by_name = {entry.name: entry for entry in shared}
     rows = [_judge_row(row, by_name[row.benchmark], len(tests), max_drop) for row in tests]
-    seeing = {row.benchmark for row in rows if row.could_see is not None}
-    # A benchmark on which no headline could show a fall does not pass.
+    seeing = {row.benchmark for row in rows if row.verdict != "too few items"}
+    # A benchmark on which no headline rose, and none could have shown a fall, does not pass.
     rows = [row if row.benchmark in seeing else row.model_copy(update={"fails": True}) for row in rows]
     for entry in shared:
         rows += _judge_untested(entry, max_drop)

@@ -44,7 +44,8 @@ class ParityStep(BaseModel, frozen=True):
         step: `tokens`, `pixels`, `vectors` or `scores`.
         compared: how many texts, images, vectors or scores.
         differ: how many differ by more than rounding.
-        largest: the largest difference: of a pixel, of an angle in radians, of a score; None of tokens.
+        largest: the largest difference: of a pixel, of an angle in radians, of a score; None of tokens, and of pixels
+            in other shapes.
         cause: the likely cause, in words; empty if none is known.
         examples: of tokens: the first texts that differ, each with both models' ids.
         unseen: why the step could not be compared; empty if it was.
@@ -146,10 +147,9 @@ def _spread(values: Sequence[Any], most: int) -> list[Any]:
 
 
 def _count_differences(step: str, apart: NDArray[np.float64], cause: str = "") -> ParityStep:
-    differ = int((~(apart <= _ROUNDING[step])).sum())
-    return ParityStep(
-        step=step, compared=apart.size, differ=differ, largest=float(apart.max()), cause=cause if differ else ""
-    )
+    differ, largest = int((~(apart <= _ROUNDING[step])).sum()), float(apart.max())
+    shown = largest if np.isfinite(largest) else None
+    return ParityStep(step=step, compared=apart.size, differ=differ, largest=shown, cause=cause if differ else "")
 
 
 def _compare_tokens(a: Transparent, b: Transparent, texts: Sequence[str]) -> ParityStep:
