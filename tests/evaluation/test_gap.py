@@ -1,18 +1,26 @@
-"""The generalisation gap over run folders: pairs of benchmarks, intervals, correlation."""
+"""The generalisation gap over run folders, and the correlation over models, on VLUE's tables, too."""
 
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
 
 from facts import raises
-from tellapart.errors import RunError
-from tellapart.evaluation.gap import gap
+from tellapart.errors import MetricError, RunError
+from tellapart.evaluation.gap import gap, pearson
 from tellapart.evaluation.verified import read_result
+from tellapart.records.imported import ImportedModel, read_imported
 from tellapart.records.run_folder import beside, write_result
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -32,18 +40,8 @@ def runs(command, tmp_path: Path) -> list[Path]:
             said = [{"id": k, "prediction": (row["label"] == "True") ^ (k >= right)} for k, row in enumerate(rows)]
             Path(f"{model}.json").write_text(json.dumps(said))
             out = tmp_path / f"{model}-{side}"
-            ran = command(
-                "score",
-                benchmark,
-                "--scores",
-                f"{model}.json",
-                "--name",
-                model,
-                "--data",
-                tmp_path / side,
-                "--out",
-                out,
-            )
+            given = ("--scores", f"{model}.json", "--name", model, "--data", tmp_path / side, "--out", out)
+            ran = command("score", benchmark, *given)
             assert ran.code == 0, ran.err
             folders.append(out)
     return folders
@@ -101,3 +99,103 @@ def test_the_reference_models_of_several_runs_are_no_models(runs: list[Path]) ->
         reference = record.model.model_copy(update={"name": "oracle"})
         write_result(beside(run, "oracle"), record.model_copy(update={"model": reference}))
     assert gap(runs) == plain
+
+
+# VLUE Table 2: VQA test-dev and out of domain, for ViLBERT, LXMERT, UNITER, VL-T5, ALBEF, X-VLM 4M and 16M, METER.
+OF_VQA = (72.70, 69.90, 73.82, 69.80, 75.84, 78.07, 78.22, 77.68)
+OF_VQA_OUT = (48.38, 46.18, 47.79, 46.31, 51.52, 51.55, 52.57, 53.76)
+
+
+def test_the_correlation_over_vlues_models_is_scipys() -> None:
+    assert pearson(OF_VQA, OF_VQA_OUT) == pytest.approx(stats.pearsonr(OF_VQA, OF_VQA_OUT).statistic, abs=1e-12)
+
+
+NUMBERS = st.lists(st.tuples(*[st.floats(-1e6, 1e6).map(lambda x: round(x, 3))] * 2), min_size=3, max_size=12)
+
+
+@settings(deadline=None)
+@given(NUMBERS)
+def test_it_is_scipys_wherever_both_vary_and_none_elsewhere(pairs: list[tuple[float, float]]) -> None:
+    x, y = map(np.array, zip(*pairs, strict=True))
+    found = pearson(x, y)
+    if np.ptp(x) == 0 or np.ptp(y) == 0:
+        assert found is None
+        return
+    assert found is not None
+    if min(np.ptp(x), np.ptp(y)) > 1e-3 * max(np.abs(x).max(), np.abs(y).max()):  # scipy warns of the rest
+        assert found == pytest.approx(stats.pearsonr(x, y).statistic, abs=1e-9)
+    assert pearson(y, x) == pytest.approx(found, abs=1e-12)
+    assert pearson(-x, y) == pytest.approx(-found, abs=1e-12)
+    assert pearson(x[::-1], y[::-1]) == found
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_neither_tiny_nor_huge_numbers_are_lost_when_they_are_squared(scale: float) -> None:
+    x, y = np.array(OF_VQA), np.array(OF_VQA_OUT)
+    for found in (pearson(scale * x, y), pearson(x, scale * y)):
+        assert found == pytest.approx(stats.pearsonr(x, y).statistic, abs=1e-12)
+
+
+def test_bad_arguments_raise() -> None:
+    with raises(MetricError, "models", "numbers"):
+        pearson([1.0], [1.0])
+    with raises(MetricError, "finite"):
+        pearson([1.0, np.nan], [1.0, 2.0])
+    with raises(MetricError, "finite"):
+        pearson([1.0, 2.0], [1.0, np.nan])
+
+
+# What VLUE's correlation of 0.75 may be taken over: the table of docs/benchmarks.md, from the paper's Table 2
+
+TEXT = (("coco-retrieval", "i2t_recall@1"), ("vlue-retrieval", "i2t_recall@1"))
+IMAGE = (("coco-retrieval", "t2i_recall@1"), ("vlue-retrieval", "t2i_recall@1"))
+NLVR2 = (("nlvr2", "accuracy"), ("vlue-nlvr2", "accuracy"))
+VQA = (("vqa2", "soft_accuracy"), ("vlue-vqa", "exact_match"))
+GROUNDING = (("refcoco+-val", "box_accuracy"), ("vlue-grounding", "box_accuracy"))
+Task = tuple[tuple[str, str], tuple[str, str]]
+
+MODELS = read_imported(ROOT / "examples" / "vlue_board" / "records.toml").models
+SEVEN = [model for model in MODELS if model.latency is not None]
+
+
+def points(tasks: Sequence[Task], models: Sequence[ImportedModel] = MODELS) -> list[tuple[float, float]]:
+    """The scores in domain and out of it of every model in every task, where the paper has both."""
+    both = [
+        tuple(model.scores.get(benchmark, {}).get(metric) for benchmark, metric in task)
+        for task in tasks
+        for model in models
+    ]
+    return [(inside, outside) for inside, outside in both if inside is not None and outside is not None]
+
+
+def means() -> list[tuple[float, float]]:
+    each = [points((NLVR2, VQA), [model]) for model in MODELS]
+    return [tuple(np.mean(own, axis=0).tolist()) for own in each if len(own) == 2]
+
+
+ROWS = {
+    "NLVR2 (Test-P) and VQA (Test-dev), the two tasks of every model": points((NLVR2, VQA)),
+    "the same, of the seven models of Table 4": points((NLVR2, VQA), SEVEN),
+    "the same, each model's mean of the two": means(),
+    "R@1 of both ways of retrieval, NLVR2 and VQA": points((TEXT, IMAGE, NLVR2, VQA)),
+    "R@1, NLVR2, VQA and grounding (Val)": points((TEXT, IMAGE, NLVR2, VQA, GROUNDING)),
+    "R@1 of text retrieval alone": points((TEXT,)),
+    "R@1 of image retrieval alone": points((IMAGE,)),
+    "NLVR2 alone": points((NLVR2,)),
+    "VQA alone": points((VQA,)),
+    "grounding (Val) alone": points((GROUNDING,)),
+}
+
+
+def test_the_documents_table_is_what_comes_out_of_the_papers_table_2() -> None:
+    text = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    table = text[text.index("| correlated, in domain") :].split("\n\n")[0]
+    printed = re.findall(r"^\| (.+) \| (\d+) \| (0\.\d{3}) \|$", table, re.MULTILINE)
+    assert len(SEVEN) == 7
+    assert printed == [(name, str(len(own)), f"{pearson(*zip(*own, strict=True)):.3f}") for name, own in ROWS.items()]
+
+
+def test_the_papers_number_comes_out_of_the_two_tasks_of_every_model_whichever_x_vlm_is_counted() -> None:
+    for left_out in ("none", "X-VLM", "X-VLM 16M"):
+        own = points((NLVR2, VQA), [model for model in MODELS if model.name != left_out])
+        assert pearson(*zip(*own, strict=True)) == pytest.approx(0.75, abs=0.005)
