@@ -68,13 +68,7 @@ def check_references(progress: Progress | None = None) -> list[Gate]:
 
 
 def check_model(model: Model, pairs: PairSet, progress: Progress | None = None) -> list[Gate]:
-    """Test the laws that any model must obey: nothing but the image and the text may move a score, and both do.
-
-    >>> from tellapart.benchmarks.find import load_pairs
-    >>> demo = load_pairs("demo")
-    >>> [gate.what for gate in check_model(Constant(), demo.select(range(4))) if not gate.passed]
-    ['reads the images', 'reads the texts']
-    """
+    """Test the laws that any model must obey: nothing but the image and the text may move a score, and both do."""
     on = f"{len(pairs)} items"
     base = _score_fresh(model, pairs, 32, progress)
     backwards = pairs.select(range(len(pairs))[::-1])

@@ -52,15 +52,10 @@ def parse_seconds(text: str | float, parameter: str = "every") -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Follower:
-    """The checkpoints to follow, and when.
+    """The checkpoints to follow, and when: as `tellapart.evaluate` takes them.
 
-    Attributes:
-        place: a folder, or a pattern of paths with `*`; a folder holds `epoch_*.pt` and `checkpoint-*`.
-        form: a model's name with `{}` for the path of a checkpoint; None for transformers' folders, and for open_clip's
-            files with its `params.txt` in the folder or above it.
-        every: seconds between two looks.
-        until: how many checkpoints end it; None for no end.
-        prefix: of the checkpoints' names in results.
+    `form` is a model's name with `{}` for the path of a checkpoint; None for transformers' folders, and for open_clip's
+    files with its `params.txt` in the folder or above it. `prefix` begins the checkpoints' names in results.
     """
 
     place: str
@@ -104,9 +99,12 @@ class Follower:
             return self.form.replace("{}", str(path))
         if path.is_dir():
             return f"{'local-dir' if (path / 'open_clip_config.json').is_file() else 'hf'}:{path}"
-        for folder in (path.parent, path.parent.parent):
-            if (architecture := _read_architecture(folder / "params.txt")) is not None:
-                return f"open_clip:{architecture}@{path}"
+        for params in (path.parent / "params.txt", path.parent.parent / "params.txt"):
+            lines = decode_text(read_whole(params), params).splitlines() if params.is_file() else []
+            values = dict(line.split(": ", 1) for line in lines if ": " in line)
+            if "model" in values:
+                quick = "-quickgelu" if values.get("force_quick_gelu") == "True" else ""
+                return f"open_clip:{values['model'].removesuffix(quick)}{quick}@{path}"
         raise RunError(
             f"follow={quote(self.place)}: {path.name} does not say its architecture, and no params.txt of open_clip's "
             "training lies above it; add models='open_clip:ARCHITECTURE@{}'"
@@ -145,8 +143,11 @@ def follow_checkpoints(
             sleep(rest if seen else follower.every)
             continue
         asked = replace(settings, models=(follower.name_model(paths[ready]),), names=(ready,))
+        # The run folder of the first checkpoint holds the others.
+        first = read_result(out).model.name if (out / RESULTS).is_file() else ready
+        folder = out if ready == first else beside(out, ready)
         try:
-            run(asked, _folder_of(out, ready), store=store, command=command, progress=progress)
+            run(asked, folder, store=store, command=command, progress=progress)
         except (DataError, ModelError, ScoreError, UnknownNameError) as error:
             refused[ready] = files_of[ready]
             left_out(f"{paths[ready]}: {first_line(error)}")
@@ -175,12 +176,6 @@ def _take_up_folder(follower: Follower, settings: Settings, names: Sequence[str]
     return done
 
 
-def _folder_of(out: Path, name: str) -> Path:
-    """Return the run folder of a checkpoint: that of the first holds the others."""
-    first = read_result(out).model.name if (out / RESULTS).is_file() else name
-    return out if name == first else beside(out, name)
-
-
 def _list_files(path: Path) -> _Files:
     """List the files of a checkpoint; empty if it is gone, or changes meanwhile."""
     try:
@@ -189,13 +184,3 @@ def _list_files(path: Path) -> _Files:
     except OSError:
         return ()
     return tuple((name, state.st_size, state.st_mtime_ns) for name, state in states)
-
-
-def _read_architecture(params: Path) -> str | None:
-    """Return the architecture that open_clip's `params.txt` names; None without one."""
-    if not params.is_file():
-        return None
-    lines = decode_text(read_whole(params), params).splitlines()
-    values = dict(line.split(": ", 1) for line in lines if ": " in line)
-    quick = "-quickgelu" if values.get("force_quick_gelu") == "True" else ""
-    return f"{values['model'].removesuffix(quick)}{quick}" if "model" in values else None

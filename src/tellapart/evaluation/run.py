@@ -135,14 +135,6 @@ def run(
 
     A benchmark that the folder holds already, made by the same model with the same settings on the same content, is
     not measured again.
-
-    >>> import tempfile
-    >>> from tellapart.evaluation.verified import read_result
-    >>> with tempfile.TemporaryDirectory() as scratch:
-    ...     settings = Settings(models=("oracle",), limit="3")
-    ...     folders = run(settings, Path(scratch), store=EmbeddingStore(None))
-    ...     read_result(folders[0]).benchmarks["demo"].metrics["text_score"].value
-    1.0
     """
     automatic, settings = settings.dtype == AUTO, settle_dtype(settings)
     benchmarks, models = resolve(settings, store)

@@ -186,12 +186,7 @@ def time_model(
     warm_up: int = 5,
     batch_size: int = 32,
 ) -> Timing:
-    """Time one model in this process, by the true pairs of a benchmark in turn; numbers are as of `tellapart.time`.
-
-    >>> timing = time_model("blind", repeats=3, warm_up=1, batch_size=2)
-    >>> sorted(timing.parts), timing.latency.median > 0, timing.flops
-    (['text'], True, None)
-    """
+    """Time one model in this process, by the true pairs of a benchmark in turn; numbers are as of `tellapart.time`."""
     options = options or ModelOptions()
     pairset = load_pairs(benchmark, place)
     before = resident_memory()
@@ -214,6 +209,9 @@ def time_model(
     if stages.reads_images:
         sizes = [pairset.pixels(image).shape[:2] for image, _ in pairs]
         height_and_width = tuple(map(round, np.median(sizes, axis=0).tolist()))
+    prepared: Any = None if stages.prepare is None else stages.prepare(pairset.pixels(pairs[0][0]))
+    if isinstance(prepared, Mapping):
+        prepared = prepared.get("pixel_values", next(iter(prepared.values())))
     return Timing(
         model=ModelRecord(name=model.name, fingerprint=model.fingerprint, kind=model.kind),
         machine=this_machine(options.device),
@@ -222,7 +220,7 @@ def time_model(
         benchmark=benchmark,
         pairs=len(pairs),
         image_size=height_and_width,
-        input_shape=_input_shape(bench),
+        input_shape=None if prepared is None else tuple(map(int, prepared.shape)),
         repeats=repeats,
         warm_up=warm_up,
         batches=BATCHES,
@@ -307,16 +305,6 @@ def _measure_throughput(bench: _Bench, size: int) -> Throughput:
 
     pairs = rate(*laps[0]) if bench.stages.cross is not None else None
     return Throughput(batch_size=size, images=rate("image"), texts=rate("text"), pairs=pairs)
-
-
-def _input_shape(bench: _Bench) -> tuple[int, ...] | None:
-    """Return the shape in which the model is given the first image; None if it prepares images by itself."""
-    if bench.stages.prepare is None:
-        return None
-    prepared = bench.stages.prepare(bench.pairset.pixels(bench.pairs[0][0]))
-    if isinstance(prepared, Mapping):
-        prepared = prepared.get("pixel_values", next(iter(prepared.values())))
-    return tuple(map(int, prepared.shape))
 
 
 def _summarise_duration(seconds: Sequence[float]) -> Duration:
