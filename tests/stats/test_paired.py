@@ -268,3 +268,13 @@ def test_every_two_of_several_runs_are_tested_as_two_are() -> None:
     for (a, b), p, difference in zip(tests.pairs, tests.p, tests.differences, strict=True):
         alone = paired(values[:, a], values[:, b], None)
         assert (p, difference, tests.test) == (alone.p, pytest.approx(-alone.difference.value), alone.test)
+
+
+def test_items_in_clusters_detect_what_as_many_independent_ones_would() -> None:
+    a, b = (np.random.default_rng(seed).integers(0, 2, 100) for seed in (0, 1))
+    alone, repeated = paired(a, b, None), paired(np.repeat(a, 4), np.repeat(b, 4), np.repeat(np.arange(100), 4))
+    assert alone.detectable is not None and repeated.detectable == pytest.approx(alone.detectable, rel=0.02)
+    apart = paired(np.repeat(a, 4), np.repeat(b, 4), None)
+    assert apart.detectable is not None and apart.detectable < 0.6 * alone.detectable
+    same = paired(np.zeros(40), np.ones(40), np.repeat(np.arange(10), 4))  # the changes do not show what they are worth
+    assert same.detectable == paired(np.zeros(10), np.ones(10), None).detectable

@@ -80,6 +80,9 @@ class Settings:
     """The settings of a run, as the parameters of `tellapart.evaluate` of these names.
 
     Models and benchmarks are names or objects; `limit` is a text, and `place` has the folders of the benchmarks' files.
+
+    >>> Settings().benchmarks
+    ('demo',)
     """
 
     models: tuple[str | Model | Callable[..., Any], ...] = (DEFAULT_MODEL, *REFERENCES)

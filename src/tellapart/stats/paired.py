@@ -29,7 +29,7 @@ from tellapart.stats.combined import needs_more
 from tellapart.stats.interval import Interval, Reduce, name_few, without_bounds
 from tellapart.stats.intervals import what_is_missing
 from tellapart.stats.multiple import holm
-from tellapart.stats.power import binomial_tail, detectable_difference
+from tellapart.stats.power import binomial_tail, detectable_difference, effective_items
 
 # Signs held at once: 8 bytes each, in at most three arrays.
 _CHUNK = 1 << 20
@@ -53,8 +53,9 @@ class Paired:
         test: `exact McNemar` of 0/1 outcomes with one item a cluster, else `cluster sign flips`; `anytime` if it holds
             at every look.
         flips: how many sign vectors the test of sign flips draws if it cannot try them all; None of other tests.
-        detectable: the smallest difference that is detected with a power of 0.8 on so many items, given how often the
-            runs disagree; None if there is none, of graded values, and at every look.
+        detectable: the smallest difference that is detected with a power of 0.8 on so many items, or on as many
+            independent ones as those in clusters are worth, given how often the runs disagree; None if there is none,
+            of graded values, and at every look.
     """
 
     n: int
@@ -103,6 +104,8 @@ def paired(
         else:
             p = paired_permutation(first, second, clusters, resamples=flips, seed=seed)
     discordance = (only_a + only_b) / len(first)
+    # Items in clusters are worth fewer independent ones; of changes that are all the same that is not known.
+    worth = int(effective_items(second - first, clusters) or groups)
     return Paired(
         n=len(first),
         clusters=groups,
@@ -115,7 +118,7 @@ def paired(
         test=test,
         flips=flips if test == _FLIPS else None,
         # Of the fixed test: one that holds at every look needs more items.
-        detectable=None if anytime or not binary or not discordance else detectable_difference(len(first), discordance),
+        detectable=None if anytime or not binary or not discordance else detectable_difference(worth, discordance),
     )
 
 
