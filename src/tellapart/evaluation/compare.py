@@ -522,8 +522,8 @@ class GateResult(BaseModel, frozen=True):
     Attributes:
         base, new: the models; of `tellapart compare`, with their folders if both have one name.
         max_drop: the limit, in points; None if there is none.
-        by_chance: an upper bound on the probability that the limit stops a model as good as the base; None without a
-            limit.
+        by_chance: an upper bound on the probability that the limit stops a model as good as the base by a headline with
+            a value per item; None without a limit.
         rows: every headline, in the base's order; then the benchmarks that cannot be judged.
         added: benchmarks that only the new run measured.
         on_trust: benchmarks on which one run has scores made elsewhere: only the ids are known to agree.

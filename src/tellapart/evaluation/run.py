@@ -109,7 +109,7 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class _Subject:
+class _Candidate:
     """A model in the dtype in which it is measured.
 
     `exact` is the same in float32, where a sample is to be scored in both; `compared` are those comparisons that were
@@ -141,28 +141,28 @@ def run(
     """
     automatic, settings = settings.dtype == AUTO, settle_dtype(settings)
     benchmarks, models = resolve(settings, store)
-    subjects = _list_subjects(models, settings, store)
+    candidates = _list_candidates(models, settings, store)
     if automatic:
-        subjects = _choose_dtypes(subjects, benchmarks, settings, store, progress)
-    dtypes = [subject.dtype for subject in subjects]
-    placed = place_runs([subject.model for subject in subjects], dtypes, settings, out, command)
+        candidates = _choose_dtypes(candidates, benchmarks, settings, store, progress)
+    dtypes = [candidate.dtype for candidate in candidates]
+    placed = place_runs([candidate.model for candidate in candidates], dtypes, settings, out, command)
     failed: dict[int, TellapartError] = {}
     with ExitStack() as held:
         results = [held.enter_context(take_up(*place)) for place in placed]
         for benchmark in benchmarks:
             ready = prepare_for(settings, benchmark, store)
-            for row, (subject, (folder, model, _)) in enumerate(zip(subjects, placed, strict=True)):
+            for row, (candidate, (folder, model, _)) in enumerate(zip(candidates, placed, strict=True)):
                 if row in failed:
                     continue
                 report = progress(f"{model.name} on {benchmark.name}") if progress else None
                 try:
-                    if not is_stored(subject.model) or not holds(folder, results[row], ready):
-                        measured = _measure(subject, ready, settings, results[row].run, report)
+                    if not is_stored(candidate.model) or not holds(folder, results[row], ready):
+                        measured = _measure(candidate, ready, settings, results[row].run, report)
                         results[row] = keep(folder, results[row], benchmark, measured)
                 except TellapartError as error:
                     failed[row] = error
-                    if len(subjects) * len(benchmarks) > 1:
-                        others = "" if len(subjects) == 1 else "other models go on, "
+                    if len(candidates) * len(benchmarks) > 1:
+                        others = "" if len(candidates) == 1 else "other models go on, "
                         warnings.warn(
                             f"{model.name} stopped on {benchmark.name}; {others}what is measured stays in {out}, and "
                             "the same command measures the rest; to go on without this model, leave it out",
@@ -328,45 +328,45 @@ def expect_distinct(names: Sequence[T], parameter: str) -> Sequence[T]:
 
 
 def _measure(
-    subject: _Subject, ready: Prepared, settings: Settings, now: RunRecord, progress: Progress | None
+    candidate: _Candidate, ready: Prepared, settings: Settings, now: RunRecord, progress: Progress | None
 ) -> Evaluation:
     """Measure one benchmark, with a comparison of its precision and the reason of its choice in record and notes."""
-    evaluation = evaluate(subject.model, ready, batch_size=now.batch_size, seed=now.seed, progress=progress)
-    precision = subject.compared.get(ready.benchmark.name)
-    if subject.exact is not None:
-        precision = _sample_precision(subject, subject.exact, ready, settings)
-    notes = (subject.reason, "" if precision is None else _describe_flips(precision))
+    evaluation = evaluate(candidate.model, ready, batch_size=now.batch_size, seed=now.seed, progress=progress)
+    precision = candidate.compared.get(ready.benchmark.name)
+    if candidate.exact is not None:
+        precision = _sample_precision(candidate, candidate.exact, ready, settings)
+    notes = (candidate.reason, "" if precision is None else _describe_flips(precision))
     update = {"precision": precision, "notes": (*evaluation.result.notes, *filter(None, notes))}
     return replace(evaluation, result=evaluation.result.model_copy(update=update))
 
 
-def _list_subjects(models: Sequence[Model | Deferred], settings: Settings, store: EmbeddingStore) -> list[_Subject]:
+def _list_candidates(models: Sequence[Model | Deferred], settings: Settings, store: EmbeddingStore) -> list[_Candidate]:
     """List the models with the dtype that was asked for; those to be checked, with their float32, too.
 
     A model that computes the same in every dtype has no other float32.
     """
     given = ModelOptions(dtype=settings.dtype)
-    subjects = [
-        _Subject(model, options_beside(typed, settings.models, given).dtype)
+    candidates = [
+        _Candidate(model, options_beside(typed, settings.models, given).dtype)
         for model, typed in zip(models, settings.models, strict=True)
     ]
     if settings.check is None:
-        return subjects
+        return candidates
     for row, options in enumerate(_model_options(replace(settings, dtype=_EXACT), store)):
         if isinstance(typed := settings.models[row], str):
             exact = find_deferred(typed, options, store)
-            if exact.fingerprint != subjects[row].model.fingerprint:
-                subjects[row] = replace(subjects[row], exact=exact)
-    return subjects
+            if exact.fingerprint != candidates[row].model.fingerprint:
+                candidates[row] = replace(candidates[row], exact=exact)
+    return candidates
 
 
 def _choose_dtypes(
-    subjects: Sequence[_Subject],
+    candidates: Sequence[_Candidate],
     benchmarks: Sequence[Benchmark],
     settings: Settings,
     store: EmbeddingStore,
     progress: Callable[[str], Progress] | None,
-) -> list[_Subject]:
+) -> list[_Candidate]:
     """Choose each model's dtype, before a record names it: float32 if the faster one flips too many outcomes.
 
     That is more than a share `settings.flips` of a metric's outcomes of a sample, on any benchmark.
@@ -374,30 +374,30 @@ def _choose_dtypes(
     most = settings.flips
     if settings.check is None or most is None:
         reason = f"dtype=auto chose float32: {settings.device} computes no lower precision natively"
-        return [_Subject(subject.model, _EXACT, reason=reason) for subject in subjects]
-    checked = any(subject.exact is not None for subject in subjects)
+        return [_Candidate(candidate.model, _EXACT, reason=reason) for candidate in candidates]
+    checked = any(candidate.exact is not None for candidate in candidates)
     prepared = [prepare_for(settings, benchmark, store) for benchmark in benchmarks] if checked else []
     choices = []
-    for subject in subjects:
-        if subject.exact is None:
-            choices.append(_Subject(subject.model, _EXACT))
+    for candidate in candidates:
+        if candidate.exact is None:
+            choices.append(_Candidate(candidate.model, _EXACT))
             continue
         compared: dict[str, Precision] = {}
         for ready in prepared:
-            precision = _sample_precision(subject, subject.exact, ready, settings, progress)
+            precision = _sample_precision(candidate, candidate.exact, ready, settings, progress)
             compared[ready.benchmark.name] = precision.model_copy(update={"most": most})
         worst = max(compared, key=lambda name: compared[name].share)
         many = compared[worst].share > most
-        model, dtype = (subject.exact, _EXACT) if many else (subject.model, settings.dtype)
+        model, dtype = (candidate.exact, _EXACT) if many else (candidate.model, settings.dtype)
         share = f"up to {100 * compared[worst].share:.2f}% of outcomes flip ({worst})"
         faster = f"in {settings.dtype} " if many else ""
         reason = f"dtype=auto chose {dtype}: {faster}{share}, {'more' if many else 'no more'} than flips={most:g}"
-        choices.append(_Subject(model, dtype, compared=compared, reason=reason))
+        choices.append(_Candidate(model, dtype, compared=compared, reason=reason))
     return choices
 
 
 def _sample_precision(
-    subject: _Subject,
+    candidate: _Candidate,
     exact: Model | Deferred,
     ready: Prepared[Any, Any],
     settings: Settings,
@@ -408,11 +408,11 @@ def _sample_precision(
     drawn = np.sort(np.random.default_rng(seed).permutation(count)[: settings.check])
     part = replace(ready, records=ready.task.select(ready.records, drawn.tolist()))
     lower, again = (
-        evaluate(candidate, part, batch_size=settings.batch_size, seed=seed, progress=report)
-        for candidate, name in ((subject.model, subject.dtype), (exact, _EXACT))
-        for report in [progress and progress(f"{candidate.name} in {name} on a sample of {ready.benchmark.name}")]
+        evaluate(model, part, batch_size=settings.batch_size, seed=seed, progress=report)
+        for model, name in ((candidate.model, candidate.dtype), (exact, _EXACT))
+        for report in [progress and progress(f"{model.name} in {name} on a sample of {ready.benchmark.name}")]
     )
-    return compare_precisions(lower.samples, again.samples, dtype=subject.dtype, true=again.result.true, seed=seed)
+    return compare_precisions(lower.samples, again.samples, dtype=candidate.dtype, true=again.result.true, seed=seed)
 
 
 def compare_precisions(
