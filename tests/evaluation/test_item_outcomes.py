@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ import tellapart as ta
 from facts import raises
 from tellapart.errors import RunError, TellapartError
 from tellapart.records.run_folder import write_result
+from tellapart.records.samples import read_samples, write_samples
 
 WINOGROUND = Path(__file__).parents[3] / "shared" / "data" / "winoground_scores"
 Make = Callable[..., Path]
@@ -71,6 +73,21 @@ def test_items_of_a_limited_run_are_counted_with_the_benchmarks(systems: tuple[s
     found = ta.items(*runs)
     assert found.record.limited_from == 300
     assert "20 of 300 items" in repr(found) and "measured, of 300" in repr(found)
+
+
+def test_items_without_a_value_of_a_system_are_left_out_and_counted(systems: tuple[str, Path], tmp_path: Path) -> None:
+    name, scores = systems
+    runs = [ta.score(name, path, out=tmp_path / "runs" / path.stem) for path in sorted(scores.iterdir())]
+    for number, lost in ((0, 4), (3, 9)):  # the first system, too
+        folder, result = runs[number].folder, ta.read_result(runs[number])
+        ((of_run, record),) = result.benchmarks.items()
+        samples = list(read_samples(folder, of_run, record))
+        samples[lost] = replace(samples[lost], outcomes={})
+        changed = record.model_copy(update={"samples": write_samples(folder, of_run, samples)})
+        write_result(folder, result.model_copy(update={"benchmarks": {of_run: changed}}))
+    found = ta.items(*runs).record
+    assert (found.unmeasured, len(found.items)) == (2, 18)
+    assert not {"item-4", "item-9"} & {row.id for row in found.items}
 
 
 ASKED = """

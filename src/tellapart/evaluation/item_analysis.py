@@ -119,7 +119,7 @@ def read_outcomes(
     for other in systems[1:]:
         check_items(name, systems[0].place, systems[0].samples, other.place, other.samples)
     outcome = _choose_metric(systems, name, metric)
-    keys = [key for key, sample in systems[0].samples.items() if outcome in sample.outcomes]
+    keys = [key for key in systems[0].samples if any(outcome in system.samples[key].outcomes for system in systems)]
     values = np.array(
         [[system.samples[key].outcomes.get(outcome, np.nan) for system in systems] for key in keys], np.float64
     )
