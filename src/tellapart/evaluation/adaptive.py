@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.data.scores import join_names
-from tellapart.errors import RunError, nearest, quote
+from tellapart.errors import RunError, quote
 from tellapart.evaluation.curve import Curves, measure_curves, read_values
 from tellapart.evaluation.evaluate import plan, prepare
-from tellapart.evaluation.item_analysis import ItemOutcomes
+from tellapart.evaluation.item_analysis import ItemOutcomes, pick_metric
 from tellapart.evaluation.run import Settings, resolve
 from tellapart.metrics.metric import Metric
 from tellapart.metrics.registry import defined_for
@@ -25,7 +25,6 @@ from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.result import Sample
 from tellapart.stats.psychometric import LEAST_LEVELS, ThresholdSearch
 from tellapart.tasks.pairs import measure_pairs
-from tellapart.tasks.registry import headline, main_metric
 
 #: Items of a value, below which none is drawn of it.
 LEAST_ALIKE = 5
@@ -96,14 +95,7 @@ def _choose_metric(pairs: PairSet, model: Model, metric: str | None) -> Metric:
         for candidate in defined
         if candidate.binary and candidate.chance(pairs.shape, pairs.true) is not None
     }
-    name = metric or main_metric(headline(of_name))
-    if name not in of_name:
-        hint = nearest(name, of_name) or ";"
-        raise RunError(
-            f"metric={quote(name)}: not of right and wrong with a chance on {pairs.name}{hint} there are "
-            f"{join_names(list(of_name))}"
-        )
-    return of_name[name]
+    return of_name[pick_metric(metric, [*of_name], f"not of right and wrong with a chance on {pairs.name}")]
 
 
 def _expect_alike(

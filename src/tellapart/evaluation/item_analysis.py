@@ -235,15 +235,18 @@ def _choose_metric(systems: Sequence[_System], benchmark: str, metric: str | Non
         dict.fromkeys(name for sample in system.samples.values() for name in sample.outcomes) for system in systems
     ]
     names = [name for name in of_all[0] if is_testable(name) and all(name in other for other in of_all)]
-    chosen = metric or main_metric(headline(names)) or next(iter(names), None)
-    if chosen is None:
+    if not names:
         raise RunError(f"{benchmark}: no metric is right or wrong of an item in all of the systems")
-    if chosen not in names:
-        hint = nearest(chosen, names) or ";"
-        raise RunError(
-            f"metric={quote(chosen)}: not one of an item's outcomes on {benchmark}{hint} there are {join_names(names)}"
-        )
-    return chosen
+    return pick_metric(metric, names, f"not one of an item's outcomes on {benchmark}")
+
+
+def pick_metric(metric: str | None, names: Sequence[str], fault: str) -> str:
+    """Return the metric that was asked for, or else the one that ranks models; refuse another one for the fault."""
+    picked = metric or main_metric(headline(names)) or next(iter(names), "")
+    if picked not in names:
+        hint = nearest(picked, names) or ";"
+        raise RunError(f"metric={quote(picked)}: {fault}{hint} there are {join_names(list(names))}")
+    return picked
 
 
 #: Sizes of short forms that are tried with the one that is asked for.

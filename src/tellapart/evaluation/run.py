@@ -491,8 +491,16 @@ def take_up(folder: Path, model: ModelRecord, run: RunRecord) -> Iterator[Result
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RunError(f"cannot write to {folder}: {error.strerror}; name another out=") from error
+    path = folder / _LOCK
     try:
-        with _hold_folder(folder):
+        with ExitStack() as held:
+            with suppress(OSError):  # nothing can be written here, which the first result reports, if there is one
+                if (lock := take_lock(path)) is None:
+                    raise RunError(
+                        f"process {holder_of(path)} is writing its run into {folder}; wait until it has ended, or name "
+                        "another out="
+                    )
+                held.callback(drop_lock, path, lock)
             yield look_up(folder, model, run)
     finally:
         with suppress(OSError):  # it holds something
@@ -515,24 +523,6 @@ def holds(folder: Path, result: Result, ready: Prepared) -> bool:
     if finished is not None and finished.fingerprint != ready.fingerprint:
         raise RunError(f"{folder} holds {ready.benchmark.name} with other content; name another out=, or delete it")
     return finished is not None
-
-
-@contextmanager
-def _hold_folder(folder: Path) -> Iterator[None]:
-    path = folder / _LOCK
-    try:
-        lock = take_lock(path)
-    except OSError:  # nothing can be written here, which the first result reports, if there is one to write
-        yield
-        return
-    if lock is None:
-        raise RunError(
-            f"process {holder_of(path)} is writing its run into {folder}; wait until it has ended, or name another out="
-        )
-    try:
-        yield
-    finally:
-        drop_lock(path, lock)
 
 
 def expect_same_run(folder: Path, old: Result, model: ModelRecord, run: RunRecord) -> None:
