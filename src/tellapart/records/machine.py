@@ -6,7 +6,6 @@ import os
 import platform
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -24,8 +23,9 @@ def this_machine(device: str) -> Machine:
     """Describe the machine; the accelerator is named only if `device` is `cuda`."""
     torch = sys.modules.get("torch")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    processor = _read_field(Path("/proc/cpuinfo"), "model name")
     return Machine(
-        processor=_processor_name(),
+        processor=processor or platform.processor() or platform.machine(),
         cores=cores,
         system=f"{platform.system()} {platform.machine()}",
         accelerator=str(torch.cuda.get_device_name()) if device == "cuda" and torch is not None else None,
@@ -33,13 +33,14 @@ def this_machine(device: str) -> Machine:
     )
 
 
-def _processor_name() -> str:
-    with suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
+def _read_field(path: Path, field: str) -> str:
+    """Return a field of Linux' file on its processor or a process; nothing on other systems."""
+    if path.is_file():
+        for line in path.read_text().splitlines():
             name, _, value = line.partition(":")
-            if name.strip() == "model name":
+            if name.strip() == field:
                 return value.strip()
-    return platform.processor() or platform.machine()
+    return ""
 
 
 @cache
@@ -61,13 +62,9 @@ def resident_memory(*, peak: bool = False) -> int | None:
 
     Systems other than Linux report the peak only, and it is returned for both.
     """
-    status = Path("/proc/self/status")
-    if status.is_file():
-        # Not `ru_maxrss`, which a process inherits from the one that started it.
-        field = "VmHWM:" if peak else "VmRSS:"
-        for line in status.read_text().splitlines():
-            if line.startswith(field):
-                return int(line.split()[1]) * 1024
+    # Not `ru_maxrss`, which a process inherits from the one that started it.
+    if kilobytes := _read_field(Path("/proc/self/status"), "VmHWM" if peak else "VmRSS"):
+        return int(kilobytes.split()[0]) * 1024
     try:
         import resource
     except ImportError:

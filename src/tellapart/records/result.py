@@ -15,15 +15,12 @@ from tellapart.data.scores import ScoreKind
 #: The form of the record; another one is refused.
 SCHEMA = 1
 
-#: The first letters of a fingerprint of ids alone: scores made elsewhere cover no captions and pixels.
-IDS_ONLY = "ids-"
+#: The first letters of fingerprints: of ids alone, as scores made elsewhere cover no captions and pixels; of another
+#: tool's result file, where no item is known and ties count by its rule; of labels that stay on a server.
+IDS_ONLY, IMPORTED, HIDDEN = "ids-", "imported-", "hidden-"
 
-#: The first letters of a fingerprint of another tool's result file: no item is known, and ties count by its rule.
-IMPORTED = "imported-"
-
-#: The first letters of the fingerprint of a benchmark whose labels stay on a server: its record has no samples. In its
-#: note, what precedes the items and the rounding of its numbers.
-HIDDEN, HIDDEN_NUMBERS = "hidden-", "numbers are of "
+#: What precedes, in a note of hidden labels, the items and the rounding of its numbers.
+HIDDEN_NUMBERS = "numbers are of "
 
 
 class Record(BaseModel):
@@ -37,10 +34,8 @@ class Value(Record):
 
     Attributes:
         value: the mean under the strict rule (a tie is never right).
-        low, high, level, method: the interval; None if none is defined.
-        reason: why there is no interval; None if there is one.
-        n: items.
-        clusters: the groups that are resampled together.
+        low, high, level, method: the interval; bounds are None if none is defined, for the `reason`.
+        n, clusters: items, and the groups that are resampled together.
         effective: how many independent items would be as precise; None if each item is a separate cluster, where
             the values cannot show it, and for other means than one over items.
         ties: items in which a tie touched the metric.
@@ -70,10 +65,7 @@ class Value(Record):
 
 
 class Curve(Record):
-    """A histogram of per-item values (the equivariance curves of the EqBen paper, Fig. 6 and 13).
-
-    `counts[k]` items lie in `edges[k]` to `edges[k + 1]`.
-    """
+    """A histogram of per-item values: `counts[k]` items lie in `edges[k]` to `edges[k + 1]` (EqSim, Fig. 6 and 13)."""
 
     edges: tuple[float, ...]
     counts: tuple[int, ...]
@@ -88,10 +80,7 @@ class Metrics(Record):
 class Located(Record):
     """A file or folder of the user's, named in two ways, so that it is found again after a move.
 
-    Attributes:
-        path: absolute.
-        relative: from the run folder, with `/`; empty if that is not known.
-        sha256: of a file's bytes; empty for a folder.
+    `path` is absolute, `relative` from the run folder or empty; `sha256` is empty if the bytes were not hashed.
     """
 
     path: str
@@ -100,12 +89,7 @@ class Located(Record):
 
 
 class SamplesFile(Record):
-    """The size and digest of `samples/<benchmark>.jsonl` when it was written.
-
-    Attributes:
-        lines: one an item, or another unit of a task.
-        sha256: of the file's bytes.
-    """
+    """The size and digest of `samples/<benchmark>.jsonl` when it was written; a line is an item or a task's unit."""
 
     lines: int
     sha256: str
@@ -114,11 +98,8 @@ class SamplesFile(Record):
 class Flips(Record):
     """The outcomes of one metric that differ between two precisions.
 
-    Attributes:
-        n: items.
-        gained, lost: those right in the lower precision alone, and in float32 alone.
-        low, high: 95% interval of the share of either; None if the items have too few clusters.
-        p: of the paired test that both are right equally often: exact McNemar, or sign flips of clusters.
+    `gained` are right in the lower precision alone, `lost` in float32 alone; the 95% interval is of the share of either
+    (None if the items have too few clusters), and p of the paired test that both are right equally often.
     """
 
     n: int
@@ -139,13 +120,11 @@ class Precision(Record):
 
     Attributes:
         dtype: the lower precision; the run's, unless `dtype="auto"` refused it.
-        against: the other one.
-        items, seed: how many were drawn, and by which seed.
-        flips: by metric of right and wrong.
+        flips: of each metric of right and wrong, on `items` drawn by `seed`.
         largest_difference: between an item's scores in both.
         farthest_from_tie: the distance in float32 between a true pair's score and the nearest other one, the largest of
             all flipped items; None if none flipped.
-        most: the largest share of a metric's outcomes that might flip, by `dtype="auto"`; None if the dtype was named.
+        most: the largest share of outcomes that might flip, by `dtype="auto"`; None if the dtype was named.
     """
 
     dtype: str
@@ -169,37 +148,24 @@ class BenchmarkResult(Record):
     Attributes:
         fingerprint: SHA-256 over ids, texts and pixels; over ids alone if scores came from elsewhere, over another
             tool's files if numbers did.
-        output: the kind of output: `scores`, `label`, `text` or `box`.
-        shape: images and texts of an item; None for tasks.
+        output: `scores`, `label`, `text` or `box`.
+        shape, kind: images and texts of an item, and the kind of the scores; None for tasks.
         true: how many texts of one image are true.
         official: the metrics that the benchmark's authors report, if these are not the usual ones.
-        kind: of the scores; None for tasks.
         by: tag -> value -> metrics; `metrics` is over all items.
         macro: tag -> metrics, the unweighted means over that tag's values.
-        curves: histograms of equivariance deviations.
-        tied_items: items in which a true pair's score equals another's in its row or column, whether that decides a
-            metric or not (`Value.ties` counts those of a metric); of tasks, `ties` of the metric that has most.
-        tied_comparisons: how many such equalities there are.
+        tied_items, tied_comparisons: items in which a true pair's score equals another's in its row or column, whether
+            that decides a metric or not, and such equalities; of tasks, `ties` of the metric that has most.
         rounded_ties: items in which two scores of a score file differ, but beyond float32 only.
-        images, texts: distinct ones in the benchmark.
-        images_encoded, texts_encoded, pairs_scored: the number that this process had to compute; the rest was in the
-            store, from an earlier run or from other ranks.
+        images_encoded, texts_encoded, pairs_scored: those that this process had to compute; the store had the rest.
         texts_shared: the texts encoded by a tower that computed common beginnings once; the others were encoded apart.
-        seconds: wall time of scoring and measuring.
         limited_from: the benchmark's full number of items if a limit cut it.
-        read_as: how the columns of its table were read; empty if it comes from none.
-        field: of predictions or scores made elsewhere: the field or arrays of their file that were read; empty if these
-            have no names.
-        published_items: the published number of records, if the files held another number, or other records: the
-            numbers do not compare.
+        read_as, field: how the columns of its table, and of a file of predictions or scores, were read.
+        published_items: the published number of records, if the files held others: the numbers do not compare.
         origin: the folder of images or the score file, for people.
-        own: the user's folder or file, if the benchmark is one.
-        file: the file of scores or predictions that were made elsewhere.
+        own, file: the user's folder or file, if the benchmark is one, and that of scores or predictions made elsewhere.
         precision: of a lower precision whose outcomes were checked (`check=`, `dtype="auto"`); None otherwise.
-        samples: the size and digest of its file of samples; None if there is none.
-        thoughts: answers that held a thought, which no reader reads.
-        thoughts_cut: of these, the answers that end inside it.
-        notes: lines for people: facts beyond the numbers.
+        thoughts, thoughts_cut: answers that held a thought, which no reader reads, and those that end inside it.
     """
 
     title: str
@@ -247,11 +213,9 @@ class ModelRecord(Record):
     """The model that was measured: a name, and, if it was computed here, a fingerprint.
 
     Attributes:
-        fingerprint: of its weights and code; empty if a name is all that is known, because its scores came from
-            elsewhere.
+        fingerprint: of its weights and code; empty if its scores came from elsewhere.
         kind: of its scores; None if they came from elsewhere, and each benchmark has one.
-        dtype: the precision of its computation, if that can be chosen.
-        reading: which of its readings was scored, if one was asked for.
+        dtype, reading: the precision of its computation and the reading that was scored, if they can be chosen.
         prompt: name and version of the prompt, if it is asked in words.
         texts: how captions were changed before its tokenizer read them, if a library and the authors differ.
         provenance: which weights of its checkpoint were read, if that holds others (their average), or where its text
@@ -282,11 +246,8 @@ class ModelRecord(Record):
 class RunRecord(Record):
     """The circumstances: command, configuration, versions, time.
 
-    Attributes:
-        check: how many items were to be scored in float32, too.
-        data, images: the folders of benchmarks' files that the run was given, so that its report finds the images
-            again.
-        columns: of its tables of pairs, field -> its column, as it was given.
+    `check` is how many items were to be scored in float32, too; `data` and `images` are the folders of benchmarks'
+    files that the run was given, and `columns` those of its tables of pairs, by field.
     """
 
     started: str
@@ -303,13 +264,7 @@ class RunRecord(Record):
 
 
 class Result(Record, populate_by_name=True):
-    """The record of one model: the content of `results.json`.
-
-    >>> run = RunRecord(started="2026-01-01T00:00:00+00:00", seed=0, versions={}, command="tellapart run")
-    >>> model = ModelRecord(name="constant", fingerprint="0", kind="probability")
-    >>> Result(run=run, model=model, benchmarks={}).schema_version
-    1
-    """
+    """The record of one model: the content of `results.json`."""
 
     schema_version: int = Field(default=SCHEMA, alias="schema")
     run: RunRecord
@@ -324,13 +279,12 @@ class Sample:
     A dataclass, where the other records are models: of a million items it takes half the memory.
 
     Attributes:
+        images: references as the pair set has them; empty if scores came from elsewhere.
         unit: an item, or a task's query, statement, question, pair of questions.
         scores: `[image][text]`, float32; none for tasks.
         output: of the model; None if that is not one thing.
         gold: the right answer, in words; empty for pairs, whose true ones are known by their place.
-        outcomes: metric -> the item's value under the strict rule.
-        tied: the metrics that a tie touched.
-        images: references as the pair set has them; empty if scores came from elsewhere.
+        outcomes: metric -> the item's value under the strict rule; `tied` are the metrics that a tie touched.
         true: the places of true entries in the file, if they are not first: scores and texts have them first.
     """
 

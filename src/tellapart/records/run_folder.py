@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeVar
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
@@ -25,11 +25,9 @@ from tellapart.records.result import SCHEMA, Located, Record, Result
 
 RESULTS, SAMPLES = "results.json", "samples"
 
-#: The folder, inside a run folder, of the further models measured in the same run; it holds a run folder for each.
-BESIDE = "beside"
-
-#: The file that marks a run folder whose models are checkpoints of one training; it names their folder or pattern.
-FOLLOWED = "followed.json"
+#: In a run folder: the folder of further models measured in the same run, which holds a run folder for each; the file
+#: that marks models as checkpoints of one training, and names their folder or pattern.
+BESIDE, FOLLOWED = "beside", "followed.json"
 
 R = TypeVar("R", bound=Record)
 
@@ -42,19 +40,13 @@ Checksum = Literal["right", "wrong", "missing"]
 UNREADABLE = "is not a record this version reads"
 
 
-_DEVICES = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\.|$)", re.IGNORECASE)
-
-
 def file_name(name: str) -> str:
     """Turn the name of a model or benchmark into a valid file name on every system; different names stay different.
 
     They differ in more than case, none is a device of Windows (`con`), and none is long.
-
-    >>> file_name("demo"), file_name("folder:/data/my pairs") == file_name("folder:/data/my_pairs")
-    ('demo', False)
     """
     plain = re.sub(r"[^A-Za-z0-9._-]+", "_", name).strip("._")
-    device = _DEVICES.match(plain[-60:])
+    device = re.match(r"(con|prn|aux|nul|com\d|lpt\d)(\.|$)", plain[-60:], re.IGNORECASE)
     if plain == name.lower() == name and len(name) <= 100 and not device:
         return name
     return f"{'_' if device else ''}{plain[-60:]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
@@ -66,12 +58,7 @@ def beside(folder: Path, model: str) -> Path:
 
 
 def locate(path: Path, folder: Path, *, hashed: bool = False) -> Located:
-    """Record the path of a file or folder, both absolute and relative to a run folder; `hashed` adds its SHA-256.
-
-    >>> tmp_path = getfixture("tmp_path")
-    >>> locate(tmp_path / "my_pairs", tmp_path / "runs" / "clip").relative
-    '../../my_pairs'
-    """
+    """Record the path of a file or folder, both absolute and relative to a run folder; `hashed` adds its SHA-256."""
     path = path.expanduser().resolve()
     digest = ""
     if hashed:
@@ -123,30 +110,27 @@ def write_record(path: Path, record: Record) -> None:
     write_text_file(path, text.removesuffix("\n}") + f",\n {last}\n}}\n")
 
 
-class Stored(NamedTuple):
-    """A run's record as its file has it; a checksum that is `right` proves that it was written with these numbers."""
+class Stored(NamedTuple, Generic[R]):
+    """A record as its file has it; a checksum that is `right` proves that it was written with these numbers."""
 
-    result: Result
+    result: R
     checksum: Checksum
 
 
-def read_stored(folder: Path | str, *, checked: bool = True) -> Stored:
+def read_stored(folder: Path | str, *, checked: bool = True) -> Stored[Result]:
     """Read a run folder's record as its file has it; `tellapart.read_result` measures again if there is no checksum.
 
     A wrong checksum is an error if it is `checked`.
     """
     folder = as_path(folder, "folder")
     missing = f"{folder} has no {RESULTS}; name a run folder that `tellapart run --out` wrote"
-    return Stored(*_read(folder / RESULTS, Result, missing, UNREADABLE, checked))
+    return read_record(folder / RESULTS, Result, missing=missing, checked=checked)
 
 
-def read_record(path: Path, record: type[R], *, missing: str, refusal: str) -> R:
+def read_record(
+    path: Path, record: type[R], *, missing: str, refusal: str = UNREADABLE, checked: bool = True
+) -> Stored[R]:
     """Read a file that holds one record; `missing` and `refusal` are the messages of the first and the last error."""
-    return _read(path, record, missing, refusal, checked=True)[0]
-
-
-def _read(path: Path, record: type[R], missing: str, refusal: str, checked: bool) -> tuple[R, Checksum]:
-    """Return a record, and whether the checksum of its content is right."""
     if not path.exists():
         raise RunError(missing)
     content = load_json(path, error=RunError)
@@ -165,7 +149,7 @@ def _read(path: Path, record: type[R], missing: str, refusal: str, checked: bool
             f"it on purpose, delete its last entry, {_CHECKSUM!r}: its numbers are then measured again from its samples"
         )
     try:
-        return record.model_validate(content), checksum
+        return Stored(record.model_validate(content), checksum)
     except ValidationError as error:
         raise RunError(f"{path} {refusal}: {Problem.first(error)}") from error
 
@@ -175,39 +159,27 @@ def _content_checksum(content: object) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def _suggest(missing: Path) -> str:
-    """Return "; did you mean ...?" with the run of that name below runs/ or beside/, or nearly of its name, if any."""
-    if missing.exists():
-        return ""
-    usual = (folder / missing.name for folder in (Path("runs"), missing.parent / BESIDE))
-    run = next((path for path in usual if (path / RESULTS).is_file()), None)
-    return suggest_beside(missing) if run is None else f"; did you mean {run.as_posix()!r}?"
-
-
 def find_runs(folder: Path) -> list[Path]:
     """List the runs to show for a folder: a run and its further models, else the runs directly inside, by name."""
     if (folder / RESULTS).is_file():
-        return [folder, *sorted((path.parent for path in folder.glob(f"{BESIDE}/*/{RESULTS}")), key=_sort_rank)]
+        # Models of other names first, then the reference models in their order.
+        rank = {name: place for place, name in enumerate(REFERENCES)}
+        models = (path.parent for path in folder.glob(f"{BESIDE}/*/{RESULTS}"))
+        return [folder, *sorted(models, key=lambda model: (rank.get(model.name, -1), natural_key(model.name)))]
     inside = sorted(path.parent for path in folder.glob(f"*/{RESULTS}"))
     if not inside:
-        fault = f"no run in {folder}" if folder.exists() else f"{folder} is not there"
-        if (folder / SAMPLES).is_dir():
+        fault, hint = f"no run in {folder}", ""
+        if not folder.exists():
+            usual = (place / folder.name for place in (Path("runs"), folder.parent / BESIDE))
+            run = next((path for path in usual if (path / RESULTS).is_file()), None)
+            hint = suggest_beside(folder) if run is None else f"; did you mean {run.as_posix()!r}?"
+            fault = f"{folder} is not there"
+        elif (folder / SAMPLES).is_dir():
             fault = f"{folder} holds {SAMPLES}/ and no {RESULTS}: the run was cut off, or the folder was copied in part"
-        raise RunError(
-            f"{fault}; name a run folder that `tellapart run --out` wrote, or a zip archive of it{_suggest(folder)}"
-        )
+        raise RunError(f"{fault}; name a run folder that `tellapart run --out` wrote, or a zip archive of it{hint}")
     return inside
 
 
-def _sort_rank(folder: Path) -> tuple[object, ...]:
-    """Sort models of other names first, then the reference models in their order."""
-    return REFERENCES.index(folder.name) if folder.name in REFERENCES else -1, natural_key(folder.name)
-
-
 def natural_key(name: str) -> tuple[object, ...]:
-    """Return a key that sorts names by the numbers in them, as people count.
-
-    >>> sorted(["epoch_10", "epoch_9", "a"], key=natural_key)
-    ['a', 'epoch_9', 'epoch_10']
-    """
+    """Return a key that sorts names by the numbers in them, as people count: `epoch_9` comes before `epoch_10`."""
     return *(int(part) if part.isdecimal() else part for part in re.split(r"([0-9]+)", name)), name

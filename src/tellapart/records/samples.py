@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -27,29 +27,19 @@ def samples_path(folder: Path, benchmark: str) -> Path:
 
 def write_samples(folder: Path, benchmark: str, samples: Iterable[Sample]) -> SamplesFile:
     """Write `samples/<benchmark>.jsonl`, one item a line, in the benchmark's order; return its entry in the record."""
-    written = _Digest()
-    write_blocks(samples_path(folder, benchmark), map(written.add, map(_write_line, samples)))
-    return written.entry()
+    digest, lines = hashlib.sha256(), 0
 
+    def encode() -> Iterator[bytes]:
+        nonlocal lines
+        for sample in samples:
+            # `true` is left out if it is empty, as in most sets: the true entry then comes first.
+            line = _SAMPLE.dump_json(sample, exclude=None if sample.true else {"true"}) + b"\n"
+            digest.update(line)
+            lines += 1
+            yield line
 
-def _write_line(sample: Sample) -> bytes:
-    # `true` is left out if it is empty, as in most sets: the true entry then comes first.
-    return _SAMPLE.dump_json(sample, exclude=None if sample.true else {"true"}) + b"\n"
-
-
-class _Digest:
-    """Count and hash lines as they pass."""
-
-    def __init__(self) -> None:
-        self._lines, self._digest = 0, hashlib.sha256()
-
-    def add(self, line: bytes) -> bytes:
-        self._lines += 1
-        self._digest.update(line)
-        return line
-
-    def entry(self) -> SamplesFile:
-        return SamplesFile(lines=self._lines, sha256=self._digest.hexdigest())
+    write_blocks(samples_path(folder, benchmark), encode())
+    return SamplesFile(lines=lines, sha256=digest.hexdigest())
 
 
 @collector_paused()
@@ -62,8 +52,7 @@ def read_samples(folder: Path | str, benchmark: str, record: BenchmarkResult | N
         record: the benchmark's; if not given, it is read from the folder, should that have one.
 
     Raises:
-        RunError: the file is missing, is not the one that the record was written with, or a line does not fit the
-            schema.
+        RunError: the file is missing, is not the one that the record was written with, or a line is no sample.
 
     >>> folder = getfixture("tmp_path")
     >>> _ = write_samples(folder, "demo", [Sample(id="a", cluster="a", scores=((0.9, 0.1),), outcomes={"acc": 1.0})])
@@ -117,18 +106,18 @@ def _parse_lines(path: Path, lines: Iterable[str | bytes]) -> list[Sample]:
 
 def _expect_unchanged(path: Path, file: BinaryIO, then: SamplesFile) -> None:
     """Check that a file has the lines that the run wrote: these need no further check."""
-    now, line = _Digest(), b""
+    digest, lines, line = hashlib.sha256(), 0, b""
     for line in file:
-        now.add(line)
+        digest.update(line)
+        lines += 1
     if not line.endswith(b"\n"):
         raise _cut_off(path)
-    if (found := now.entry()) == then:
-        return
-    change = f"has {found.lines} lines where the run wrote {then.lines}" if found.lines != then.lines else "was changed"
-    raise RunError(
-        f"{path} {change}: its SHA-256 is {found.sha256[:12]}, its record names {then.sha256[:12]}; measure the run "
-        "again, or copy the folder again"
-    )
+    if (sha256 := digest.hexdigest()) != then.sha256 or lines != then.lines:
+        change = f"has {lines} lines where the run wrote {then.lines}" if lines != then.lines else "was changed"
+        raise RunError(
+            f"{path} {change}: its SHA-256 is {sha256[:12]}, its record names {then.sha256[:12]}; measure the run "
+            "again, or copy the folder again"
+        )
 
 
 def _cut_off(path: Path) -> RunError:

@@ -22,15 +22,7 @@ class Duration(Record):
 
 
 class Machine(Record):
-    """The machine of a measurement; times of two machines do not compare.
-
-    Attributes:
-        processor: the model's name.
-        cores: that the process may use.
-        system: operating system and architecture.
-        accelerator: the GPU's name, if one was used.
-        torch_threads: of torch on the CPU; None if the model does not use torch.
-    """
+    """The machine of a measurement, with the cores that the process may use; times of two machines do not compare."""
 
     processor: str
     cores: int
@@ -40,10 +32,7 @@ class Machine(Record):
 
 
 class Throughput(Record):
-    """Images and texts encoded a second, and pairs of new ones scored, in batches of decoded and prepared samples.
-
-    None if the model has no such part.
-    """
+    """Images and texts encoded a second, and pairs scored, in batches of prepared samples; None without such a part."""
 
     batch_size: int
     images: float | None = None
@@ -55,21 +44,17 @@ class Timing(Record):
     """The cost of one model.
 
     Attributes:
-        benchmark: whose pairs; `pairs` of them, each with another image.
+        benchmark, pairs: whose pairs, and how many of them, each with another image.
         image_size: height and width of its images, the median.
         input_shape: in which the model is given an image; None if it prepares images within its forward pass.
-        repeats, warm_up: pairs measured for the latency, and pairs before them.
-        batches: measured for the throughput, after one that is not counted.
+        repeats, warm_up, batches: pairs measured for the latency, pairs before them, and batches for the throughput.
         latency: of one pair alone, from its file to its score.
         parts: of the latency, those of `PARTS` that the model has. `image` and `text` are its computation of each by
             itself, `cross` that of both: for dual encoders the similarity.
-        throughput: in batches.
-        parameters: how many; None if the model does not report it.
         flops: of one pair, a multiplication and an addition being two; matrix products and convolutions only, as torch
             counts them. None if torch does not compute.
-        peak_memory: the process's largest resident memory less that before the model was loaded, in bytes.
-        peak_device_memory: torch's largest allocation on a CUDA device, in bytes.
-        notes: lines for people: facts that the numbers leave out.
+        peak_memory, peak_device_memory: the process's largest resident memory less that before the model was loaded,
+            and torch's largest allocation on a CUDA device, in bytes.
     """
 
     model: ModelRecord
@@ -111,4 +96,4 @@ def write_timings(path: Path, timings: Timings) -> None:
 def read_timings(path: Path) -> Timings:
     """Read the file."""
     missing = f"{path} is missing; `tellapart time --out FILE` writes one"
-    return read_record(path, Timings, missing=missing, refusal="is no file of `tellapart time`")
+    return read_record(path, Timings, missing=missing, refusal="is no file of `tellapart time`").result

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 import stat
 import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path, PurePosixPath
 
 from tellapart.data.arguments import PathGiven, as_paths
@@ -21,11 +22,6 @@ MOST_BYTES, MOST_FILES = 2 << 30, 100_000
 #: JSON packs 50 to 1; an archive beyond this and 64 MiB is a bomb, whatever its index lists.
 _MOST_RATIO, _FREE = 200, 64 << 20
 
-#: Others reserve the memory that the file asks for.
-_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-
-_PIECE = 1 << 20
-
 
 @contextmanager
 def unpacked(paths: Sequence[Path]) -> Iterator[list[Path]]:
@@ -35,15 +31,9 @@ def unpacked(paths: Sequence[Path]) -> Iterator[list[Path]]:
         yield [_open_path(stack, path, opened) for path in paths]
 
 
-@contextmanager
-def run_folders(value: PathGiven | Sequence[PathGiven], name: str) -> Iterator[list[Path]]:
-    """Yield one run folder or several; a zip archive of one is unpacked until the block ends.
-
-    Raises:
-        RunError: there is none, one is neither a text nor a path, or an archive is refused.
-    """
-    with unpacked(as_paths(value, name)) as folders:
-        yield folders
+def run_folders(value: PathGiven | Sequence[PathGiven], name: str) -> AbstractContextManager[list[Path]]:
+    """Return `unpacked` of one run folder or several, which the argument `name` gave."""
+    return unpacked(as_paths(value, name))
 
 
 def archive_of(path: Path) -> Path | None:
@@ -72,10 +62,13 @@ def unpack_run(path: Path, into: Path) -> Path:
         with zipfile.ZipFile(path) as archive:
             files = _check_entries(path, archive.infolist())
             room = min(MOST_BYTES, _FREE + _MOST_RATIO * path.stat().st_size)
+            # No more is read of a file than the archive's table claims of it: a larger one has another checksum.
             if sum(entry.file_size for entry in files) > room:
                 raise RunError(f"{path} would unpack to more than {room:,} bytes: it is no archive of runs")
             for entry in files:
-                room -= _unpack_file(archive, entry, folder / entry.filename, room)
+                (to := folder / entry.filename).parent.mkdir(parents=True, exist_ok=True)
+                with archive.open(entry) as source, to.open("xb") as target:
+                    shutil.copyfileobj(source, target)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError, ValueError) as error:
         raise RunError(f"{path} cannot be unpacked ({' '.join(str(error).split()):.200}); copy it again") from error
     # `zip -r clip.zip runs/clip` puts the folders above its files in.
@@ -97,22 +90,9 @@ def _check_entries(path: Path, entries: Sequence[zipfile.ZipInfo]) -> list[zipfi
             raise RunError(f"{path} holds {quote(entry.orig_filename)}, a path that leaves it, or a link")
         if entry.flag_bits & 1:
             raise RunError(f"{path}: {quote(entry.filename)} is encrypted; unpack it, and name the folder")
-        if entry.compress_type not in _METHODS:
+        if entry.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:  # others reserve memory as asked
             raise RunError(f"{path}: {quote(entry.filename)} is packed in an unusual way; pack it again with zip")
     files = [entry for entry in entries if not entry.is_dir() and not entry.filename.lower().endswith(".html")]
     if twice := first_repeated(str(PurePosixPath(entry.filename)) for entry in files):
         raise RunError(f"{path} holds {quote(twice)} twice")
     return files
-
-
-def _unpack_file(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, to: Path, room: int) -> int:
-    """Write one file, and return its size: what the archive's table claims of it is not believed."""
-    to.parent.mkdir(parents=True, exist_ok=True)
-    size = 0
-    with archive.open(entry) as source, to.open("xb") as target:
-        while piece := source.read(_PIECE):
-            size += len(piece)
-            if size > room:
-                raise RunError(f"{archive.filename} unpacks to more than it says: it is no archive of runs")
-            target.write(piece)
-    return size

@@ -97,7 +97,7 @@ def read_checkpoints(folder: Path, *, keep: bool = False) -> list[Checkpoint]:
 def _read_kept(folder: Path, digests: dict[str, str]) -> list[Checkpoint]:
     """Return the points that are kept; none if one of their records is gone or changed, or the file is damaged."""
     with suppress(RunError):
-        kept = read_record(folder / CURVE, _Curve, missing="none is kept", refusal="has no points").checkpoints
+        kept = read_record(folder / CURVE, _Curve, missing="none is kept", refusal="has no points").result.checkpoints
         if all(digests.get(each.folder) == each.sha256 for each in kept):
             return list(kept)
     return []
