@@ -25,12 +25,13 @@ from numpy.typing import NDArray
 from tellapart.metrics.captions import bleu
 from tellapart.stats.agreement import alpha_with_interval, kappa_with_interval
 from tellapart.stats.bootstrap import (
+    RESAMPLES,
     bootstrap_holds,
     bootstrap_holds_for_groups,
-    drawn_times,
     draws_hold,
     even_sizes,
     expanded_percentiles,
+    yield_times,
 )
 from tellapart.stats.bounds import differing_from_mode, independent_bounds, moments_of_mean, share_bounds
 from tellapart.stats.combined import MeanOfGroups, RatioOfCounts, SmallestMean, graded_bounds, macro_bounds
@@ -58,7 +59,7 @@ class Found:
 
 @lru_cache(maxsize=1)
 def _drawn(clusters: int) -> Floats:
-    return drawn_times(clusters)
+    return np.concatenate([*yield_times(clusters, RESAMPLES, 0)])
 
 
 def resampled(sums: Floats, counts: Floats) -> tuple[Floats, Floats]:

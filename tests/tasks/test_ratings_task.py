@@ -18,7 +18,7 @@ from tellapart.data.task_records import RatedImage, RatingSet
 from tellapart.errors import DataError
 from tellapart.evaluation.evaluate import tabulate_units
 from tellapart.models.scoring.score import Scored
-from tellapart.stats.bootstrap import drawn_times
+from tellapart.stats.bootstrap import yield_times
 from tellapart.tasks.ratings import measure_ratings
 
 # Imported when tests are collected: it changes the environment.
@@ -144,7 +144,7 @@ def test_a_part_that_people_rate_alike_has_no_number() -> None:
 @pytest.mark.parametrize("labels", [False, True])
 def test_intervals_are_as_wide_as_the_draws_of_prompts_spread(labels: bool) -> None:
     rated, scored = records(240, 3, labels=labels)
-    draws = drawn_times(60, 400, 1)
+    draws = np.concatenate([*yield_times(60, 400, 1)])
     rows = np.arange(240)
     found: dict[str, list[float]] = {}
     for times in draws:

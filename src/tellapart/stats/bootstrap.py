@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -48,10 +49,6 @@ def cluster_bootstrap(
         reduce: takes component means `(..., component)` to the statistic `(...)`.
         resamples: how many times the clusters are drawn, from `seed`.
 
-    Raises:
-        MetricError: values are empty, not finite or two-dimensional without `reduce`; clusters do not fit them;
-            fewer than two clusters; level outside (0, 1); resamples < 1.
-
     Source: Davison & Hinkley (1997) ch. 2.4 and 3.8; Hesterberg (2015), Am. Stat. 69, 371-386, sec. 4.3 (expanded).
 
     >>> right = np.tile([1.0, 1.0, 1.0, 0.0], 50)
@@ -81,12 +78,7 @@ def interval_of_draws(statistic: NDArray[np.float64], totals: ClusterTotals, lev
 def expanded_percentiles(
     statistic: NDArray[np.float64], clusters: int, level: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return both ends of a bootstrap distribution, `(resample, ...)`, each `(...)`.
-
-    >>> low, high = expanded_percentiles(np.arange(1001.0), 1000, 0.95)
-    >>> float(low.round()), float(high.round())
-    (25.0, 975.0)
-    """
+    """Return both ends of a bootstrap distribution, `(resample, ...)`, each `(...)`."""
     from scipy.special import ndtr, stdtrit
 
     # Hesterberg (2015): the percentile interval is short by sqrt((C - 1) / C) and by z for t.
@@ -121,10 +113,8 @@ def bootstrap_means(totals: Sequence[ClusterTotals], resamples: int, seed: int) 
         return
     # (cluster, component of any metric, then each metric's counts): one product gives sums and counts at once.
     table = np.concatenate([np.column_stack([total.sums, total.counts]) for total in totals], axis=1)
-    sums = np.empty((resamples, table.shape[1]))
-    clusters = len(table)
-    at = 0
-    for times in yield_times(clusters, resamples, seed):
+    sums, at = np.empty((resamples, table.shape[1])), 0
+    for times in yield_times(len(table), resamples, seed):
         sums[at : at + len(times)] = times @ table
         at += len(times)
     at = 0
@@ -146,11 +136,6 @@ def yield_times(clusters: int, resamples: int, seed: int) -> Iterator[NDArray[np
         draws, step = _kept_draws(clusters, resamples, seed), _CHUNK // clusters
         chunks = (draws[start : start + step] for start in range(0, resamples, step))
     return (chunk.astype(np.float64) for chunk in chunks)
-
-
-def drawn_times(clusters: int, resamples: int = RESAMPLES, seed: int = 0) -> NDArray[np.float64]:
-    """Return how often each resample draws each cluster: the draws of `cluster_bootstrap`, `(resample, cluster)`."""
-    return np.concatenate(list(yield_times(clusters, resamples, seed)))
 
 
 @lru_cache(maxsize=32)
@@ -187,32 +172,25 @@ def jackknife(reduce: Reduce, totals: ClusterTotals) -> Moments:
     The variance is infinite where the statistic is not defined without some cluster.
 
     Source: Efron and Stein (1981), Ann. Stat. 9, 586-596.
-
-    >>> totals = ClusterTotals.of("doc", np.arange(30.0)[:, None], None)
-    >>> moments = jackknife(lambda means: means[..., 0], totals)
-    >>> float(moments.estimate), round(float(moments.variance), 3)
-    (14.5, 2.583)
     """
     total, clusters = totals.sums.sum(axis=0, keepdims=True), len(totals)
     sizes = moments_of_mean(totals.counts, totals.counts)
     with np.errstate(divide="ignore", invalid="ignore"):
         point = reduce_means(totals.means(total, totals.items), reduce)[0]
         without = reduce_means(totals.means(total - totals.sums, (totals.items - totals.counts)[:, None]), reduce)
+    nothing = np.zeros(())
+    if not np.isfinite(without).all():
+        return replace(sizes, estimate=np.asarray(point), variance=np.asarray(np.inf), skew=nothing, differing=nothing)
     influence = without.mean() - without
-    finite = bool(np.isfinite(without).all())
-    variance = (clusters - 1) / clusters * float((influence**2).sum()) if finite else np.inf
-    if not finite:
-        influence = np.zeros(clusters)
     # What rounding leaves of equal statistics is no difference.
-    flat = bool(np.abs(influence).max() <= 1e-12 * max(1.0, abs(float(point))))
-    return Moments(
-        np.asarray(point),
-        np.asarray(0.0 if flat and finite else variance),
-        sizes.freedom,
-        skewness(influence, np.ones(clusters, bool)) if not flat else np.zeros(()),
-        sizes.clusters,
-        sizes.items,
-        differing_from_mode(influence) if not flat else np.zeros(()),
+    if np.abs(influence).max() <= 1e-12 * max(1.0, abs(float(point))):
+        return replace(sizes, estimate=np.asarray(point), variance=nothing, skew=nothing, differing=nothing)
+    return replace(
+        sizes,
+        estimate=np.asarray(point),
+        variance=np.asarray((clusters - 1) / clusters * float((influence**2).sum())),
+        skew=skewness(influence, np.ones(clusters, bool)),
+        differing=differing_from_mode(influence),
     )
 
 

@@ -53,11 +53,7 @@ def is_binary(values: NDArray[np.float64]) -> bool:
 
 
 def number_clusters(call: str, clusters: Clusters | None, items: int) -> NDArray[np.int64]:
-    """Number the items' clusters from 0: int64 `(item,)`; without clusters each item is one.
-
-    Raises:
-        MetricError: clusters are not one number or string an item.
-    """
+    """Number the items' clusters from 0: int64 `(item,)`; without clusters each item is one."""
     if clusters is None:
         return np.arange(items)
     names = np.asarray(clusters)
@@ -73,15 +69,11 @@ def number_clusters(call: str, clusters: Clusters | None, items: int) -> NDArray
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClusterTotals:
-    """Sums and counts of each cluster, sorted by themselves.
+    """Sums `(cluster, component)` and counts `(cluster,)`, sorted by themselves.
 
     Clusters with equal totals are interchangeable, so sorting by totals makes every seeded result independent of
-    the items' order and of the clusters' names.
-
-    Attributes:
-        sums: float64 `(cluster, component)`; integers, values times `2**shift`.
-        counts: float64 `(cluster,)`; items in each cluster.
-        shift: the grid, the same for all components, so that they can be subtracted exactly.
+    the items' order and of the clusters' names. Sums are integers: values times `2**shift`, a grid that is the same for
+    all components, so that they can be subtracted exactly.
     """
 
     sums: NDArray[np.float64]

@@ -40,9 +40,6 @@ class RatioOfCounts:
     An item of the first column is in all the others (a right yes is an answered yes and a true one), so the ratio is a
     share among the items of any of them: precision among the answered, recall among the true; F1 is `2 J / (1 + J)` of
     the share J among items that are either.
-
-    >>> float(RatioOfCounts(1)(np.array([0.25, 0.5]))), float(RatioOfCounts(1, 2)(np.array([0.25, 0.5, 0.25])))
-    (0.5, 0.6666666666666666)
     """
 
     columns: tuple[int, ...]
@@ -66,11 +63,7 @@ class RatioOfCounts:
 
 @dataclass(frozen=True, slots=True)
 class SmallestMean:
-    """The smallest of the components' means.
-
-    >>> float(SmallestMean()(np.array([0.5, 0.25])))
-    0.25
-    """
+    """The smallest of the components' means."""
 
     def __call__(self, means: Floats) -> Floats:
         """Return the smallest of means `(..., component)`."""
@@ -81,15 +74,8 @@ class SmallestMean:
 class MeanOfGroups:
     """The unweighted mean of groups' means; a group of which a resample drew no item has no part in it.
 
-    Columns are the values of each group (0 elsewhere), group after group, then each group's membership.
-
-    Attributes:
-        groups: how many.
-        inner: takes a group's component means to its statistic; None where a group has one column.
-        names: of the groups, for messages; empty if they have none.
-
-    >>> float(MeanOfGroups(2)(np.array([0.5, 0.0, 0.5, 0.5])))
-    0.5
+    Columns are the values of each group (0 elsewhere), group after group, then each group's membership. `inner` takes a
+    group's component means to its statistic; it is None where a group has one column. Names are for messages.
     """
 
     groups: int
@@ -122,10 +108,6 @@ def graded_bounds(moments: Moments, level: float, bounds: tuple[float, float] | 
     """Return Hall's bounds of a mean, widened to those of a share, or to Student's if the values have no known bounds.
 
     Where Hall's would not hold they are those of a share alone, or NaN if no bounds are known.
-
-    >>> few = moments_of_mean(np.array([0.5, 0.25, 0.5]), np.ones(3))
-    >>> [round(float(end), 2) for end in graded_bounds(few, 0.95, (0, 1))], float(graded_bounds(few, 0.95, None)[0])
-    ([0.0, 1.0], nan)
     """
     few = needs_more(moments)
     if bounds is None:
@@ -145,16 +127,6 @@ def _within_one(moments: Moments, bounds: tuple[float, float]) -> Moments:
     return replace(moments, estimate=(moments.estimate - bounds[0]) / width, variance=moments.variance / width**2)
 
 
-def _group_bounds(sums: Floats, counts: Floats, moments: Moments, level: float) -> tuple[Floats, Floats]:
-    """Return bounds of 0/1 values' shares `(..., group)`, from `(..., group, cluster)`."""
-    alone = (counts <= 1).all(axis=-1)
-    items = np.maximum(moments.items, 1)
-    lone = independent_bounds(np.rint(sums.sum(axis=-1)), items, level)
-    tied = share_bounds(moments, level)
-    low, high = (np.where(alone, single, other) for single, other in zip(lone, tied, strict=True))
-    return low, high
-
-
 def macro_bounds(
     sums: Floats, counts: Floats, level: float, *, binary: bool, bounds: tuple[float, float] | None = (0.0, 1.0)
 ) -> tuple[Floats, Floats]:
@@ -169,15 +141,14 @@ def macro_bounds(
     `sums`: of values, `(..., cluster, group)`; `binary`: values are 0 or 1.
 
     Source: Zou and Donner (2008), Stat. Med. 27, 1693-1702 (MOVER).
-
-    >>> right, items = np.eye(40)[:, :2].cumsum(axis=0), np.ones((40, 2))
-    >>> [round(float(end), 2) for end in macro_bounds(right, items, 0.95, binary=True)]
-    [0.92, 1.0]
     """
     totals, size = np.moveaxis(sums, -1, -2), np.moveaxis(counts, -1, -2)
     moments = moments_of_mean(totals, size, outcomes=binary)
     if binary:
-        low, high = _group_bounds(totals, size, moments, level)
+        alone = (size <= 1).all(axis=-1)
+        lone = independent_bounds(np.rint(totals.sum(axis=-1)), np.maximum(moments.items, 1), level)
+        tied = share_bounds(moments, level)
+        low, high = (np.where(alone, single, other) for single, other in zip(lone, tied, strict=True))
     else:
         low, high = graded_bounds(moments, level, bounds)
     downwards, upwards = combine_reaches(moments.estimate, low, high, moments.clusters, bounds, level)

@@ -16,12 +16,7 @@ PENALTY = 1e-2
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SigmoidHead:
-    """A linear layer with one output and a sigmoid: it maps features to the probability of class 1.
-
-    Attributes:
-        weights: float64 `(dimensions,)`.
-        bias: added to the weighted sum.
-    """
+    """A linear layer with one output and a sigmoid: it maps features to the probability of class 1."""
 
     weights: NDArray[np.float64]
     bias: float
@@ -49,10 +44,6 @@ def fit_head(features: NDArray[np.floating], labels: NDArray[np.integer], *, pen
     `features`: `(entry, dimensions)`, finite; `labels`: 0 or 1 for each entry; `penalty`: above 0.
 
     Source: BiVLC (Miranda et al. 2024), appendix E.3: a sigmoid neuron on the frozen encoder, binary cross-entropy.
-
-    >>> head = fit_head(np.array([[0.0], [1.0], [4.0], [5.0]]), np.array([0, 0, 1, 1]))
-    >>> head.probabilities(np.array([[0.5], [2.5], [4.5]])).round(2)
-    array([0.03, 0.5 , 0.97])
     """
     from scipy.optimize import minimize
     from scipy.special import expit
@@ -94,10 +85,9 @@ FOLDS = 5
 
 
 def fold_of(clusters: Sequence[str], *, folds: int = FOLDS, seed: int = 0) -> NDArray[np.int64]:
-    """Return the fold of each item, int64 `(item,)`: a cluster is never split, so that folds differ by one cluster at
-    most.
+    """Return the fold of each item, int64 `(item,)`: clusters are never split, and folds differ by one at most.
 
-    Depends on the clusters' names alone: not on the order of items, nor on how many each cluster holds.
+    It depends on the clusters' names alone: not on the order of items, nor on how many each cluster holds.
     """
     names = sorted(set(clusters))
     if not 2 <= folds <= len(names):
@@ -115,25 +105,9 @@ def held_out(
     seed: int = 0,
     penalty: float = PENALTY,
 ) -> NDArray[np.float64]:
-    """Return the probability that each entry is not its item's first, by heads fitted on the other folds.
+    """Return the probability that each entry is not its item's first, `(item, entry)`, from heads of other folds.
 
-    Args:
-        features: `(item, entry, dimensions)`: of an item's images, or of its texts; entry 0 is class 0, the others 1.
-        clusters: of the items; a cluster lies in one fold.
-        folds: parts.
-        seed: of the parts.
-        penalty: of `fit_head`.
-
-    Returns:
-        float64 `(item, entry)`.
-
-    Raises:
-        DataError: as `fold_of` and `fit_head`.
-
-    >>> rng = np.random.default_rng(0)
-    >>> features = rng.standard_normal((50, 2, 3)) + np.array([[0.0], [3.0]])
-    >>> in_order(held_out(features, [str(k) for k in range(50)])).mean() > 0.95
-    np.True_
+    `features`: `(item, entry, dimensions)`, of an item's images, or of its texts; entry 0 is class 0, the others 1.
     """
     parts = fold_of(clusters, folds=folds, seed=seed)
     labels = np.tile(np.minimum(np.arange(features.shape[1]), 1), (len(features), 1))
@@ -150,13 +124,9 @@ def held_out(
 
 
 def in_order(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return for each item the share of its later entries with a higher probability than its first; a tie is one half.
+    """Return for each item the share of its later entries with a higher probability than its first, as of `held_out`.
 
-    Args:
-        probabilities: of not being the first, `(item, entry)`.
-
-    Returns:
-        float64 `(item,)`. Chance is one half for any number of entries.
+    A tie is one half, and so is chance, for any number of entries.
 
     >>> in_order(np.array([[0.1, 0.9], [0.9, 0.1], [0.5, 0.5]]))
     array([1. , 0. , 0.5])

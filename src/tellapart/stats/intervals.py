@@ -46,18 +46,14 @@ from tellapart.stats.combined import (
 )
 from tellapart.stats.interval import Interval, Reduce, name_few, without_bounds
 
-_CALL = "interval_for"
+_CALL, _KORN = "interval_for", "korn-graubard"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Column:
-    """The per-item values of one metric of a run.
+    """The per-item values of one metric: float `(item,)`, 0 or 1 if `binary`, or `(item, component)` with `reduce`.
 
-    Attributes:
-        values: float `(item,)`, or `(item, component)` with `reduce`.
-        binary: every value is 0 or 1 (an outcome), so the metric is a proportion.
-        reduce: takes component means `(..., component)` to the metric `(...)`, as the minimum of p_c and p_f does.
-        bounds: the least and greatest value that an item (and `reduce`) can have; None where they are not known.
+    `bounds` are the least and greatest value that an item (and `reduce`) can have; None where they are not known.
     """
 
     values: Any
@@ -69,9 +65,6 @@ class Column:
 def wilson(successes: int, n: int, *, level: float = 0.95) -> Interval:
     """Return the Wilson score interval of `successes` in `n` independent trials.
 
-    Raises:
-        MetricError: n < 1, successes outside 0..n, or a level outside (0, 1).
-
     Source: Wilson (1927), J. Am. Stat. Assoc. 22, 209-212.
 
     >>> interval = wilson(33, 400)
@@ -80,7 +73,9 @@ def wilson(successes: int, n: int, *, level: float = 0.95) -> Interval:
     """
     from scipy.special import ndtri
 
-    _check_trials("wilson", successes, n, level)
+    check_level("wilson", level)
+    if n < 1 or not 0 <= successes <= n:
+        raise MetricError(f"wilson: expected 0 <= successes <= n and n >= 1, got {successes} of {n}")
     low, high = wilson_bounds(successes / n, n, ndtri((1 + level) / 2))
     return Interval(float(low), float(high), level, "wilson")
 
@@ -99,21 +94,11 @@ def share_in_clusters(values: Any, clusters: Clusters | None, *, level: float = 
     """Return the interval of a share that draws nothing: Wilson's, or in clusters Korn and Graubard's.
 
     It is exact at any level and quick for any number of items. `interval_for` prefers the bootstrap where that holds,
-    as it is as short as the data allow; this one is for many intervals at high levels.
-
-    Args:
-        values: 0/1 `(item,)`.
-        clusters: one name or number an item; None if items are independent.
-        level: of the interval.
-
-    Raises:
-        MetricError: no items, values that are not 0 or 1, clusters that do not fit, a level outside (0, 1).
+    as it is as short as the data allow; this one is for many intervals at high levels. `values`: 0/1 `(item,)`.
 
     >>> right, video = [1, 1, 0, 0] * 25, np.arange(100) // 4
     >>> share_in_clusters(right, None).method, share_in_clusters(right, video).method
     ('wilson', 'wilson on clusters')
-    >>> share_in_clusters([1, 0, 1], ["a", "a", "a"]).reason
-    'too few for an interval: 1 cluster'
     """
     check_level("share_in_clusters", level)
     return _interval_of_share(_sum_columns("share_in_clusters", [Column(values, binary=True)], clusters)[0], level)
@@ -131,11 +116,6 @@ def interval_for(
 ) -> Interval:
     """Return the interval that fits the values, chosen as in `intervals_for`.
 
-    Raises:
-        MetricError: as `intervals_for`.
-
-    >>> interval_for([1, 1, 0, 0] * 20, None, binary=True).method
-    'wilson'
     >>> interval_for([1, 1, 1, 1], ["a", "a", "b", "b"], binary=True).method
     'clopper-pearson on clusters, few clusters (2)'
     >>> interval_for([0.25], None, binary=False).reason
@@ -190,24 +170,17 @@ def _without_draws(
         return _interval_of_ratio(column.reduce, values, codes, level, seed)
     if isinstance(column.reduce, SmallestMean):
         parts = [Column(part, column.binary, None, column.bounds) for part in values.T]
-        # Any of the high ends may come out too low; the low ends only together too high.
-        apart = 1 - (1 - level) / len(parts)
-        lows, highs = (intervals_for(parts, codes, level=interval, seed=seed) for interval in (level, apart))
-        return _interval_of_smallest(lows, highs, level)
+        return _interval_of_smallest(parts, codes, level, seed)
     if isinstance(column.reduce, MeanOfGroups):
-        return _interval_of_groups(column, column.reduce, values, totals, codes, level)
+        if column.reduce.inner is not None:
+            return _interval_of_nested(column, column.reduce, values, codes, level)
+        return _interval_of_groups(column, column.reduce, totals, level)
     if column.binary and column.reduce is None:
-        return _interval_of_outcomes(totals, level)
+        sums = totals.means(totals.sums, 1)[:, 0]
+        tied = not totals.independent and len(totals) > 1
+        draws = tied and bootstrap_holds(moments_of_mean(sums, totals.counts, outcomes=True))
+        return None if draws else _interval_of_share(totals, level)
     return _interval_of_measured(column, totals, level)
-
-
-def _interval_of_outcomes(totals: ClusterTotals, level: float) -> Interval | None:
-    """Return the interval of 0/1 values, or None where the bootstrap holds."""
-    sums = totals.means(totals.sums, 1)[:, 0]
-    tied = not totals.independent and len(totals) > 1
-    if tied and bootstrap_holds(moments_of_mean(sums, totals.counts, outcomes=True)):
-        return None
-    return _interval_of_share(totals, level)
 
 
 def _interval_of_share(totals: ClusterTotals, level: float) -> Interval:
@@ -222,9 +195,6 @@ def _interval_of_share(totals: ClusterTotals, level: float) -> Interval:
     low, high = share_bounds(moments, level)
     lone = "clopper-pearson" if clusters < FEW_ALIKE else "wilson"
     return Interval(float(low), float(high), level, name_few(f"{lone} on clusters" if alike else _KORN, clusters))
-
-
-_KORN = "korn-graubard"
 
 
 def _interval_of_measured(column: Column, totals: ClusterTotals, level: float) -> Interval | None:
@@ -282,29 +252,22 @@ def _interval_of_ratio(
     return Interval(low, high, level, f"{inner.method} of {int(among.sum())} that count")
 
 
-def _interval_of_smallest(lower: Sequence[Interval], upper: Sequence[Interval], level: float) -> Interval:
-    """Return the interval of the smallest of several: their lowest low end, and their lowest high end."""
-    lows, highs = (
-        [bound.low for bound in lower if bound.low is not None],
-        [bound.high for bound in upper if bound.high is not None],
-    )
-    if len(lows) < len(lower) or len(highs) < len(upper):
-        return next(bound for bound in lower if bound.low is None)
-    return Interval(min(lows), min(highs), level, f"smallest of {len(lower)}: {lower[0].method}")
+def _interval_of_smallest(
+    parts: Sequence[Column], codes: NDArray[np.int64] | None, level: float, seed: int
+) -> Interval:
+    """Return the interval of the smallest of several means: their lowest low end, and their lowest high end."""
+    # Any of the high ends may come out too low; the low ends only together too high.
+    levels = level, 1 - (1 - level) / len(parts)
+    lower, upper = (intervals_for(parts, codes, level=level_of_parts, seed=seed) for level_of_parts in levels)
+    if missing := next((bound for bound in lower if bound.low is None), None):
+        return missing
+    low = min(bound.low for bound in lower if bound.low is not None)
+    high = min(bound.high for bound in upper if bound.high is not None)
+    return Interval(low, high, level, f"smallest of {len(parts)}: {lower[0].method}")
 
 
-def _interval_of_groups(
-    column: Column,
-    layout: MeanOfGroups,
-    values: NDArray[np.float64],
-    totals: ClusterTotals,
-    codes: NDArray[np.int64] | None,
-    level: float,
-) -> Interval | None:
+def _interval_of_groups(column: Column, layout: MeanOfGroups, totals: ClusterTotals, level: float) -> Interval | None:
     """Return the interval of a mean of groups' means; None where the bootstrap holds."""
-    bounds = _bounds_of(column)
-    if layout.inner is not None:
-        return _interval_of_nested(column, layout, values, codes, level)
     table = totals.means(totals.sums, 1)
     sums, counts = table[:, : -layout.groups], table[:, -layout.groups :]
     clusters = len(totals)
@@ -312,17 +275,18 @@ def _interval_of_groups(
         return without_bounds(level, "1 cluster")
     if column.binary and bootstrap_holds_for_groups(sums, counts):
         return None
-    low, high = (float(end) for end in macro_bounds(sums, counts, level, binary=column.binary, bounds=bounds))
+    bounds = macro_bounds(sums, counts, level, binary=column.binary, bounds=_bounds_of(column))
+    low, high = (float(end) for end in bounds)
     if np.isnan(low):
-        return without_bounds(level, _smallest_group(layout, (counts > 0).sum(axis=0), totals.independent))
+        of_groups = (counts > 0).sum(axis=0)
+        least = int(of_groups.argmin())
+        noun = f"{'item' if totals.independent else 'cluster'}{'' if of_groups[least] == 1 else 's'}"
+        return without_bounds(level, f"{int(of_groups[least])} {noun} in {_name_group(layout, least)}")
     return Interval(low, high, level, name_few("mover", clusters))
 
 
-def _smallest_group(layout: MeanOfGroups, clusters: NDArray[np.int64], independent: bool) -> str:
-    least = int(clusters.argmin())
-    noun = f"{'item' if independent else 'cluster'}{'' if clusters[least] == 1 else 's'}"
-    group = f"the group {layout.names[least]!r}" if layout.names else "a group"
-    return f"{int(clusters[least])} {noun} in {group}"
+def _name_group(layout: MeanOfGroups, group: int) -> str:
+    return f"the group {layout.names[group]!r}" if layout.names else "a group"
 
 
 def _interval_of_nested(
@@ -338,8 +302,7 @@ def _interval_of_nested(
             group_values, names, binary=column.binary, reduce=layout.inner, bounds=column.bounds, level=level
         )
         if part.low is None or part.high is None:
-            in_group = f" in the group {layout.names[group]!r}" if layout.names else " in a group"
-            return without_bounds(level, part.method.removeprefix("none: ") + in_group)
+            return without_bounds(level, f"{part.method.removeprefix('none: ')} in {_name_group(layout, group)}")
         lows.append(part.low)
         highs.append(part.high)
         centres.append(float(reduce_means(group_values.mean(axis=0, keepdims=True), layout.inner)[0]))
@@ -364,9 +327,3 @@ def _sum_columns(call: str, columns: Sequence[Column], clusters: Clusters | None
             codes = number_clusters(call, clusters, len(values))
         totals.append(ClusterTotals.of_numbered(values, codes))
     return totals
-
-
-def _check_trials(call: str, successes: int, n: int, level: float) -> None:
-    check_level(call, level)
-    if n < 1 or not 0 <= successes <= n:
-        raise MetricError(f"{call}: expected 0 <= successes <= n and n >= 1, got {successes} of {n}")

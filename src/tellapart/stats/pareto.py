@@ -9,13 +9,11 @@ from tellapart.errors import MetricError
 
 
 def pareto_front(scores: ArrayLike) -> NDArray[np.bool_]:
-    """Return which points no other point dominates: bool `(point,)`.
+    """Return which points no other point dominates: bool `(point,)`, of scores `(point, objective)`, higher is better.
 
     A point dominates another if it is nowhere lower and somewhere higher. Equal points do not dominate each other: all
     of them are on the front, or none. A point with a score that is not finite was not measured: it is never on the
     front and dominates nothing.
-
-    `scores`: float `(point, objective)`, higher is better.
 
     >>> pareto_front([[0.2, 0.9], [0.6, 0.6], [0.5, 0.6], [0.6, 0.6], [np.nan, 1.0]])
     array([ True,  True, False,  True, False])
@@ -32,10 +30,7 @@ def pareto_front(scores: ArrayLike) -> NDArray[np.bool_]:
 def pareto_best(scores: ArrayLike) -> int:
     """Return the index of the front's point with the greatest mean over objectives; the first of equal ones.
 
-    Every objective weighs the same, so they must be in one unit (for example shares). The greatest mean is always on
-    the front.
-
-    `scores`: float `(point, objective)`, higher is better.
+    Every objective weighs the same, so they must be in one unit (for example shares).
 
     >>> pareto_best([[0.2, 0.9], [0.6, 0.6], [0.7, 0.5], [np.nan, 1.0]])
     1

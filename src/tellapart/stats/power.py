@@ -21,9 +21,6 @@ def binomial_tail(least: Any, n: Any, p: Any) -> NDArray[np.float64]:
     """Return the probability of at least so many successes of n, of any shape.
 
     scipy.stats has the same numbers; it takes half a second to import.
-
-    >>> binomial_tail([0, 2, 3], 2, 0.5).tolist()
-    [1.0, 0.25, 0.0]
     """
     from scipy.special import betainc
 
@@ -32,49 +29,21 @@ def binomial_tail(least: Any, n: Any, p: Any) -> NDArray[np.float64]:
     return np.asarray(np.select([np.less_equal(least, 0), np.greater(least, n)], [1.0, 0.0], tail), np.float64)
 
 
-def power_above_chance(share: float, n: int, chance: float, *, alpha: float = 0.05) -> float:
-    """Return the probability that the Wilson interval of a model whose true score is `share` lies above chance."""
-    call = "power_above_chance"
-    _check_n(call, n)
-    if not 0 <= share <= 1:
-        raise MetricError(f"{call}: expected share in [0, 1], got {share:g}; 25 % is written 0.25")
-    return float(binomial_tail(_critical_count(call, n, chance, alpha) + 1, n, share))
-
-
 def detectable_above_chance(n: int, chance: float, *, alpha: float = 0.05, power: float = 0.8) -> float | None:
     """Return the smallest true margin above chance that is detected with this power, or None if `n` is too small.
 
-    `power` is the probability of an interval above chance; the rest is as for `power_above_chance`.
-
-    Raises:
-        MetricError: n < 1, or chance, alpha or power outside (0, 1).
+    `power` is the probability that the model's Wilson interval at the level 1 - `alpha` lies above chance.
 
     >>> round(detectable_above_chance(400, 1 / 6), 3)
     0.055
-    >>> detectable_above_chance(3, 1 / 2) is None
-    True
     """
-    from scipy.special import bdtri
+    from scipy.special import bdtri, ndtri
 
-    call = "detectable_above_chance"
-    _check_n(call, n)
-    check_level(call, power)
-    critical = _critical_count(call, n, chance, alpha)
-    if critical >= n:
-        return None
-    # The share at which at most `most` successes have probability 1 - power.
-    return float(bdtri(critical, n, 1 - power)) - chance
-
-
-def _critical_count(call: str, n: int, chance: float, alpha: float) -> int:
-    """Return the largest number of successes whose Wilson interval does not lie above chance."""
-    from scipy.special import ndtri
-
-    check_level(call, alpha)
-    check_level(call, chance)
+    _check_size("detectable_above_chance", n, power, alpha, chance)
     # Wilson's low bound exceeds chance exactly if the score test rejects, which has a closed form.
-    limit = n * chance + ndtri(1 - alpha / 2) * np.sqrt(n * chance * (1 - chance))
-    return int(np.floor(limit))
+    critical = int(np.floor(n * chance + ndtri(1 - alpha / 2) * np.sqrt(n * chance * (1 - chance))))
+    # The share at which at most so many successes have probability 1 - power.
+    return None if critical >= n else float(bdtri(critical, n, 1 - power)) - chance
 
 
 def power_of_difference(difference: float, n: int, discordance: float, *, alpha: float = 0.05) -> float:
@@ -86,17 +55,13 @@ def power_of_difference(difference: float, n: int, discordance: float, *, alpha:
         discordance: the share of items on which exactly one is right, at least `abs(difference)`.
         alpha: significance level.
 
-    Raises:
-        MetricError: n < 1, discordance outside (0, 1], a difference larger than it, alpha outside (0, 1).
-
     >>> round(power_of_difference(0.08, 400, 0.2), 3)
     0.943
     """
     from scipy.special import bdtrik, gammaln, xlog1py, xlogy
 
     call = "power_of_difference"
-    _check_n(call, n)
-    check_level(call, alpha)
+    _check_size(call, n, alpha)
     _check_discordance(call, discordance)
     if not abs(difference) <= discordance:
         raise MetricError(
@@ -120,28 +85,15 @@ def detectable_difference(n: int, discordance: float, *, alpha: float = 0.05, po
 
     `power` is the probability of p <= alpha; the rest is as for `power_of_difference`.
 
-    Raises:
-        MetricError: n < 1, discordance outside (0, 1], alpha or power outside (0, 1).
-
     >>> round(detectable_difference(400, 0.2), 3)
     0.064
-    >>> detectable_difference(20, 0.1) is None
-    True
     """
     call = "detectable_difference"
-    _check_n(call, n)
+    _check_size(call, n, power, alpha)
     _check_discordance(call, discordance)
-    check_level(call, power)
-    check_level(call, alpha)
-
-    def surplus(difference: float) -> float:
-        return power_of_difference(difference, n, discordance, alpha=alpha) - power
-
-    if surplus(discordance) < 0:
-        return None
-    if surplus(0.0) >= 0:  # only if power <= alpha
-        return 0.0
-    return find_root(surplus, 0.0, discordance)
+    return _find_smallest(
+        lambda difference: power_of_difference(difference, n, discordance, alpha=alpha) - power, 0.0, discordance
+    )
 
 
 def smallest_seen(n: int, discordance: float, *, alpha: float = 0.05, power: float = 0.8) -> float | None:
@@ -150,32 +102,25 @@ def smallest_seen(n: int, discordance: float, *, alpha: float = 0.05, power: flo
     It is `detectable_difference` if runs with this discordance can differ enough. Else the discordance is raised to the
     difference: the same run is then right on every item on which the two disagree. None if `n` is too small even so.
 
-    Args:
-        n: independent items.
-        discordance: the share of items on which exactly one is right, in [0, 1].
-        alpha: significance level.
-        power: the probability of p <= alpha.
-
-    Raises:
-        MetricError: n < 1, discordance outside [0, 1], alpha or power outside (0, 1).
-
     >>> round(smallest_seen(400, 0.2), 3), round(smallest_seen(400, 0.0), 3), smallest_seen(5, 0.0)
     (0.064, 0.02, None)
     """
     call = "smallest_seen"
-    _check_n(call, n)
-    check_level(call, power)
-    check_level(call, alpha)
+    _check_size(call, n, power, alpha)
     if discordance != 0:
         _check_discordance(call, discordance)
 
     def surplus(difference: float) -> float:
         return power_of_difference(difference, n, max(difference, discordance), alpha=alpha) - power
 
-    least = 1e-9  # above 0, at which the discordance may be 0, too
-    if surplus(1.0) < 0:
+    return _find_smallest(surplus, 1e-9, 1.0)  # above 0, at which the discordance may be 0, too
+
+
+def _find_smallest(surplus: Callable[[float], float], least: float, most: float) -> float | None:
+    """Return the smallest difference of a rising surplus of power; None if none is enough, 0 if the least one is."""
+    if surplus(most) < 0:
         return None
-    return find_root(surplus, least, 1.0) if surplus(least) < 0 else 0.0
+    return find_root(surplus, least, most) if surplus(least) < 0 else 0.0
 
 
 def find_root(function: Callable[[float], float], low: float, high: float, *, tolerance: float = 1e-9) -> float:
@@ -214,9 +159,11 @@ def find_root(function: Callable[[float], float], low: float, high: float, *, to
     return before
 
 
-def _check_n(call: str, n: int) -> None:
+def _check_size(call: str, n: int, *levels: float) -> None:
     if n < 1:
         raise MetricError(f"{call}: expected n >= 1 items, got {n}")
+    for level in levels:
+        check_level(call, level)
 
 
 def _check_discordance(call: str, discordance: float) -> None:
@@ -231,20 +178,14 @@ def effective_items(values: Any, clusters: Clusters | None) -> float | None:
     """Return how many independent items would give a mean as precise as that of these: n over the design effect.
 
     The design effect is the variance of the mean over draws of clusters, divided by that over draws of single items. If
-        clusters balance themselves it is below 1, which is not believed: the result is n at most.
-
-    `values`: float `(item,)`, each item's value of a metric.
-
-    Returns:
-        None if clusters hold several items and their values do not show it: one cluster, or the same value everywhere.
+    clusters balance themselves it is below 1, which is not believed: the result is n at most. It is None if clusters
+    hold several items and their values `(item,)` do not show it: one cluster, or the same value everywhere.
 
     Source: Kish (1965), Survey Sampling, section 8.2.
 
     >>> right = [1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 0, 0]
     >>> effective_items(right, None), round(effective_items(right, np.arange(12) // 4), 2)
     (12.0, 3.27)
-    >>> effective_items([1, 1, 1, 1], ["a", "a", "b", "b"]) is None
-    True
     """
     array = check_values("effective_items", values)
     if array.ndim != 1:
@@ -279,15 +220,12 @@ def detectable_fall(
     Returns:
         A fraction, `base`'s mean at most: a fall to 0. None if not even that would be significant.
 
-    Raises:
-        MetricError: empty, not finite, of different lengths; clusters that do not fit; alpha or power outside (0, 1).
-
     >>> base, new = np.tile([1, 1, 0, 1, 1], 80), np.tile([1, 0, 1, 1, 1], 80)
     >>> round(detectable_fall(base, new, None), 3), round(detectable_fall(base, new, None, tests=6), 3)
     (0.09, 0.111)
-    >>> detectable_fall([1, 1, 0, 1], [1, 1, 0, 1], None) is None
-    True
     """
+    from scipy.special import stdtrit
+
     call = "detectable_fall"
     level = check_level(call, alpha) / tests
     first, second = check_values(call, base), check_values(call, new)
@@ -305,15 +243,7 @@ def detectable_fall(
         # Runs that agree everywhere show nothing of their clusters: each is then worth one item.
         effective = effective_items(first - second, clusters) or len(change)
         seen = smallest_seen(max(1, int(effective)), float((first != second).mean()), alpha=level, power=power)
-    else:
-        seen = _normal_change(change, level, power)
+    else:  # so many standard errors from 0; none if every item changed alike
+        freedom, error = len(change) - 1, float(np.sqrt(change.variance()))
+        seen = float(stdtrit(freedom, 1 - level / 2) + stdtrit(freedom, power)) * error or None
     return most if seen is None else min(seen, most)
-
-
-def _normal_change(change: ClusterTotals, alpha: float, power: float) -> float | None:
-    """Return the change that lies so many standard errors from 0; None if every item changed alike."""
-    from scipy.special import stdtrit
-
-    error = float(np.sqrt(change.variance()))
-    freedom = len(change) - 1
-    return float(stdtrit(freedom, 1 - alpha / 2) + stdtrit(freedom, power)) * error or None
