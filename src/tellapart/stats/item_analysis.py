@@ -6,7 +6,7 @@ checkpoints of one architecture are not independent draws. Outcomes are float64 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -42,13 +42,9 @@ _MOST_DRAWS = 400_000
 class ItemStatistics:
     """Statistics of each item, all float64 `(item,)`; NaN if the systems do not show one.
 
-    Attributes:
-        right: the share of systems that get the item: its difficulty, 1 is easiest.
-        discrimination: the point-biserial correlation of the item with the mean of the other items, over systems.
-        low, high: its 95% interval.
-        p: of the null hypothesis that better systems get the item at least as often, one-sided; NaN if all systems
-            answer alike.
-        p_holm, p_fdr: p, adjusted over the items by Holm, and by Benjamini and Hochberg.
+    `right` is the share of systems that get the item; `low` and `high` are of its discrimination, the correlation with
+    the mean of the other items over systems. `p` is one-sided, of the null hypothesis that better systems get the item
+    at least as often; `p_holm` and `p_fdr` are adjusted over the items by Holm, and by Benjamini and Hochberg.
     """
 
     right: NDArray[np.float64]
@@ -65,9 +61,7 @@ class Reliability:
     """How well a set of items ranks systems.
 
     Attributes:
-        alpha: Cronbach's alpha, which is Kuder and Richardson's formula 20 if items are right or wrong; None if all
-            systems score the same.
-        low, high: its 95% interval over systems.
+        alpha, low, high: Cronbach's alpha, with its 95% interval over systems; None if all systems score the same.
         spread: the standard deviation of the systems' scores.
         measurement_error: the part of that spread which other items would not repeat, `spread * sqrt(1 - alpha)`.
         sampling_error: the standard error of one system's score over draws of items, the root mean square of all.
@@ -104,22 +98,13 @@ def item_statistics(values: Any, families: Clusters | None = None, *, seed: int 
     if fewer than five families are there, if one family alone makes the item differ between systems, or if fewer than
     a tenth of the systems differ from the others.
 
-    `values`: float `(item, system)`, 1 is right.
-
     Source: Lord & Novick (1968), Statistical Theories of Mental Test Scores, section 15.5 (item-rest correlation);
     Efron & Tibshirani (1993), An Introduction to the Bootstrap, ch. 11 (jackknife).
-
-    >>> outcomes = np.tile(np.tril(np.ones((4, 5)))[:, [0, 1, 2, 3, 4, 0, 1, 2]], (3, 1))
-    >>> outcomes[0] = 1 - outcomes[0]
-    >>> found = item_statistics(outcomes)
-    >>> found.discrimination[:2].round(2).tolist(), found.p[:2].round(2).tolist()
-    ([-0.65, 0.8], [0.04, 1.0])
     """
     array, family = check_outcomes("item_statistics", values, families)
     correlation, low, high = discrimination_bounds(array, family)
     p = _permutation_p(array, correlation, family, seed)
-    tested = ~np.isnan(p)
-    adjusted = np.full((2, len(p)), np.nan)
+    adjusted, tested = np.full((2, len(p)), np.nan), ~np.isnan(p)
     if tested.any():
         adjusted[:, tested] = holm(p[tested]), benjamini_hochberg(p[tested])
     return ItemStatistics(array.mean(axis=1), correlation, low, high, p, adjusted[0], adjusted[1])
@@ -153,12 +138,7 @@ def reliability(values: Any, families: Clusters | None = None) -> Reliability:
     The interval leaves out one family at a time, on the scale of log(1 - alpha); None of fewer than five families.
     It is around the alpha among systems of different families, which is `alpha` if each is of its own.
 
-    `values`: float `(item, system)`, 1 is right.
-
     Source: Kuder & Richardson (1937), Psychometrika 2, 151-160; Cronbach (1951), Psychometrika 16, 297-334.
-
-    >>> reliability([[1, 0, 0, 1], [0, 1, 1, 0]]).alpha is None
-    True
     """
     array, family = check_outcomes("reliability", values, families)
     count = int(family.max()) + 1
@@ -184,11 +164,7 @@ def items_needed(values: Any, difference: float, *, alpha: float = 0.05, power: 
 
     Two systems that differ by d disagree on d of the items at least. These items' systems disagree on more: items that
     do not discriminate are got by the worse one alone. The median of that surplus over all pairs of systems is added.
-
-    `values`: 0 or 1 `(item, system)`.
-
-    Returns:
-        None if more than ten million are needed.
+    None if more than ten million items are needed.
 
     >>> rng = np.random.default_rng(0)
     >>> outcomes = (rng.random((200, 12)) < np.linspace(0.2, 0.8, 12)).astype(float)
@@ -204,18 +180,15 @@ def items_needed(values: Any, difference: float, *, alpha: float = 0.05, power: 
     only = (right.diagonal()[:, None] - right)[~np.eye(len(right), dtype=bool)].reshape(len(right), -1)
     both = np.array([min(only[a, b - 1], only[b, a]) for a, b in combinations(range(len(right)), 2)])
     discordance = min(1.0, difference + 2 * float(np.median(both)) / len(array))
-    enough = 1
-    while power_of_difference(difference, enough, discordance, alpha=alpha) < power:
-        enough *= 2
-        if enough > 10_000_000:
-            return None
-    few = enough // 2
-    while enough - few > 1:
+
+    def shows(items: int) -> bool:
+        return power_of_difference(difference, items, discordance, alpha=alpha) >= power
+
+    enough = next((2**k for k in range(24) if shows(2**k)), None)
+    few = 0 if enough is None else enough // 2
+    while enough is not None and enough - few > 1:
         middle = (few + enough) // 2
-        if power_of_difference(difference, middle, discordance, alpha=alpha) < power:
-            few = middle
-        else:
-            enough = middle
+        few, enough = (few, middle) if shows(middle) else (middle, enough)
     return enough
 
 
@@ -226,20 +199,10 @@ def shared_residuals(values: Any, families: Clusters | None = None, *, seed: int
     The remainders, without their trend over the systems' scores, correlate among items of one group. Groups are joined
     by average linkage as long as their mean correlation exceeds the largest one of all pairs of items in 95 of 100
     simulations of that model, in which all systems of a family answer from one draw. An item that fewer than five
-    systems get, or miss, is in none.
-
-    `values`: float `(item, system)`, from 0 to 1.
-
-    Returns:
-        Positions of items, the largest group first; groups of one item are left out, as are all if there are more than
-        1,000 items.
+    systems get, or miss, is in none. Groups are positions of items, the largest first; groups of one are left out, as
+    are all if there are more than 1,000 items.
 
     Source: Yen (1984), Applied Psychological Measurement 8, 125-145 (correlated residuals, Q3).
-
-    >>> rng = np.random.default_rng(0)
-    >>> single, twin = rng.random((30, 40)) < np.linspace(0.1, 0.9, 40), rng.random(40) < 0.5
-    >>> shared_residuals(np.vstack([single, twin, twin]).astype(float))
-    [[30, 31]]
     """
     from scipy.cluster.hierarchy import fcluster, linkage
     from scipy.spatial.distance import squareform
@@ -354,8 +317,7 @@ def _permutation_p(
     return p
 
 
-_FOLDS = 5
-_RANDOM_FORMS = 20
+_FOLDS, _RANDOM_FORMS = 5, 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,7 +325,6 @@ class ShortForm:
     """The cost of one size of short form, for systems that were not used to choose its items.
 
     Attributes:
-        size: items.
         error: root mean square error of the score on all items, as predicted from the short form by a straight line.
         ordered: the share of pairs of systems that the short form puts in the order of all items; a tie is one half.
         alpha: reliability on those systems, a mean over folds; None if they all score the same.
@@ -382,12 +343,7 @@ def order_items(values: Any, most: int | None = None) -> list[int]:
     """Order items so that the first k are a short form, for every k.
 
     Each step adds the item with which the short form's score correlates most, over systems, with the score on all
-    items; of equal ones the first. Forms are nested: a longer one holds all shorter ones.
-
-    `values`: float `(item, system)`; `most`: items to order; all if None.
-
-    >>> order_items([[1, 0, 1, 0], [1, 1, 0, 0], [1, 1, 0, 0], [1, 1, 1, 1]], 2)
-    [1, 0]
+    items; of equal ones the first. At `most` so many are ordered.
     """
     array, _ = check_outcomes("order_items", values)
     centred = array - array.mean(axis=1, keepdims=True)
@@ -413,15 +369,6 @@ def try_short_forms(values: Any, families: Clusters | None, sizes: Sequence[int]
 
     Systems are parted into five folds, families never split. Items are chosen, and the line to the score on all items
     is fitted, on four folds; error, order and reliability are those of the systems of the fifth.
-
-    `values`: float `(item, system)`; `sizes`: numbers of items, each from 1 to all.
-
-    >>> rng = np.random.default_rng(0)
-    >>> able, hard = rng.standard_normal(40), rng.standard_normal((60, 1))
-    >>> outcomes = rng.random((60, 40)) < 1 / (1 + np.exp(hard - 2 * able))
-    >>> found = try_short_forms(outcomes, None, [10, 60])
-    >>> found[0].ordered > 0.8, found[1].error < 1e-9, found[1].ordered > 0.95
-    (True, True, True)
     """
     call = "try_short_forms"
     array, family = check_outcomes(call, values, families)
@@ -441,7 +388,8 @@ def try_short_forms(values: Any, families: Clusters | None, sizes: Sequence[int]
         order = order_items(train, max(sizes))
         for size in sizes:
             tried[size].append(_try_form(train, held, order[:size]))
-            drawn[size] += [_try_form(train, held, form) for form in _draw_forms(rng, len(array), size)]
+            forms_drawn = (rng.choice(len(array), size, replace=False).tolist() for _ in range(_RANDOM_FORMS))
+            drawn[size] += [_try_form(train, held, form) for form in forms_drawn]
     forms = []
     for size in sizes:
         (error, ordered), (random_error, random_ordered) = _join_tries(tried[size]), _join_tries(drawn[size])
@@ -472,11 +420,6 @@ def _try_form(train: NDArray[np.float64], held: NDArray[np.float64], form: Seque
     return _Tried((predicted - truth) ** 2, float(sum((1 + sign) / 2 for sign in signs)), len(pairs), alpha)
 
 
-def _draw_forms(rng: np.random.Generator, items: int, size: int) -> Iterator[list[int]]:
-    for _ in range(_RANDOM_FORMS):
-        yield rng.choice(items, size, replace=False).tolist()
-
-
 def _join_tries(tries: Sequence[_Tried]) -> tuple[float, float]:
     """Return the root mean square error and the share of ordered pairs over folds."""
     pairs = sum(trial.pairs for trial in tries)
@@ -500,11 +443,8 @@ _FARTHEST = 15.0
 class Rasch:
     """Items and systems on one scale, in logits (log odds); the mean difficulty is 0.
 
-    Attributes:
-        difficulty, difficulty_error: float64 `(item,)`; NaN of an item that all systems get, or none does.
-        infit: float64 `(item,)`: squared residuals over their expectation. Near 1 fits; well above 1 the item is got by
-            other systems than its difficulty predicts.
-        ability, ability_error: float64 `(system,)`; NaN of a system that gets all items, or none.
+    NaN of an item that all systems get, or none does, and of a system that gets all items, or none. The infit of an
+    item is squared residuals over their expectation: well above 1 other systems get it than its difficulty predicts.
     """
 
     difficulty: NDArray[np.float64]
@@ -521,16 +461,8 @@ def fit_rasch(values: Any, *, least: int = LEAST_SYSTEMS) -> Rasch:
     estimates of n items are too far apart by n / (n - 1), which is taken back. All items discriminate alike in this
     model; a slope of each would need hundreds of systems.
 
-    `values`: 0 or 1 `(item, system)`.
-
     Source: Wright & Panchapakesan (1969), Educ. Psychol. Meas. 29, 23-48; 30 systems: Linacre (1994), Rasch Measurement
     Transactions 7:4, 328.
-
-    >>> rng = np.random.default_rng(0)
-    >>> true, able = np.linspace(-2, 2, 50), rng.standard_normal(400)
-    >>> found = fit_rasch(rng.random((50, 400)) < 1 / (1 + np.exp(true[:, None] - able)))
-    >>> bool(np.abs(found.difficulty - true).max() < 0.5), bool(np.corrcoef(found.ability, able)[0, 1] > 0.9)
-    (True, True)
     """
     array = check_values("fit_rasch", values, binary=True)
     if array.ndim != 2 or array.shape[1] < least:
@@ -575,10 +507,8 @@ def _fit_margins(
     items, systems = np.ones(len(values), np.bool_), np.ones(values.shape[1], np.bool_)
     while True:  # leaving out a system may leave an item without a wrong answer
         of_items, of_systems = values[:, systems].mean(axis=1), values[items].mean(axis=0)
-        keep_items, keep_systems = (
-            items & (of_items > 0) & (of_items < 1),
-            systems & (of_systems > 0) & (of_systems < 1),
-        )
+        keep_items = items & (of_items > 0) & (of_items < 1)
+        keep_systems = systems & (of_systems > 0) & (of_systems < 1)
         if (keep_items == items).all() and (keep_systems == systems).all():
             break
         items, systems = keep_items, keep_systems

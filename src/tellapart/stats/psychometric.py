@@ -46,13 +46,11 @@ class Psychometric:
     """The fitted function of one model.
 
     Attributes:
-        threshold: in the unit of the values; outside of them it is uncertain.
+        threshold: in the unit of the values, `smallest` to `largest`; outside of them it is uncertain.
         slope: of the logistic function, by unit of the values; negative if P falls with them.
         lapse, guess: how far P stays from 1 and from 0 at its ends.
-        smallest, largest: the values that items have.
         p_fit: that the items deviate so much from the function by chance; None with too few levels.
         draws: the lowest and the highest likeliest threshold of resampled clusters `(2, resample)`.
-        clusters, items: how many there are.
     """
 
     threshold: float
@@ -130,13 +128,6 @@ def fit_psychometric(
 
     Source: Wichmann & Hill (2001), Percept. Psychophys. 63, 1293-1313 (the function and its lapse rate) and 1314-1329
     (bootstrap).
-
-    >>> rng = np.random.default_rng(0)
-    >>> size = rng.random(600)
-    >>> p = 0.5 + 0.48 / (1 + np.exp(-12 * (size - 0.4)))
-    >>> found = fit_psychometric(size, rng.random((600, 1)) < p[:, None], guess=0.5)[0]
-    >>> round(found.threshold, 1), found.interval.low < 0.4 < found.interval.high
-    (0.4, True)
     """
     from scipy.sparse import csr_array
 
@@ -181,19 +172,8 @@ class ThresholdSearch:
     The prior is flat on the grid of `fit_psychometric`, whose slopes are logarithmic. The gain of a level is the
     information that its next outcome is expected to bring on the threshold; the other parameters are averaged out.
 
-    `levels`: the different values that items have, float `(level,)`; `guess`: the probability of a right answer by
-    chance.
-
     Source: Kontsevich & Tyler (1999), Vision Res. 39, 2729-2737 (the Psi method); Prins (2013), J. Vis. 13(7):3 (the
     gain on the threshold alone).
-
-    >>> search = ThresholdSearch(np.arange(9.0), guess=0.5)
-    >>> for _ in range(80):
-    ...     level = search.choose(np.ones(9, bool))
-    ...     search.add(level, level > 3)
-    >>> interval = search.fitted().interval
-    >>> 2.5 < interval.low < 3.5 < interval.high < 4.5
-    True
     """
 
     def __init__(self, levels: NDArray[np.float64], guess: float) -> None:
