@@ -161,12 +161,6 @@ def boundary_f1(
     return f1
 
 
-def draw_prediction_count(seed: int) -> int:
-    """Draw how many moments to predict, 1 to 8, as GEB+'s script does, but from a seed."""
-    edges = np.cumsum(PREDICTION_COUNTS[:-1])
-    return 1 + int(np.searchsorted(edges, np.random.default_rng(seed).random(), side="right"))
-
-
 def _fewest_hits(
     sure: NDArray[np.float64], tied: NDArray[np.float64], choices: int, gold: NDArray[np.float64], tolerance: float
 ) -> int:
