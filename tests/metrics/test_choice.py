@@ -32,7 +32,7 @@ def test_valse_metrics_are_those_of_the_official_script_where_the_foil_is_not_ti
     assert p_c(scores).sum() == caption
     assert p_f(scores).sum() == foil
     assert acc(scores).sum() * 2 == caption + foil
-    assert METRICS["min_pc_pf"].summarise(min_pc_pf(scores).mean(axis=0)) == min(caption, foil) / len(logits)
+    assert min_pc_pf(scores).mean(axis=0).min() == min(caption, foil) / len(logits)
     raw = logits[:, None, :, 1]
     assert pairwise(raw).sum() == (logits[:, 0, 1] > logits[:, 1, 1]).sum()
 
@@ -47,8 +47,8 @@ def test_a_model_that_accepts_everything_has_half_the_accuracy_and_no_minimum() 
     accepts = np.full((8, 1, 2), 0.9)
     metric = METRICS["min_pc_pf"]
     assert acc(accepts).mean() == 0.5
-    assert metric.summarise(metric.per_item(accepts).mean(axis=0)) == 0
-    assert metric.summarise(metric.tie_neutral(accepts).mean(axis=0)) == 0
+    measured = metric.measure(accepts)
+    assert measured.over(measured.strict) == measured.over(measured.neutral) == 0
 
 
 def test_a_probability_of_one_half_is_never_right_and_half_right_when_broken() -> None:
@@ -56,7 +56,7 @@ def test_a_probability_of_one_half_is_never_right_and_half_right_when_broken() -
     assert (p_c(scores)[0], p_f(scores)[0], acc(scores)[0]) == (0, 0, 0)
     for name in ("p_c", "p_f", "acc"):
         assert METRICS[name].tie_neutral(scores)[0] == 0.5
-        assert METRICS[name].ties(scores)[0]
+        assert METRICS[name].measure(scores).ties[0]
 
 
 @given(arrays(np.float32, (6, 1, 2), elements=st.integers(0, 4).map(float)))

@@ -83,11 +83,17 @@ def test_only_values_of_zero_and_one_are_declared_binary() -> None:
 
 
 def test_the_minimum_is_taken_over_components_after_averaging_over_items() -> None:
-    metric = METRICS["min_pc_pf"]
-    per_item = metric.per_item([[[0.9, 0.8]], [[0.2, 0.1]]])  # p_c and p_f are both 1/2
-    assert metric.summarise(per_item.mean(axis=0)) == 0.5
-    assert metric.summarise(np.zeros((3, 7, 2))).shape == (3, 7)
-    assert METRICS["text_score"].summarise(np.zeros((3, 7))).shape == (3, 7)
+    measured = METRICS["min_pc_pf"].measure(np.array([[[0.9, 0.8]], [[0.2, 0.1]]]))  # p_c and p_f are both 1/2
+    assert measured.over(measured.strict) == 0.5
+
+
+def test_measured_items_have_the_facts_of_their_metric() -> None:
+    square, texts = np.array([[[0.9, 0.1], [0.2, 0.8]], [[0.5, 0.5], [0.2, 0.8]]]), np.array([[[0.9, 0.8, 0.8]]])
+    group, deviation = METRICS["group_score"].measure(square), METRICS["v1"].measure(square)
+    assert group.strict.tolist() == [1, 0] and group.neutral is not None and group.neutral.tolist() == [1, 1 / 2]
+    facts = [(one.name, one.chance, one.binary, one.bounds, one.deviation, one.reduce) for one in (group, deviation)]
+    assert facts == [("group_score", 1 / 6, True, (0, 1), False, None), ("v1", None, False, None, True, None)]
+    assert deviation.neutral is None and METRICS["itt"].measure(texts, true=2).chance == 1 / 3
 
 
 def test_every_metric_can_be_sent_to_another_process() -> None:

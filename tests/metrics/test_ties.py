@@ -102,7 +102,7 @@ def test_a_single_quadruple_has_both_its_true_pairs_compared() -> None:
 
 def test_ties_that_no_comparison_sees_change_nothing() -> None:
     diagonal_tied = [[[0.9, 0.1], [0.2, 0.9]]]
-    assert not METRICS["group_score"].ties(diagonal_tied).any()
+    assert not METRICS["group_score"].measure(diagonal_tied).ties.any()
     assert METRICS["group_score"].tie_neutral(diagonal_tied)[0] == 1
     assert METRICS["choice_score"].tie_neutral([[[3.0, *[1.0] * 5]]])[0] == 1
 

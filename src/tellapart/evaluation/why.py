@@ -252,13 +252,7 @@ def measure_reasons(
         return _measure_bounds(identity, squares, np.where(sides == 0, np.nan, sides > 0), seed), []
     scores = _MATCH.scaled(raw, record.kind)
     outcome, squared = reasons(scores), sums_of_squares(scores)
-    match = PerItem(
-        name=_MATCH.name,
-        strict=_MATCH.per_item(scores),
-        neutral=_MATCH.tie_neutral(scores),
-        chance=_MATCH.chance((scores.shape[1], scores.shape[2])),
-        binary=True,
-    )
+    match = _MATCH.measure(scores)
     shares = [
         PerItem(name=name, strict=squared, reduce=partial(share_of_squares, part=part))
         for part, name in enumerate(SHARES if squared.sum() > 0 else ())

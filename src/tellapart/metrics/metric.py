@@ -16,7 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from tellapart.data.scores import ScoreKind, join_names
 from tellapart.errors import MetricError, ScoreError
+from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.ties import tie_neutral_by_enumeration
+from tellapart.stats.combined import SmallestMean
 
 Shape = tuple[int, int]
 """Images and texts of one item."""
@@ -216,24 +218,20 @@ class Metric:
             return self.neutral(scores)
         return tie_neutral_by_enumeration(self._strict_function, read_scores(scores, self.name, self.shapes))
 
-    def ties(self, scores: ArrayLike) -> NDArray[np.bool_]:
-        """Return the items (bool (item,)) whose value would change under some way of breaking their ties.
-
-        A tie elsewhere in the item does not count: an item lost by another comparison is lost either way. For
-        every tied comparison, see `tellapart.metrics.ties.tied_comparisons`.
-        """
-        # Strict counts a tie as lost, so breaking one can only add: the expectation moves if any order moves it.
-        differs = self.tie_neutral(scores) != self.per_item(scores)
-        return np.asarray(differs.any(axis=1) if self.components else differs)
-
-    def summarise(self, means: ArrayLike) -> NDArray[np.float64]:
-        """Return the metric's value from means over items: float64 (...,) from (...,) or (..., component).
-
-        The mean itself; for a metric with components (`min_pc_pf`) their minimum, so that an interval can resample the
-        components and summarise each resample.
-        """
-        values = np.asarray(means, dtype=np.float64)
-        return np.asarray(values.min(axis=-1)) if self.components else values
+    def measure(self, scores: ArrayLike, true: int = 1) -> PerItem:
+        """Return the values of items (item, image, text), of which so many texts are true, with the metric's facts."""
+        strict, (_, images, texts) = self.per_item(scores), np.shape(scores)
+        chance = self.chance((images, texts), true)
+        return PerItem(
+            name=self.name,
+            strict=strict,
+            neutral=None if chance is None else self.tie_neutral(scores),
+            chance=chance,
+            binary=self.binary,
+            reduce=SmallestMean() if self.components else None,
+            bounds=self.finite_bounds,
+            deviation=chance is None,
+        )
 
     @property
     def _strict_function(self) -> PerItemFunction:

@@ -95,11 +95,12 @@ class PerItem:
 
     @property
     def ties(self) -> NDArray[np.bool_]:
-        """Items whose value depends on how ties are broken, bool `(item,)`."""
+        """Items whose value depends on how ties are broken, bool `(item,)`: a tie elsewhere in the item is none."""
         if self.touched is not None:
             return self.touched
         if self.neutral is None:
             return np.zeros(len(self.strict), dtype=bool)
+        # Strict counts a tie as lost, so breaking one can only add: the expectation moves if any order moves it.
         differs = self.strict != self.neutral
         return np.asarray(differs.any(axis=1) if differs.ndim == 2 else differs)
 

@@ -3,6 +3,9 @@
 Each number of ratings is of all images together: it has no value of one image alone. An image's value here is the
 number plus the image's influence on it, so that the mean over images is the number, and means over resampled images
 spread as the number does (Efron 1982, The Jackknife, section 6.3).
+
+Scores and ratings are finite numbers `(image,)` of two images or more, scores compared in float32; another number of
+ratings, or a number that is not finite, raises `MetricError`.
 """
 
 from __future__ import annotations
@@ -23,12 +26,9 @@ _BLOCK = 256
 
 
 class TieCalibrated(NamedTuple):
-    """Accuracy over pairs of images, with the difference of scores up to which two of them count as equal.
+    """Accuracy over pairs of images, the mean of `values` `(image,)`, and the difference of scores that is best for it.
 
-    Attributes:
-        values: float64 `(image,)`; their mean is the accuracy.
-        epsilon: the difference at which the accuracy is highest.
-        tied: the share of pairs that people rate the same.
+    Two scores that differ by `epsilon` or less count as equal; `tied` is the share of pairs that people rate the same.
     """
 
     values: Floats
@@ -37,12 +37,9 @@ class TieCalibrated(NamedTuple):
 
 
 class Separation(NamedTuple):
-    """How often an image of label 1 has a higher score than one of label 0.
+    """How often an image of label 1 has a higher score than one of label 0, by image.
 
-    Attributes:
-        strict: float64 `(image,)`; a tie is wrong.
-        neutral: a tie counts a half.
-        touched: whether an image of the other label has the same score, bool `(image,)`.
+    A tie is wrong, or counts a half; `touched` are the images with the score of an image of the other label.
     """
 
     strict: Floats
@@ -57,13 +54,6 @@ def pairwise_accuracy(scores: ArrayLike, ratings: ArrayLike) -> TieCalibrated:
     least of those at which the accuracy is highest. It is fitted to the images that it is measured on. A constant score
     gets the share of pairs that people tie.
 
-    Args:
-        scores: finite numbers `(image,)`, compared in float32.
-        ratings: finite numbers `(image,)`.
-
-    Raises:
-        MetricError: fewer than two images, another number of ratings, or a number that is not finite.
-
     Source: Deutsch, Foster and Freitag (2023), Ties Matter, sections 5 and 6.
 
     >>> found = pairwise_accuracy([0.9, 0.5, 0.4], [5, 1, 1])
@@ -71,31 +61,25 @@ def pairwise_accuracy(scores: ArrayLike, ratings: ArrayLike) -> TieCalibrated:
     (1.0, 0.1)
     """
     x, y = _check("pairwise_accuracy", scores, ratings)
-    ordered = np.sort(np.concatenate([higher[higher > 0] for _, _, higher in _compare(x, y)]))
-    tied = np.sort(np.concatenate([apart.ravel() for _, apart in _compare_equals(x, y)]))  # each pair twice, and itself
+    above = (x[rows, None] - x[lower] for rows, lower, _ in _compare(y))
+    ordered = np.sort(np.concatenate([higher[higher > 0] for higher in above]))
+    apart = [np.abs(x[rows, None] - x[equals]).ravel() for rows, _, equals in _compare(y)]
+    tied = np.sort(np.concatenate(apart))  # each pair twice, and itself
     # Only where a pair that people tie becomes one does the accuracy rise.
     steps = np.unique(tied)
     gained = np.searchsorted(tied, steps, "right") / 2 - np.searchsorted(ordered, steps, "right")
     epsilon = float(steps[gained.argmax()])
     right = np.zeros(len(x))
-    for rows, lower, above in _compare(x, y):
-        right[rows] += (above > epsilon).sum(axis=1)
-        right[lower] += (above > epsilon).sum(axis=0)
-    for rows, apart in _compare_equals(x, y):
-        right[rows] += (apart <= epsilon).sum(axis=1) - 1
+    for rows, lower, equals in _compare(y):
+        higher = x[rows, None] - x[lower] > epsilon
+        right[rows] += higher.sum(axis=1) + (np.abs(x[rows, None] - x[equals]) <= epsilon).sum(axis=1) - 1
+        right[lower] += higher.sum(axis=0)
     share = right / (len(x) - 1)
     return TieCalibrated(2 * share - share.mean(), epsilon, (len(tied) / len(x) - 1) / (len(x) - 1))
 
 
 def kendall_tau_b(scores: ArrayLike, ratings: ArrayLike) -> Floats:
     """Return Kendall's tau-b of scores and ratings by image: float64 `(image,)`; 0 if all scores or ratings tie.
-
-    Args:
-        scores: finite numbers `(image,)`, compared in float32.
-        ratings: finite numbers `(image,)`.
-
-    Raises:
-        MetricError: as `pairwise_accuracy`.
 
     Source: Kendall (1945), The treatment of ties in ranking problems, Biometrika 33, 239-251.
 
@@ -104,9 +88,10 @@ def kendall_tau_b(scores: ArrayLike, ratings: ArrayLike) -> Floats:
     """
     x, y = _check("kendall_tau_b", scores, ratings)
     agreeing = np.zeros(len(x))
-    for rows, lower, above in _compare(x, y):
-        agreeing[rows] += np.sign(above).sum(axis=1)
-        agreeing[lower] += np.sign(above).sum(axis=0)
+    for rows, lower, _ in _compare(y):
+        signs = np.sign(x[rows, None] - x[lower])
+        agreeing[rows] += signs.sum(axis=1)
+        agreeing[lower] += signs.sum(axis=0)
     parts = (agreeing / (len(x) - 1), *(_differing(values) for values in (x, y)))
     return _correlate(*(2 * part - part.mean() for part in parts))
 
@@ -115,13 +100,6 @@ def spearman_rho(scores: ArrayLike, ratings: ArrayLike) -> Floats:
     """Return Spearman's correlation of ranks by image: float64 `(image,)`; 0 if all scores or ratings tie.
 
     Tied images share their mean rank.
-
-    Args:
-        scores: finite numbers `(image,)`, compared in float32.
-        ratings: finite numbers `(image,)`.
-
-    Raises:
-        MetricError: as `pairwise_accuracy`.
 
     Source: Spearman (1904), The proof and measurement of association between two things, Am. J. Psychol. 15, 72-101.
 
@@ -143,13 +121,6 @@ def spearman_rho(scores: ArrayLike, ratings: ArrayLike) -> Floats:
 def pearson_r(scores: ArrayLike, ratings: ArrayLike) -> Floats:
     """Return Pearson's correlation by image: float64 `(image,)`; 0 if all scores or ratings are the same.
 
-    Args:
-        scores: finite numbers `(image,)`, in float32.
-        ratings: finite numbers `(image,)`.
-
-    Raises:
-        MetricError: as `pairwise_accuracy`.
-
     Source: Pearson (1895), Notes on regression and inheritance, Proc. R. Soc. Lond. 58, 240-242.
 
     >>> round(float(pearson_r([1, 2, 3], [1, 2, 6]).mean()), 6)
@@ -162,12 +133,7 @@ def pearson_r(scores: ArrayLike, ratings: ArrayLike) -> Floats:
 def roc_auc(scores: ArrayLike, labels: ArrayLike) -> Separation:
     """Return how often an image of label 1 has a higher score than one of label 0: the area under the ROC curve.
 
-    Args:
-        scores: finite numbers `(image,)`, compared in float32.
-        labels: 0 or 1 `(image,)`, both of which occur.
-
-    Raises:
-        MetricError: as `pairwise_accuracy`; a label that is neither 0 nor 1; all labels the same.
+    Labels are 0 and 1 `(image,)`, some of each.
 
     Source: Hanley and McNeil (1982), Radiology 143, 29-36; DeLong et al. (1988), Biometrics 44, 837-845.
 
@@ -208,31 +174,13 @@ def _check(call: str, scores: ArrayLike, ratings: ArrayLike) -> tuple[Floats, Fl
     return values, people
 
 
-def _compare(x: Floats, y: Floats) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], Floats]]:
-    """Yield images of one rating, those of lower ratings, and how far the first score above the second: each pair once.
-
-    The difference is `(image, lower image)`.
-    """
-    order = np.argsort(y, kind="stable")
-    for start, end in _find_levels(y[order]):
+def _compare(ratings: Floats) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]]:
+    """Yield images of one rating, all images of lower ratings, and all images of that rating: each block once."""
+    order = np.argsort(ratings, kind="stable")
+    stops = [*np.flatnonzero(np.diff(ratings[order])) + 1, len(order)]
+    for start, end in zip([0, *stops[:-1]], stops, strict=True):
         for first in range(start, end, _BLOCK):
-            rows = order[first : min(first + _BLOCK, end)]
-            yield rows, order[:start], x[rows, None] - x[order[:start]]
-
-
-def _compare_equals(x: Floats, y: Floats) -> Iterator[tuple[NDArray[np.int64], Floats]]:
-    """Yield images of one rating, and how far their scores are from those of all images of it."""
-    order = np.argsort(y, kind="stable")
-    for start, end in _find_levels(y[order]):
-        for first in range(start, end, _BLOCK):
-            rows = order[first : min(first + _BLOCK, end)]
-            yield rows, np.abs(x[rows, None] - x[order[start:end]])
-
-
-def _find_levels(ordered: Floats) -> Iterator[tuple[int, int]]:
-    """Yield where each run of equal values starts and ends."""
-    stops = [*np.flatnonzero(np.diff(ordered)) + 1, len(ordered)]
-    yield from zip([0, *stops[:-1]], stops, strict=True)
+            yield order[first : min(first + _BLOCK, end)], order[:start], order[start:end]
 
 
 def _differing(values: Floats) -> Floats:
@@ -266,12 +214,7 @@ def _correlate(both: Floats, first: Floats, second: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How far two rankings of the same candidates agree; 1 the same, -1 reversed, None if one is all ties.
-
-    Attributes:
-        kendall: Kendall's tau-b, which counts pairs in the same order and allows for ties.
-        spearman: Spearman's rho, the correlation of places.
-    """
+    """Kendall's tau-b and Spearman's rho of two rankings: 1 the same, -1 reversed, None if one is all ties."""
 
     kendall: float | None
     spearman: float | None
@@ -279,13 +222,7 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Movement:
-    """How a ranking moves when its query is edited.
-
-    Attributes:
-        before: place of each candidate, from 1, tied ones sharing their mean place: float64 `(candidate,)`.
-        after: the same after the edit.
-        agreement: of the two rankings: near 1 if the edit left the order unchanged, -1 if it reversed it.
-    """
+    """How a ranking moves when its query is edited: `places` before and after the edit, and the agreement of both."""
 
     before: NDArray[np.float64]
     after: NDArray[np.float64]
@@ -317,10 +254,7 @@ def places(scores: ArrayLike) -> NDArray[np.float64]:
 
 
 def agreement_with_people(scores: ArrayLike, people: ArrayLike) -> Agreement:
-    """Compare a model's scores of candidates with the order in which people put them.
-
-    `scores`: the model's, higher is closer to the query: `(candidate,)`; `people`: place of each candidate, 1 for the
-    closest; means over several people and ties are allowed.
+    """Compare a model's scores of candidates, higher is closer, with the places that people gave them, 1 the closest.
 
     Source: EqBen Fig. 1 (a) and Fig. 7.
 
@@ -338,8 +272,6 @@ def agreement_with_people(scores: ArrayLike, people: ArrayLike) -> Agreement:
 
 def movement(before: ArrayLike, after: ArrayLike) -> Movement:
     """Compare a model's scores of the same candidates for a caption and for its minimal edit.
-
-    `before`: scores for the caption, higher is closer: `(candidate,)`.
 
     Source: EqBen Fig. 1 (a) and Fig. 7 ("right" to "left").
 

@@ -13,11 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import MetricError, import_torch, quote, require
 from tellapart.metrics.metric import Metric
-from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.registry import METRICS
 from tellapart.metrics.tabulate import tabulate
 from tellapart.records.result import Value
-from tellapart.stats.combined import SmallestMean
 
 if TYPE_CHECKING:
     import torchmetrics
@@ -95,18 +93,7 @@ class StreamingMetric:
         if not self._scores:
             raise MetricError(f"{self.metric.name}: no items to measure; call update(scores) first")
         values = np.concatenate(self._scores)
-        shape: tuple[int, int] = (values.shape[1], values.shape[2])
-        chance = self.metric.chance(shape, self.metric.true_texts(shape))
-        per_item = PerItem(
-            name=self.metric.name,
-            strict=self.metric.per_item(values),
-            neutral=None if chance is None else self.metric.tie_neutral(values),
-            chance=chance,
-            binary=self.metric.binary,
-            reduce=SmallestMean() if self.metric.components else None,
-            bounds=self.metric.finite_bounds,
-            deviation=chance is None,
-        )
+        per_item = self.metric.measure(values, self.metric.true_texts((values.shape[1], values.shape[2])))
         return tabulate([per_item], self._clusters, [{}] * len(values), seed=self.seed).metrics[self.metric.name]
 
     def merge(self, other: StreamingMetric) -> None:
