@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from tellapart.errors import ScoreError
 from tellapart.metrics.metric import PROBABILITY, Metric
+from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.registry import METRICS
 
 Law = Callable[[Metric, NDArray[Any]], None]
@@ -307,8 +308,9 @@ def of(compare: Callable[[NDArray[np.float32]], NDArray[Any]]) -> Callable[[Any]
 class AnyEqualScores(Metric):
     """Counts every equal pair of scores of an item as a tie, also one that no comparison sees."""
 
-    def ties(self, scores: Any) -> NDArray[np.bool_]:
-        return np.array([len(set(item.ravel().tolist())) < item.size for item in np.asarray(scores)])
+    def measure(self, scores: Any, true: int = 1) -> PerItem:
+        equal = np.array([len(set(item.ravel().tolist())) < item.size for item in np.asarray(scores)])
+        return dataclasses.replace(Metric.measure(self, scores, true), touched=equal)
 
 
 def sorts_in_place(scores: Any) -> NDArray[np.float64]:

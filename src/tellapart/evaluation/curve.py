@@ -86,12 +86,7 @@ _CROWDED = 0.05
 
 
 class Level(BaseModel, frozen=True):
-    """Items of one value of the tag, or of neighbouring ones.
-
-    Attributes:
-        value: their mean.
-        right, low, high: the share that the model gets, with its interval over clusters.
-    """
+    """Items of one value of the tag, or of neighbouring ones, whose mean it is; and the share that the model gets."""
 
     value: float
     n: int
@@ -105,7 +100,6 @@ class Curve(BaseModel, frozen=True):
 
     Attributes:
         subset: the value of the second tag that these items carry; None for all items.
-        right: the share of items that it gets.
         threshold: the value at which P is half way from chance to its best; None if it lies outside.
         outside: `below the smallest` or `above the largest` value, if the threshold lies there.
         low, high: its 95% interval over clusters; an end is None where it lies outside of the values.
@@ -135,12 +129,10 @@ class Curve(BaseModel, frozen=True):
 
 
 class ThresholdDifference(BaseModel, frozen=True):
-    """The thresholds of two models on the same items, b minus a.
+    """The thresholds of two models on the same items, b minus a, with a paired 95% interval over clusters.
 
-    Attributes:
-        difference: None if a threshold lies outside of the values.
-        low, high: its 95% interval over clusters, paired; an end is None where the values do not show it.
-        p, p_holm: that the thresholds are equal, and adjusted for all rows; None without an interval.
+    The difference is None if a threshold lies outside of the values, an end where they do not show it, and p, which
+    Holm adjusts for all rows, without an interval.
     """
 
     a: str
@@ -161,7 +153,6 @@ class Curves(BaseModel, frozen=True):
         chance: the guess rate.
         smallest, largest: the tag's values.
         limited_from: the benchmark's full number of items, if the runs measured a part of them.
-        notes: facts beyond the numbers.
         drawn, seed: ids of items that were chosen one by one, in their order, and the seed; empty if all were measured.
     """
 
@@ -233,9 +224,9 @@ def measure_curves(
         fitted = [posterior] if posterior else fit_psychometric(x, right, groups, guess=chance, seed=seed)
         curves += [share.model_copy(update=_describe(function)) for share, function in zip(shares, fitted, strict=True)]
         for (a, first), (b, second) in combinations(zip(outcomes.systems, fitted, strict=True), 2):
-            value, bounds, p = second.minus(first)
+            value, ends, p = second.minus(first)
             differences.append(
-                ThresholdDifference(a=a, b=b, subset=subset, difference=value, low=bounds.low, high=bounds.high, p=p)
+                ThresholdDifference(a=a, b=b, subset=subset, difference=value, low=ends.low, high=ends.high, p=p)
             )
     return Curves(
         benchmark=outcomes.benchmark, metric=outcomes.metric, over=over, by=by, n=items, chance=chance,
@@ -278,13 +269,9 @@ def _list_levels(x: NDArray[np.float64], right: NDArray[np.float64], clusters: N
 def list_numeric_tags(items: Sequence[Sample]) -> list[str]:
     """Return the tags whose values are numbers, and not all the same."""
     values: dict[str, set[str]] = {}
-    for item in items:
-        for tag, value in item.tags.items():
-            if value:
-                values.setdefault(tag, set()).add(value)
-    return [
-        tag for tag, texts in values.items() if len(texts) > 1 and all(_as_number(text) is not None for text in texts)
-    ]
+    for tag, value in (pair for item in items for pair in item.tags.items() if pair[1]):
+        values.setdefault(tag, set()).add(value)
+    return [tag for tag, texts in values.items() if len(texts) > 1 and None not in map(_as_number, texts)]
 
 
 def _as_number(text: str) -> float | None:

@@ -32,9 +32,8 @@ class System:
 
     Attributes:
         label: the model's name, or the user's label; numbered if two systems share it.
-        folders: benchmark -> the run folder that measured it.
+        folders, titles: benchmark -> the run folder that measured it, and the user's label of it.
         result: the record, with the benchmarks of all these folders.
-        titles: benchmark -> the user's label of it.
         runs: all of its run folders; those of a reference model may have measured the same.
     """
 
@@ -133,11 +132,7 @@ def _apply_labels(names: Sequence[str], labels: Mapping[str, str], benchmarks: S
 
 
 def label_runs(names: Sequence[str]) -> list[str]:
-    """Return models' names, numbered if one comes twice.
-
-    >>> label_runs(["a", "b", "a"])
-    ['a (run 1)', 'b', 'a (run 2)']
-    """
+    """Return models' names, numbered if one comes twice: `a (run 1)`, `b`, `a (run 2)`."""
     return [
         f"{name} (run {names[: number + 1].count(name)})" if names.count(name) > 1 else name
         for number, name in enumerate(names)
@@ -148,10 +143,8 @@ def label_runs(names: Sequence[str]) -> list[str]:
 class ModelChoice:
     """The models of some run folders that are compared, labelled so that they can be printed.
 
-    Attributes:
-        runs: the models.
-        left_out: reference models that lie beside others and were not named.
-        baseline: the label of the model that every other is compared with, if there is one.
+    Reference models that lie beside others and were not named are left out; every other model is compared with the
+    baseline, if there is one.
     """
 
     runs: tuple[System, ...]
@@ -216,13 +209,9 @@ def match_benchmarks(results: Sequence[Result]) -> dict[str, dict[int, str]]:
 
 @dataclass(frozen=True, slots=True)
 class SharedBenchmark:
-    """A benchmark that several runs measured on the same items.
+    """A benchmark that several runs, by number, measured on the same items, with each item's cluster and tags.
 
-    Attributes:
-        records: number of the run -> its record; those that measured it.
-        clusters, tags: of each item.
-        outcomes: metric of a first look -> float64 `(item, run)`, runs as in `records`; NaN if an item has no value
-            by it.
+    `outcomes`: metric of a first look -> float64 `(item, run)`, runs as in `records`; NaN of an item without a value.
     """
 
     name: str
@@ -250,25 +239,23 @@ class SharedBenchmark:
 
 def read_shared(runs: Sequence[System], matched: Mapping[str, Mapping[int, str]]) -> list[SharedBenchmark]:
     """Read every benchmark that at least two of the runs measured, item by item."""
-    shared = {name: names for name, names in matched.items() if len(names) > 1}
+    shared = []
+    for name, names in matched.items():
+        if len(names) < 2:
+            continue
+        records = {number: runs[number].record(of_run) for number, of_run in names.items()}
+        of_all = set.intersection(*({*record.metrics} for record in records.values()))
+        keyed = read_same_items(name, runs, names)
+        items = next(iter(keyed.values()))
+        outcomes = lay_out_outcomes(
+            [[samples[key] for key in items] for samples in keyed.values()], [*filter(is_testable, headline(of_all))]
+        )
+        clusters, tags = [sample.cluster for sample in items.values()], [sample.tags for sample in items.values()]
+        shared.append(SharedBenchmark(name, records, np.array(clusters), tags, outcomes))
     if not shared:
-        names = (f"{run.place} has {', '.join(run.result.benchmarks) or 'none'}" for run in runs)
-        raise RunError(f"{' and '.join(run.place for run in runs)} share no benchmark: {'; '.join(names)}")
-    return [_read_benchmark(name, runs, names) for name, names in shared.items()]
-
-
-def _read_benchmark(name: str, runs: Sequence[System], names: Mapping[int, str]) -> SharedBenchmark:
-    records = {number: runs[number].record(of_run) for number, of_run in names.items()}
-    metrics = [*filter(is_testable, headline(set.intersection(*({*record.metrics} for record in records.values()))))]
-    keyed = read_same_items(name, runs, names)
-    first = next(iter(keyed.values()))
-    return SharedBenchmark(
-        name=name,
-        records=records,
-        clusters=np.array([sample.cluster for sample in first.values()]),
-        tags=[sample.tags for sample in first.values()],
-        outcomes=lay_out_outcomes([[samples[key] for key in first] for samples in keyed.values()], metrics),
-    )
+        listed = (f"{run.place} has {', '.join(run.result.benchmarks) or 'none'}" for run in runs)
+        raise RunError(f"{' and '.join(run.place for run in runs)} share no benchmark: {'; '.join(listed)}")
+    return shared
 
 
 def read_same_items(name: str, runs: Sequence[System], names: Mapping[int, str]) -> dict[int, KeyedSamples]:
@@ -276,8 +263,13 @@ def read_same_items(name: str, runs: Sequence[System], names: Mapping[int, str])
     places = {number: (runs[number].folders[of_run], runs[number].record(of_run)) for number, of_run in names.items()}
     for folder, record in places.values():
         refuse_imported(folder, {name: record})
-    for first, second in combinations(places.values(), 2):
-        _check_same(name, *first, *second)
+    for (first, a), (second, b) in combinations(places.values(), 2):
+        elsewhere = [record.fingerprint.startswith(IDS_ONLY) for record in (a, b)]
+        if a.fingerprint != b.fingerprint and elsewhere[0] == elsewhere[1]:
+            raise RunError(
+                f"{name} is not the same in both runs: {first} measured content {a.fingerprint[:12]}, {second} "
+                f"{b.fingerprint[:12]} (other items, captions, pixels or limit=); measure both on the same pairs"
+            )
     keyed: dict[int, KeyedSamples] = {}
     for number, (folder, record) in places.items():
         keyed[number] = key_samples(read_samples(folder, names[number], record))
@@ -299,11 +291,7 @@ def expect_tag(by: str, tags: Sequence[str]) -> None:
 
 
 def is_testable(metric: str) -> bool:
-    """Return whether a metric of scores is right or wrong of one item; a task's metric is taken as it is.
-
-    >>> is_testable("group_score"), is_testable("min_pc_pf"), is_testable("accuracy")
-    (True, False, True)
-    """
+    """Return whether a metric of scores is right or wrong of one item; a task's metric is taken as it is."""
     return metric not in METRICS or (METRICS[metric].binary and not METRICS[metric].components)
 
 
@@ -319,16 +307,6 @@ def lay_out_outcomes(runs: Sequence[Sequence[Sample]], metrics: Sequence[str]) -
         for metric in metrics
     }
     return {metric: values for metric, values in outcomes.items() if not np.isnan(values).all()}
-
-
-def _check_same(name: str, first: Path, a: BenchmarkResult, second: Path, b: BenchmarkResult) -> None:
-    """Check that two runs measured the same content."""
-    elsewhere = [run.fingerprint.startswith(IDS_ONLY) for run in (a, b)]
-    if a.fingerprint != b.fingerprint and elsewhere[0] == elsewhere[1]:
-        raise RunError(
-            f"{name} is not the same in both runs: {first} measured content {a.fingerprint[:12]}, {second} "
-            f"{b.fingerprint[:12]} (other items, captions, pixels or limit=); measure both on the same pairs"
-        )
 
 
 def refuse_imported(folder: Path | str, records: Mapping[str, BenchmarkResult]) -> None:

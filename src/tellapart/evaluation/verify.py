@@ -35,7 +35,7 @@ from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.result import IDS_ONLY, BenchmarkResult, Located, Result, Sample, is_imported
-from tellapart.records.run_folder import RESULTS, find_located, locate, read_stored
+from tellapart.records.run_folder import RESULTS, Checksum, find_located, locate, read_stored
 from tellapart.records.samples import read_samples, samples_path
 from tellapart.tasks.pairs import ListedPairs
 from tellapart.tasks.registry import TASKS, find_task
@@ -46,6 +46,12 @@ State = Literal["equal", "different", "cannot be checked"]
 #: Facts of the record and of a set.
 _MODEL, _SET = "model", "items of the set"
 
+_CHECKSUMS: dict[Checksum, tuple[State, str]] = {
+    "right": ("equal", ""),
+    "wrong": ("different", "its checksum is not its content's"),
+    "missing": ("cannot be checked", "it has no checksum"),
+}
+
 _UNKNOWN = "times, versions, the command, notes, how the model was read (dtype, weights), and how much was encoded"
 
 
@@ -55,7 +61,6 @@ class Check(BaseModel, frozen=True):
     Attributes:
         benchmark: empty of the record itself.
         fact: a metric, with the tag's value in front if it is of a part; or a file.
-        state: `equal`, `different` or `cannot be checked`.
         recorded, measured: the number in the record, and measured again: of the first field that differs.
         why: the field that differs, or the reason for which nothing can be checked.
     """
@@ -69,13 +74,7 @@ class Check(BaseModel, frozen=True):
 
 
 class Verification(BaseModel, frozen=True):
-    """A run folder, verified.
-
-    Attributes:
-        run: the folder.
-        model: the model's name.
-        unknown: the facts of the record that nothing here can show.
-    """
+    """A run folder, verified; `unknown` are the facts of the record that nothing here can show."""
 
     run: str
     model: str
@@ -99,21 +98,12 @@ def verify_run(folder: Path, store: EmbeddingStore | None = None, scores: Sequen
     _refuse_foreign(scores, folder, result)
     model = _check_model(result, store)
     unknown = (_UNKNOWN, *([model] if isinstance(model, str) else []))
-    checks = [_check_record(stored.checksum), *([model] if isinstance(model, Check) else [])]
+    state, why = _CHECKSUMS[stored.checksum]
+    checks = [Check(fact=RESULTS, state=state, why=why), *([model] if isinstance(model, Check) else [])]
     for name in result.benchmarks:
         of_benchmark = _check_benchmark(folder, result, name, store, scores)
         checks += [check.model_copy(update={"benchmark": name}) for check in of_benchmark]
     return Verification(run=str(folder), model=result.model.name, checks=tuple(checks), unknown=unknown)
-
-
-def _check_record(checksum: str) -> Check:
-    states: dict[str, tuple[State, str]] = {
-        "right": ("equal", ""),
-        "wrong": ("different", "its checksum is not its content's"),
-        "missing": ("cannot be checked", "it has no checksum"),
-    }
-    state, why = states[checksum]
-    return Check(fact=RESULTS, state=state, why=why)
 
 
 def _check_model(result: Result, store: EmbeddingStore) -> Check | str:
@@ -245,7 +235,6 @@ def _check_file(
 ) -> Check:
     """Check samples against the file of scores or predictions that they were read from."""
     fact = f"samples against {Path(file.path).name}"
-
     if path is None or not path.is_file():
         return Check(fact=fact, state="cannot be checked", why=f"{file.path} is not here; name it by --scores FILE")
     if _hash_file(path) != file.sha256:

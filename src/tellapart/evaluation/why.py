@@ -12,12 +12,12 @@ Source: VisualGPTScore (arXiv 2306.01879), section 4, of captions: P(t)^alpha th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import combinations, islice, product
 from math import isnan, nan
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +44,6 @@ from tellapart.metrics.matching import (
     share_of_squares,
     sums_of_squares,
 )
-from tellapart.metrics.metric import fits
 from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.tabulate import tabulate
 from tellapart.metrics.yes_no import OPTIONS
@@ -85,8 +84,7 @@ _COLUMNS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Explained:
+class _Explained(NamedTuple):
     """One model's square items of a benchmark, and the reason of each."""
 
     model: str
@@ -101,7 +99,6 @@ class Reasons(BaseModel, frozen=True):
     Attributes:
         scale: of the scores that sums are taken of: similarity, logit, `logit of the probability`; or `answers` or
             `outcomes`, which have no sums.
-        n, clusters: items, and the groups that are resampled together.
         reasons: `Reason` -> the share of items, with its interval.
         shares: of the match, the captions and the pictures in the squares of scores; empty where all scores are equal.
         match_score: the items whose true pairs have the largest sum; a model without priors gets these right.
@@ -137,10 +134,8 @@ class Reasons(BaseModel, frozen=True):
 class MatchDifference(BaseModel, frozen=True):
     """Two models on the same items: b less a in one share of items, with a paired interval and test.
 
-    Attributes:
-        what: `match`: the model sees the difference; `match, and are lost to a prior`: a prior outweighs it.
-        p_holm: p, adjusted for all rows (Holm).
-        flips: how many sign vectors the test draws if it cannot try them all; None of the exact test.
+    `what` is the share: `match`, or `match, and are lost to a prior`; `p_holm` is adjusted for all rows, and `flips`
+    are the sign vectors that the test draws, None if it is exact.
     """
 
     benchmark: str
@@ -163,10 +158,8 @@ class MatchDifference(BaseModel, frozen=True):
 class Debiased(BaseModel, frozen=True):
     """A model's group score with priors subtracted, and its gain, with a paired interval that takes weights as given.
 
-    Attributes:
-        prior: whose means are subtracted: `pictures`, `captions` or `both`.
-        weights: of the pictures' and of the captions' means, averaged over folds.
-        unrelated: captions, or pictures, that a mean is over.
+    The prior is that of `pictures`, `captions` or `both`; weights are of the pictures' and of the captions' means over
+    `unrelated` captions and pictures, averaged over folds.
     """
 
     benchmark: str
@@ -198,10 +191,10 @@ def explain(
     rows: list[Reasons] = []
     pairs: list[tuple[str, tuple[_Explained, _Explained]]] = []
     refused: list[str] = []
-    names = dict.fromkeys(name for run in runs for name in run.folders if benchmark in (None, name))
+    measured_sets = dict.fromkeys(name for run in runs for name in run.folders)
+    names = [name for name in measured_sets if benchmark in (None, name)]
     if benchmark is not None and not names and not files:
-        listed = ", ".join(dict.fromkeys(name for run in runs for name in run.folders)) or "nothing"
-        raise RunError(f"no run measured {benchmark!r}; they hold {listed}")
+        raise RunError(f"no run measured {benchmark!r}; they hold {', '.join(measured_sets) or 'nothing'}")
     for name in names:
         measured: list[_Explained] = []
         for run in runs:
@@ -257,7 +250,12 @@ def measure_reasons(
         PerItem(name=name, strict=squared, reduce=partial(share_of_squares, part=part))
         for part, name in enumerate(SHARES if squared.sum() > 0 else ())
     ]
-    identity |= {"scale": record.kind, "items": _list_items(squares, scores, outcome)}
+    identity["scale"] = record.kind
+    if scores.shape[1:] == (2, 2):
+        sums = contrasts(scores)
+        match_and_prior = np.stack([sums[:, 0], np.abs(sums[:, 1:]).max(axis=1)], axis=1).tolist()
+        rows = zip(squares, match_and_prior, outcome, strict=True)
+        identity["items"] = tuple((sample.id, *numbers, reason.value) for sample, numbers, reason in rows)
     if record.kind == "probability":
         changed = int((match.strict != _MATCH.per_item(raw)).sum())
         identity |= {"scale": "logit of the probability", "changed_by_scale": changed}
@@ -268,11 +266,9 @@ def measure_reasons(
 def bound_outcomes(model: str, benchmark: str, samples: Sequence[Sample], seed: int = 0) -> list[Reasons]:
     """Bound the reasons by outcomes of the four comparisons of 2x2 items; nothing if no item has them."""
     pairs = [(sample, right) for sample in samples if (right := read_comparisons(sample)) is not None]
-    if not pairs:
-        return []
-    left_out = len(samples) - len(pairs)
-    named = {"model": model, "benchmark": benchmark, "left_out": left_out, "scale": "outcomes"}
-    return [_measure_bounds(named, [sample for sample, _ in pairs], np.array([right for _, right in pairs]), seed)]
+    named = {"model": model, "benchmark": benchmark, "left_out": len(samples) - len(pairs), "scale": "outcomes"}
+    items, outcomes = [sample for sample, _ in pairs], np.array([right for _, right in pairs])
+    return [_measure_bounds(named, items, outcomes, seed)] if pairs else []
 
 
 def _measure_bounds(
@@ -317,25 +313,10 @@ def _read_numbers(metrics: Mapping[str, Value]) -> dict[str, Value]:
     """Return numbers with shares between 0 and 1, which a bootstrap may leave; none of items of equal scores."""
     numbers = {name: value for name, value in metrics.items() if not np.isnan(value.value)}
     for name in numbers.keys() & set(SHARES):
-        low, high = (
-            None if end is None else min(max(end, 0.0), 1.0) for end in (numbers[name].low, numbers[name].high)
-        )
-        numbers[name] = numbers[name].model_copy(update={"low": low, "high": high})
+        ends = {end: getattr(numbers[name], end) for end in ("low", "high")}
+        inside = {end: value if value is None else min(max(value, 0.0), 1.0) for end, value in ends.items()}
+        numbers[name] = numbers[name].model_copy(update=inside)
     return numbers
-
-
-def _list_items(
-    squares: Sequence[Sample], scores: NDArray[np.float32], outcome: Sequence[Reason]
-) -> tuple[tuple[str, float, float, str], ...]:
-    """Return id, match D, larger prior max(|T|, |M|) and reason of 2x2 items."""
-    if not fits("2x2", (scores.shape[1], scores.shape[2])):
-        return ()
-    sums = contrasts(scores)
-    prior = np.abs(sums[:, 1:]).max(axis=1)
-    return tuple(
-        (sample.id, float(match), float(larger), reason.value)
-        for sample, match, larger, reason in zip(squares, sums[:, 0], prior, outcome, strict=True)
-    )
 
 
 def _compare(benchmark: str, a: _Explained, b: _Explained, flips: int, seed: int) -> Iterator[MatchDifference]:
@@ -347,17 +328,11 @@ def _compare(benchmark: str, a: _Explained, b: _Explained, flips: int, seed: int
     for share, counted in _COMPARED.items():
         of_a, of_b = ([reason in counted for reason in outcome] for outcome in (a.outcome, reasons_of_b))
         tested = paired(of_a, of_b, clusters, flips=flips, seed=seed)
+        apart = tested.difference
         yield MatchDifference(
-            benchmark=benchmark,
-            a=a.model,
-            b=b.model,
-            what=share,
-            difference=tested.difference.value,
-            low=tested.difference.low,
-            high=tested.difference.high,
-            p=tested.p,
-            flips=tested.flips,
-        )
+            benchmark=benchmark, a=a.model, b=b.model, what=share, difference=apart.value, low=apart.low,
+            high=apart.high, p=tested.p, flips=tested.flips,
+        )  # fmt: skip
 
 
 def read_comparisons(sample: Sample) -> tuple[float, ...] | None:
@@ -416,16 +391,12 @@ def read_squares(samples: Sequence[Sample]) -> tuple[list[Sample], int]:
     ([], 1)
     """
     if any(sample.scores for sample in samples):
-        square = [sample for sample in samples if len(sample.scores) in _SIZES and _is_square(sample)]
+        square = [one for one in samples if len(one.scores) in _SIZES and {*map(len, one.scores)} == {len(one.scores)}]
         return square, len(samples) - len(square)
     answers = {sample.id: sample for sample in samples if sample.unit == "answer"}
     groups = [sample for sample in samples if sample.unit == "group"]
     fours = [four for group in groups if (four := _as_square(group, answers)) is not None]
     return fours, len(groups) - len(fours)
-
-
-def _is_square(sample: Sample) -> bool:
-    return all(len(row) == len(sample.scores) for row in sample.scores)
 
 
 def _as_square(group: Sample, answers: Mapping[str, Sample]) -> Sample | None:
@@ -482,22 +453,18 @@ def debias(
         if not np.allclose(inside, recorded, 1e-3, 1e-3):
             raise RunError(f"debias={unrelated}: {run.label} scores {benchmark} otherwise now; run it again")
         outside = np.delete(values, range(recorded.shape[axis]), axis)
-        means.append(MATCHING_METRICS[0].scaled(outside, model.kind).mean(axis, dtype=np.float64))
-    scores = MATCHING_METRICS[0].scaled(inside, model.kind)
+        means.append(_MATCH.scaled(outside, model.kind).mean(axis, dtype=np.float64))
+    scores = _MATCH.scaled(inside, model.kind)
     before = right_sides(scores).all(axis=1)
     fold = fold_of(clusters, folds=min(FOLDS, len(set(clusters))), seed=seed)
     return [
         Debiased(
-            benchmark=benchmark,
-            model=run.label,
-            prior=prior,
-            weights=weights,
-            unrelated=outside.shape[1],
+            benchmark=benchmark, model=run.label, prior=prior, weights=weights, unrelated=outside.shape[1],
             group_score=float(after.mean()),
             gain=paired_difference(after, before, clusters, binary=True, seed=seed),
         )
         for prior, (after, weights) in _subtract(scores, means[0], means[1], fold).items()
-    ]
+    ]  # fmt: skip
 
 
 def _open_model(run: System, kind: ScoreKind | None, call: str, store: EmbeddingStore) -> Model | Deferred:

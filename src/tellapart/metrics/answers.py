@@ -22,9 +22,6 @@ def exact_match(predictions: Sequence[str], answers: Sequence[str]) -> NDArray[n
     Nothing else is normalised: `Yes` is not `yes`, `two` is not `2`. That is how VLUE measures its out-of-domain
     questions, whose gold answers are in lower case with numbers as digits.
 
-    Raises:
-        MetricError: not one prediction a question, or no question.
-
     Source: VLUE `xvlm/VQA.py` (`calculate_acc`).
 
     >>> exact_match(["yes ", "Yes"], ["yes", "yes"])
@@ -179,16 +176,8 @@ def soft_accuracy(
 ) -> NDArray[np.float64]:
     """Return the VQA accuracy of each prediction: float64 `(question,)`, in [0, 1].
 
-    With ten people, 1, 2, 3 and 4 who agree give 0.3, 0.6, 0.9 and 1.
-
-    Args:
-        predictions: one answer a question.
-        answers: the people's answers to each question, ten as a rule, at least two.
-        variant: which script's normalisation (see the module).
-
-    Raises:
-        MetricError: not as many predictions as questions, none, a question with fewer than two answers, or an
-            unknown variant.
+    A question has two people's answers or more, ten as a rule: then 1, 2, 3 and 4 who agree give 0.3, 0.6, 0.9 and 1.
+    `variant` is the script whose normalisation is taken (see the module).
 
     Source: VQA 2.0 `vqaEval.py`; VLUE section 3.1 (in-domain).
 

@@ -15,10 +15,8 @@ from numpy.typing import ArrayLike
 class AveragePrecision(NamedTuple):
     """The average precision of one label, by three rules for equal scores.
 
-    Attributes:
-        strict: of equal scores, images that the label is not true of come first.
-        neutral: expected of ties that are broken at random.
-        official: equal scores are one step of the curve, as in the authors' code and in scikit-learn.
+    `strict` has images that the label is not true of come first, `neutral` breaks ties at random, in expectation, and
+    `official` takes equal scores as one step of the curve, as the authors' code and scikit-learn do.
     """
 
     strict: float

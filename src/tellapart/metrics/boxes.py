@@ -57,10 +57,6 @@ def box_accuracy(
 ) -> NDArray[np.float64]:
     """Return 1 if the intersection over union is at least `threshold`: float64 `(box,)`.
 
-    Raises:
-        MetricError: a threshold outside (0, 1]; else as `intersection_over_union`.
-        ScoreError: as `intersection_over_union`.
-
     Source: VLUE section 3.1 (accuracy at 0.5, `>=`).
 
     >>> box_accuracy([[0, 0, 10, 10], [0, 0, 10, 4]], [[0, 0, 10, 20], [0, 0, 10, 10]])

@@ -81,9 +81,6 @@ def rouge_l(hypotheses: Hypotheses, references: References) -> NDArray[np.float6
 
     Source: Lin 2004, section 3; `pycocoevalcap/rouge/rouge.py` with beta 1.2.
 
-    Raises:
-        MetricError: no captions, ids that are not in both, or an image without references.
-
     >>> rouge_l({"1": "a dog runs", "2": "a cat"}, {"1": ["a dog sits", "dog runs"], "2": ["a cat"]}).round(4)
     array([0.8299, 1.    ])
     """
@@ -97,9 +94,6 @@ def cider(hypotheses: Hypotheses, references: References) -> NDArray[np.float64]
 
     Source: Vedantam et al. 2015, section 4 and equation 5 (CIDEr-D); `pycocoevalcap/cider/cider_scorer.py`.
 
-    Raises:
-        MetricError: fewer than two images, ids that are not in both, or an image without references.
-
     >>> cider({"1": "a dog runs", "2": "a cat"}, {"1": ["a dog runs", "dogs"], "2": ["one cat sits"]}).round(3)
     array([3.75 , 1.007])
     """
@@ -108,14 +102,7 @@ def cider(hypotheses: Hypotheses, references: References) -> NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CaptionScores:
-    """The caption metrics of one system, by caption.
-
-    Attributes:
-        ids: the images, in the order of the hypotheses.
-        bleu_statistics: float64 (item, 10); see `bleu`.
-        rouge_l: float64 (item,).
-        cider: float64 (item,).
-    """
+    """The caption metrics of one system, by caption, in the order of the hypotheses."""
 
     ids: tuple[str, ...]
     bleu_statistics: NDArray[np.float64]
@@ -252,8 +239,7 @@ def _score_cider(corpus: _Corpus) -> NDArray[np.float64]:
     if corpus.items < 2:
         raise MetricError(
             f"{corpus.call}: CIDEr of one image would be 0 for every caption, because it weighs an n-gram by the "
-            "logarithm "
-            "of the number of images, log(1) = 0; give two images or more"
+            "logarithm of the number of images, log(1) = 0; give two images or more"
         )
     item, references = corpus.item_of_reference, len(corpus.item_of_reference)
     total = np.zeros(references)

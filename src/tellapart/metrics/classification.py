@@ -15,12 +15,7 @@ _BLOCK = 1 << 22  # scores compared at once
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelRanks:
-    """The rank of each picture's true class, and the class that is first.
-
-    Attributes:
-        ranks: of the true class; a tie is never in its favour.
-        first: int64 `(picture,)`, the class that scores highest; -1 if several do.
-    """
+    """The rank of each picture's true class, a tie never in its favour, and the class that is first, or -1."""
 
     ranks: Ranks
     first: NDArray[np.int64]
@@ -29,12 +24,7 @@ class LabelRanks:
 def rank_labels(scores: ArrayLike, labels: ArrayLike) -> LabelRanks:
     """Count, for each picture, the classes that score more than the true one and as much.
 
-    Args:
-        scores: `(picture, class)`, higher is closer; compared in float32.
-        labels: the true class of each picture, integers `(picture,)`, from 0.
-
-    Raises:
-        ScoreError: not a table of numbers with a row a label, a score that is not finite, or a label without a column.
+    Scores `(picture, class)` are compared in float32; labels are the true classes, integers `(picture,)` from 0.
 
     >>> labels = rank_labels([[0.9, 0.1, 0.3], [0.9, 0.9, 0.3]], [0, 1])
     >>> labels.ranks.recall(1), labels.ranks.tie_neutral_recall(1)
@@ -66,13 +56,9 @@ def rank_labels(scores: ArrayLike, labels: ArrayLike) -> LabelRanks:
 
 
 def class_recall_table(right: NDArray[np.float64], labels: NDArray[np.int64], classes: int) -> NDArray[np.float64]:
-    """Lay out outcomes so that `MeanOfGroups` of their means is the mean of the classes' recalls.
+    """Lay out outcomes, 0 to 1 `(picture,)`, so that `MeanOfGroups` of their means is the mean of the classes' recalls.
 
-    `right`: float64 `(picture,)`, from 0 to 1; `labels`: int64 `(picture,)`; `classes`: how many there are; those
-    without a picture have no recall and no part in the mean.
-
-    Returns:
-        float64 `(picture, 2 * classes with a picture)`: outcomes in their class's column, then 1 there.
+    They are in their class's column, of classes with a picture, then as many columns have 1 there.
     """
     member = (labels[:, None] == np.flatnonzero(np.bincount(labels, minlength=classes))).astype(np.float64)
     return np.concatenate([right[:, None] * member, member], axis=1)

@@ -37,14 +37,7 @@ def _deviate(scores: ArrayLike, name: str) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Centre and spread of deviations, in the unit of the scores.
-
-    Attributes:
-        n: items.
-        mean: signed; near 0 for any model whose pairs have no preferred order.
-        sd: standard deviation over items (n - 1); None for a single item.
-        mean_absolute: the size of the deviation: the smaller, the more equivariant.
-    """
+    """Centre and spread of deviations, in the unit of the scores; `sd` is over items (n - 1), None for a single one."""
 
     n: int
     mean: float

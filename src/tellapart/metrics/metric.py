@@ -50,9 +50,8 @@ def read_scores(
 ) -> NDArray[np.float32]:
     """Return `scores` as float32 (item, image, text), checked for the metric `name`.
 
-    Wider numbers are rounded to float32 first: two scores that differ only beyond float32 are tied.
-
-    `shapes`: the patterns (see `fits`) that the metric is defined for; `ids`: of the items, for messages.
+    Wider numbers are rounded to float32 first: two scores that differ only beyond float32 are tied. `shapes` are the
+    patterns (see `fits`) that the metric is defined for; `ids` are for messages.
     """
     values = _check_numbers(scores, name)
     if values.ndim != 3 or not any(fits(pattern, values.shape[1:]) for pattern in shapes):
@@ -200,19 +199,13 @@ class Metric:
         return np.asarray(logit(inside.astype(np.float64)), dtype=np.float32)
 
     def per_item(self, scores: ArrayLike) -> NDArray[np.float64]:
-        """Return the strict value of every item: float64 (item,) or (item, component). A tie is never right.
-
-        Raises:
-            MetricError: wrong shape.
-            ScoreError: no item, or a value that is not finite.
-        """
+        """Return the strict value of every item: float64 (item,) or (item, component). A tie is never right."""
         return self._strict_function(scores)
 
     def tie_neutral(self, scores: ArrayLike) -> NDArray[np.float64]:
         """Return each item's value expected when its ties are broken uniformly at random, exactly.
 
-        Same shape as `per_item`, equal to it where no tie matters, and never below it for a right-or-wrong
-        metric.
+        It is that of `per_item` where no tie matters, and never below it for a right-or-wrong metric.
         """
         if self.neutral is not None:
             return self.neutral(scores)

@@ -37,8 +37,7 @@ def frame_times(duration: float, rate: float = 5.0) -> NDArray[np.float64]:
 def boundary_scores(before: ArrayLike, after: ArrayLike) -> NDArray[np.float32]:
     """Return `s(I1, T1) + s(I2, T2)` of each two adjacent frames: float32 `(frame - 1,)`.
 
-    `before`: similarity of each frame to the caption of the state before: `(frame,)`; `after`: similarity of each frame
-    to the caption of the state after: `(frame,)`.
+    `before` and `after` are similarities of each frame `(frame,)` to the captions of the states before and after.
 
     Source: EqBen appendix A.6.
 
@@ -79,10 +78,6 @@ def boundary_accuracy(
         scores: their boundary scores: `(candidate,)`, compared in float32.
         gold: the true moments of this query in seconds; more than one if the same change happens twice.
         tolerances: seconds.
-
-    Raises:
-        ScoreError: not one finite score a candidate, or no candidate.
-        MetricError: no gold moment, or a tolerance that is not above 0.
 
     Source: EqBen appendix A.6 and Table 12.
 
@@ -129,15 +124,8 @@ def boundary_f1(
     Gold moments, in order of time, each take the nearest free prediction, and it counts if it is nearer than the
     tolerance. GEB+'s script draws the number of predictions once for all queries, so that its result differs from run
     to run; here it is `predictions` or, by default, the exact expectation of that draw. If candidates tie at the cut
-    the value is that of the worst choice among them, so that a tie is never right.
-
-    Args:
-        times: this and the next three as for `boundary_accuracy`.
-        predictions: how many moments to predict; all candidates if there are fewer. None for the expectation.
-
-    Raises:
-        ScoreError: as `boundary_accuracy`.
-        MetricError: as `boundary_accuracy`, or fewer than one prediction.
+    the value is that of the worst choice among them, so that a tie is never right. Arguments are as for
+    `boundary_accuracy`; of fewer candidates than `predictions` all are predicted.
 
     Source: GEB+ `evaluation_utils.py` (`EvalGrd`).
 

@@ -46,15 +46,9 @@ class OrderBias:
 
 
 def order_bias(true_first: ArrayLike, true_second: ArrayLike) -> OrderBias:
-    """Compare the answers to the same items in both caption orders.
+    """Compare the answers to the same items `(item,)`, asked with the true caption first, and second.
 
-    Args:
-        true_first: 1 if the true caption was chosen, -1 if the false one was, 0 if neither; asked with the
-            true caption first. Shape `(item,)`.
-        true_second: the same items, asked with the true caption second.
-
-    Raises:
-        MetricError: other values, other shapes, or no item.
+    An answer is 1 if the true caption was chosen, -1 if the false one was, 0 if neither.
 
     Source: SugarCrepe `gpt-4v-results`; EqBen Table 7 (caption order).
 

@@ -47,9 +47,6 @@ def text_score(scores: ArrayLike) -> NDArray[np.float64]:
 def image_score(scores: ArrayLike) -> NDArray[np.float64]:
     """Return 1 for every item in which each text prefers its image, `s00 > s10 and s11 > s01`: float64 (item,).
 
-    Raises:
-        MetricError, ScoreError: as `text_score`.
-
     Source: Winoground (Thrush et al. 2022), g(C0,I0,C1,I1); EqBen `eqben_acc.py`.
 
     >>> image_score([[[0.9, 0.1], [0.2, 0.8]], [[0.9, 0.1], [0.95, 0.99]]])
@@ -60,9 +57,6 @@ def image_score(scores: ArrayLike) -> NDArray[np.float64]:
 
 def group_score(scores: ArrayLike) -> NDArray[np.float64]:
     """Return 1 for every item that is right in both text and image score: float64 (item,).
-
-    Raises:
-        MetricError, ScoreError: as `text_score`.
 
     Source: Winoground (Thrush et al. 2022), h(C0,I0,C1,I1); EqBen `eqben_acc.py`.
 

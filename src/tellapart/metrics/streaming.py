@@ -85,11 +85,7 @@ class StreamingMetric:
         self._clusters += groups
 
     def compute(self) -> Value:
-        """Return the metric over all items so far: its value (a tie is never right), interval, n, ties and chance.
-
-        Raises:
-            MetricError: it has no items yet.
-        """
+        """Return the metric over all items so far: its value (a tie is never right), interval, n, ties and chance."""
         if not self._scores:
             raise MetricError(f"{self.metric.name}: no items to measure; call update(scores) first")
         values = np.concatenate(self._scores)
@@ -100,9 +96,6 @@ class StreamingMetric:
         """Take the items of another one, which measured elsewhere: the value is that of all items.
 
         Items without a cluster stay separate: `merge` numbers them again.
-
-        Raises:
-            MetricError: it is of another metric or kind.
         """
         if type(other) is not type(self) or other.kind != self.kind:
             raise MetricError(f"{self.metric.name}, {self.kind}, cannot take the items of {other!r}")

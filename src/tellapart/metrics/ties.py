@@ -29,10 +29,7 @@ def tie_neutral_by_enumeration(
 ) -> NDArray[np.float64]:
     """Return the mean of `strict` over all orders of each item's tied scores, all equally likely: exact.
 
-    Only for a metric that depends on the order of an item's scores and not on their size.
-
-    `strict`: scores float32 (item, image, text) -> float64 (item,) or (item, component); `scores`: float32 (item,
-    image, text), at most six entries an item.
+    Only for a metric that depends on the order of an item's scores, at most six, and not on their size.
 
     >>> def first_wins(scores):
     ...     return (scores[:, 0, 0] > scores[:, 0, 1:].max(axis=1)).astype(float)
