@@ -1,7 +1,4 @@
-"""The record of a run: every number with its n, interval, ties and chance, and the data it was measured on.
-
-`run_folder.py` reads and writes it; nothing here touches a disk.
-"""
+"""The record of a run: every number with its n, interval, ties and chance, and the data it was measured on."""
 
 from __future__ import annotations
 
@@ -264,7 +261,12 @@ class RunRecord(Record):
 
 
 class Result(Record, populate_by_name=True):
-    """The record of one model: the content of `results.json`."""
+    """The record of one model: the content of `results.json`.
+
+    >>> run = RunRecord(started="2026-01-01T00:00:00+00:00", seed=0, versions={}, command="tellapart run")
+    >>> Result(run=run, model=ModelRecord(name="constant"), benchmarks={}).schema_version
+    1
+    """
 
     schema_version: int = Field(default=SCHEMA, alias="schema")
     run: RunRecord

@@ -1,7 +1,4 @@
-"""The run folder: `results.json`, `samples/<benchmark>.jsonl`, `report.html`, each written atomically.
-
-`samples.py` writes and reads the samples.
-"""
+"""The run folder: `results.json`, `samples/<benchmark>.jsonl`, `report.html`, each written atomically."""
 
 from __future__ import annotations
 

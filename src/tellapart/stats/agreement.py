@@ -41,47 +41,16 @@ def percent_agreement(a: Labels, b: Labels) -> float:
     return float((first == second).mean())
 
 
-def cohens_kappa(a: Labels, b: Labels) -> float | None:
-    """Return Cohen's kappa, unweighted: (agreement - agreement by luck) / (1 - agreement by luck).
-
-    None if both annotators gave one and the same label to everything: luck explains all, kappa is 0 / 0.
-
-    Source: Cohen (1960), Educ. Psychol. Meas. 20, 37-46.
-
-    >>> cohens_kappa(["yes", "no", "no", "yes"], ["yes", "no", "yes", "yes"])
-    0.5
-    """
-    first, second, labels = _code_labels("cohens_kappa", a, b)
-    items = len(first)
-    # Integer products, so that two constant annotators give exactly 1.
-    luck = int(np.bincount(first, minlength=labels) @ np.bincount(second, minlength=labels))
-    if luck == items**2:
-        return None
-    agreed = int((first == second).sum()) * items
-    return (agreed - luck) / (items**2 - luck)
-
-
-def krippendorffs_alpha(labels: Sequence[Sequence[str | None]]) -> float | None:
-    """Return Krippendorff's alpha for nominal labels: 1 - observed / expected disagreement.
-
-    None if all labels are one and the same: luck explains all, alpha is 0 / 0.
+def alpha_with_interval(
+    labels: Sequence[Sequence[str | None]], clusters: Clusters | None = None, *, level: float = 0.95
+) -> Reliability:
+    """Return Krippendorff's alpha for nominal labels with its interval; there is none of fewer than ten clusters.
 
     `labels`: a row an item, an entry an annotator; None if an annotator did not label the item. Items with fewer than
     two labels are left out.
 
     Source: Krippendorff (2011), Computing Krippendorff's Alpha-Reliability.
     """
-    sums = _alpha_terms(labels)[0].sum(axis=0)
-    disagreement, counts = float(sums[0]), sums[1:]
-    total = float(counts.sum())
-    expected = total**2 - float(counts @ counts)
-    return None if expected == 0 else 1 - (total - 1) * disagreement / expected
-
-
-def alpha_with_interval(
-    labels: Sequence[Sequence[str | None]], clusters: Clusters | None = None, *, level: float = 0.95
-) -> Reliability:
-    """Return `krippendorffs_alpha` with its interval over items; there is none of fewer than ten clusters."""
     terms, rows = _alpha_terms(labels)
     if clusters is not None and len(clusters) != len(labels):
         raise MetricError(
@@ -96,10 +65,11 @@ def alpha_with_interval(
         return _luck_taken_out((total - 1 / items) * means[..., 0], expected)
 
     row_clusters = None if clusters is None else np.asarray(clusters)[rows]
-    value = krippendorffs_alpha(labels)
     disagreement, *counts = terms.sum(axis=0).tolist()
     total = sum(counts)
-    by_luck = (total**2 - sum(count**2 for count in counts)) / (total * (total - 1))
+    expected = total**2 - sum(count**2 for count in counts)
+    value = None if expected == 0 else 1 - (total - 1) * disagreement / expected
+    by_luck = expected / (total * (total - 1))
     interval = _take_interval(value, terms, row_clusters, alpha, (disagreement / total, by_luck), level)
     # Of m labels an item alpha is -1 / (m - 1) at least, as a mean of m has no negative variance.
     least = -1 / (float(terms[:, 1:].sum(axis=1).min()) - 1)
@@ -110,8 +80,15 @@ def alpha_with_interval(
 def kappa_with_interval(
     a: Sequence[str], b: Sequence[str], clusters: Clusters | None = None, *, level: float = 0.95
 ) -> Reliability:
-    """Return `cohens_kappa` with its interval over items, as of `alpha_with_interval`."""
-    value = cohens_kappa(a, b)
+    """Return Cohen's kappa, unweighted, with its interval over items, as of `alpha_with_interval`.
+
+    Source: Cohen (1960), Educ. Psychol. Meas. 20, 37-46.
+    """
+    coded, others, labels = _code_labels("kappa_with_interval", a, b)
+    # Integer products, so that two constant annotators give exactly 1.
+    luck = int(np.bincount(coded, minlength=labels) @ np.bincount(others, minlength=labels))
+    agreed, most = int((coded == others).sum()) * len(a), len(a) ** 2
+    value = None if luck == most else (agreed - luck) / (most - luck)
     kinds = sorted({*a, *b})
     first, second = (np.array([[label == kind for kind in kinds] for label in labels], float) for labels in (a, b))
     terms = np.column_stack([(first * second).sum(axis=1), first, second])
@@ -148,7 +125,7 @@ def _alpha_terms(labels: Sequence[Sequence[str | None]]) -> tuple[NDArray[np.flo
     rows = [number for number, row in enumerate(by_item) if len(row) > 1]
     if not rows:
         raise MetricError(
-            f"krippendorffs_alpha: none of {len(labels)} items has labels of two annotators; let two label the same "
+            f"alpha_with_interval: none of {len(labels)} items has labels of two annotators; let two label the same "
             "items"
         )
     kinds = sorted({label for row in by_item for label in row})
