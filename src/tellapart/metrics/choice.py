@@ -43,30 +43,18 @@ def choice_score(scores: ArrayLike) -> NDArray[np.float64]:
     return _choose(scores, "choice_score", _CHOICE)
 
 
-def _choose(scores: ArrayLike, name: str, shapes: tuple[str, ...]) -> NDArray[np.float64]:
-    """Return 1 if the first entry outscores every other."""
-    flat = _read_entries(scores, name, shapes)
-    return np.asarray(flat[:, 0] > flat[:, 1:].max(axis=1), dtype=np.float64)
+def _choose(
+    scores: ArrayLike, name: str, shapes: tuple[str, ...], *, last: bool = False, neutral: bool = False
+) -> NDArray[np.float64]:
+    """Return 1 if the first entry outscores every other, or with `last` if every other outscores the last one.
 
-
-def _choose_neutral(scores: ArrayLike, name: str, shapes: tuple[str, ...]) -> NDArray[np.float64]:
-    """Return one over the number tied at the top, 0 if the truth is below it: the closed form for any m or n."""
+    A tie counts 0, and with `neutral` one over the number of the tied: the closed form for any m or n.
+    """
     flat = _read_entries(scores, name, shapes)
+    flat = -flat[:, ::-1] if last else flat
     top = flat == flat.max(axis=1, keepdims=True)
-    return np.asarray(top[:, 0] / top.sum(axis=1))
-
-
-def _reject_last(scores: ArrayLike) -> NDArray[np.float64]:
-    """Return 1 if every true text outscores the false one: of the m! orders of m scores one in m has it last."""
-    flat = _read_entries(scores, "itt", _SEVERAL_TRUE)
-    return np.asarray(flat[:, :-1].min(axis=1) > flat[:, -1], dtype=np.float64)
-
-
-def _reject_last_neutral(scores: ArrayLike) -> NDArray[np.float64]:
-    """Return one over the number tied at the bottom, 0 if the false text is above it."""
-    flat = _read_entries(scores, "itt", _SEVERAL_TRUE)
-    bottom = flat == flat.min(axis=1, keepdims=True)
-    return np.asarray(bottom[:, -1] / bottom.sum(axis=1))
+    shares = top[:, 0] / top.sum(axis=1)
+    return np.asarray(shares if neutral else shares == 1, dtype=np.float64)
 
 
 def _read_entries(scores: ArrayLike, name: str, shapes: tuple[str, ...]) -> NDArray[np.float32]:
@@ -112,7 +100,7 @@ CHOICE_METRICS: tuple[Metric, ...] = (
         "SugarCrepe main_eval.py; ARO",
         _CHOICE,
         strict=choice_score,
-        neutral=partial(_choose_neutral, name="choice_score", shapes=_CHOICE),
+        neutral=partial(_choose, name="choice_score", shapes=_CHOICE, neutral=True),
         chance_level=_one_in,
     ),
     _declare_threshold("acc", "right decisions on caption and foil at probability 1/2"),
@@ -133,8 +121,8 @@ CHOICE_METRICS: tuple[Metric, ...] = (
         "every true text outscores the false one",
         "SugarCrepe++ (Dumpala et al. 2024), ITT",
         _SEVERAL_TRUE,
-        strict=_reject_last,
-        neutral=_reject_last_neutral,
+        strict=partial(_choose, name="itt", shapes=_SEVERAL_TRUE, last=True),
+        neutral=partial(_choose, name="itt", shapes=_SEVERAL_TRUE, last=True, neutral=True),
         chance_level=_one_in,
         one_false=True,
     ),
