@@ -86,6 +86,11 @@ class Verification(BaseModel, frozen=True):
         return Counter(check.state for check in self.checks)[state]
 
 
+def _judge(fact: str, why: str) -> Check:
+    """Return a fact that differs for a reason, or is equal without one."""
+    return Check(fact=fact, state="different" if why else "equal", why=why)
+
+
 def verify_run(folder: Path, store: EmbeddingStore | None = None, scores: Sequence[Path] = ()) -> Verification:
     """Measure every number of a run folder again from its samples, and check the samples, the set and the model.
 
@@ -118,11 +123,11 @@ def _check_model(result: Result, store: EmbeddingStore) -> Check | str:
         return Check(fact=_MODEL)
     if name is None:
         if model.name in REFERENCES:
-            why = f"its fingerprint is not that of {quote(model.name)}"
-            return Check(fact=_MODEL, state="different", why=why)
+            return _judge(_MODEL, f"its fingerprint is not that of {quote(model.name)}")
         if files and not model.fingerprint and result.run.command and model.name not in result.run.command:
-            why = f"neither its file, {quote(files[0])}, nor the command has the name {quote(model.name)}"
-            return Check(fact=_MODEL, state="different", why=why)
+            return _judge(
+                _MODEL, f"neither its file, {quote(files[0])}, nor the command has the name {quote(model.name)}"
+            )
         return f"whether the model is {quote(model.name)}: nothing here knows its fingerprint"
     why = f"its fingerprint is that of {quote(name)}; the record has it as {quote(model.name)}"
     if model.name in result.run.command:
@@ -152,7 +157,9 @@ def _check_benchmark(
     yield _check_digest(folder, name, record)
     yield from _check_numbers(record, measured)
     if measured.outcomes:
-        yield _check_outcomes(samples, measured)
+        moved = count_moved(samples, measured.outcomes)
+        why = f"of {moved} of {len(samples)} items they do not follow from the scores" if moved else ""
+        yield _judge("outcomes of items", why)
     yield from _check_set(folder, result, name, samples, store)
     if record.file is not None:
         yield _check_file(folder, result, name, record.file, samples, _find_file(record.file, folder, result, scores))
@@ -170,7 +177,7 @@ def _check_digest(folder: Path, name: str, record: BenchmarkResult) -> Check:
     try:
         read_samples(folder, name, record)
     except RunError as error:
-        return Check(fact=fact, state="different", why=str(error))
+        return _judge(fact, str(error))
     return Check(fact=fact)
 
 
@@ -192,12 +199,6 @@ def _check_numbers(record: BenchmarkResult, measured: Remeasured) -> Iterator[Ch
             measured=getattr(new, field),
             why=", ".join(fields),
         )
-
-
-def _check_outcomes(samples: Sequence[Sample], measured: Remeasured) -> Check:
-    moved = count_moved(samples, measured.outcomes)
-    why = f"of {moved} of {len(samples)} items they do not follow from the scores" if moved else ""
-    return Check(fact="outcomes of items", state="different" if moved else "equal", why=why)
 
 
 @cache
@@ -238,16 +239,15 @@ def _check_file(
     if path is None or not path.is_file():
         return Check(fact=fact, state="cannot be checked", why=f"{file.path} is not here; name it by --scores FILE")
     if _hash_file(path) != file.sha256:
-        return Check(fact=fact, state="different", why=f"{path} is another file now: its SHA-256 is not the record's")
+        return _judge(fact, f"{path} is another file now: its SHA-256 is not the record's")
     try:
         rows = _read_file(folder, result, name, path, samples)
     except TellapartError as error:
         return Check(fact=fact, state="cannot be checked", why=str(error))
     of_file = {(row.unit, row.id): (row.scores, row.outcomes) for row in rows}
     moved = sum(of_file.get((sample.unit, sample.id)) != (sample.scores, sample.outcomes) for sample in samples)
-    if moved or len(of_file) != len(samples):
-        return Check(fact=fact, state="different", why=f"{moved} of {len(samples)} items are not as {path} has them")
-    return Check(fact=fact)
+    other = moved or len(of_file) != len(samples)
+    return _judge(fact, f"{moved} of {len(samples)} items are not as {path} has them" if other else "")
 
 
 def _read_file(folder: Path, result: Result, name: str, path: Path, samples: Sequence[Sample]) -> list[Sample]:
@@ -287,9 +287,9 @@ def _check_set(
     record = result.benchmarks[name]
 
     def compare(fact: str, stated: object, measured: object) -> Check:
-        same = stated == measured
-        why = "" if same else f"recorded {quote(stated)}, and the set gives {quote(measured)}"
-        return Check(fact=fact, state="equal" if same else "different", why=why)
+        return _judge(
+            fact, "" if stated == measured else f"recorded {quote(stated)}, and the set gives {quote(measured)}"
+        )
 
     if (ids_only := record.fingerprint.startswith(IDS_ONLY)) and record.shape is not None:
         listed = ListedPairs(_outline(record.shape, samples))
@@ -311,8 +311,7 @@ def _check_set(
     records = ready.task.select(ready.records, places) if limited else ready.records
     if isinstance(records, PairSet):
         moved = sum(map(_differs, samples, map(Item.truth_first, records.items)))
-        why = f"{moved} of {len(samples)} items are not as the set has them" if moved else ""
-        yield Check(fact=_SET, state="different" if moved else "equal", why=why)
+        yield _judge(_SET, f"{moved} of {len(samples)} items are not as the set has them" if moved else "")
     if ids_only:
         return
     try:

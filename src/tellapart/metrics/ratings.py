@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tellapart.errors import MetricError
+from tellapart.stats.benchmark_agreement import mean_ranks
 
 Floats = NDArray[np.float64]
 
@@ -247,10 +248,7 @@ def places(scores: ArrayLike) -> NDArray[np.float64]:
     >>> places([0.2, 0.9, 0.2, 0.1])
     array([2.5, 1. , 2.5, 4. ])
     """
-    values = _check_ranking("places", scores).astype(np.float32)
-    _, level, count = np.unique(-values, return_inverse=True, return_counts=True)
-    last = np.cumsum(count)
-    return np.asarray((last - (count - 1) / 2)[level])
+    return mean_ranks(-_check_ranking("places", scores).astype(np.float32))
 
 
 def agreement_with_people(scores: ArrayLike, people: ArrayLike) -> Agreement:

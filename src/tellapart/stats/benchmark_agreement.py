@@ -6,6 +6,7 @@ Source: VLUE Figure 2 and EqBen Figure 1 ask it of two benchmarks; Horn, Psychom
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -56,7 +57,7 @@ def agree(values: ArrayLike, *, seed: int = 0) -> BenchmarkAgreement:
     if not np.isfinite(table).all():
         model, benchmark = np.argwhere(~np.isfinite(table))[0]
         raise MetricError(f"agree: model {model} has no finite value on benchmark {benchmark}; leave one of them out")
-    ranks = np.apply_along_axis(_rank_values, 0, table)
+    ranks = np.apply_along_axis(mean_ranks, 0, table)
     if len(equal := np.flatnonzero(np.ptp(ranks, axis=0) == 0)):
         raise MetricError(f"agree: all models are equal on benchmark {equal[0]}; leave it out")
     spearman: NDArray[np.float64] = np.asarray(np.corrcoef(ranks, rowvar=False))
@@ -93,11 +94,11 @@ def items_to_tell_apart(values: ArrayLike, n: int, *, reliability: float = 0.9) 
     return None if between <= 0 else noise / between * reliability / (1 - reliability)
 
 
-def _rank_values(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return ranks, the lowest first; equal values share the mean of theirs."""
+def mean_ranks(values: NDArray[Any]) -> NDArray[np.float64]:
+    """Return ranks from 1, the lowest value first; equal values share the mean of theirs."""
     # As scipy.stats.rankdata, which takes a second or more to import: the board's first reader would wait for it.
     _, place, count = np.unique(values, return_inverse=True, return_counts=True)
-    return (np.cumsum(count) - (count - 1) / 2)[place]
+    return np.asarray((np.cumsum(count) - (count - 1) / 2)[place])
 
 
 def _order_leaves(spearman: NDArray[np.float64]) -> tuple[int, ...]:
