@@ -6,6 +6,7 @@ import os
 import platform
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -34,8 +35,8 @@ def this_machine(device: str) -> Machine:
 
 
 def _read_field(path: Path, field: str) -> str:
-    """Return a field of Linux' file on its processor or a process; nothing on other systems."""
-    if path.is_file():
+    """Return a field of Linux' file on its processor or a process; nothing on other systems, or if it is not shown."""
+    with suppress(OSError):
         for line in path.read_text().splitlines():
             name, _, value = line.partition(":")
             if name.strip() == field:
