@@ -70,7 +70,7 @@ _COMPARED = {"match": {Reason.RIGHT, *_LOST}, "match, and are lost to a prior": 
 #: Weights of a prior that are tried. A mean over few unrelated captions is noisy: less than all of it may be best.
 _WEIGHTS = np.arange(21) / 10
 
-_SIZES = range(2, 7)
+_SIZES = {*range(2, 7)}
 
 #: Names of the two comparisons of a side, and of both together: the images', the texts'.
 _SIDES = (("ipos_2t", "ineg_2t", "text_score", "i2t"), ("tpos_2i", "tneg_2i", "image_score", "t2i"))
@@ -391,7 +391,8 @@ def read_squares(samples: Sequence[Sample]) -> tuple[list[Sample], int]:
     ([], 1)
     """
     if any(sample.scores for sample in samples):
-        square = [one for one in samples if len(one.scores) in _SIZES and {*map(len, one.scores)} == {len(one.scores)}]
+        shapes = ({len(sample.scores), *map(len, sample.scores)} for sample in samples)
+        square = [sample for sample, sides in zip(samples, shapes, strict=True) if len(sides) == 1 and sides < _SIZES]
         return square, len(samples) - len(square)
     answers = {sample.id: sample for sample in samples if sample.unit == "answer"}
     groups = [sample for sample in samples if sample.unit == "group"]
