@@ -53,34 +53,17 @@ def test_every_gold_answer_has_the_two_options_it_is_one_of() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "read"),
-    [
-        ("Yes, it is.", "yes"),
-        ("No", "no"),
-        ("no, none", "no"),
-        ("It is not there", "no"),
-        ("Yes. There is no dog", "yes"),  # the first sentence alone
-        ("There is none, nothing", "yes"),
-        ("NO", "yes"),  # as in its script
-        ("There is no\ndog", "yes"),  # words end at blanks alone
-        ("", "yes"),
-    ],
-)
-def test_an_answer_is_read_as_popes_script_reads_it(answer: str, read: str) -> None:
-    assert read_as_pope(answer) == read
-
-
-@pytest.mark.parametrize(
     ("answer", "ours", "theirs"),
     [
         ("No, there is none.", "no", "no"),
+        ("no, none", "no", "no"),
         ("It is not there", "no", "no"),
-        ("maybe", "yes", "yes"),
+        ("There is none, nothing", "yes", "yes"),
         ("", "yes", "yes"),
-        ("Yes. There is no dog", "yes", "yes"),
+        ("Yes. There is no dog", "yes", "yes"),  # the first sentence alone
         ("**No**", "no", "yes"),
-        ("NO!", "no", "yes"),
-        ("There is no\ndog", "no", "yes"),
+        ("NO!", "no", "yes"),  # the script reads three words as they stand
+        ("There is no\ndog", "no", "yes"),  # its words end at blanks alone
         ('{"answer": "no"}', "no", "yes"),
         ('```json\n{"answer": "No."}\n```', "no", "yes"),
         ("False", "no", "yes"),
