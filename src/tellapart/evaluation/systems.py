@@ -74,7 +74,14 @@ def gather(folders: Sequence[Path], labels: Mapping[str, str] | None = None) -> 
     measured = {benchmark for system in systems for benchmark in system.folders}
     titles = {name: label for name, label in (labels or {}).items() if name in measured}
     of_models = {name: label for name, label in (labels or {}).items() if name not in titles}
-    models = _system_names(systems)
+    # Score files that share their name with a model computed here are marked.
+    computed = {system.label for system in systems if system.result.model.fingerprint}
+    models = [
+        f"{system.label} (score files)"
+        if system.label in computed and not system.result.model.fingerprint
+        else system.label
+        for system in systems
+    ]
     labelled = _apply_labels(models, of_models, sorted(measured))
     called: dict[str, str] = {}
     for model, label in zip(models, labelled, strict=True):
@@ -109,17 +116,6 @@ def _join_run(systems: list[System], new: System) -> None:
             systems[number] = replace(known, folders=places, result=result, runs=(*known.runs, *new.runs))
             return
     systems.append(new)
-
-
-def _system_names(systems: Sequence[System]) -> list[str]:
-    """Return the systems' names; score files that share theirs with a model computed here are marked."""
-    computed = {system.label for system in systems if system.result.model.fingerprint}
-    return [
-        f"{system.label} (score files)"
-        if system.label in computed and not system.result.model.fingerprint
-        else system.label
-        for system in systems
-    ]
 
 
 def _apply_labels(names: Sequence[str], labels: Mapping[str, str], benchmarks: Sequence[str]) -> list[str]:

@@ -230,5 +230,4 @@ def bootstrap_holds_for_groups(sums: NDArray[np.float64], counts: NDArray[np.flo
     right = (sums > 0).any(axis=-1).sum(axis=-1)
     wrong = (sums < counts).any(axis=-1).sum(axis=-1)
     moments = moments_of_mean(np.moveaxis(sums, -1, -2), np.moveaxis(counts, -1, -2), outcomes=True)
-    balanced = (moments.freedom >= EVEN * (moments.clusters - 1)).all(axis=-1)
-    return np.asarray(even & balanced & (np.minimum(right, wrong) >= _FEW_DISSENTERS))
+    return np.asarray(even & even_sizes(moments).all(axis=-1) & (np.minimum(right, wrong) >= _FEW_DISSENTERS))
