@@ -18,6 +18,7 @@ from facts import check_facts, raises
 from tellapart.api.analyses import Verified
 from tellapart.errors import RunError
 from tellapart.evaluation import verify
+from tellapart.evaluation.measure import remeasure
 from tellapart.evaluation.verified import read_result
 from tellapart.evaluation.verify import verify_run
 from tellapart.models.memory.external import write_scores
@@ -90,6 +91,22 @@ def test_a_run_of_answers_in_words_is_verified(asked: str, right: bool, tmp_path
         low, high = np.array([metric.low, metric.high], dtype=float)
         assert (-1 if "bias" in name else 0) <= low <= high <= 1
     assert states(ta.verify(tmp_path / "run"), "different") == []
+
+
+def test_measured_values_that_are_all_1_are_verified_as_measured(tmp_path: Path) -> None:
+    # An interval of outcomes would be another one: the number is no share of right answers.
+    query = {"query": "a house", "candidates": ["a.png", "b.png"], "people": [1, 2]}
+    rows = [({"id": str(k), **query}, {"id": str(k), "scores": [1, 0]}) for k in range(12)]
+    for name, lines in zip(("asked.jsonl", "scores.jsonl"), zip(*rows, strict=True), strict=True):
+        (tmp_path / name).write_text("\n".join(map(json.dumps, lines)))
+    run = tmp_path / "run"
+    ta.score(f"ranking:{tmp_path / 'asked.jsonl'}", tmp_path / "scores.jsonl", name="mine", out=run)
+    stored = read_result(run).benchmarks["ranking:asked.jsonl"].metrics
+    again = remeasure(run, "ranking:asked.jsonl").metrics
+    assert stored["kendall"].value == 1
+    assert {name: (value.low, value.high) for name, value in again.items()} == {
+        name: (value.low, value.high) for name, value in stored.items()
+    }
 
 
 def test_both_values_are_given(tmp_path: Path) -> None:

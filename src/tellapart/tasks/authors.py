@@ -37,6 +37,7 @@ MACRO, RANK, DECISIONS, ACCEPTED, REJECTED, STRICT = AUTHORS_METRICS = (
         title="of an image's four captions, those in the right half when all four are ranked",
         source="BLA (Chen et al. 2023), evaluation_models/clip/utils.py",
         chance_level=1 / 2,
+        binary=False,
     ),
     Metric(
         name="decision_acc",
@@ -118,7 +119,6 @@ def _average_groups(units: Sequence[Unit], tag: str) -> tuple[Units, ...]:
         MACRO,
         choice_score(scores),
         neutral=METRICS["choice_score"].tie_neutral(scores),
-        binary=True,
         groups=[one.tags[tag] for one in tagged],
     )
     return (Units(f"item with {tag} that are averaged", tagged, (value,)),)
@@ -158,7 +158,7 @@ def _rank_captions(units: Sequence[Unit], _kind: ScoreKind | None) -> tuple[Unit
     )  # (image, pair, caption)
     scores = np.swapaxes(both, 1, 2).reshape(len(pairs), 1, 4)
     neutral = tie_neutral_by_enumeration(rank_accuracy, scores)
-    value = value_of(RANK, rank_accuracy(scores), neutral=neutral, bounds=(0.0, 1.0))
+    value = value_of(RANK, rank_accuracy(scores), neutral=neutral)
     ranked = tuple(
         Unit(
             id=id_,
@@ -202,7 +202,7 @@ def _decide_images(units: Sequence[Unit], kind: ScoreKind | None) -> tuple[Units
         Units(
             "sentence with an image",
             first_units,
-            (value_of(DECISIONS, right, neutral=neutral, binary=True, groups=sides),),
+            (value_of(DECISIONS, right, neutral=neutral, groups=sides),),
         )
     ]
     for metric, mask in ((ACCEPTED, shows), (REJECTED, np.logical_not(shows))):
@@ -211,7 +211,7 @@ def _decide_images(units: Sequence[Unit], kind: ScoreKind | None) -> tuple[Units
             Units(
                 metric.name.replace("_", " "),
                 subset,
-                (value_of(metric, right[mask], neutral=neutral[mask], binary=True),),
+                (value_of(metric, right[mask], neutral=neutral[mask]),),
             )
         )
     return tuple(measured)
@@ -225,7 +225,7 @@ def _judge_texts(units: Sequence[Unit], kind: ScoreKind | None) -> tuple[Units, 
     sides = [(scores[:, 0], scores[:, 0] > 0.5), (scores[:, 1], scores[:, 1] < 0.5)]
     right = np.prod([side for _, side in sides], axis=0, dtype=np.float64)
     neutral = np.prod([np.where(values == 0.5, 0.5, side) for values, side in sides], axis=0)
-    return (Units("item judged at 1/2", tuple(units), (value_of(STRICT, right, neutral=neutral, binary=True),)),)
+    return (Units("item judged at 1/2", tuple(units), (value_of(STRICT, right, neutral=neutral),)),)
 
 
 AUTHORS: Mapping[str, Callable[[Sequence[Unit], ScoreKind | None], tuple[Units, ...]]] = MappingProxyType(

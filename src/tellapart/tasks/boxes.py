@@ -35,6 +35,7 @@ _MEAN_IOU = Metric(
     name="mean_iou",
     title="mean intersection over union, the last pixel belonging to a box",
     source="`xvlm/refTools` (`computeIoU`)",
+    binary=False,
 )
 
 
@@ -86,9 +87,9 @@ def measure_boxes(records: BoxSet, predictions: Sequence[Sides]) -> tuple[Units,
         for row, predicted in zip(records.boxes, predictions, strict=True)
     )
     values = (
-        value_of(_ACCURACY, box_accuracy(predictions, gold), binary=True),
-        value_of(_PLAIN, box_accuracy(predictions, gold, rule="plain"), binary=True),
-        value_of(_MEAN_IOU, intersection_over_union(predictions, gold), bounds=(0.0, 1.0)),
+        value_of(_ACCURACY, box_accuracy(predictions, gold)),
+        value_of(_PLAIN, box_accuracy(predictions, gold, rule="plain")),
+        value_of(_MEAN_IOU, intersection_over_union(predictions, gold)),
     )
     return (Units("phrase", units, values),)
 

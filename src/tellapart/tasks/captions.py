@@ -24,15 +24,23 @@ from tellapart.tasks.task import Session, Task, Unit, Units, value_of
 
 _SCORERS = "pycocoevalcap; VLUE section 3.1"
 _BLEU = tuple(
-    Metric(name=f"bleu_{n}", title=f"n-grams up to {n} that a reference holds, of the full set", source=_SCORERS)
+    Metric(
+        name=f"bleu_{n}",
+        title=f"n-grams up to {n} that a reference holds, of the full set",
+        source=_SCORERS,
+        binary=False,
+    )
     for n in range(1, 5)
 )
-_ROUGE_L = Metric(name="rouge_l", title="longest common subsequence with a reference, beta 1.2", source=_SCORERS)
+_ROUGE_L = Metric(
+    name="rouge_l", title="longest common subsequence with a reference, beta 1.2", source=_SCORERS, binary=False
+)
 _CIDER = Metric(
     name="cider",
     title="CIDEr-D, 0 to 10: n-grams weighed by the measured images' references",
     source=_SCORERS,
     bounds=(0.0, 10.0),
+    binary=False,
 )
 
 
@@ -49,12 +57,12 @@ def measure_captions(records: CaptionSet, predictions: Sequence[str]) -> tuple[U
         Unit(id=id_, cluster=image, images=(image,), output=caption, gold="; ".join(own))
         for id_, image, caption, own in zip(records.ids, records.images, predictions, records.references, strict=True)
     )
-    values = [
-        value_of(metric, scores.bleu_statistics, reduce=_bleu_of(n, len(units)), bounds=(0.0, 1.0))
-        for n, metric in enumerate(_BLEU)
-    ]
-    rouge = value_of(_ROUGE_L, scores.rouge_l, bounds=(0.0, 1.0))
-    return (Units("image", units, (*values, rouge, value_of(_CIDER, scores.cider, bounds=_CIDER.bounds))),)
+    values = (
+        *(value_of(metric, scores.bleu_statistics, reduce=_bleu_of(n, len(units))) for n, metric in enumerate(_BLEU)),
+        value_of(_ROUGE_L, scores.rouge_l),
+        value_of(_CIDER, scores.cider),
+    )
+    return (Units("image", units, values),)
 
 
 def _bleu_of(order: int, items: int) -> Reduce:

@@ -263,16 +263,7 @@ def measure_choices(records: ChoiceSet, chosen: Chosen) -> tuple[Units, ...]:
         )
         for choice, cluster, both, words in rows
     )
-    per_item = tuple(
-        value_of(
-            metric,
-            strict,
-            binary=metric.binary,
-            bounds=metric.bounds,
-        )
-        for metric, strict in zip(_METRICS, values, strict=True)
-    )
-    return (Units("item", units, per_item),)
+    return (Units("item", units, tuple(map(value_of, _METRICS, values))),)
 
 
 def _write_notes(_records: ChoiceSet, chosen: Chosen) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ from tellapart.models.vectors import normalise
 from tellapart.stats.combined import MeanOfGroups
 from tellapart.tasks.answering import describe_unread
 from tellapart.tasks.predictions import number_names, read_predictions, read_table, text
-from tellapart.tasks.task import Session, Task, Unit, Units, scored_by
+from tellapart.tasks.task import Session, Task, Unit, Units, scored_by, value_of
 from tellapart.tasks.vectors import encode, score_items, similarity_table
 
 _SOURCE = "CLIP (Radford et al. 2021), section 3.1"
@@ -137,16 +137,15 @@ def measure_classes(records: ClassificationSet, classified: Classified) -> tuple
     Pictures are tagged with their class, so the results by `class` are its recalls.
     """
     ranks, size = classified.placed.ranks, len(records.classes)
-    depths = {_TOP1.name: 1} | ({_TOP5.name: 5} if size > 5 and classified.scored else {})
+    depths = [(_TOP1, 1), *([(_TOP5, 5)] if size > 5 and classified.scored else [])]
     per_picture = tuple(
-        PerItem(
-            name=name,
-            strict=ranks.recall(k),
+        value_of(
+            metric,
+            ranks.recall(k),
             neutral=ranks.tie_neutral_recall(k) if classified.scored else None,
             chance=k / size,
-            binary=True,
         )
-        for name, k in depths.items()
+        for metric, k in depths
     )
     tagged = tuple(_make_units(records, classified))
     measured = [Units("image", tagged, per_picture)]
@@ -161,14 +160,8 @@ def _mean_recall(labels: NDArray[np.int64], classified: Classified, classes: Seq
     ranks, size = classified.placed.ranks, len(classes)
     names = tuple(classes[label] for label in np.unique(labels).tolist())
     neutral = class_recall_table(ranks.tie_neutral_recall(1), labels, size) if classified.scored else None
-    return PerItem(
-        name=_RECALL.name,
-        strict=class_recall_table(ranks.recall(1), labels, size),
-        neutral=neutral,
-        chance=1 / size,
-        binary=True,
-        reduce=MeanOfGroups(len(names), None, names),
-    )
+    recalls = class_recall_table(ranks.recall(1), labels, size)
+    return value_of(_RECALL, recalls, neutral=neutral, chance=1 / size, reduce=MeanOfGroups(len(names), None, names))
 
 
 def _make_units(records: ClassificationSet, classified: Classified) -> Iterator[Unit]:

@@ -22,10 +22,9 @@ from tellapart.data.task_records import LabelSet
 from tellapart.errors import ScoreError
 from tellapart.metrics.average_precision import average_precision
 from tellapart.metrics.metric import Metric
-from tellapart.metrics.per_item import PerItem
 from tellapart.models.protocols import Model
 from tellapart.tasks.predictions import read_table
-from tellapart.tasks.task import Session, Task, Unit, Units, scored_by
+from tellapart.tasks.task import Session, Task, Unit, Units, scored_by, value_of
 from tellapart.tasks.vectors import score_items
 
 _PRECISION = Metric(
@@ -82,14 +81,7 @@ def measure_labels(records: LabelSet, scores: LabelScores) -> tuple[Units, ...]:
     ]
     strict, neutral, official = (np.array(column, dtype=np.float64) for column in zip(*precisions, strict=True))
     at_random = [average_precision(np.zeros(len(label.true)), label.true).neutral for label in records.labels]
-    value = PerItem(
-        name=_PRECISION.name,
-        strict=strict,
-        neutral=neutral,
-        official=official,
-        chance=float(np.mean(at_random)),
-        bounds=_PRECISION.bounds,
-    )
+    value = value_of(_PRECISION, strict, neutral=neutral, official=official, chance=float(np.mean(at_random)))
     units = (
         Unit(
             id=label.id,

@@ -35,10 +35,10 @@ from tellapart.metrics.moments import (
     frame_times,
     random_accuracy,
 )
-from tellapart.metrics.per_item import PerItem, mean
+from tellapart.metrics.per_item import mean
 from tellapart.models.protocols import Model
 from tellapart.tasks.predictions import align_file, finite_numbers, read_id
-from tellapart.tasks.task import Session, Task, Unit, Units, scored_by
+from tellapart.tasks.task import Session, Task, Unit, Units, scored_by, value_of
 from tellapart.tasks.vectors import score_items
 
 #: Two of these still add up within float32.
@@ -54,7 +54,12 @@ _VIDEOS = 64
 def _declare_metrics(name: str, source: str, mean_title: str, title: str) -> tuple[Metric, ...]:
     """Declare the mean over tolerances and the metric at each, of all moments of a change and of the query's alone."""
     return tuple(
-        Metric(name=f"{name}{suffix}{at}", title=f"{words}{remark}", source=source)
+        Metric(
+            name=f"{name}{suffix}{at}",
+            title=f"{words}{remark}",
+            source=source,
+            binary=name == "boundary_accuracy" and at != "",
+        )
         for suffix, remark in (
             ("", ""),
             ("_unmerged", "; of equal changes in a video, only the query's own moment is true"),
@@ -214,18 +219,16 @@ def measure_moments(records: MomentSet, predictions: Sequence[FrameScores]) -> t
         for moment, gold, prediction in zip(records.moments, records.gold, predictions, strict=True)
     )
     of_query = [(moment.time,) for moment in records.moments]
-    values = {
-        value.name: value
-        for gold, suffix in ((records.gold, ""), (of_query, "_unmerged"))
-        for value in _yield_values(records, predictions, gold, suffix)
-    }
-    return (Units("moment", units, tuple(values[metric.name] for metric in (*_ACCURACY, *_F1))),)
+    merged, unmerged = (_measure_against(records, predictions, gold) for gold in (records.gold, of_query))
+    facts = [*merged[0], *unmerged[0], *merged[1], *unmerged[1]]
+    values = tuple(value_of(metric, **of) for metric, of in zip((*_ACCURACY, *_F1), facts, strict=True))
+    return (Units("moment", units, values),)
 
 
-def _yield_values(
-    records: MomentSet, predictions: Sequence[FrameScores], gold: Sequence[Sequence[float]], suffix: str
-) -> Iterator[PerItem]:
-    """Yield accuracy and F1 against the gold moments of each query; the suffix names the gold moments."""
+def _measure_against(
+    records: MomentSet, predictions: Sequence[FrameScores], gold: Sequence[Sequence[float]]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the values of accuracy and of F1 against these gold moments: the mean over tolerances, then each."""
     strict, neutral, f1, chance = (np.zeros((len(records.moments), len(TOLERANCES))) for _ in range(4))
     for row, (moment, true, prediction) in enumerate(zip(records.moments, gold, predictions, strict=True)):
         times, scores = boundary_times(prediction.times), boundary_scores(prediction.before, prediction.after)
@@ -233,24 +236,11 @@ def _yield_values(
         f1[row] = boundary_f1(times, scores, true)
         chance[row] = random_accuracy(true, records.duration(moment.video))
     of_tolerance = [float(mean(column)) for column in chance.T]
-    yield PerItem(
-        name=f"boundary_accuracy{suffix}",
-        strict=strict.mean(axis=1),
-        neutral=neutral.mean(axis=1),
-        chance=float(mean(of_tolerance)),
-        bounds=(0.0, 1.0),
-    )
-    yield PerItem(name=f"boundary_f1{suffix}", strict=f1.mean(axis=1), bounds=(0.0, 1.0))
-    for k, limit in enumerate(TOLERANCES):
-        at = f"{suffix}@{limit:.1f}"
-        yield PerItem(
-            name=f"boundary_accuracy{at}",
-            strict=strict[:, k],
-            neutral=neutral[:, k],
-            chance=of_tolerance[k],
-            binary=True,
-        )
-        yield PerItem(name=f"boundary_f1{at}", strict=f1[:, k], bounds=(0.0, 1.0))
+    accuracy = [{"strict": strict.mean(axis=1), "neutral": neutral.mean(axis=1), "chance": float(mean(of_tolerance))}]
+    accuracy += [
+        {"strict": strict[:, k], "neutral": neutral[:, k], "chance": level} for k, level in enumerate(of_tolerance)
+    ]
+    return accuracy, [{"strict": column} for column in (f1.mean(axis=1), *f1.T)]
 
 
 def _write_notes(records: MomentSet, _predictions: Sequence[FrameScores]) -> tuple[str, ...]:

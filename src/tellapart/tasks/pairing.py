@@ -70,10 +70,7 @@ def _measure_answers(records: PairSet, answers: BothOrders) -> tuple[Units, ...]
         )
         for item, first, second in zip(records.items, answers.in_order, answers.swapped, strict=True)
     )
-    per_item = tuple(
-        value_of(metric, values[metric.name], binary=metric.binary, bounds=metric.bounds) for metric in _METRICS
-    )
-    return (Units("item", units, per_item),)
+    return (Units("item", units, tuple(value_of(metric, values[metric.name]) for metric in _METRICS)),)
 
 
 def _write_notes(records: PairSet, answers: BothOrders) -> tuple[str, ...]:

@@ -31,7 +31,7 @@ from tellapart.models.store.content_hash import image_hashes
 from tellapart.models.store.shard import own_part
 from tellapart.records.result import IDS_ONLY
 from tellapart.stats.combined import SmallestMean
-from tellapart.tasks.task import OF_SCORES, SCORERS, Session, Task, Unit, Units
+from tellapart.tasks.task import OF_SCORES, SCORERS, Session, Task, Unit, Units, value_of
 from tellapart.tasks.vectors import read_scored, score_pairs
 
 
@@ -86,14 +86,12 @@ def _truth_first(outline: Outline, scores: Scores) -> NDArray[np.float32]:
 
 def _per_item(metric: Metric, values: NDArray[np.float32], outline: Outline) -> PerItem:
     chance = metric.chance(outline.shape, outline.true)
-    return PerItem(
-        name=metric.name,
-        strict=metric.per_item(values),
+    return value_of(
+        metric,
+        metric.per_item(values),
         neutral=None if chance is None else metric.tie_neutral(values),
         chance=chance,
-        binary=metric.binary,
         reduce=SmallestMean() if metric.components else None,
-        bounds=metric.finite_bounds,
         deviation=chance is None,
     )
 

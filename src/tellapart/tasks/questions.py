@@ -35,11 +35,13 @@ _SOFT = Metric(
     name="soft_accuracy",
     title="min(1, agreeing people / 3), over the ten ways of leaving one of them out",
     source="VQA 2.0 `vqaEval.py`; VLUE section 3.1 (in domain)",
+    binary=False,
 )
 _SOFT_XVLM = Metric(
     name="soft_accuracy_xvlm",
     title="the same as ALBEF, X-VLM and VLUE compute it: the answer is always normalised",
     source="X-VLM `vqaTools/vqaEval.py`",
+    binary=False,
 )
 
 
@@ -73,10 +75,7 @@ def measure_one_answer(records: QuestionSet, predictions: Sequence[str]) -> tupl
     rows, gold = records.questions, records.gold
     right = exact_match(predictions, gold)
     cleaned = exact_match([_clean_answer(answer) for answer in predictions], [_clean_answer(answer) for answer in gold])
-    per_question = (
-        value_of(_EXACT, right, binary=True),
-        value_of(_CLEANED, cleaned, binary=True),
-    )
+    per_question = (value_of(_EXACT, right), value_of(_CLEANED, cleaned))
     questions = Units("question", _make_units(rows, predictions, gold), per_question)
     pairs = records.complementary_pairs()
     if not pairs:
@@ -93,17 +92,15 @@ def measure_one_answer(records: QuestionSet, predictions: Sequence[str]) -> tupl
         )
         for a, b in pairs
     )
-    both = value_of(_PAIRS, group_accuracy(right, pairs), binary=True)
-    return questions, Units("pair of questions", units, (both,))
+    return questions, Units("pair of questions", units, (value_of(_PAIRS, group_accuracy(right, pairs)),))
 
 
 def measure_people(records: QuestionSet, predictions: Sequence[str]) -> tuple[Units, ...]:
     """Measure answers against several people's."""
     people = [row.answers for row in records.questions]
     units = _make_units(records.questions, predictions, [", ".join(dict.fromkeys(answers)) for answers in people])
-    soft = value_of(_SOFT, soft_accuracy(predictions, people), bounds=(0.0, 1.0))
-    xvlm = value_of(_SOFT_XVLM, soft_accuracy(predictions, people, "xvlm"), bounds=(0.0, 1.0))
-    return (Units("question", units, (soft, xvlm)),)
+    soft = value_of(_SOFT, soft_accuracy(predictions, people))
+    return (Units("question", units, (soft, value_of(_SOFT_XVLM, soft_accuracy(predictions, people, "xvlm")))),)
 
 
 def _make_units(rows: Sequence[Question], predictions: Sequence[str], gold: Sequence[str]) -> tuple[Unit, ...]:

@@ -35,17 +35,22 @@ _KENDALL, _SPEARMAN = (
         source=_SOURCE,
         chance_level=0.0,
         bounds=(-1.0, 1.0),
+        binary=False,
     )
     for name, title in (("kendall", "Kendall's tau-b"), ("spearman", "Spearman's rho"))
 )
 _MOVED = Metric(
-    name="moved_by_edit", title="how far the edit moves the ranking, as a share of a reversal", source=_SOURCE
+    name="moved_by_edit",
+    title="how far the edit moves the ranking, as a share of a reversal",
+    source=_SOURCE,
+    binary=False,
 )
 _KEPT = Metric(
     name="kendall_with_edit",
     title="Kendall's tau-b of the rankings before and after the edit: 1 if it changed nothing",
     source=_SOURCE,
     bounds=(-1.0, 1.0),
+    binary=False,
 )
 
 
@@ -125,8 +130,8 @@ def measure_rankings(records: RankingSet, scores: Sequence[CandidateScores]) -> 
         "query",
         tuple(_make_unit(row, list(scored.scores)) for row, scored in zip(records.rankings, scores, strict=True)),
         (
-            value_of(_KENDALL, np.array([agreement.kendall or 0.0 for agreement in agreed]), bounds=(-1.0, 1.0)),
-            value_of(_SPEARMAN, np.array([agreement.spearman or 0.0 for agreement in agreed]), bounds=(-1.0, 1.0)),
+            value_of(_KENDALL, np.array([agreement.kendall or 0.0 for agreement in agreed])),
+            value_of(_SPEARMAN, np.array([agreement.spearman or 0.0 for agreement in agreed])),
         ),
     )
     edits = [(ranking, scored) for ranking, scored in zip(records.rankings, scores, strict=True) if ranking.edited]
@@ -140,8 +145,8 @@ def measure_rankings(records: RankingSet, scores: Sequence[CandidateScores]) -> 
             "edited query",
             tuple(_make_unit(ranking, list(one.edited)) for ranking, one in edits),
             (
-                value_of(_MOVED, np.array([one.share_of_largest for one in moved]), bounds=(0.0, 1.0)),
-                value_of(_KEPT, agreements, bounds=(-1.0, 1.0)),
+                value_of(_MOVED, np.array([one.share_of_largest for one in moved])),
+                value_of(_KEPT, agreements),
             ),
         ),
     )

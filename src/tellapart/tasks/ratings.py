@@ -20,7 +20,7 @@ from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.ratings import kendall_tau_b, pairwise_accuracy, pearson_r, roc_auc, spearman_rho
 from tellapart.models.protocols import Model
 from tellapart.models.scoring.score import Scored
-from tellapart.tasks.task import OF_SCORES, Session, Task, Unit, Units, scored_by
+from tellapart.tasks.task import OF_SCORES, Session, Task, Unit, Units, scored_by, value_of
 from tellapart.tasks.vectors import read_scored, score_pairs
 
 _PAIRWISE = Metric(
@@ -81,32 +81,26 @@ def measure_ratings(records: RatingSet, predictions: Scored) -> tuple[Units, ...
         )
         for rating, score in zip(records.rated, scores, strict=True)
     )
-    names = (_AUC.name,) if records.labels else (_PAIRWISE.name, *_FUNCTIONS)
-    values = (_measure_among(name, scores, records.people) for name in names)
+    metrics = (_AUC,) if records.labels else (_PAIRWISE, *_CORRELATIONS)
+    values = (_measure_among(metric, scores, records.people) for metric in metrics)
     return (Units("image", units, tuple(value for value in values if value is not None)),)
 
 
-def _measure_among(name: str, scores: NDArray[np.float32], people: NDArray[np.float64]) -> PerItem | None:
+def _measure_among(metric: Metric, scores: NDArray[np.float32], people: NDArray[np.float64]) -> PerItem | None:
     """Measure one metric of some images; None if people rate them all the same."""
     if len(np.unique(people)) < 2:
         return None
-    if name == _PAIRWISE.name:
+    if metric is _PAIRWISE:
         pairs = pairwise_accuracy(scores, people)
         # Scores without information may tie all pairs, or none.
-        value = PerItem(name=name, strict=pairs.values, chance=max(pairs.tied, (1 - pairs.tied) / 2))
-    elif name == _AUC.name:
+        value = value_of(metric, pairs.values, chance=max(pairs.tied, (1 - pairs.tied) / 2))
+    elif metric is _AUC:
         curve = roc_auc(scores, people)
-        value = PerItem(
-            name=name,
-            strict=curve.strict,
-            neutral=curve.neutral,
-            official=curve.neutral,
-            chance=0.5,
-            touched=curve.touched,
-        )
+        neutral = curve.neutral
+        value = value_of(metric, curve.strict, neutral=neutral, official=neutral, touched=curve.touched)
     else:
-        value = PerItem(name=name, strict=_FUNCTIONS[name](scores, people), chance=0.0)
-    return replace(value, among=lambda mask: _measure_among(name, scores[mask], people[mask]))
+        value = value_of(metric, _FUNCTIONS[metric.name](scores, people))
+    return replace(value, among=lambda mask: _measure_among(metric, scores[mask], people[mask]))
 
 
 def _write_notes(records: RatingSet, predictions: Scored) -> tuple[str, ...]:

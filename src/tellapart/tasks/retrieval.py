@@ -28,7 +28,7 @@ from tellapart.metrics.retrieval import (
 )
 from tellapart.models.protocols import DualEncoder
 from tellapart.tasks.predictions import read_matrix
-from tellapart.tasks.task import Session, Task, Unit, Units
+from tellapart.tasks.task import Session, Task, Unit, Units, value_of
 from tellapart.tasks.vectors import encode, similarity_table
 
 R = TypeVar("R")
@@ -37,16 +37,18 @@ DEPTHS = (1, 5, 10)
 """The k of recall at k."""
 
 _SIDES = (("i2t", "a caption of the image"), ("t2i", "the image of the caption"))
-_METRICS = tuple(
-    Metric(
+_METRICS = {
+    (side, k): Metric(
         name=f"{side}_recall@{k}",
         title=f"{title} is among the first {k} of the gallery" if k > 1 else f"{title} comes first of the gallery",
         source="VLUE section 3.1; COCO-Counterfactuals Table 5",
     )
     for side, title in _SIDES
     for k in DEPTHS
+}
+_MEAN = Metric(
+    name="mean_recall", title="mean of the six recalls (X-VLM's r_mean)", source="X-VLM `itm_eval`", binary=False
 )
-_MEAN = Metric(name="mean_recall", title="mean of the six recalls (X-VLM's r_mean)", source="X-VLM `itm_eval`")
 
 
 def _fill_template(records: RetrievalSet) -> Iterator[Mapping[str, Any]]:
@@ -158,12 +160,11 @@ def _yield_outputs(ranks: Ranks, true: Set[tuple[int, int]]) -> Iterator[dict[st
 
 def _list_recalls(side: str, ranks: Ranks, true: NDArray[np.int64], gallery: int) -> list[PerItem]:
     return [
-        PerItem(
-            name=f"{side}_recall@{k}",
-            strict=ranks.recall(k),
+        value_of(
+            _METRICS[side, k],
+            ranks.recall(k),
             neutral=ranks.tie_neutral_recall(k),
             chance=float(chance_recall(true, gallery, k).mean()),
-            binary=True,
         )
         for k in DEPTHS
     ]
@@ -181,12 +182,9 @@ def _mean_recall(records: RetrievalSet, ranked: Retrieval) -> PerItem:
         return np.stack([*i2t, *per_image, np.bincount(owner, minlength=images).astype(np.float64)], axis=1)
 
     both = (ranked.image_to_text, ranked.text_to_image)
-    return PerItem(
-        name=_MEAN.name,
-        strict=table(*([ranks.recall(k) for k in DEPTHS] for ranks in both)),
-        neutral=table(*([ranks.tie_neutral_recall(k) for k in DEPTHS] for ranks in both)),
-        reduce=mean_of_six,
-        bounds=(0.0, 1.0),
+    neutral = table(*([ranks.tie_neutral_recall(k) for k in DEPTHS] for ranks in both))
+    return value_of(
+        _MEAN, table(*([ranks.recall(k) for k in DEPTHS] for ranks in both)), neutral=neutral, reduce=mean_of_six
     )
 
 
@@ -213,7 +211,7 @@ RETRIEVAL = Task(
     title="find the captions of an image, and the image of a caption, in a whole gallery",
     output="scores",
     noun="gallery row",
-    metrics=(*_METRICS, _MEAN),
+    metrics=(*_METRICS.values(), _MEAN),
     template=_fill_template,
     suffixes=(".npz",),
     read=read_gallery_scores,

@@ -75,7 +75,7 @@ def measure_statements(records: StatementSet, predictions: Sequence[bool | str |
             )
             for row, predicted in zip(rows, predictions, strict=True)
         ),
-        (value_of(_ACCURACY, right, binary=True),),
+        (value_of(_ACCURACY, right),),
     )
     measured = [statements]
     for noun, metric, groups in (
@@ -88,8 +88,7 @@ def measure_statements(records: StatementSet, predictions: Sequence[bool | str |
                 Unit(id=row.group or row.sentence, cluster=row.sentence, texts=(row.sentence,)) for row in first
             )
             guessed = float(np.mean([0.5 ** len(group) for group in groups]))
-            right_on_all = group_accuracy(right, groups)
-            measured.append(Units(noun, units, (value_of(metric, right_on_all, chance=guessed, binary=True),)))
+            measured.append(Units(noun, units, (value_of(metric, group_accuracy(right, groups), chance=guessed),)))
     return tuple(measured)
 
 

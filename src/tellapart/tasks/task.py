@@ -177,8 +177,10 @@ def to_fill(fields: Callable[[Any], Mapping[str, Any]]) -> Callable[[Any], Itera
 
 
 def value_of(metric: Metric, strict: NDArray[np.float64], **facts: Any) -> PerItem:
-    """Return the value of a metric for every unit, by its name and, if no other is given, its chance."""
-    return PerItem(name=metric.name, strict=strict, **{"chance": metric.chance(), **facts})
+    """Return the value of a metric for every unit; its bounds, and its chance if no other is given, are as declared."""
+    declared: dict[str, Any] = {} if "chance" in facts else {"chance": metric.chance()}
+    bounds = None if metric.together else metric.finite_bounds
+    return PerItem(name=metric.name, strict=strict, binary=metric.binary, bounds=bounds, **declared, **facts)
 
 
 def _do_nothing(*_: Any) -> Any:

@@ -18,12 +18,11 @@ from numpy.typing import ArrayLike, NDArray
 from tellapart.data.pairset import PairSet
 from tellapart.data.scores import Scores
 from tellapart.metrics.metric import Metric, read_scores
-from tellapart.metrics.per_item import PerItem
 from tellapart.models.protocols import DualEncoder
 from tellapart.models.scoring.compute import embeddings
 from tellapart.models.scoring.deferred import Deferred
 from tellapart.models.scoring.score import Scored
-from tellapart.tasks.task import OF_SCORES, Session, Task, Unit, Units
+from tellapart.tasks.task import OF_SCORES, Session, Task, Unit, Units, value_of
 from tellapart.tasks.vectors import read_scored
 
 #: The texts of each score: the two true ones, then each of them with the false one.
@@ -119,14 +118,8 @@ def _measure_items(records: PairSet, predictions: Scored) -> tuple[Units, ...]:
         for item, item_values in zip(records.items, values, strict=True)
     )
     per_item = tuple(
-        PerItem(
-            name=score.name,
-            strict=score.per_item(values),
-            neutral=score.tie_neutral(values),
-            chance=score.chance((1, 3)),
-            binary=True,
-        )
-        for score in _OF_SCORES
+        value_of(declared, score.per_item(values), neutral=score.tie_neutral(values))
+        for declared, score in zip(_METRICS, _OF_SCORES, strict=True)
     )
     return (Units("item", units, per_item),)
 

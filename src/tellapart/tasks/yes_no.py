@@ -18,8 +18,9 @@ wrong, and counted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import starmap
 from pathlib import Path
 
 import numpy as np
@@ -111,17 +112,17 @@ def measure_yes_no(records: BinaryQuestionSet, answers: Sequence[str]) -> tuple[
         for row, answer in zip(rows, answers, strict=True)
     )
     values = [(_ACC, right), (_STRICT, right_strictly), (_UNREADABLE, unreadable)]
-    grouped = {_G.name: right, _G_STRICT.name: right_strictly}
+    grouped = [(_G, right), (_G_STRICT, right_strictly)]
     if records.reader:
         officially = _is_equal([READERS[records.reader](answer) for answer in answers], gold)
         values.append((_OFFICIAL, officially))
-        grouped[_G_OFFICIAL.name] = officially
-    measured = [Units("answer", units, tuple(value_of(metric, strict, binary=True) for metric, strict in values))]
+        grouped.append((_G_OFFICIAL, officially))
+    measured = [Units("answer", units, tuple(starmap(value_of, values)))]
     if _has_pope(records):
         measured.append(Units("answer", units, (*_as_pope(answers, gold), *_as_pope(answers, gold, "_official"))))
     for noun, field, metric in _GROUPED:
         if groups := records.groups_by(field):
-            measured.append(_make_units(records, answers, noun, groups, {metric.name: right}))
+            measured.append(_make_units(records, answers, noun, groups, [(metric, right)]))
     if groups := records.groups_by("group"):
         measured.append(_make_units(records, answers, "group", groups, grouped))
     return tuple(measured)
@@ -134,12 +135,9 @@ def _has_pope(records: BinaryQuestionSet) -> bool:
 def _as_pope(answers: Sequence[str], gold: Sequence[str], official: str = "") -> tuple[PerItem, ...]:
     read = [(read_as_pope if official else read_no)(answer) for answer in answers]
     table = yes_table(read, gold)
-    shares = {
-        name: value_of(_POPE[f"{name}{official}"], table, binary=True, reduce=share)
-        for name, share in YES_SHARES.items()
-    }
-    right = value_of(_POPE[f"accuracy{official}"], _is_equal(read, gold), binary=True)
-    yes = value_of(_POPE[f"yes_rate{official}"], table[:, 1], binary=True)
+    shares = {name: value_of(_POPE[f"{name}{official}"], table, reduce=share) for name, share in YES_SHARES.items()}
+    right = value_of(_POPE[f"accuracy{official}"], _is_equal(read, gold))
+    yes = value_of(_POPE[f"yes_rate{official}"], table[:, 1])
     return shares["f1"], right, shares["precision"], shares["recall"], yes
 
 
@@ -148,7 +146,7 @@ def _make_units(
     answers: Sequence[str],
     noun: str,
     groups: Sequence[Sequence[int]],
-    right: Mapping[str, NDArray[np.float64]],
+    right: Sequence[tuple[Metric, NDArray[np.float64]]],
 ) -> Units:
     rows = records.questions
     units = tuple(
@@ -164,12 +162,8 @@ def _make_units(
         for group in groups
     )
     chance = float(np.mean([0.5 ** len(group) for group in groups]))
-    values = {name: group_accuracy(flags, groups) for name, flags in right.items()}
-    return Units(
-        noun,
-        units,
-        tuple(PerItem(name=name, strict=strict, chance=chance, binary=True) for name, strict in values.items()),
-    )
+    values = tuple(value_of(metric, group_accuracy(flags, groups), chance=chance) for metric, flags in right)
+    return Units(noun, units, values)
 
 
 def _is_equal(read: Sequence[str | None], gold: Sequence[str]) -> NDArray[np.float64]:
