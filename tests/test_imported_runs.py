@@ -10,7 +10,7 @@ from foreign_results import WINOGROUND, clip_file
 from typer.testing import CliRunner
 
 from facts import raises
-from tellapart.benchmarks.sugarcrepe import SUBSETS
+from tellapart.benchmarks.minimal_pairs import SUBSETS
 from tellapart.cli.main import app
 from tellapart.errors import RunError
 from tellapart.evaluation.compare import compare

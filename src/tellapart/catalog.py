@@ -131,18 +131,19 @@ def _list_targets(room: str, places: str, *, capitals: bool = True) -> Mapping[s
 BENCHMARKS = _list_targets(
     "tellapart.benchmarks",
     """
-    demo winoground eqben valse sugarcrepe bivlc retrieval:coco-counterfactuals aro.toml sugarcrepe-pp.toml cola.toml
+    demo minimal_pairs:winoground eqben minimal_pairs:valse,sugarcrepe,bivlc,coco-counterfactuals aro.toml
+    sugarcrepe-pp.toml cola.toml
     cola_objects:cola-objects-gqa,cola-objects-clevr,cola-objects-paco naturalbench.toml vsr.toml
-    whatsup:whatsup-a,whatsup-b whatsup.toml mmvp-vlm.toml mmvp.toml naturalbench-retrieval.toml colorswap.toml
+    minimal_pairs:whatsup-a,whatsup-b whatsup.toml mmvp-vlm.toml mmvp.toml naturalbench-retrieval.toml colorswap.toml
     vismin.toml negbench.toml negbench-retrieval.toml spec.toml eqben-mini.toml svo-probes.toml vinoground.toml
     vinoground-questions.toml camerabench.toml vitatecs.toml vilma.toml velociti.toml timeblind.toml
     hard-positives.toml tempcompass.toml marvl.toml mvp.toml bla.toml half-truths.toml ordering.toml crepe.toml
     vl-checklist.toml pope.toml hallusionbench.toml tifa.toml genai-bench.toml seetrue.toml
-    sugarcrepe:sugarcrepe-choice
-    retrieval:coco-counterfactuals-retrieval,coco-counterfactuals-test,coco-retrieval,flickr30k-retrieval
+    minimal_pairs:sugarcrepe-choice
+    vlue:coco-counterfactuals-retrieval,coco-counterfactuals-test,coco-retrieval,flickr30k-retrieval
     vlue:vlue-retrieval,vlue-nlvr2,nlvr2,nlvr2-dev,vlue-vqa,vqa2,vlue-grounding
     vlue:refcoco+-test,refcoco+-testa,refcoco+-testb,refcoco+-val,vlue-captions,coco-captions
-    gebplus:gebc-val,gebc-test classification:demo-objects class_folders:cifar10,cifar100
+    gebplus:gebc-val,gebc-test classification:demo-objects,cifar10,cifar100
     classification:caltech101,food101,imagenet
     """,
 )
@@ -206,8 +207,9 @@ METRICS: Mapping[str, str] = MappingProxyType(
 TASKS = _list_targets(
     "tellapart.tasks",
     """
-    pairs retrieval:distinct-retrieval,retrieval choice pairing ranking statements:nlvr2 questions:vqa,vqa2 yes_no
-    true_texts pairs:ordered-texts boxes:grounding captions moments classification labels ratings
+    pairs retrieval:distinct-retrieval,retrieval choice:choice,pairing ratings:ranking statements:nlvr2
+    questions:vqa,vqa2 yes_no pairs:true-texts,ordered-texts boxes:grounding captions moments classification labels
+    ratings
     """,
 )
 

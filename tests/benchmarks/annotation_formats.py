@@ -11,12 +11,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tellapart.benchmarks import bivlc, eqben, sugarcrepe, valse, vlue
+from tellapart.benchmarks import eqben, minimal_pairs, vlue
 from tellapart.benchmarks.find import find_benchmark, load_pairs
 from tellapart.benchmarks.gebplus import read_moments
 from tellapart.benchmarks.locations import Locations
 from tellapart.data.task_records import RetrievalSet
-from tellapart.tasks.choice import read_answers
+from tellapart.tasks.choice import read_given_choices
 
 Content = Counter[Any]
 Load = Callable[[Path], Content]
@@ -163,7 +163,7 @@ def vqa2(path: Path) -> Content:
 
 
 def answers(path: Path) -> Content:
-    return Counter(read_answers(path).items())
+    return Counter(read_given_choices(path).items())
 
 
 def quadruple(dataset: str, k: int) -> dict[str, Any]:
@@ -236,7 +236,7 @@ COUNTERFACTUALS = [
 ]
 TABLE = [
     {"image": "<PIL>", "caption": f"one, {k}", "negative_caption": f'"two" {k}', "type": kind, "subtype": subtype}
-    for k, (kind, subtype, _) in enumerate(bivlc.BLOCKS)
+    for k, (kind, subtype, _) in enumerate(minimal_pairs.BLOCKS)
 ]
 ASKED = [{"question_id": k, "image_id": 40 + k, "question": f"How many {k}?"} for k in range(3)]
 GIVEN = [{"question_id": k, "image_id": 40 + k, "answers": [{"answer": "yes", "answer_id": 1}] * 2} for k in range(3)]
@@ -298,11 +298,11 @@ FORMATS = {
     ),
     "valse": Format(
         "existence.json", VALSE_ROWS, pairs("valse", ids=True),
-        beside={f"{name}.json": VALSE_ROWS for name in valse.INSTRUMENTS},
+        beside={f"{name}.json": VALSE_ROWS for name in minimal_pairs.INSTRUMENTS},
     ),
     "sugarcrepe": Format(
         "swap_obj.json", {**CREPE, "accuracy": 0.5}, pairs("sugarcrepe", ids=True),
-        beside={f"{name}.json": CREPE for name in sugarcrepe.SUBSETS},
+        beside={f"{name}.json": CREPE for name in minimal_pairs.SUBSETS},
     ),
     "bivlc": Format("BiVLC_x.csv", TABLE, pairs("bivlc", ids=False)),
     "coco-counterfactuals": Format("metadata.jsonl", COUNTERFACTUALS, pairs("coco-counterfactuals", ids=True)),

@@ -16,8 +16,7 @@ from PIL import Image
 
 from facts import raises
 from tellapart.benchmarks.benchmark import Benchmark
-from tellapart.benchmarks.class_folders import CifarFile, read_cifar
-from tellapart.benchmarks.classification import read_demo_objects
+from tellapart.benchmarks.classification import CifarFile, read_cifar, read_demo_objects
 from tellapart.benchmarks.demo import DEMO
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations

@@ -20,9 +20,9 @@ from facts import raises
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
+from tellapart.benchmarks.minimal_pairs import same_words
 from tellapart.benchmarks.set_file import read_set_file, set_benchmark
 from tellapart.benchmarks.shipped_sets import SETS
-from tellapart.benchmarks.sugarcrepe import same_words
 from tellapart.catalog import BENCHMARKS
 from tellapart.data.scores import Scores
 from tellapart.errors import DataError

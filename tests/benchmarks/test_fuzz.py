@@ -36,8 +36,7 @@ from hypothesis import strategies as st
 
 from facts import raises
 from tellapart.auditing.origin import detector_outcomes
-from tellapart.benchmarks import bivlc, eqben, set_file, sugarcrepe, valse, winoground
-from tellapart.benchmarks import retrieval as captions_files
+from tellapart.benchmarks import eqben, minimal_pairs, set_file
 from tellapart.data.annotations import expect_count
 from tellapart.errors import DataError, ScoreError
 
@@ -51,14 +50,16 @@ def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
         return
     each = 2 if request.getfixturevalue("kind") == "eqben, a subset's own" else 1
     monkeypatch.setattr(eqben, "SUBSETS", {name: (subset, each) for name, (subset, _) in eqben.SUBSETS.items()})
-    monkeypatch.setattr(winoground, "_ITEMS", len(GROOVES))
-    monkeypatch.setattr(valse, "INSTRUMENTS", dict.fromkeys(valse.INSTRUMENTS, (3, 2)))
-    monkeypatch.setattr(sugarcrepe, "SUBSETS", dict.fromkeys(sugarcrepe.SUBSETS, (3,)))
-    monkeypatch.setattr(bivlc, "BLOCKS", tuple((*block[:2], 1) for block in bivlc.BLOCKS))
-    monkeypatch.setattr(bivlc, "BIVLC", replace(bivlc.BIVLC, items=len(TABLE)))
-    monkeypatch.setattr(
-        captions_files, "COCO_COUNTERFACTUALS", replace(captions_files.COCO_COUNTERFACTUALS, items=len(COUNTERFACTUALS))
-    )
+    made = {
+        "_ITEMS": len(GROOVES),
+        "INSTRUMENTS": dict.fromkeys(minimal_pairs.INSTRUMENTS, (3, 2)),
+        "SUBSETS": dict.fromkeys(minimal_pairs.SUBSETS, (3,)),
+        "BLOCKS": tuple((*block[:2], 1) for block in minimal_pairs.BLOCKS),
+        "BIVLC": replace(minimal_pairs.BIVLC, items=len(TABLE)),
+        "COCO_COUNTERFACTUALS": replace(minimal_pairs.COCO_COUNTERFACTUALS, items=len(COUNTERFACTUALS)),
+    }
+    for name, value in made.items():
+        monkeypatch.setattr(minimal_pairs, name, value)
     of_aro = {23_937, 28_748, 25_010, 5_000}
 
     def expect_few(path: Path, count: int, known: int, **about: str) -> None:

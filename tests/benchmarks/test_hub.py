@@ -11,9 +11,9 @@ import pytest
 
 from facts import raises
 from tellapart.benchmarks.benchmark import Benchmark
-from tellapart.benchmarks.bivlc import BLOCKS
 from tellapart.benchmarks.find import find_benchmark, load_pairs
 from tellapart.benchmarks.hub import Hub
+from tellapart.benchmarks.minimal_pairs import BLOCKS
 from tellapart.benchmarks.parquet import ParquetTable
 from tellapart.errors import DataError, MissingDependencyError
 

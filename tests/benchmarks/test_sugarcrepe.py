@@ -12,7 +12,7 @@ import pytest
 
 from facts import raises
 from tellapart.benchmarks.benchmark import Benchmark
-from tellapart.benchmarks.sugarcrepe import SUBSETS, same_words
+from tellapart.benchmarks.minimal_pairs import SUBSETS, same_words
 from tellapart.data.scores import Scores
 from tellapart.errors import DataError
 from tellapart.evaluation.evaluate import measure

@@ -11,7 +11,7 @@ import pytest
 from facts import raises
 from tellapart.errors import DataError
 from tellapart.metrics.order_bias import order_bias
-from tellapart.tasks.choice import read_answers, read_both_orders
+from tellapart.tasks.choice import read_both_orders, read_given_choices
 
 FOLDER = Path(__file__).parents[2].parent / "shared" / "data" / "sugarcrepe" / "gpt-4v-results"
 TABLE = {  # items, right with the true caption first, right with it second: SugarCrepe's gpt-4v-results/readme.md
@@ -68,7 +68,7 @@ def test_the_bias_of_gpt_4v_goes_both_ways() -> None:
 
 def test_choices_are_the_captions_that_answers_repeat(tmp_path: Path) -> None:
     path = write(tmp_path, {"0": item(), "7": other("a blue cup"), "9": other(""), "accuracy": 0.3333})
-    answers = read_answers(path)
+    answers = read_given_choices(path)
     assert {key: answer.choice for key, answer in answers.items()} == {"0": 1, "7": -1, "9": 0}
     assert answers["0"].captions == ("a red cup", "a blue cup")
 
@@ -94,7 +94,7 @@ def test_the_second_file_is_put_in_the_order_of_the_first(tmp_path: Path) -> Non
 )
 def test_a_bad_file_raises(tmp_path: Path, found: Any, message: str | tuple[str, ...]) -> None:
     with raises(DataError, "gpt4v-add_att.json", message):
-        read_answers(write(tmp_path, found))
+        read_given_choices(write(tmp_path, found))
 
 
 def test_files_that_do_not_ask_the_same_raise(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from facts import raises
 from tellapart.benchmarks.benchmark import Benchmark
-from tellapart.benchmarks.valse import INSTRUMENTS
+from tellapart.benchmarks.minimal_pairs import INSTRUMENTS
 from tellapart.data.scores import Scores
 from tellapart.errors import DataError
 from tellapart.evaluation.evaluate import measure

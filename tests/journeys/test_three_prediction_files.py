@@ -12,9 +12,9 @@ import pytest
 from sqlmodel import select
 
 from facts import check_facts
-from tellapart.benchmarks.bivlc import BIVLC
-from tellapart.benchmarks.sugarcrepe import SUBSETS
-from tellapart.benchmarks.winoground import WINOGROUND
+from tellapart.benchmarks.minimal_pairs import BIVLC
+from tellapart.benchmarks.minimal_pairs import SUBSETS
+from tellapart.benchmarks.minimal_pairs import WINOGROUND
 from tellapart.board.records import read_in
 from tellapart.board.settings import BoardSettings
 from tellapart.board.store import Entry, Model, Store

@@ -13,7 +13,7 @@ from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError
 from tellapart.models.generative.choice import BothOrders
-from tellapart.tasks.pairing import PAIRING
+from tellapart.tasks.choice import PAIRING
 
 
 def fill(rows: list[dict], said: dict[str, str]) -> None:

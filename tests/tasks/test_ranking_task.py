@@ -11,7 +11,7 @@ from scipy import stats
 from facts import raises
 from tellapart.benchmarks.find import read_rankings
 from tellapart.errors import DataError, ScoreError
-from tellapart.tasks.ranking import measure_rankings, read_candidate_scores
+from tellapart.tasks.ratings import measure_rankings, read_candidate_scores
 
 QUERIES = [
     {

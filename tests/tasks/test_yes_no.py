@@ -23,8 +23,8 @@ from tellapart.evaluation.evaluate import tabulate_units
 from tellapart.evaluation.verified import read_result
 from tellapart.models.find import find_model
 from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.tasks.pairs import TRUE_TEXTS, tot, tot_one_sided
 from tellapart.tasks.task import Session
-from tellapart.tasks.true_texts import TRUE_TEXTS, tot, tot_one_sided
 from tellapart.tasks.yes_no import YES_NO, measure_yes_no
 
 GROUPS = 40

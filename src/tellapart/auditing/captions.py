@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.auditing.finding import MARGIN, Finding, Unit, at_most, excludes, judge, mean_with_interval
-from tellapart.benchmarks.sugarcrepe import same_words
+from tellapart.benchmarks.minimal_pairs import same_words
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress

@@ -13,7 +13,7 @@ from typing import Annotated
 from pydantic import Field
 
 from tellapart.benchmarks.benchmark import Benchmark
-from tellapart.benchmarks.class_folders import class_folder_benchmark
+from tellapart.benchmarks.classification import class_folder_benchmark
 from tellapart.benchmarks.given import CODE, pairs_benchmark
 from tellapart.benchmarks.locations import Locations, own_images
 from tellapart.benchmarks.pair_table import TABLE, open_pair_images, pair_table_benchmark

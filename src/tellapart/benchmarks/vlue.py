@@ -10,17 +10,26 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.locations import Locations, find_files, first_file, one_file
-from tellapart.data.annotations import AnnotationRow, check_row, expect_count, karpathy_images, read_list, read_mapping
+from tellapart.benchmarks.minimal_pairs import COCO_COUNTERFACTUALS
+from tellapart.data.annotations import (
+    AnnotationRow,
+    check_row,
+    expect_count,
+    karpathy_images,
+    read_list,
+    read_mapping,
+    string,
+)
 from tellapart.data.fields import one_text, split_list
 from tellapart.data.plain_pickle import read_plain_pickle
-from tellapart.data.rows import read_json, read_jsonl
+from tellapart.data.rows import read_csv, read_json, read_jsonl
 from tellapart.data.task_records import (
     Box,
     BoxSet,
@@ -32,6 +41,10 @@ from tellapart.data.task_records import (
     StatementSet,
 )
 from tellapart.errors import DataError
+
+# Retrieval over full galleries: COCO's and Flickr30K's Karpathy test splits, COCO-Counterfactuals.
+#
+# COCO's and Flickr30K's files are those that ALBEF and X-VLM ship: a list of `{"image": ..., "caption": [...]}`.
 
 Filled = Annotated[str, Field(min_length=1, pattern=r"\S")]  # a blank is not a text
 Number = Annotated[float, Field(allow_inf_nan=False)]
@@ -219,6 +232,91 @@ def _check_distinct(path: Path, field: str, values: list[str]) -> tuple[str, ...
             raise DataError(f"{path}: row {number}: field {field!r}: {value} is in row {first_row[value]} already")
         first_row[value] = number
     return tuple(first_row)
+
+
+_SPLIT = "test-coco-cfs.csv"
+_SIDES = {"synthetic-images-for-original-captions": 0, "synthetic-images-for-counterfactual-captions": 1}
+
+
+def _load_split(place: Locations) -> RetrievalSet:
+    path = first_file(place, "coco-counterfactuals-test", _SPLIT)
+    images, captions = [], []
+    for line, row in read_csv(path):
+        where = f"{path}:{line}"
+        image = PurePosixPath(string(row, "image_path", where))
+        # The released name of an image that the split names by its side's folder.
+        side = next((number for folder, number in _SIDES.items() if folder in image.parts), None)
+        if side is None:
+            raise DataError(f"{where}: field 'image_path': '{image}' lies in none of {', '.join(_SIDES)}")
+        images.append(f"{image.stem}_img_{side}.jpg")
+        captions.append([string(row, "caption", where)])
+    return RetrievalSet.of("coco-counterfactuals-test", images, captions)
+
+
+COCO_RETRIEVAL = Benchmark(
+    name="coco-retrieval",
+    title="COCO retrieval, Karpathy's 5,000 test images and their captions, both ways",
+    items=5_000,
+    task="retrieval",
+    source="https://github.com/salesforce/ALBEF",
+    licence="CC BY 4.0 (annotations); images of COCO val2014",
+    citation="Karpathy and Fei-Fei, Deep Visual-Semantic Alignments for Generating Image Descriptions, CVPR 2015",
+    files=("coco_test.json",),
+    images="COCO val2014",
+    cluster="the image",
+    domain="in-domain",
+    rival="vlue-retrieval",
+    load=one_file("coco-retrieval", "coco_test.json", read_retrieval),
+)
+
+FLICKR30K_RETRIEVAL = Benchmark(
+    name="flickr30k-retrieval",
+    title="Flickr30K retrieval, Karpathy's 1,000 test images and their captions, both ways",
+    items=1_000,
+    task="retrieval",
+    source="https://github.com/salesforce/ALBEF",
+    licence="images of Flickr30K, for research",
+    citation="Young et al., From image descriptions to visual denotations, TACL 2014",
+    files=("flickr30k_test.json",),
+    images="Flickr30K's",
+    cluster="the image",
+    usual=("flickr30k-images", "images"),
+    load=one_file("flickr30k-retrieval", "flickr30k_test.json", read_retrieval),
+)
+
+
+def _load_all_counterfactuals(place: Locations) -> RetrievalSet:
+    items = COCO_COUNTERFACTUALS.load(place).items
+    images = [image for item in items for image in item.images]
+    return RetrievalSet.of("coco-counterfactuals", images, [[text] for item in items for text in item.texts])
+
+
+_RECORDS_OF_ANY_TYPE: Benchmark[Any] = COCO_COUNTERFACTUALS
+COCO_COUNTERFACTUALS_RETRIEVAL: Benchmark[RetrievalSet] = replace(
+    _RECORDS_OF_ANY_TYPE,
+    name="coco-counterfactuals-retrieval",
+    title="COCO-Counterfactuals retrieval: every image and every caption of all pairs, both ways",
+    items=34_820,
+    rows="3902890b96c7f0f2",
+    task="retrieval",
+    shape=None,
+    cluster="the image",
+    ties="a tie is wrong",
+    load=_load_all_counterfactuals,
+)
+
+COCO_COUNTERFACTUALS_TEST = replace(
+    COCO_COUNTERFACTUALS_RETRIEVAL,
+    name="coco-counterfactuals-test",
+    title="COCO-Counterfactuals retrieval on the authors' test split, which is by row: pairs are torn apart",
+    items=10_446,
+    rows="6aa5f580f47e8f0b",
+    task="distinct-retrieval",
+    source="https://github.com/IntelLabs/multimodal_cognitive_ai",
+    files=(_SPLIT,),
+    hub=None,
+    load=_load_split,
+)
 
 
 _VLUE: dict[str, Any] = {

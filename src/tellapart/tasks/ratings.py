@@ -6,22 +6,204 @@ shows the text and 0 if not: SeeTRUE. The tag `generator` names the model that a
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
-from tellapart.data.task_records import RatingSet
+from tellapart.data.prediction_field import state_field
+from tellapart.data.rows import read_jsonl
+from tellapart.data.strict_json import plain_suffix
+from tellapart.data.task_records import Ranking, RankingSet, RatingSet
+from tellapart.errors import ScoreError, quote
 from tellapart.metrics.metric import Metric
 from tellapart.metrics.per_item import PerItem
-from tellapart.metrics.ratings import kendall_tau_b, pairwise_accuracy, pearson_r, roc_auc, spearman_rho
+from tellapart.metrics.ratings import (
+    agreement_with_people,
+    kendall_tau_b,
+    movement,
+    pairwise_accuracy,
+    pearson_r,
+    roc_auc,
+    spearman_rho,
+)
 from tellapart.models.protocols import Model
 from tellapart.models.scoring.score import Scored
+from tellapart.tasks.predictions import align_file, finite_numbers, read_id
 from tellapart.tasks.task import OF_SCORES, Session, Task, Unit, Units, scored_by, value_of
-from tellapart.tasks.vectors import read_scored, score_pairs
+from tellapart.tasks.vectors import read_scored, score_items, score_pairs
+
+# Ranking agreement: does a model rank images as people do, and does its ranking move when the caption is edited?
+#
+# Scores made elsewhere come as `.jsonl`: `{"id": ..., "scores": [...], "edited": [...]}`, a score for each candidate in
+# the order of the set, and, if the query has an edit, for the edited caption.
+
+_SOURCE = "EqBen Fig. 1 (a) and Fig. 7"
+_KENDALL, _SPEARMAN = (
+    Metric(
+        name=name,
+        title=f"{title} with people's order; all ties count 0",
+        source=_SOURCE,
+        chance_level=0.0,
+        bounds=(-1.0, 1.0),
+        binary=False,
+    )
+    for name, title in (("kendall", "Kendall's tau-b"), ("spearman", "Spearman's rho"))
+)
+_MOVED = Metric(
+    name="moved_by_edit",
+    title="how far the edit moves the ranking, as a share of a reversal",
+    source=_SOURCE,
+    binary=False,
+)
+_KEPT = Metric(
+    name="kendall_with_edit",
+    title="Kendall's tau-b of the rankings before and after the edit: 1 if it changed nothing",
+    source=_SOURCE,
+    bounds=(-1.0, 1.0),
+    binary=False,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateScores:
+    """A model's scores of one query's candidates, for the caption and for its edit (empty if there is none)."""
+
+    scores: tuple[float, ...]
+    edited: tuple[float, ...]
+
+
+def _fill_template(records: RankingSet) -> Iterator[Mapping[str, Any]]:
+    for ranking in records.rankings:
+        row = {"id": ranking.id, "scores": None, "query": ranking.query, "candidates": list(ranking.candidates)}
+        yield {**row, "edited": None, "edited_query": ranking.edited} if ranking.edited else row
+
+
+def read_candidate_scores(path: Path, records: RankingSet) -> list[CandidateScores]:
+    """Read a score for each candidate of each query, in the order of the set."""
+    if plain_suffix(path) != ".jsonl":
+        raise ScoreError(f"{path}: scores of candidates are read from .jsonl files; got {path.suffix!r}")
+    of = {ranking.id: ranking for ranking in records.rankings}
+    state_field("scores", *(["edited"] if any(ranking.edited for ranking in records.rankings) else []))
+    by_query: dict[str, CandidateScores] = {}
+    for line, row in read_jsonl(path):
+        place = f"{path}:{line}"
+        id_ = read_id(row, place, ("id",))
+        if id_ in by_query:
+            raise ScoreError(f"{place}: a second row for id {id_}; give one for each")
+        size = len(of[id_].candidates) if id_ in of else None
+        scores = _read_numbers(row, "scores", size, place)
+        edited = _read_numbers(row, "edited", size, place) if id_ in of and of[id_].edited else ()
+        by_query[id_] = CandidateScores(scores, edited)
+    return align_file(path, [ranking.id for ranking in records.rankings], by_query, "scores")
+
+
+def _read_numbers(row: Mapping[str, Any], key: str, size: int | None, place: str) -> tuple[float, ...]:
+    numbers = finite_numbers(row.get(key))
+    if numbers is None or (size is not None and len(numbers) != size):
+        raise ScoreError(
+            f"{place}: field {key!r}: expected {size or 'some'} finite numbers, one a candidate; "
+            f"got {quote(row.get(key))}"
+        )
+    return tuple(numbers)
+
+
+def _score_candidates(model: Model, records: RankingSet, session: Session) -> list[CandidateScores]:
+    """Score every candidate with its query, and with the query's edit if there is one."""
+    columns_of: dict[str, NDArray[np.float32]] = {}
+    for edited in (True, False):  # pair sets hold items of one shape
+        rankings = [ranking for ranking in records.rankings if bool(ranking.edited) == edited]
+        items = [
+            Item(id=f"{row}/{candidate}", images=(image,), texts=(ranking.query, *([ranking.edited] if edited else [])))
+            for row, ranking in enumerate(rankings)
+            for candidate, image in enumerate(ranking.candidates)
+        ]
+        if not items:
+            continue
+        columns = iter(score_items(model, records.name, items, session)[:, 0])
+        columns_of |= {ranking.id: np.stack([next(columns) for _ in ranking.candidates]) for ranking in rankings}
+    return [
+        CandidateScores(
+            tuple(map(float, columns_of[ranking.id][:, 0])),
+            tuple(map(float, columns_of[ranking.id][:, 1])) if ranking.edited else (),
+        )
+        for ranking in records.rankings
+    ]
+
+
+def measure_rankings(records: RankingSet, scores: Sequence[CandidateScores]) -> tuple[Units, ...]:
+    """Measure rankings: agreement with people for every query, movement for those with an edit."""
+    agreed = [
+        agreement_with_people(scored.scores, ranking.people)
+        for ranking, scored in zip(records.rankings, scores, strict=True)
+    ]
+    queries = Units(
+        "query",
+        tuple(_make_unit(row, list(scored.scores)) for row, scored in zip(records.rankings, scores, strict=True)),
+        (
+            value_of(_KENDALL, np.array([agreement.kendall or 0.0 for agreement in agreed])),
+            value_of(_SPEARMAN, np.array([agreement.spearman or 0.0 for agreement in agreed])),
+        ),
+    )
+    edits = [(ranking, scored) for ranking, scored in zip(records.rankings, scores, strict=True) if ranking.edited]
+    if not edits:
+        return (queries,)
+    moved = [movement(one.scores, one.edited) for _, one in edits]
+    agreements = np.array([one.agreement.kendall if one.agreement.kendall is not None else 1.0 for one in moved])
+    return (
+        queries,
+        Units(
+            "edited query",
+            tuple(_make_unit(ranking, list(one.edited)) for ranking, one in edits),
+            (
+                value_of(_MOVED, np.array([one.share_of_largest for one in moved])),
+                value_of(_KEPT, agreements),
+            ),
+        ),
+    )
+
+
+def _make_unit(ranking: Ranking, scores: list[float]) -> Unit:
+    return Unit(
+        id=ranking.id,
+        cluster=ranking.id,
+        images=ranking.candidates,
+        texts=(ranking.query, *([ranking.edited] if ranking.edited else [])),
+        output=scores,
+        gold="people: " + ", ".join(f"{rank:g}" for rank in ranking.people),
+    )
+
+
+def _ranking_notes(records: RankingSet, scores: Sequence[CandidateScores]) -> tuple[str, ...]:
+    flat = sum(len(np.unique(np.array(score.scores, np.float32))) == 1 for score in scores)
+    return (
+        (f"{flat:,} of {len(records.rankings):,} queries: all candidates tie, which agrees with no order",)
+        if flat
+        else ()
+    )
+
+
+RANKING = Task(
+    name="ranking",
+    title="rank candidates as people do; and does the ranking move when the caption is edited?",
+    output="scores",
+    noun="ranking",
+    metrics=(_KENDALL, _SPEARMAN, _MOVED, _KEPT),
+    template=_fill_template,
+    suffixes=(".jsonl",),
+    read=read_candidate_scores,
+    measure=measure_rankings,
+    notes=_ranking_notes,
+    runners=scored_by(_score_candidates),
+    models="a model that scores images with texts",
+    todo="fill in `scores` and `edited`, one number a candidate",
+)
+
 
 _PAIRWISE = Metric(
     name="pairwise_accuracy",

@@ -39,7 +39,7 @@ from tellapart.data.validation import first_problem
 from tellapart.data.video import is_video
 from tellapart.errors import DataError, TellapartError, nearest, quote
 from tellapart.metrics.registry import METRICS, defined_for
-from tellapart.tasks.pairing import PAIRING
+from tellapart.tasks.choice import PAIRING
 from tellapart.tasks.pairs import PAIRS
 from tellapart.tasks.registry import HIDEABLE, TASKS, headline
 from tellapart.tasks.task import Task

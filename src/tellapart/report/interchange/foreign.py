@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from tellapart.benchmarks.find import declared_benchmark
-from tellapart.benchmarks.sugarcrepe import SUBSETS
+from tellapart.benchmarks.minimal_pairs import SUBSETS
 from tellapart.data.arguments import PathGiven, as_path, as_paths
 from tellapart.data.rows import read_csv, read_object
 from tellapart.data.scores import join_names

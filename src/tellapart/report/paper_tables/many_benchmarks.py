@@ -8,7 +8,7 @@ from functools import cache
 from typing import NamedTuple
 
 from tellapart.benchmarks.find import find_benchmark
-from tellapart.benchmarks.sugarcrepe import SUBSETS
+from tellapart.benchmarks.minimal_pairs import SUBSETS
 from tellapart.errors import RunError
 from tellapart.evaluation.systems import System, leave_references
 from tellapart.records.result import BenchmarkResult, Metrics, Value, is_imported
