@@ -12,9 +12,7 @@ import pytest
 from sqlmodel import select
 
 from facts import check_facts
-from tellapart.benchmarks.minimal_pairs import BIVLC
-from tellapart.benchmarks.minimal_pairs import SUBSETS
-from tellapart.benchmarks.minimal_pairs import WINOGROUND
+from tellapart.benchmarks.minimal_pairs import BIVLC, SUBSETS, WINOGROUND
 from tellapart.board.records import read_in
 from tellapart.board.settings import BoardSettings
 from tellapart.board.store import Entry, Model, Store

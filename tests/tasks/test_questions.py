@@ -264,7 +264,7 @@ def test_empty_answers_are_counted_and_a_file_of_nothing_else_is_refused(tmp_pat
             ("0", "'answer'", "['yes']"),
         ),
         ('{"0": "yes"}', "list"),
-        ('["yes"]', ("0", "object", "str")),
+        ('["yes"]', ("0", "object", "yes")),
         (
             json.dumps([{"question_id": k, "answer": "x"} for k in range(20)]),
             ("18", "10", "11", "8"),

@@ -84,11 +84,6 @@ def paper_table(by_subset: Mapping[str, Mapping[str, float]]) -> dict[str, float
     Eq-Kubric is the mean of its three subsets.
 
     Source: Wang et al. 2023, Table 3.
-
-    >>> half = {"text_score": 0.5, "image_score": 0.5, "group_score": 0.25}
-    >>> row = paper_table({subset: half for subset, _ in SUBSETS.values()})
-    >>> len(row), row["Eq-Kubric group"], round(row["Avg"], 2)
-    (16, 25.0, 41.67)
     """
     if missing := [subset for subset, _ in SUBSETS.values() if subset not in by_subset]:
         raise MetricError(f"EqBen's table needs all seven subsets; {', '.join(missing)} missing")

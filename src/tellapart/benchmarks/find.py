@@ -162,11 +162,7 @@ def find_benchmark(name: str, place: Locations | None = None) -> Benchmark:
 
 
 def declared_benchmark(name: str) -> Benchmark | None:
-    """Return the catalogue's benchmark of that name; None for the user's files, and for a name it does not have.
-
-    >>> declared_benchmark("winoground").items, declared_benchmark("folder:winoground")
-    (400, None)
-    """
+    """Return the catalogue's benchmark of that name; None for the user's files, and for a name it does not have."""
     if _with_prefix(name).startswith(tuple(_OWN)):
         return None
     try:
@@ -201,11 +197,7 @@ def _code_again(name: str, own: Path, place: Locations) -> Benchmark:
 
 
 def set_name(typed: str) -> str:
-    """Return the name in results of a benchmark as it was typed, without reading it.
-
-    >>> set_name("folder:../A/my_pairs"), set_name("pairing:folder:my_pairs"), set_name("winoground")
-    ('folder:my_pairs', 'pairing:folder:my_pairs', 'winoground')
-    """
+    """Return the name in results of a benchmark as it was typed, without reading it."""
     prefixes, path = _split_name(_with_prefix(typed))
     if CODE in path:
         return f"{prefixes}{path.rpartition('/')[2]}"
@@ -217,9 +209,6 @@ def takes_options(typed: str) -> frozenset[str] | None:
     """Return which of the options data, images and strict act on a benchmark as it was typed, without reading it.
 
     None if only reading it would show that.
-
-    >>> takes_options("demo"), takes_options("folder:mine"), sorted(takes_options("winoground"))
-    (frozenset(), frozenset({'images'}), ['data', 'images', 'strict'])
     """
     prefixes, name = _split_name(_with_prefix(typed))
     if prefixes.endswith((FOLDER, TABLE, "ranking:")):

@@ -24,12 +24,7 @@ CODE = ".py:"
 def as_benchmark(
     thing: object, place: Locations | None = None, *, name: str = "", file: Path | None = None
 ) -> Benchmark:
-    """Return a declaration or a pair set as a benchmark, which reports find again in this process.
-
-    >>> from tellapart.data.folder import read_pair_set
-    >>> as_benchmark(read_pair_set(Path("examples/eqsim_ablation/smoke_scenes"))).name
-    'folder:smoke_scenes'
-    """
+    """Return a declaration or a pair set as a benchmark, which reports find again in this process."""
     if isinstance(thing, PairSet):
         benchmark = _of_pairs(thing)
         if benchmark.name in BENCHMARKS and file is None:

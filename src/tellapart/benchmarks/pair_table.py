@@ -17,7 +17,7 @@ from tellapart.data.folder import make_item, read_card
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.prediction_field import PREDICTION
-from tellapart.data.rows import read_csv, read_jsonl
+from tellapart.data.rows import read_rows
 from tellapart.data.strict_json import plain_suffix
 from tellapart.errors import DataError, TellapartWarning, nearest, quote
 
@@ -112,14 +112,11 @@ def read_pair_table(path: Path, place: Locations) -> PairSet:
 
 
 def _open_rows(path: Path, images: FolderImages) -> tuple[ParquetTable | None, Iterator[tuple[str, Mapping[str, Any]]]]:
-    suffix = plain_suffix(path)
-    if suffix == ".parquet":
+    if plain_suffix(path) == ".parquet":
         table = ParquetTable([path], images=image_columns(path), beside=images)
         return table, table.rows()
-    if suffix not in {".csv", ".tsv", ".jsonl"}:
-        raise DataError(f"{path}: pairs are read from .csv, .tsv, .jsonl and .parquet files; got {suffix!r}", path=path)
-    rows = read_jsonl(path) if suffix == ".jsonl" else read_csv(path)
-    return None, ((f"{path}:{line}", row) for line, row in rows)
+    rows = read_rows(path, (".csv", ".tsv", ".jsonl", ".parquet"), "pairs")
+    return None, ((place, row) for place, _, row in rows)
 
 
 def _warn_of_blanks(path: Path, items: Iterable[Item]) -> None:

@@ -20,12 +20,12 @@ from tellapart.benchmarks.benchmark import Benchmark, Media
 from tellapart.benchmarks.hub import Hub
 from tellapart.benchmarks.locations import FolderImages, Locations, ZipImages, crop_images, find_files
 from tellapart.benchmarks.parquet import ParquetTable, image_columns
-from tellapart.data.annotations import expect_count, make_item, read_mapping
-from tellapart.data.annotations import read_list as read_json_list
+from tellapart.data.annotations import expect_count, make_item
 from tellapart.data.fields import Kinds, check_several, check_template, fill, fill_all, read_list
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
-from tellapart.data.rows import read_csv, read_json, read_jsonl, read_toml
+from tellapart.data.rows import read_rows as read_table
+from tellapart.data.rows import read_toml
 from tellapart.data.strict_json import plain_suffix
 from tellapart.data.task_records import (
     BinaryQuestion,
@@ -315,14 +315,14 @@ def files_of(benchmark: str, patterns: list[str], place: Locations) -> list[Path
     return found
 
 
-def read_rows(path: Path, before: int = 0, suffix: str | None = None, each: str | None = None) -> Iterator[Row]:
+def read_rows(path: Path, before: int = 0, form: str | None = None, each: str | None = None) -> Iterator[Row]:
     """Yield the rows of a file, by its suffix: a JSON list or object of rows, JSONL, CSV, TSV or parquet.
 
     Rows get more fields if they have none of these names: `file` (the file's name without its suffix), `folder`
     (that of the folder it is in), `row` (their number, from 0), `key` (of an object of rows), and the places of a list
     or a table's columns, from `0`.
     """
-    for number, (place, key, fields) in enumerate(_read_file(path, suffix or plain_suffix(path).removeprefix("."))):
+    for number, (place, key, fields) in enumerate(_read_file(path, f".{form}" if form else "")):
         row_fields: dict[str, Any] = {"file": path.stem, "row": number, "key": key, "folder": path.parent.name}
         row_fields[TABLE_ROW] = before + number
         if isinstance(fields, list):
@@ -351,20 +351,10 @@ def _nested_rows(row: dict[str, Any], each: str | None, place: str) -> Iterator[
     yield from (row | element | {"each": number} for number, element in enumerate(inner))
 
 
-def _read_file(path: Path, suffix: str) -> Iterator[tuple[str, str, Any]]:
-    if suffix == "jsonl":
-        yield from ((f"{path}:{line}", "", row) for line, row in read_jsonl(path))
-    elif suffix in ("csv", "tsv"):
-        yield from ((f"{path}:{line}", "", row) for line, row in read_csv(path))
-    elif suffix == "parquet":
-        yield from ((place, "", row) for place, row in ParquetTable([path], images=image_columns(path)).rows())
-    elif suffix == "json":
-        if isinstance(read_json(path), dict):
-            yield from ((f"{path}: {quote(key, 40)}", key, row) for key, row in read_mapping(path).items())
-        else:
-            yield from ((f"{path}: row {number}", "", row) for number, row in enumerate(read_json_list(path)))
-    else:
-        raise DataError(f"{path}: rows are read from .json, .jsonl, .csv, .tsv and .parquet")
+def _read_file(path: Path, kind: str) -> Iterator[tuple[str, str, Any]]:
+    if (kind or plain_suffix(path)) == ".parquet":
+        return ((place, "", row) for place, row in ParquetTable([path], images=image_columns(path)).rows())
+    return read_table(path, (".json", ".jsonl", ".csv", ".tsv", ".parquet"), "rows", kind=kind)
 
 
 #: The first letter of an image that is a cell of a parquet table: `@image_0`.
@@ -504,10 +494,10 @@ def _group_rows(declared: SetFile, place: Locations) -> Iterator[tuple[str, Any]
                 yield block[0].where, numbered | shared
 
 
-def _join_rows(rows: Sequence[Row], path: Path, folder: str, suffix: str | None) -> list[Row]:
+def _join_rows(rows: Sequence[Row], path: Path, folder: str, form: str | None) -> list[Row]:
     """Return rows with the fields of the row at the same place in the file of the same name in another folder."""
     twin = path.parent.parent / folder / path.name
-    others = list(read_rows(twin, suffix=suffix))
+    others = list(read_rows(twin, form=form))
     if len(others) != len(rows):
         raise DataError(f"{twin}: {len(others):,} rows, and {path} has {len(rows):,}; each belongs to one of the other")
     return [

@@ -12,14 +12,7 @@ from tellapart.errors import RunError, TellapartError, nearest, quote
 
 
 def expect_used(call: str, reason: str, error: type[TellapartError] = RunError, **given: tuple[object, object]) -> None:
-    """Refuse options of a call that do nothing.
-
-    >>> try:
-    ...     expect_used("mine", "without scorer=MODEL", hard=(3, 8), reading=(None, None))
-    ... except RunError as error:
-    ...     print(error)
-    mine: hard=3 has no effect without scorer=MODEL; leave it out
-    """
+    """Refuse options of a call that do nothing."""
     for name, (value, default) in given.items():
         if value != default:
             raise error(f"{call}: {name}={value} has no effect {reason}; leave it out")
@@ -72,11 +65,7 @@ def as_paths(value: PathGiven | Sequence[PathGiven], what: str) -> list[Path]:
 
 
 def as_tuple(value: object, what: str) -> tuple[Any, ...]:
-    """Return one thing, or several in a list or tuple, as a tuple; paths in it as texts.
-
-    >>> as_tuple("demo", "benchmarks"), as_tuple([Path("a"), "b"], "models")
-    (('demo',), ('a', 'b'))
-    """
+    """Return one thing, or several in a list or tuple, as a tuple; paths in it as texts."""
     several = tuple(value) if isinstance(value, list | tuple) else (value,)
     if several == ():
         raise RunError(f"{what}={quote(value)}: name at least one")

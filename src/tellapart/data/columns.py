@@ -87,11 +87,7 @@ def fields_of(find: Callable[[str], object], row: Mapping[str, Any]) -> tuple[di
 
 
 def describe_columns(row: Mapping[str, Any], shape: tuple[int, int], renamed: Mapping[str, str] | None = None) -> str:
-    """Describe how a table is read, by its first row: images, texts, tags, and the columns that are only kept.
-
-    >>> describe_columns({"image": "a.png", "caption": "x", "foil": "y", "tag:kind": "swap", "url": ""}, (1, 2))
-    '1 image x 2 texts from image, caption, foil; tags: 1 column; only kept: url'
-    """
+    """Describe how a table is read, by its first row: images, texts, tags, and the columns that are only kept."""
     columns, renamed = _sort_columns(tuple(row)), renamed or {}
     names = [f"{renamed[name]} as {name}" if name in renamed else name for name in (*columns.images, *columns.texts)]
     counts = [f"{n} {noun}{'' if n == 1 else 's'}" for n, noun in zip(shape, ("image", "text"), strict=True)]

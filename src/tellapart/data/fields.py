@@ -137,11 +137,7 @@ def _fill_one(template: str, row: object, place: str, kinds: Kinds | None) -> tu
 
 
 def read_list(value: object, path: str, place: str) -> list[str]:
-    """Read a list of quoted texts, as Python writes it; nothing else reaches the parser, so nothing can nest or add up.
-
-    >>> read_list("['a cat', 'a dog']", "false", "rows.csv:2")
-    ['a cat', 'a dog']
-    """
+    """Read a list of quoted texts, as Python writes it; nothing else reaches the parser, so nothing can nest."""
     try:
         texts = _parse_list(value)
     except (SyntaxError, ValueError) as error:  # also an escape that names no character, or half of one

@@ -19,11 +19,7 @@ from tellapart.errors import DataError
 
 
 def describe(shape: tuple[int, int]) -> str:
-    """Name a shape for a message.
-
-    >>> describe((1, 2))
-    '1 image and 2 texts'
-    """
+    """Name a shape for a message."""
     return " and ".join(f"{n} {noun}{'' if n == 1 else 's'}" for n, noun in zip(shape, ("image", "text"), strict=True))
 
 

@@ -50,11 +50,7 @@ def read_plain_pickle(path: Path) -> Any:
 
 
 def parse_plain_pickle(data: bytes, source: str) -> Any:
-    """Return the content of a pickle, as `read_plain_pickle`; `source` names the place in errors.
-
-    >>> parse_plain_pickle(pickle.dumps({"boxes": [1, 2]}), "row 3")
-    {'boxes': [1, 2]}
-    """
+    """Return the content of a pickle, as `read_plain_pickle`; `source` names the place in errors."""
     try:
         _check_instructions(source, data)
         content = _PlainUnpickler(io.BytesIO(data), encoding="latin-1").load()

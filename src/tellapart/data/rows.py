@@ -11,8 +11,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tellapart.data.strict_json import check_tree, decode_text, expect_distinct, load_json, parse_json, read_whole
-from tellapart.errors import DataError, first_line, quote
+from tellapart.data.scores import join_names
+from tellapart.data.strict_json import (
+    check_tree,
+    decode_text,
+    expect_distinct,
+    load_json,
+    parse_json,
+    plain_suffix,
+    read_whole,
+)
+from tellapart.errors import DataError, TellapartError, first_line, quote
 
 __all__ = ["read_csv", "read_json", "read_jsonl", "read_object", "read_toml"]
 
@@ -167,6 +176,36 @@ def read_csv(
             path=path,
             line=line,
         ) from error
+
+
+def read_rows(
+    path: Path,
+    suffixes: Sequence[str],
+    noun: str,
+    *,
+    kind: str = "",
+    error: type[TellapartError] = DataError,
+    unnamed: Sequence[str] = (),
+    names: Iterable[str] = (),
+) -> Iterator[tuple[str, str, Any]]:
+    """Yield the rows of a JSONL, CSV, TSV or JSON file: each row's place for messages, its key in an object, itself.
+
+    Of JSON the rows are a list's, or an object's with their keys. `kind` is the file's suffix, if another one; `noun`
+    names the rows for the refusal of a suffix; `unnamed` and `names` are of `read_csv`.
+    """
+    if (suffix := kind or plain_suffix(path)) not in suffixes:
+        raise error(f"{path}: {noun} are read from {join_names(suffixes)} files; got {suffix!r}", path=path)
+    if suffix in (".jsonl", ".csv", ".tsv"):
+        lines = read_jsonl(path) if suffix == ".jsonl" else read_csv(path, unnamed=unnamed, names=names)
+        yield from ((f"{path}:{line}", "", row) for line, row in lines)
+        return
+    content = read_json(path)
+    if not isinstance(content, list | dict) or not content:
+        raise error(f"{path}: expected a list of rows, got {quote(content)}", path=path)
+    if isinstance(content, dict):
+        yield from ((f"{path}: {quote(key, 40)}", key, row) for key, row in content.items())
+    else:
+        yield from ((f"{path}: row {number}", "", row) for number, row in enumerate(content))
 
 
 def _guess_delimiter(text: str) -> str:

@@ -89,11 +89,6 @@ def note_spread(scores: Sequence[Scores], *, of_reranker: bool = False) -> tuple
     A narrow range is noted of probabilities, and of a reranker's scores.
 
     Source: vllm-project/vllm, issue 33885: without its chat template a reranker gives every pair about .5.
-
-    >>> note_spread([Scores(("a",), [[[0.49, 0.5, 0.51] * 4]], "probability")])[0][:52]
-    'all 12 scores lie within .1 of one another (0.49 to '
-    >>> note_spread([Scores(("a",), [[[0.2, 0.21, 0.25] * 4]], "similarity")])
-    ()
     """
     values = np.concatenate([np.zeros(0), *(table.values.ravel() for table in scores)])
     if len(values) < _FEWEST:

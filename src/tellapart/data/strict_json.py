@@ -36,11 +36,7 @@ _GZIP = ".gz"
 
 
 def plain_suffix(path: Path) -> str:
-    """Return a file's suffix, in lower case, without that of gzip.
-
-    >>> plain_suffix(Path("rows.jsonl.gz")), plain_suffix(Path("rows.CSV"))
-    ('.jsonl', '.csv')
-    """
+    """Return a file's suffix, in lower case, without that of gzip."""
     return Path(path.stem if path.suffix.lower() == _GZIP else path).suffix.lower()
 
 

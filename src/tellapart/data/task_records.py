@@ -24,11 +24,7 @@ T = TypeVar("T")
 
 
 def align(ids: Sequence[str], values: Mapping[str, T], noun: str = "predictions") -> list[T]:
-    """Return the value of each id, in the order of the ids; nothing may be missing or left over.
-
-    >>> align(["q1", "q2"], {"q2": "no", "q1": "yes"})
-    ['yes', 'no']
-    """
+    """Return the value of each id, in the order of the ids; nothing may be missing or left over."""
     missing, extra = [id_ for id_ in ids if id_ not in values], sorted(values.keys() - set(ids))
     if missing or extra:
         parts = [f"none for {len(missing)} of {len(ids)}: {join_names(missing)}"] if missing else []
@@ -123,10 +119,6 @@ class RetrievalSet:
         images: a reference for each gallery image; equal ones are resampled together.
         captions: each gallery caption.
         pairs: the true pairs, image and caption, from 0.
-
-    >>> gallery = RetrievalSet.of("two", ["a.png", "b.png"], [["a cat", "one cat"], ["a dog"]])
-    >>> gallery.captions, gallery.pairs
-    (('a cat', 'one cat', 'a dog'), ((0, 0), (0, 1), (1, 2)))
     """
 
     name: str
@@ -160,10 +152,6 @@ class RetrievalSet:
         """Return the gallery in which equal captions are one entry, true of the images of all of them.
 
         The second value is the row of each distinct caption: the first that it stands in.
-
-        >>> gallery = RetrievalSet.of("two", ["a.png", "b.png"], [["a cat"], ["a cat"]])
-        >>> gallery.distinct_captions()[0].pairs, gallery.distinct_captions()[1]
-        (((0, 0), (1, 0)), (0,))
         """
         groups = _group_rows(self.captions)
         entry = {row: k for k, rows in enumerate(groups) for row in rows}
@@ -273,10 +261,6 @@ class QuestionSet(RecordSet):
         right on both is the group score, and a model that ignores the image gets none.
 
         Source: VLUE section 3.2 (workers wrote questions whose answers differ between two images).
-
-        >>> rows = Question("0", "One cup?", "a.png", ("yes",)), Question("1", "one cup? ", "b.png", ("no",))
-        >>> QuestionSet("vqa", rows).complementary_pairs()
-        ((0, 1),)
         """
         rows = self.questions
         groups = _group_rows([question.question.lower().strip() for question in rows])
@@ -438,9 +422,6 @@ class BinaryQuestion:
         question_id: questions of one group with one id are one question in different words; by the words, if empty.
         group: records of one group are a minimal pair or a quadruple, which is right if all of them are.
         cluster: the unit of resampling; if it is empty, the group, or the first image.
-
-    >>> BinaryQuestion("0", ("a.png",), "Is the cup red? Please answer Yes or No.", "yes").cluster
-    'a.png'
     """
 
     id: str
@@ -502,11 +483,7 @@ class BinaryQuestionSet(RecordSet):
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A moment in a video at which something changes, with the state before and after it; times in seconds.
-
-    >>> Moment("v_0A", "v", 3.8, "a man", "waits", "raises a hand", "Change of Action", 5.0).after_caption
-    'a man raises a hand'
-    """
+    """A moment in a video at which something changes, with the state before and after it; times in seconds."""
 
     id: str
     video: str
@@ -566,13 +543,7 @@ class MomentSet(RecordSet):
 
     @cached_property
     def gold(self) -> tuple[tuple[float, ...], ...]:
-        """All times that are right for each query: those of the same change in the same video, rising.
-
-        >>> times = (3.8, 3.8, 7.0)
-        >>> rows = [Moment(f"v_{k}", "v", t, "a man", "waits", "sits", "Change", 9.0) for k, t in enumerate(times)]
-        >>> MomentSet("gebc", tuple(rows)).gold[0]
-        (3.8, 7.0)
-        """
+        """All times that are right for each query: those of the same change in the same video, rising."""
         times: dict[tuple[str, str, str, str], set[float]] = defaultdict(set)
         for m in self._all_moments.moments:
             times[m.video, m.subject, m.before, m.after].add(m.time)
@@ -615,10 +586,6 @@ class ClassificationSet(RecordSet):
         classes: their names, as captions use them.
         templates: sentences with `{}` for the name; several are averaged.
         pictures: the images to classify; not every class needs one.
-
-    >>> pets = ClassificationSet("pets", ("cat", "dog"), ("a photo of a {}.",), (ClassifiedImage("0", "a.png", 1),))
-    >>> pets.prompts
-    (('a photo of a cat.', 'a photo of a dog.'),)
     """
 
     ROWS = "pictures"

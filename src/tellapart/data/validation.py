@@ -21,13 +21,7 @@ _SHOWN = 24
 
 
 def describe_changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """Return the keys that differ, a table's after its name and a dot, with both values; empty if none do.
-
-    >>> describe_changes({"optimiser": {"epochs": 4}, "seed": 0}, {"optimiser": {"epochs": 8}, "seed": 0})
-    'optimiser.epochs 4 -> 8'
-    >>> describe_changes({"limit": None}, {"limit": 8, "name": "b"})
-    'limit unset -> 8, name unset -> "b"'
-    """
+    """Return the keys that differ, a table's after its name and a dot, with both values; empty if none do."""
     before, after = dict(_flatten(then)), dict(_flatten(now))
     keys = [key for key in before | after if before.get(key) != after.get(key)]
     return join_names([f"{key} {_show(before.get(key))} -> {_show(after.get(key))}" for key in keys])

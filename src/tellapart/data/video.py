@@ -87,11 +87,7 @@ def _spread_evenly(times: NDArray[np.float64], count: int) -> list[int]:
 
 
 def as_picture(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return an image as it is, and of a video's frames up to four side by side: uint8 `(height, width, 3)`.
-
-    >>> as_picture(np.zeros((8, 6, 5, 3), np.uint8)).shape
-    (6, 20, 3)
-    """
+    """Return an image as it is, and of a video's frames up to four side by side: uint8 `(height, width, 3)`."""
     if pixels.ndim == 3:
         return pixels
     frame_rows = np.linspace(0, len(pixels) - 1, min(_SHOWN, len(pixels))).round().astype(int)

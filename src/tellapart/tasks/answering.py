@@ -75,11 +75,7 @@ def count_empty(answers: Sequence[str], noun: str) -> tuple[str, ...]:
 
 
 def describe_unread(unread: Sequence[str], total: int, why: str, expected: str) -> tuple[str, ...]:
-    """Return the note that counts answers that cannot be read, and shows one of them; none if all can be.
-
-    >>> describe_unread(["I see a cup."], 8, "choose neither caption", "1 or 2")
-    ("1 of 8 answers choose neither caption, such as 'I see a cup.'; expected: 1 or 2",)
-    """
+    """Return the note that counts answers that cannot be read, and shows one of them; none if all can be."""
     if not unread:
         return ()
     sample = next((f", such as {quote(answer[:50])}" for answer in unread if answer.strip()), "")

@@ -80,9 +80,6 @@ def class_vectors(prompts: Sequence[Vectors]) -> Vectors:
     """Return one unit vector a class: the mean of its prompts' unit vectors, made a unit vector again.
 
     Source: CLIP (Radford et al. 2021), section 3.1.4, and its notebook `Prompt_Engineering_for_ImageNet`.
-
-    >>> class_vectors([np.array([[2.0, 0.0]], np.float32), np.array([[0.0, 5.0]], np.float32)]).round(4)
-    array([[0.7071, 0.7071]], dtype=float32)
     """
     # Of one template the mean is the vector itself, to the bit.
     units = [normalise(vectors) for vectors in prompts]

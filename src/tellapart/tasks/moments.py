@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 
 from tellapart.data.item import Item
 from tellapart.data.prediction_field import state_field
-from tellapart.data.rows import read_jsonl
+from tellapart.data.rows import read_rows
 from tellapart.data.scores import join_names
-from tellapart.data.strict_json import plain_suffix
 from tellapart.data.task_records import Moment, MomentSet
 from tellapart.errors import DataError, ScoreError
 from tellapart.metrics.metric import Metric
@@ -104,16 +103,14 @@ class FrameScores:
 
 def read_frame_scores(path: Path, records: MomentSet) -> list[FrameScores]:
     """Read the similarities of every moment's frames, in the order of the moments."""
-    if plain_suffix(path) != ".jsonl":
-        raise ScoreError(f"{path}: similarities of frames are read from .jsonl files; got {path.suffix!r}")
     length = {moment.id: len(frame_times(records.duration(moment.video), _RATE)) for moment in records.moments}
     state_field("before", "after")
     by_moment: dict[str, FrameScores] = {}
     nothing = FrameScores(*np.zeros((3, 0)))  # of an id that is unknown, or faulty: both are named below
     twice: list[str] = []
     wrong: dict[str, list[str]] = {}
-    for line, row in read_jsonl(path):
-        id_ = read_id(row, f"{path}:{line}", ("id", "boundary_id"))
+    for place, _, row in read_rows(path, (".jsonl",), "similarities of frames", error=ScoreError):
+        id_ = read_id(row, place, ("id", "boundary_id"))
         if id_ in by_moment:
             twice.append(id_)
         by_moment[id_] = nothing

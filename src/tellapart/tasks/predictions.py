@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from tellapart.data.answer_text import read_label, strip_thought
 from tellapart.data.npz import read_arrays
 from tellapart.data.prediction_field import PREDICTION, named_field, state_field
-from tellapart.data.rows import read_csv, read_json, read_jsonl
+from tellapart.data.rows import read_rows
 from tellapart.data.scores import join_names
-from tellapart.data.strict_json import parse_json, plain_suffix
+from tellapart.data.strict_json import parse_json
 from tellapart.data.task_records import align
 from tellapart.errors import DataError, ScoreError, quote
 
@@ -39,11 +39,7 @@ _MOST = sys.float_info.max
 
 
 def label(value: object) -> bool:
-    """Return a label: true or false, 1 or 0, yes or no, in any case, marks around it aside.
-
-    >>> label("True."), label(0), label("1.0")
-    (True, False, True)
-    """
+    """Return a label: true or false, 1 or 0, yes or no, in any case, marks around it aside."""
     read = read_label(str(value)) if isinstance(value, str | int | float) else None
     if read is None:
         raise ValueError(f"a label is true or false; got {quote(value)}")
@@ -79,11 +75,7 @@ def _plain_name(name: str) -> str:
 
 
 def box(value: object) -> tuple[float, float, float, float]:
-    """Return a box: x, y, width, height in pixels; in a csv file as a JSON list.
-
-    >>> box([1, 2, 3, 4]), box("[1, 2, 3, 4]")
-    ((1.0, 2.0, 3.0, 4.0), (1.0, 2.0, 3.0, 4.0))
-    """
+    """Return a box: x, y, width, height in pixels; in a csv file as a JSON list."""
     try:
         sides = finite_numbers(parse_json(value, "a box") if isinstance(value, str) else value, most=_LARGEST)
     except DataError:
@@ -113,10 +105,15 @@ def read_predictions(
     that are of another unit than `noun` are passed over. `is_gold` takes the number of an id and its prediction to
     whether that is the gold answer. It is asked within `watch_field` alone, and not on a board, whose gold is hidden.
     """
-    if (suffix := plain_suffix(path)) not in (".jsonl", ".csv", ".json"):
-        raise ScoreError(f"{path}: predictions are read from .jsonl, .csv or .json files; got {suffix!r}")
     by_id: dict[str, T] = {}
-    rows = [(place, row) for place, row in _read_rows(path, suffix) if row.get("unit", noun) == noun]
+    rows: list[tuple[str, Mapping[str, Any]]] = []
+    # A table of two columns may come without their names.
+    header = {"unnamed": ("id", "prediction"), "names": (*_IDS, *_PREDICTIONS, "unit")}
+    for place, _, row in read_rows(path, (".jsonl", ".csv", ".json"), "predictions", error=ScoreError, **header):
+        if not isinstance(row, Mapping):
+            raise ScoreError(f"{place}: expected a list of objects, one a prediction; got {quote(row)}")
+        if row.get("unit", noun) == noun:
+            rows.append((place, row))
     field = named_field()
     key = _find_field(path, rows, field)
     for place, row in rows:
@@ -182,28 +179,8 @@ def _find_positions(path: Path, name: str, stored: NDArray[Any], ids: Sequence[s
     return align_file(path, ids, position, name)
 
 
-def _read_rows(path: Path, suffix: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    if suffix != ".json":
-        # A table of two columns may come without their names.
-        names = {"unnamed": ("id", "prediction"), "names": (*_IDS, *_PREDICTIONS, "unit")}
-        lines = read_jsonl(path) if suffix == ".jsonl" else read_csv(path, **names)
-        yield from ((f"{path}:{number}", row) for number, row in lines)
-        return
-    content = read_json(path)
-    if not isinstance(content, list):
-        raise ScoreError(f"{path}: a list of objects is expected, one a prediction; got {type(content).__name__}")
-    for number, row in enumerate(content):
-        if not isinstance(row, dict):
-            raise ScoreError(f"{path}: row {number}: expected an object; got {type(row).__name__}")
-        yield f"{path}: row {number}", row
-
-
 def read_id(row: Mapping[str, Any], place: str, names: Sequence[str] = _IDS) -> str:
-    """Return the id of a row, which stands under one of some names; a whole number is one, as `100` and as `100.0`.
-
-    >>> read_id({"question_id": 100.0}, "a.jsonl:1")
-    '100'
-    """
+    """Return the id of a row, which stands under one of some names; a whole number is one, as `100` and as `100.0`."""
     for key in names:
         value = row.get(key)
         if isinstance(value, float) and value.is_integer():

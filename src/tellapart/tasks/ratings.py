@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.prediction_field import state_field
-from tellapart.data.rows import read_jsonl
-from tellapart.data.strict_json import plain_suffix
+from tellapart.data.rows import read_rows
 from tellapart.data.task_records import Ranking, RankingSet, RatingSet
 from tellapart.errors import ScoreError, quote
 from tellapart.metrics.metric import Metric
@@ -86,13 +85,10 @@ def _fill_template(records: RankingSet) -> Iterator[Mapping[str, Any]]:
 
 def read_candidate_scores(path: Path, records: RankingSet) -> list[CandidateScores]:
     """Read a score for each candidate of each query, in the order of the set."""
-    if plain_suffix(path) != ".jsonl":
-        raise ScoreError(f"{path}: scores of candidates are read from .jsonl files; got {path.suffix!r}")
     of = {ranking.id: ranking for ranking in records.rankings}
     state_field("scores", *(["edited"] if any(ranking.edited for ranking in records.rankings) else []))
     by_query: dict[str, CandidateScores] = {}
-    for line, row in read_jsonl(path):
-        place = f"{path}:{line}"
+    for place, _, row in read_rows(path, (".jsonl",), "scores of candidates", error=ScoreError):
         id_ = read_id(row, place, ("id",))
         if id_ in by_query:
             raise ScoreError(f"{place}: a second row for id {id_}; give one for each")

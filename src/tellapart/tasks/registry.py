@@ -53,11 +53,6 @@ def headline(defined: Container[str]) -> tuple[str, ...]:
     both chosen, so a comparison of two runs can correct for the number of headline metrics.
 
     Source: Winoground Table 3; VALSE Table 2; SugarCrepe Table 3.
-
-    >>> headline({"choice_score", "pairwise"})
-    ('choice_score',)
-    >>> headline({"choice_score", "pairwise", "acc", "p_c", "p_f", "min_pc_pf"})
-    ('pairwise', 'acc', 'min_pc_pf')
     """
     others = (TASKS[name].headlines for name in TASKS if name not in HEADLINES)
     rows = (row for of_task in chain(HEADLINES.values(), others) for row in of_task)
@@ -65,11 +60,7 @@ def headline(defined: Container[str]) -> tuple[str, ...]:
 
 
 def main_metric(headline: Sequence[str]) -> str:
-    """Return the metric that ranks models: the group score or `min_pc_pf` if it is a headline, else the first headline.
-
-    >>> main_metric(["text_score", "image_score", "group_score"]), main_metric(["accuracy", "consistency"])
-    ('group_score', 'accuracy')
-    """
+    """Return the metric that ranks models: the group score or `min_pc_pf` if it is a headline, else the first."""
     for name in ("group_score", "min_pc_pf"):
         if name in headline:
             return name
