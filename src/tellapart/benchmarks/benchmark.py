@@ -12,7 +12,7 @@ from typing import Any, Generic, Literal, Protocol, runtime_checkable
 from typing_extensions import TypeVar
 
 from tellapart.benchmarks.hub import Hub
-from tellapart.benchmarks.locations import FolderImages, Locations, find_files
+from tellapart.benchmarks.locations import FolderImages, Locations, find_files, first_file
 from tellapart.data.pairset import Outline
 from tellapart.data.scores import join_names
 from tellapart.errors import DataError
@@ -210,3 +210,8 @@ class Benchmark(Generic[Records]):
             f"{self.name} needs {join_names(missing, limit=3)}, and {place}: get the files from {self.source} and name "
             f"their folder with data={hub}"
         )
+
+
+def one_file(name: str, file: str, read: Callable[[Path], Any], **facts: Any) -> Benchmark[Any]:
+    """Return a benchmark whose records are in one file: found by its pattern, read by `read`."""
+    return Benchmark(name=name, files=(file,), load=lambda place: read(first_file(place, name, file)), **facts)

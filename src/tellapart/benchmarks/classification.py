@@ -10,6 +10,8 @@ import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +31,7 @@ from tellapart.errors import DataError, quote
 # (after a name without spaces, a space will do), and how the class is called. `templates.txt`: a line a prompt, with
 # `{}` for the class.
 
-PREFIX = "classes:"
+CLASSES = "classes:"
 _TEMPLATES = ("a photo of a {}.",)
 
 
@@ -39,13 +41,12 @@ def read_class_folders(root: Path, name: str, names: Mapping[str, str], template
     folders = [path for path in folders if names.get(path.name, path.name)]  # "" means a folder that is not a class
     if len(folders) < 2:
         raise DataError(f"{root} holds {len(folders)} folders; two or more are needed, one a class")
-    called = dict(names) | own_names(root, [path.name for path in folders])
     images = {path.name: list(_list_images(root, path)) for path in folders}
     if empty := [folder for folder, inside in images.items() if not inside]:
         raise DataError(f"{root}: no image ({', '.join(sorted(IMAGE_SUFFIXES))}) in {join_names(empty)}")
     return ClassificationSet(
         name,
-        tuple(called.get(folder, folder.replace("_", " ")) for folder in images),
+        _class_names(root, [*images], names),
         own_templates(root, templates),
         tuple(ClassifiedImage(image, image, label) for label, inside in enumerate(images.values()) for image in inside),
     )
@@ -55,6 +56,12 @@ def _list_images(root: Path, folder: Path) -> Iterator[str]:
     for path in sorted(folder.rglob("*")):
         if path.suffix.lower() in IMAGE_SUFFIXES and path.is_file():
             yield path.relative_to(root).as_posix()
+
+
+def _class_names(folder: Path, keys: Sequence[str], names: Mapping[str, str] = MappingProxyType({})) -> tuple[str, ...]:
+    """Return what classes are called: by `classes.txt`, else by the given names, else by their folders."""
+    called = {**names, **own_names(folder, keys)}
+    return tuple(called.get(key, key.replace("_", " ")) for key in keys)
 
 
 def own_names(folder: Path, known: Sequence[str], file: str = "classes.txt") -> dict[str, str]:
@@ -91,10 +98,8 @@ def _read_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 def class_folder_benchmark(name: str, place: Locations | None = None) -> Benchmark:
     """Return the benchmark `classes:DIR`, the user's folders of classes."""
-    if name == PREFIX:
-        raise DataError("classes: names no folder; write classes:DIR, a folder with a folder for each class")
-    root = Path(name.removeprefix(PREFIX)).expanduser()
-    name = f"{PREFIX}{root.resolve().name}"
+    root = Path(name.removeprefix(CLASSES)).expanduser()
+    name = f"{CLASSES}{root.resolve().name}"
     records = read_class_folders(root, name, {}, _TEMPLATES)
     return Benchmark(
         name=name,
@@ -188,16 +193,12 @@ def read_cifar(path: Path, name: str, classes: tuple[str, ...], label_bytes: int
         raise DataError(
             f"{path}: record {int(labels.argmax())} is of class {labels.max()}; there are {len(classes)}, from 0"
         )
-    called = own_names(path.parent, classes)
-    references = [file.reference(number) for number in range(len(labels))]
+    names = [file.reference(number) for number in range(len(labels))]
     return ClassificationSet(
         name,
-        tuple(called.get(entry, entry.replace("_", " ")) for entry in classes),
+        _class_names(path.parent, classes),
         own_templates(path.parent, _CIFAR_TEMPLATES),
-        tuple(
-            ClassifiedImage(reference, reference, label)
-            for reference, label in zip(references, labels.tolist(), strict=True)
-        ),
+        tuple(ClassifiedImage(image, image, label) for image, label in zip(names, labels.tolist(), strict=True)),
     )
 
 
@@ -264,18 +265,21 @@ _CALTECH_NAMES = {
 _IMAGENET_NAMES = {"n04008634": "projectile", "n04355933": "burning glass"}
 
 
-_CALTECH = "|".join(f"{folder}accordion/*.jpg" for folder in ("101_ObjectCategories/", ""))
-_IMAGENET = "|".join(f"{folder}n01440764/*.JPEG" for folder in ("val/", ""))
-_FOOD101 = "meta/test.txt|food-101/meta/test.txt"
+def _of_tree(name: str, pattern: str, read: Callable[[Path], ClassificationSet], **facts: Any) -> Benchmark:
+    """Return a benchmark of a folder, two levels above the first file of a pattern."""
 
+    def tree(place: Locations) -> Path:
+        return first_file(place, name, pattern).parent.parent
 
-def _find_tree(place: Locations, name: str, pattern: str) -> Path:
-    """Return the folder of the classes' folders, two levels above the first file of the pattern."""
-    return first_file(place, name, pattern).parent.parent
-
-
-def _open_images(name: str, pattern: str) -> Callable[[Locations], FolderImages]:
-    return lambda place: FolderImages(_find_tree(place, name, pattern), outside=place.outside)
+    return Benchmark(
+        name=name,
+        task="classification",
+        files=(pattern,),
+        cluster="the image",
+        load=lambda place: read(tree(place)),
+        pictures=lambda place: FolderImages(tree(place), outside=place.outside),
+        **facts,
+    )
 
 
 def read_food101(folder: Path) -> ClassificationSet:
@@ -285,17 +289,15 @@ def read_food101(folder: Path) -> ClassificationSet:
     if wrong := next((line for line in lines if len(line.split("/")) != 2), None):
         raise DataError(f"{path}: expected lines such as apple_pie/1011328; got {quote(wrong)}")
     folders = sorted({line.split("/")[0] for line in lines})
-    called = own_names(folder, folders)
     return ClassificationSet(
         "food101",
-        tuple(called.get(one, one.replace("_", " ")) for one in folders),
+        _class_names(folder, folders),
         own_templates(folder, _FOOD),
         tuple(ClassifiedImage(line, f"images/{line}.jpg", folders.index(line.split("/")[0])) for line in lines),
     )
 
 
-def _read_imagenet(place: Locations) -> ClassificationSet:
-    tree = _find_tree(place, "imagenet", _IMAGENET)
+def _read_imagenet(tree: Path) -> ClassificationSet:
     folders = sorted(path.name for path in tree.glob("n*/"))
     return read_class_folders(tree, "imagenet", _imagenet_names(tree, folders), _PHOTO)
 
@@ -346,50 +348,40 @@ def _name_things(things: object) -> object:
     raise DataError(f"demo: expected the things of each picture; got {quote(things)}")
 
 
-CALTECH101 = Benchmark(
-    name="caltech101",
+CALTECH101 = _of_tree(
+    "caltech101",
+    "|".join(f"{folder}accordion/*.jpg" for folder in ("101_ObjectCategories/", "")),
+    lambda tree: read_class_folders(tree, "caltech101", _CALTECH_NAMES, _PHOTO),
     title="Caltech-101's photos, 101 classes (all of them; without the background class)",
     items=8_677,
-    task="classification",
     source="https://data.caltech.edu/records/mzrjq-6wc02",
     licence="CC BY 4.0",
     citation="Fei-Fei, Fergus, Perona, Learning generative visual models from few training examples, 2004",
-    files=(_CALTECH,),
     images="in a folder a class",
-    cluster="the image",
-    load=lambda place: read_class_folders(
-        _find_tree(place, "caltech101", _CALTECH), "caltech101", _CALTECH_NAMES, _PHOTO
-    ),
-    pictures=_open_images("caltech101", _CALTECH),
 )
 
-FOOD101 = Benchmark(
-    name="food101",
+FOOD101 = _of_tree(
+    "food101",
+    "meta/test.txt|food-101/meta/test.txt",
+    read_food101,
     title="Food-101's test photos, 101 dishes",
     items=25_250,
-    task="classification",
     source="https://data.vision.ee.ethz.ch/cvl/datasets_extra/food-101/",
     licence="the photographers'; research only",
     citation="Bossard, Guillaumin, Van Gool, Food-101: mining discriminative components with random forests, ECCV 2014",
-    files=(_FOOD101,),
     images="in `images/` beside `meta/`",
-    cluster="the image",
-    load=lambda place: read_food101(_find_tree(place, "food101", _FOOD101)),
-    pictures=_open_images("food101", _FOOD101),
 )
-IMAGENET = Benchmark(
-    name="imagenet",
+
+IMAGENET = _of_tree(
+    "imagenet",
+    "|".join(f"{folder}n01440764/*.JPEG" for folder in ("val/", "")),
+    _read_imagenet,
     title="ImageNet's validation photos, 1,000 classes",
     items=50_000,
-    task="classification",
     source="https://image-net.org",
     licence="the photographers'; non-commercial research",
     citation="Russakovsky et al., ImageNet large scale visual recognition challenge, IJCV 2015",
-    files=(_IMAGENET,),
     images="the validation photos, sorted into a folder a class",
-    cluster="the image",
-    load=_read_imagenet,
-    pictures=_open_images("imagenet", _IMAGENET),
 )
 
 DEMO_OBJECTS = Benchmark(

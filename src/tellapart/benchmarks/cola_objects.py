@@ -10,8 +10,7 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from tellapart.benchmarks.benchmark import Benchmark
-from tellapart.benchmarks.locations import one_file
+from tellapart.benchmarks.benchmark import Benchmark, one_file
 from tellapart.data.rows import read_json
 from tellapart.data.task_records import ImageLabel, LabelSet
 from tellapart.errors import DataError, quote
@@ -55,20 +54,20 @@ def _read_row(row: Any, size: int, path: Path, number: int) -> tuple[str, tuple[
 
 def _declare_benchmark(kind: str, images: str, *folders: str) -> Benchmark:
     name, file = f"cola-objects-{kind.lower()}", f"COLA_singleobjects_benchmark_{kind}.json"
-    return Benchmark(
-        name=name,
+    return one_file(
+        name,
+        file,
+        lambda path: read_image_labels(path, name),
         title=f"COLA single objects, {kind}: which images show the object with these attributes",
         items=0,
         task="labels",
         source="https://github.com/arijitray1993/COLA",
         licence="MIT",
         citation="Ray et al., COLA: A Benchmark for Compositional Text-to-image Retrieval, NeurIPS 2023",
-        files=(file,),
         images=images,
         usual=(*folders, "images"),
         cluster="the label",
         ties="equal scores are one step of the curve",
-        load=one_file(name, file, lambda path: read_image_labels(path, name)),
     )
 
 

@@ -13,7 +13,7 @@ from typing import Annotated
 from pydantic import Field
 
 from tellapart.benchmarks.benchmark import Benchmark
-from tellapart.benchmarks.classification import class_folder_benchmark
+from tellapart.benchmarks.classification import CLASSES, class_folder_benchmark
 from tellapart.benchmarks.given import CODE, pairs_benchmark
 from tellapart.benchmarks.locations import Locations, own_images
 from tellapart.benchmarks.pair_table import TABLE, open_pair_images, pair_table_benchmark
@@ -54,8 +54,6 @@ def read_rankings(path: Path) -> RankingSet:
 
 def ranking_benchmark(name: str, place: Locations | None = None) -> Benchmark:
     """Return the benchmark `ranking:FILE`."""
-    if name == RANKING:
-        raise DataError("ranking: names no file; write ranking:FILE.jsonl")
     path = Path(name.removeprefix(RANKING)).expanduser()
     records = read_rankings(path)
     images = place.images if place is not None and place.images is not None else path.parent
@@ -150,7 +148,9 @@ def find_benchmark(name: str, place: Locations | None = None) -> Benchmark:
     if not isinstance(name, str):
         raise UnknownNameError(f"find_benchmark({quote(name)}): {type(name).__name__} is not a name; give a text")
     name = _with_prefix(name)
-    for prefix, open_own in _OWN.items():
+    for prefix, (open_own, lacking) in _OWN.items():
+        if name == prefix:
+            raise DataError(f"{prefix} names no {lacking}")
         if name.startswith(prefix):
             return open_own(name, place)
     if not has("benchmark", name) and (lies_there := explain_path(name)) is not None:
@@ -211,9 +211,9 @@ def takes_options(typed: str) -> frozenset[str] | None:
     None if only reading it would show that.
     """
     prefixes, name = _split_name(_with_prefix(typed))
-    if prefixes.endswith((FOLDER, TABLE, "ranking:")):
+    if prefixes.endswith((FOLDER, TABLE, RANKING)):
         return frozenset({"images"})
-    if prefixes.endswith("classes:"):
+    if prefixes.endswith(CLASSES):
         return frozenset()
     declared = None if CODE in name or prefixes.endswith(SET) else declared_benchmark(name)
     if declared is None:
@@ -284,8 +284,6 @@ def load_pairs_or_folder(name: str, place: Locations | None = None) -> PairSet:
 
 def _open_folder(name: str, place: Locations | None) -> Benchmark:
     path = Path(name.removeprefix(FOLDER)).expanduser()
-    if name == FOLDER:
-        raise DataError("folder: names no folder; write folder:PATH, for example -b folder:my_pairs")
     name = f"{FOLDER}{path.resolve().name}"
     place = place or Locations()
     images = own_images(path, place)
@@ -313,8 +311,6 @@ def _set_file(name: str, place: Locations | None) -> Benchmark:
 
 def _open_texts(name: str, place: Locations | None) -> Benchmark:
     typed = name.removeprefix("texts:")
-    if not typed:
-        raise DataError("texts: names no set of pairs; write texts:NAME, for example -b texts:sugarcrepe-pp")
     pairs = find_benchmark(typed, place)
     if pairs.shape != (1, 3) or pairs.true != 2:
         raise DataError(f"{name}: two true texts and a false one are compared; {typed} has items of another kind")
@@ -332,18 +328,16 @@ def _open_texts(name: str, place: Locations | None) -> Benchmark:
     )
 
 
-#: The prefix of pairs in words -> their shape, the question, and an example.
+#: The prefix of pairs in words -> their shape, and the question.
 _IN_WORDS = {
-    "pairing:": ((2, 2), "which caption belongs to which image", "demo"),
-    "choice:": ((1, 2), "which of two captions fits", "sugarcrepe"),
+    "pairing:": ((2, 2), "which caption belongs to which image"),
+    "choice:": ((1, 2), "which of two captions fits"),
 }
 
 
 def _open_in_words(name: str, place: Locations | None) -> Benchmark:
     prefix = next(filter(name.startswith, _IN_WORDS))
-    typed, (shape, question, example) = name.removeprefix(prefix), _IN_WORDS[prefix]
-    if not typed:
-        raise DataError(f"{prefix} names no set of pairs; write {prefix}NAME, for example -b {prefix}{example}")
+    typed, (shape, question) = name.removeprefix(prefix), _IN_WORDS[prefix]
     try:
         pairs = find_benchmark(typed, place)
     except UnknownNameError as error:
@@ -380,16 +374,16 @@ def _ask_in_words(pairs: Benchmark, prefix: str) -> Benchmark:
     )
 
 
-#: The prefixes of names, and the functions that open the user's files behind them.
-_OWN: Mapping[str, Callable[[str, Locations | None], Benchmark]] = MappingProxyType(
+#: The prefixes of names, the functions that open the user's files behind them, and what a prefix alone lacks.
+_OWN: Mapping[str, tuple[Callable[[str, Locations | None], Benchmark], str]] = MappingProxyType(
     {
-        FOLDER: _open_folder,
-        SET: _set_file,
-        TABLE: pair_table_benchmark,
-        "ranking:": ranking_benchmark,
-        "classes:": class_folder_benchmark,
-        "pairing:": _open_in_words,
-        "choice:": _open_in_words,
-        "texts:": _open_texts,
+        FOLDER: (_open_folder, "folder; write folder:PATH, for example -b folder:my_pairs"),
+        SET: (_set_file, "file; write set:FILE.toml, a file that declares a set"),
+        TABLE: (pair_table_benchmark, "file; write table:FILE, for example -b table:pairs.csv"),
+        RANKING: (ranking_benchmark, "file; write ranking:FILE.jsonl"),
+        CLASSES: (class_folder_benchmark, "folder; write classes:DIR, a folder with a folder for each class"),
+        "pairing:": (_open_in_words, "set of pairs; write pairing:NAME, for example -b pairing:demo"),
+        "choice:": (_open_in_words, "set of pairs; write choice:NAME, for example -b choice:sugarcrepe"),
+        "texts:": (_open_texts, "set of pairs; write texts:NAME, for example -b texts:sugarcrepe-pp"),
     }
 )

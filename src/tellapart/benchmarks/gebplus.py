@@ -7,8 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from tellapart.benchmarks.benchmark import Benchmark
-from tellapart.benchmarks.locations import one_file
+from tellapart.benchmarks.benchmark import Benchmark, one_file
 from tellapart.data.annotations import AnnotationRow, check_row, read_mapping
 from tellapart.data.task_records import Moment, MomentSet
 from tellapart.errors import DataError, quote
@@ -67,8 +66,10 @@ def _make_moment(video: str, content: object, place: str) -> Moment:
 
 
 def _declare_benchmark(name: str, split: str, items: int, rows: str, file: str) -> Benchmark:
-    return Benchmark(
-        name=name,
+    return one_file(
+        name,
+        file,
+        read_moments,
         title=f"GEBC boundary grounding on GEB+'s {split} videos: when does the caption before give way "
         "to the one after?",
         items=items,
@@ -79,12 +80,10 @@ def _declare_benchmark(name: str, split: str, items: int, rows: str, file: str) 
         licence="not stated; videos of Kinetics-400",
         citation="Wang et al., GEB+: A Benchmark for Generic Event Boundary Captioning, Grounding and Retrieval, "
         "ECCV 2022",
-        files=(file,),
         images="frames at 5 a second, FRAMES/VIDEO/0.jpg, 1.jpg, ... (ffmpeg -i VIDEO.mp4 -vf fps=5 -start_number 0 "
         "FRAMES/VIDEO/%d.jpg)",
         cluster="the video",
         usual=("frames", "images"),
-        load=one_file(name, file, read_moments),
     )
 
 

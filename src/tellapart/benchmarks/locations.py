@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 import numpy as np
 
@@ -103,11 +102,6 @@ def find_files(folder: Path, pattern: str) -> list[Path]:
 def first_file(place: Locations, benchmark: str, pattern: str) -> Path:
     """Return the first of a benchmark's files of a pattern: one is there, or the benchmark is not loaded."""
     return find_files(place.folder(benchmark) or Path(), pattern)[0]
-
-
-def one_file(benchmark: str, pattern: str, read: Callable[[Path], Any]) -> Callable[[Locations], Any]:
-    """Return the function that loads a benchmark that is one file: found by its pattern, read by `read`."""
-    return lambda place: read(first_file(place, benchmark, pattern))
 
 
 #: More bytes than any image of a benchmark has; an archive may claim anything.

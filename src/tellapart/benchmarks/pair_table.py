@@ -36,8 +36,6 @@ _FIELDS = re.compile(r"id|cluster|tag:\w+|(image|caption|text)(_?\d{1,3})?|negat
 def pair_table_benchmark(name: str, place: Locations | None = None) -> Benchmark:
     """Return the pairs of a file as a benchmark; `place.columns` names the columns that have other names."""
     path = Path(name.removeprefix(TABLE)).expanduser()
-    if name == TABLE:
-        raise DataError(f"{TABLE} names no file; write {TABLE}FILE, for example -b {TABLE}pairs.csv")
     path, place = path.resolve(), place or Locations()
     pairs = read_pair_table(path, place)
     return replace(

@@ -15,8 +15,8 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 
-from tellapart.benchmarks.benchmark import Benchmark
-from tellapart.benchmarks.locations import Locations, find_files, first_file, one_file
+from tellapart.benchmarks.benchmark import Benchmark, one_file
+from tellapart.benchmarks.locations import Locations, find_files, first_file
 from tellapart.benchmarks.minimal_pairs import COCO_COUNTERFACTUALS
 from tellapart.data.annotations import (
     AnnotationRow,
@@ -253,35 +253,35 @@ def _load_split(place: Locations) -> RetrievalSet:
     return RetrievalSet.of("coco-counterfactuals-test", images, captions)
 
 
-COCO_RETRIEVAL = Benchmark(
-    name="coco-retrieval",
+COCO_RETRIEVAL = one_file(
+    "coco-retrieval",
+    "coco_test.json",
+    read_retrieval,
     title="COCO retrieval, Karpathy's 5,000 test images and their captions, both ways",
     items=5_000,
     task="retrieval",
     source="https://github.com/salesforce/ALBEF",
     licence="CC BY 4.0 (annotations); images of COCO val2014",
     citation="Karpathy and Fei-Fei, Deep Visual-Semantic Alignments for Generating Image Descriptions, CVPR 2015",
-    files=("coco_test.json",),
     images="COCO val2014",
     cluster="the image",
     domain="in-domain",
     rival="vlue-retrieval",
-    load=one_file("coco-retrieval", "coco_test.json", read_retrieval),
 )
 
-FLICKR30K_RETRIEVAL = Benchmark(
-    name="flickr30k-retrieval",
+FLICKR30K_RETRIEVAL = one_file(
+    "flickr30k-retrieval",
+    "flickr30k_test.json",
+    read_retrieval,
     title="Flickr30K retrieval, Karpathy's 1,000 test images and their captions, both ways",
     items=1_000,
     task="retrieval",
     source="https://github.com/salesforce/ALBEF",
     licence="images of Flickr30K, for research",
     citation="Young et al., From image descriptions to visual denotations, TACL 2014",
-    files=("flickr30k_test.json",),
     images="Flickr30K's",
     cluster="the image",
     usual=("flickr30k-images", "images"),
-    load=one_file("flickr30k-retrieval", "flickr30k_test.json", read_retrieval),
 )
 
 
@@ -327,68 +327,68 @@ _VLUE: dict[str, Any] = {
     "domain": "out-of-domain",
 }
 
-VLUE_RETRIEVAL = Benchmark(
-    name="vlue-retrieval",
+VLUE_RETRIEVAL = one_file(
+    "vlue-retrieval",
+    "itr_vlue_test.json",
+    read_retrieval,
     title="VLUE retrieval, out of domain: images of MaRVL and their captions, both ways",
     items=5_450,
     rows="4a241adea883bcb1",
     task="retrieval",
     **_VLUE,
-    files=("itr_vlue_test.json",),
     cluster="the image",
     rival="coco-retrieval",
-    load=one_file("vlue-retrieval", "itr_vlue_test.json", read_retrieval),
 )
 
-VLUE_NLVR2 = Benchmark(
-    name="vlue-nlvr2",
+VLUE_NLVR2 = one_file(
+    "vlue-nlvr2",
+    "nlvr2_vlue_test.json",
+    read_statements,
     title="VLUE NLVR2, out of domain: is a sentence true of two images?",
     items=5_662,
     rows="247bd5ab2d7560e5",
     task="nlvr2",
     **(_VLUE | {"licence": "CC BY 4.0 (annotations); images as MaRVL has them"}),
-    files=("nlvr2_vlue_test.json",),
     cluster="the sentence",
     rival="nlvr2",
-    load=one_file("vlue-nlvr2", "nlvr2_vlue_test.json", read_statements),
 )
 
-VLUE_VQA = Benchmark(
-    name="vlue-vqa",
+VLUE_VQA = one_file(
+    "vlue-vqa",
+    "vqa_vlue_test.json",
+    read_questions,
     title="VLUE VQA, out of domain: questions on images of MaRVL, one gold answer each, 3,966 of them on two images",
     items=11_942,
     rows="712ee86d597671ef",
     task="vqa",
     **_VLUE,
-    files=("vqa_vlue_test.json",),
     cluster="the image; of a pair of questions, all images that such pairs link",
     rival="vqa2",
-    load=one_file("vlue-vqa", "vqa_vlue_test.json", read_questions),
 )
 
-VLUE_GROUNDING = Benchmark(
-    name="vlue-grounding",
+VLUE_GROUNDING = one_file(
+    "vlue-grounding",
+    "refcoco+_vlue_test.json|refcoco+_bbox100_vlue_test.json",
+    read_boxes,
     title="VLUE visual grounding, out of domain: the box of a phrase; announced, but the file is not in VLUE's "
     "repository",
     items=1_313,
     task="grounding",
     **(_VLUE | {"source": "the authors of https://github.com/MichaelZhouwang/VLUE (it is not in their repository)"}),
-    files=("refcoco+_vlue_test.json|refcoco+_bbox100_vlue_test.json",),
     cluster="the image",
     rival="refcoco+-test",
-    load=one_file("vlue-grounding", "refcoco+_vlue_test.json|refcoco+_bbox100_vlue_test.json", read_boxes),
 )
 
-VLUE_CAPTIONS = Benchmark(
-    name="vlue-captions",
+VLUE_CAPTIONS = one_file(
+    "vlue-captions",
+    "caption_vlue_test.json|itr_vlue_test.json",
+    read_captions,
     title="VLUE captions, out of domain: images of MaRVL against the captions of its retrieval task",
     items=5_450,
     task="captions",
     **_VLUE,
-    files=("caption_vlue_test.json|itr_vlue_test.json",),
     cluster="the image",
     rival="coco-captions",
-    load=one_file("vlue-captions", "caption_vlue_test.json|itr_vlue_test.json", read_captions),
 )
 
 # VQA 2.0's validation questions are read as its site ships them, or in the form of ALBEF and X-VLM (`vqa_val.json`).
@@ -461,24 +461,20 @@ def read_coco_captions(path: Path, split: str = "val2014") -> CaptionSet:
     )
 
 
-COCO_CAPTIONS = Benchmark(
-    name="coco-captions",
+COCO_CAPTIONS = one_file(
+    "coco-captions",
+    f"{_GOLD}|{_LISTED}",
+    lambda path: read_coco_captions(path) if path.name == _GOLD else read_karpathy_captions(path),
     title="COCO captions, Karpathy's 5,000 test images against five people's captions of each",
     items=5_000,
     task="captions",
     source="https://github.com/zengyan-97/X-VLM",
     licence="CC BY 4.0 (annotations); images of COCO val2014",
     citation="Chen et al., Microsoft COCO Captions: Data Collection and Evaluation Server, 2015",
-    files=(f"{_GOLD}|{_LISTED}",),
     images="COCO val2014",
     cluster="the image",
     domain="in-domain",
     rival="vlue-captions",
-    load=lambda place: (
-        read_coco_captions(path)
-        if (path := first_file(place, "coco-captions", f"{_GOLD}|{_LISTED}")).name == _GOLD
-        else read_karpathy_captions(path)
-    ),
 )
 
 
@@ -539,12 +535,13 @@ def _in_its_set(row: Statement) -> Statement:
 
 
 NLVR2, NLVR2_DEV = (
-    Benchmark(
-        name=name,
+    one_file(
+        name,
+        f"{split}.json|nlvr_{listed}.json|nlvr2_{listed}.json",
+        partial(read_nlvr2, items=items),
         title=f"NLVR2 {title}: is a sentence true of two images?",
         items=items,
         task="nlvr2",
-        files=(file := f"{split}.json|nlvr_{listed}.json|nlvr2_{listed}.json",),
         images=f"NLVR2's {images} images, {split}/{split}-0-0-img0.png",
         rival=rival,
         source="https://github.com/lil-lab/nlvr/tree/master/nlvr2/data",
@@ -552,7 +549,6 @@ NLVR2, NLVR2_DEV = (
         citation="Suhr et al., A Corpus for Reasoning about Natural Language Grounded in Photographs, ACL 2019",
         cluster="the sentence",
         domain="in-domain",
-        load=one_file(name, file, partial(read_nlvr2, items=items)),
     )
     for name, title, items, split, listed, images, rival in (
         ("nlvr2", "test-P", 6_967, "test1", "test", "test", "vlue-nlvr2"),

@@ -108,7 +108,7 @@ def read_predictions(
     by_id: dict[str, T] = {}
     rows: list[tuple[str, Mapping[str, Any]]] = []
     # A table of two columns may come without their names.
-    header = {"unnamed": ("id", "prediction"), "names": (*_IDS, *_PREDICTIONS, "unit")}
+    header: dict[str, Any] = {"unnamed": ("id", "prediction"), "names": (*_IDS, *_PREDICTIONS, "unit")}
     for place, _, row in read_rows(path, (".jsonl", ".csv", ".json"), "predictions", error=ScoreError, **header):
         if not isinstance(row, Mapping):
             raise ScoreError(f"{place}: expected a list of objects, one a prediction; got {quote(row)}")
