@@ -18,7 +18,7 @@ from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.vlue import read_captions, read_coco_captions, read_karpathy_captions
 from tellapart.data.task_records import CaptionSet
-from tellapart.errors import DataError, MetricError, ScoreError
+from tellapart.errors import DataError, MetricError
 from tellapart.metrics.captions import caption_scores
 from tellapart.metrics.tabulate import tabulate
 from tellapart.models.generative.prompts import CAPTION
@@ -199,26 +199,6 @@ def test_a_single_image_is_refused_for_cider_would_be_nothing(command: Callable[
     assert (records.ids, records.references) == (("2",), (("The mat is red.",),))
     with raises(MetricError, "CIDEr", "0", "image"):
         measure_captions(records, ["the mat is red"])
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ('[{"image_id": 0, "caption": "a"}, {"image_id": 0, "caption": "b"}]', ("1", "id", "0")),
-        (
-            '[{"image_id": 0, "caption": "a"}, {"image_id": 9, "caption": "b"}]',
-            ("1", "2", "1", "1", "9"),
-        ),
-        ('[{"image_id": 0, "caption": ["a"]}]', ("'caption'", "['a']")),
-        ('[{"image_id": 0, "caption": ""}, {"image_id": 1, "caption": " "}]', ("empty", "prediction")),
-        ('[{"caption": "a"}]', ("0", "id", "'id'")),
-    ],
-)
-def test_a_file_that_does_not_fit_is_refused(tmp_path: Path, text: str, said: str | tuple[str, ...]) -> None:
-    path = tmp_path / "p.json"
-    path.write_text(text)
-    with raises(ScoreError, said):
-        CAPTIONS.read(path, made([["a dog"], ["a cat"]]))
 
 
 class Painter:

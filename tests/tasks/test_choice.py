@@ -19,7 +19,7 @@ from tellapart.benchmarks.find import find_benchmark
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.task_records import Choice, ChoiceSet
-from tellapart.errors import DataError, ScoreError
+from tellapart.errors import DataError
 from tellapart.models.generative.prompts import SUGARCREPE_CHOICE, Prompt
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.tasks.choice import CHOICE, Chosen, measure_choices, parse_choice, read_choices
@@ -146,17 +146,6 @@ def test_a_model_that_always_takes_the_first_place_is_found_out(tmp_path: Path) 
         "true_second": 0,
         "chose_first": 1,
     }
-
-
-def test_answers_that_are_missing_or_twice_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    whole = rows(["1"] * 8).splitlines(keepends=True)
-    path.write_text("".join(whole[:-1]))
-    with raises(ScoreError, "a.jsonl", "id", "1", "8", "3/2"):
-        read_choices(path, CUPS)
-    path.write_text("".join([*whole, whole[0]]))
-    with raises(ScoreError, "a.jsonl:9", "id", "0/1"):
-        read_choices(path, CUPS)
 
 
 def test_a_folder_without_answers_is_refused(tmp_path: Path) -> None:

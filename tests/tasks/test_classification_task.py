@@ -17,7 +17,7 @@ from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.data.images import decode
 from tellapart.data.task_records import ClassificationSet, ClassifiedImage
-from tellapart.errors import ModelError, ScoreError
+from tellapart.errors import ModelError
 from tellapart.metrics.classification import rank_labels
 from tellapart.metrics.tabulate import tabulate
 from tellapart.models.find import find_model
@@ -307,33 +307,6 @@ def test_scores_are_put_in_the_sets_order(arrays: dict[str, NDArray[Any]], tmp_p
     found = read_classes(tmp_path / "s.npz", pets([0, 0, 1]))
     assert found.placed.first.tolist() == [0, -1, 1]
     assert found.placed.ranks.recall(1).tolist() == [1, 0, 1]
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        (
-            {"scores": None, "classes": None},
-            ("array", "scores"),
-        ),
-        ({"scores": np.zeros((3, 3))}, ("3", "2", "(3, 3)")),
-        ({"scores": np.full((3, 2), np.inf)}, ("s.npz", "scores", "finite")),
-        ({"image_ids": np.arange(3)}, ("image_ids", "(n,)", "int64", "(3,)")),
-        ({"image_ids": np.array(["0", "1", "1"])}, ("1", "image_ids", "1")),
-        ({"image_ids": np.array(["0", "1", "7"])}, ("1", "3", "2", "1", "7")),
-        ({"classes": np.array(["class 0", "cat"])}, ("id", "1", "2", "1")),
-    ],
-)
-def test_a_file_of_scores_that_does_not_fit_is_refused(
-    changes: dict[str, NDArray[Any] | None],
-    said: str | tuple[str, ...],
-    arrays: dict[str, NDArray[Any]],
-    tmp_path: Path,
-) -> None:
-    kept = {name: array for name, array in (arrays | changes).items() if array is not None}
-    np.savez(tmp_path / "s.npz", **kept)
-    with raises(ScoreError, said):
-        read_classes(tmp_path / "s.npz", pets([0, 0, 1]))
 
 
 def test_a_model_of_no_kind_that_scores_is_refused() -> None:

@@ -25,13 +25,17 @@ from tellapart.data.task_records import (
     ChoiceSet,
     ClassificationSet,
     ClassifiedImage,
+    ImageLabel,
+    LabelSet,
     Question,
     QuestionSet,
+    RetrievalSet,
     Statement,
     StatementSet,
 )
 from tellapart.errors import RunError, ScoreError
 from tellapart.evaluation.verified import read_result
+from tellapart.tasks.registry import TASKS
 
 Command = Callable[..., Any]
 
@@ -104,6 +108,75 @@ def test_the_gold_answers_are_never_taken_by_themselves(
         assert record.metrics[next(iter(record.metrics))].value > 0.5
     some_wrong = [gold[1], *gold[1:]]  # a model's: it says of the first what is right of the second
     assert score(made, rows(field, some_wrong)).result().benchmarks[made.name].field == field
+
+
+#: A fault of a file of predictions -> the rows made of whole ones, and the facts of its refusal.
+FAULTS: dict[str, tuple[Callable[[list[dict[str, Any]]], Any], tuple[str, ...]]] = {
+    "one lacks": (lambda rows: rows[1:], ("1", "4")),
+    "one twice": (lambda rows: [*rows, rows[0]], ("row 4", "second")),
+    "unknown": (lambda rows: [*rows, rows[0] | {"id": "zzz"}], ("1", "zzz")),
+    "twenty unknown": (
+        lambda rows: [*rows, *(rows[0] | {"id": f"x{k:02}"} for k in range(20))],
+        ("20", "x09", "10 more"),
+    ),
+    "null": (lambda rows: [rows[0] | {"prediction": None}, *rows[1:]], ("row 0", "'prediction'", "null")),
+    "of another type": (lambda rows: [rows[0] | {"prediction": {"x": 1}}, *rows[1:]], ("row 0", "'prediction'", "'x'")),
+    "a list": (lambda rows: [rows[0] | {"prediction": [1, 2, True]}, *rows[1:]], ("row 0", "'prediction'", "True")),
+    "no id": (lambda rows: [{"prediction": rows[0]["prediction"]}, *rows[1:]], ("row 0", "'id'")),
+    "an object": (lambda rows: {row["id"]: row["prediction"] for row in rows}, ("list", "objects")),
+    "no row": (lambda rows: ["yes"], ("row 0", "list", "'yes'")),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(("task", "records", "gold"), {one[0]: (one[0], one[1], one[3]) for one in GOLD}.values())
+def test_a_file_that_does_not_fit_is_refused(
+    task: str, records: Any, gold: list[object], fault: str, tmp_path: Path
+) -> None:
+    change, facts = FAULTS[fault]
+    whole = [{"id": id_, "prediction": value} for id_, value in zip(ids_of(task), gold, strict=True)]
+    path = tmp_path / "p.json"
+    path.write_text(json.dumps(change(whole)))
+    with raises(ScoreError, *facts, path):
+        TASKS[task].read(path, records)
+
+
+GALLERY = RetrievalSet.of("few", [f"{k}.png" for k in range(4)], [[f"{k} a", f"{k} b"] for k in range(4)])
+PLATES = LabelSet(
+    "plates", tuple("abcd"), tuple(ImageLabel(str(k), f"plate {k}", (0, 1, 2, 3), (True, False) * 2) for k in range(2))
+)
+#: Task -> its records, and the names and values of its two arrays of ids.
+MATRICES: dict[str, tuple[Any, dict[str, list[str]]]] = {
+    "retrieval": (GALLERY, {"image_ids": list("0123"), "caption_ids": list("01234567")}),
+    "classification": (PETS, {"image_ids": list("0123"), "classes": ["Cat", "dog"]}),
+    "labels": (PLATES, {"image_ids": list("0123"), "label_ids": ["0", "1"]}),
+}
+
+
+@pytest.mark.parametrize("task", MATRICES)
+def test_arrays_that_do_not_fit_are_refused(task: str, tmp_path: Path) -> None:
+    records, ids = MATRICES[task]
+    rows, columns = ids
+    scores = np.arange(4.0 * len(ids[columns])).reshape(4, -1)
+    whole: dict[str, Any] = {**ids, "scores": scores}
+    path = tmp_path / "s.npz"
+    for changes, facts in (
+        ({rows: None}, (rows, "array")),
+        ({columns: None}, (columns, "array")),
+        ({"scores": None}, ("scores",)),
+        ({"scores": scores[:, 1:]}, ("4", len(ids[columns]), str(scores[:, 1:].shape))),
+        ({"scores": np.full_like(scores, np.nan)}, ("finite",)),
+        ({"scores": np.full_like(scores, np.inf)}, ("finite",)),
+        ({rows: np.arange(4)}, (rows, "(n,)", "int64", "(4,)")),
+        ({rows: ["0", "1", "1", "1"]}, ("2", rows, "1")),
+        ({rows: ["0", "1", "2", "7"]}, ("1", "4", "3", "7")),
+        ({columns: [*ids[columns][:-1], "zzz"]}, (ids[columns][-1], "zzz")),
+    ):
+        np.savez(path, **{name: array for name, array in (whole | changes).items() if array is not None})
+        with raises(ScoreError, *facts, path):
+            TASKS[task].read(path, records)
+    with raises(ScoreError, "'.txt'"):
+        TASKS[task].read(tmp_path / "s.txt", records)
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".json", ".csv"])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from facts import raises
 from tellapart.data.task_records import RetrievalSet
-from tellapart.errors import DataError, ScoreError
+from tellapart.errors import DataError
 from tellapart.metrics.retrieval import chance_recall, scores_both_ways
 from tellapart.metrics.tabulate import tabulate
 from tellapart.records.samples import read_samples
@@ -129,42 +129,6 @@ def test_a_limit_keeps_images_with_their_captions(gallery: RetrievalSet) -> None
     assert small.images == ("3.png", "7.png")
     assert small.captions == ("caption 3 a", "caption 3 b", "caption 7 a", "caption 7 b")
     assert small.pairs == ((0, 0), (0, 1), (1, 2), (1, 3))
-
-
-@pytest.mark.parametrize(
-    ("arrays", "said"),
-    [
-        ({"image_ids": None}, ("image_ids", "array")),
-        ({"scores": None}, "scores"),
-        (
-            {"scores": np.zeros((12, 23))},
-            ("12", "24", "(12, 23)"),
-        ),
-        ({"image_ids": np.array(["0"] * 12)}, ("11", "image_ids", "0", "0")),
-        (
-            {"image_ids": np.array([str(k + 1) for k in range(12)])},
-            ("image_ids", "id", "1", "12", "0", "1", "12"),
-        ),
-        ({"caption_ids": np.array(["0"]), "scores": np.zeros((12, 1))}, ("23", "24", "1", "2")),
-        ({"image_ids": np.arange(12)}, ("image_ids", "(n,)", "int64", "(12,)")),
-        ({"scores": np.full((12, 24), np.nan)}, ("NaN", "12", "12", "0", "1")),
-        ({"scores": None, "images": np.zeros((12, 2)), "captions": np.ones((24, 2))}, ("images", "embeddings")),
-    ],
-)
-def test_a_file_that_does_not_fit_is_refused(
-    arrays: dict[str, np.ndarray | None], said: str | tuple[str, ...], gallery: RetrievalSet, tmp_path: Path
-) -> None:
-    path = tmp_path / "bad.npz"
-    whole = {**ids(gallery), "scores": noise(gallery), **arrays}
-    np.savez(path, **{name: array for name, array in whole.items() if array is not None})
-    with raises(ScoreError, said) as caught:
-        read_gallery_scores(path, gallery)
-    assert str(caught.value).startswith(str(path))
-
-
-def test_another_suffix_is_refused(gallery: RetrievalSet) -> None:
-    with raises(ScoreError, "'.csv'", "scores"):
-        read_gallery_scores(Path("a.csv"), gallery)
 
 
 @pytest.mark.slow

@@ -14,9 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from facts import check_facts, raises
+from facts import check_facts
 from tellapart.data.task_records import Statement, StatementSet
-from tellapart.errors import ScoreError
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.tasks.registry import TASKS
 from tellapart.tasks.statements import measure_statements
@@ -156,24 +155,3 @@ def test_the_order_of_the_rows_changes_nothing(rows: list[tuple[bool, bool, int]
     mixed = random.sample(rows, len(rows))
     there, back = ([list(column) for column in zip(*one, strict=True)] for one in (rows, mixed))
     assert values(made(there[0], there[2]), there[1]) == values(made(back[0], back[2]), back[1])
-
-
-@pytest.mark.parametrize(
-    ("lines", "said"),
-    [
-        ('{"id": "0", "prediction": true}\n', ("1", "2", "1")),
-        ('{"id": "0", "prediction": true}\n' * 2, ("p.jsonl:2", "id", "0")),
-        (
-            '{"id": "0", "prediction": true}\n{"id": "1", "prediction": 2}\n',
-            ("p.jsonl:2", "2", "label"),
-        ),
-        ('{"id": "0", "prediction": true}\n{"id": "1", "prediction": null}\n', "p.jsonl:2"),
-        ('{"prediction": true}\n', ("p.jsonl:1", "id")),
-        ("".join(f'{{"id": "{k}", "prediction": true}}\n' for k in range(4)), ("2", "2", "3")),
-    ],
-)
-def test_a_file_that_does_not_fit_is_refused(tmp_path: Path, lines: str, said: str | tuple[str, ...]) -> None:
-    path = tmp_path / "p.jsonl"
-    path.write_text(lines)
-    with raises(ScoreError, said):
-        TASKS["nlvr2"].read(path, made([True, False], [0, 1]))
