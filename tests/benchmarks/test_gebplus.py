@@ -12,10 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from facts import check_facts, raises
+from facts import raises
 from tellapart.benchmarks.gebplus import read_moments
 from tellapart.data.task_records import MomentSet
 from tellapart.errors import DataError
@@ -125,12 +123,10 @@ def test_a_perfect_model_is_held_back_only_by_the_frames() -> None:
     [
         ({"boundary_id": "xxxxxxxxxxx_0A"}, ("0", "'boundary_id'", "'xxxxxxxxxxx_0A'")),
         ({"timestamp": -1.0}, ("0", "'timestamp'", "input", "0")),
-        ({"timestamp": "3.5"}, ("0", "'timestamp'", "'3.5'")),
         (
             {"timestamp": 9.9},
             ("'timestamp'", "9.9", "0.0", "9.5"),
         ),
-        ({"subject": ""}, ("0", "'subject'")),
         ({"subject": "a woman"}, ("0", "'caption'")),
         ({"extra": 1}, ("0", "'extra'")),
     ],
@@ -149,26 +145,6 @@ def test_a_video_without_rows_and_an_id_that_repeats_raise(tmp_path: Path) -> No
         read_moments(write(tmp_path, {VIDEO: [row(), row(time=4.0)]}))
 
 
-@settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    st.sampled_from([*row(), "unknown"]),
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
-    st.booleans(),
-)
-def test_a_mutated_file_is_read_or_is_one_error_that_names_the_row(
-    tmp_path: Path, key: str, value: Any, delete: bool
-) -> None:
-    rows = [row(k, float(k)) for k in range(3)]
-    if delete:
-        rows[1].pop(key, None)
-    else:
-        rows[1][key] = value
-    try:
-        read_moments(write(tmp_path, {VIDEO: rows}))
-    except DataError as error:
-        check_facts(str(error), "val.json", f"'{VIDEO}'", "1")
-
-
 def test_the_order_of_rows_and_videos_changes_no_query(tmp_path: Path) -> None:
     rows = [row(0, 1.0), row(1, 1.0, "B"), row(2, 5.0)]
     other = copy.deepcopy(rows[:1])
@@ -179,12 +155,3 @@ def test_the_order_of_rows_and_videos_changes_no_query(tmp_path: Path) -> None:
     gold = [dict(zip([m.id for m in found.moments], found.gold, strict=True)) for found in (there, back)]
     assert gold[0] == gold[1]
     assert gold[0][f"{VIDEO}_0A"] == (1.0, 5.0)
-
-
-def test_a_file_that_is_cut_off_anywhere_is_an_error(tmp_path: Path) -> None:
-    whole = json.dumps({VIDEO: [row()]}).encode()
-    path = tmp_path / "val.json"
-    for length in range(len(whole)):
-        path.write_bytes(whole[:length])
-        with raises(DataError, "val.json", "JSON"):
-            read_moments(path)

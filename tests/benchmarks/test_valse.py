@@ -72,22 +72,6 @@ def test_a_list_of_foils_counts_by_its_first(at: At, changed: Callable[..., Path
     assert items[f"coreference-hard/{row[0]}"].texts[1] == row[1]["foils"][0]
 
 
-@pytest.mark.parametrize(
-    ("field", "value", "said"),
-    [
-        ("mturk", None, ("coreference-hard.json", "'mturk.caption'")),
-        ("image_file", 7, ("'image_file'", "7")),
-        ("foil", "", ("'foil'", "text")),
-    ],
-)
-def test_a_wrong_field_is_named_with_its_file_and_item(
-    at: At, changed: Callable[..., Path], field: str, value: object, said: str | tuple[str, ...]
-) -> None:
-    folder = changed(lambda rows: [row.update({field: value}) for row in rows.values()])
-    with raises(DataError, said):
-        at("valse", folder).records()
-
-
 def test_another_number_of_agreeing_annotators_is_another_version(at: At, changed: Callable[..., Path]) -> None:
     folder = changed(lambda rows: [row["mturk"].update(caption=3) for row in rows.values()])
     with raises(DataError, "141", "104", "items"):

@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from facts import raises
 from tellapart.benchmarks.vlue import (
@@ -235,17 +233,10 @@ def test_files_of_vqa2_that_do_not_fit_raise(
 @pytest.mark.parametrize(
     ("read", "row", "message"),
     [
-        (read_retrieval, {"image": "a.jpg"}, ("1", "'caption'", "missing")),
         (read_retrieval, {**CAPTION, "caption": []}, ("1", "'caption'", "empty")),
-        (
-            read_retrieval,
-            {**CAPTION, "caption": ["x", ""]},
-            ("1", "'caption[1]'"),
-        ),
         (read_retrieval, {**CAPTION, "captions": ["x"]}, ("1", "'captions'")),
         (read_captions, {**CAPTION, "image_id": "0"}, ("1", "'image_id'", "0", "0")),
         (read_captions, {**CAPTION, "image_id": True}, ("1", "'image_id'", "True")),
-        (read_statements, {**STATEMENT, "label": True}, ("1", "'label'", "True")),
         (
             read_statements,
             {**STATEMENT, "label": "true"},
@@ -257,9 +248,7 @@ def test_files_of_vqa2_that_do_not_fit_raise(
             ("1", "'images'", "2"),
         ),
         (read_questions, QUESTION, ("1", "'question_id'", "5", "0")),
-        (read_questions, {**QUESTION, "question_id": 6, "answer": 2}, ("1", "'answer'", "2")),
         (read_boxes, {**BOX, "bbox": [1, 2, 0, 4]}, ("1", "'bbox'")),
-        (read_boxes, {**BOX, "bbox": [1, 2, 3]}, ("1", "'bbox'", "4")),
         (read_boxes, {**BOX, "width": 0}, ("1", "'width'", "input", "0")),
         (read_boxes, ["man"], ("1", "object", "ref_id")),
     ],
@@ -270,58 +259,6 @@ def test_a_bad_row_is_named_with_its_field(
     good = {read_retrieval: CAPTION, read_captions: CAPTION, read_statements: STATEMENT, read_questions: QUESTION}
     with raises(DataError, "rows.json", message):
         read(write(tmp_path, [good.get(read, BOX), row]))
-
-
-READERS = [
-    (read_retrieval, CAPTION),
-    (read_captions, CAPTION),
-    (read_statements, STATEMENT),
-    (read_questions, QUESTION),
-    (read_boxes, BOX),
-]
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=5,
-)
-
-
-@pytest.mark.parametrize(("read", "row"), READERS)
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.data())
-def test_a_mutated_file_is_read_or_is_one_error_that_names_the_row(
-    tmp_path: Path, read: Callable[[Path], Any], row: dict[str, Any], data: st.DataObject
-) -> None:
-    rows = [copy.deepcopy(row) for _ in range(3)]
-    for number, one in enumerate(rows):
-        if "question_id" in one:
-            one["question_id"] = number
-    target: Any = data.draw(st.sampled_from(rows))
-    key = data.draw(st.sampled_from([*row, "unknown"]))
-    if data.draw(st.booleans()) and key in target:
-        del target[key]
-    else:
-        target[key] = data.draw(JSON)
-    path = write(tmp_path, rows)
-    try:
-        read(path)
-    except DataError as error:
-        number = next(k for k, one in enumerate(rows) if one is target)
-        assert f"rows.json: row {number}: field '{key}" in str(error) or "is in row" in str(error)
-
-
-@pytest.mark.parametrize(("read", "row"), READERS)
-def test_a_file_that_is_cut_off_anywhere_is_an_error(
-    tmp_path: Path, read: Callable[[Path], Any], row: dict[str, Any]
-) -> None:
-    whole = json.dumps([row], ensure_ascii=False).encode()
-    path = tmp_path / "rows.json"
-    for length in range(len(whole)):
-        path.write_bytes(whole[:length])
-        with raises(DataError, path=path):
-            read(path)
-    path.write_bytes(whole)
-    read(path)
 
 
 def test_the_order_of_rows_changes_no_pairs(tmp_path: Path) -> None:
