@@ -21,7 +21,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -57,6 +56,9 @@ _PICTURES = ("images", "image_subset")
 _FLAT = "ann_json_finegrained_random.json"
 #: Names of a quadruple's rows, caption and image -> place in `[image][caption]`.
 _CORNERS = {"c0i0": 0, "c1i0": 1, "c0i1": 2, "c1i1": 3}
+
+#: The rows of a quadruple, by their place in `[image][caption]`: number in the file, image and caption.
+_Corners = dict[int, tuple[int, Any, Any]]
 
 #: Column of Table 3 -> subsets that it averages.
 _COLUMNS = {
@@ -134,31 +136,17 @@ def _read_flat(path: Path) -> tuple[list[Item], NDArray[np.int64]]:
             valid = False
         if not valid:
             raise DataError(_unknown_corner(row, f"{path}: row {number}"))
-        corners = quadruples.get((count, dataset))
-        if corners is None:
-            corners = quadruples[count, dataset] = _Corners()
-        if corners.rows[corner] >= 0:
+        corners = quadruples.setdefault((count, dataset), {})
+        if corner in corners:
             raise DataError(f"{path}: row {number}: {info['name']} of {dataset} {count} is in the file already")
-        corners.rows[corner] = number
-        corners.images[corner], corners.captions[corner] = row.get("image"), row.get("caption")
+        corners[corner] = (number, row.get("image"), row.get("caption"))
     order, file = sorted(quadruples), str(path)
     items = [_make_quadruple(f"{file}: {key[1]} {key[0]}", *key, quadruples[key]) for key in order]
     held = Counter(dataset for _, dataset in order)
     for dataset, (_, published) in SUBSETS.items():
         expect_count(f"{path}: {dataset}", held[dataset], published)
-    rows = np.fromiter(chain.from_iterable(quadruples[key].rows for key in order), np.int64)
+    rows = np.fromiter((quadruples[key][corner][0] for key in order for corner in range(4)), np.int64)
     return items, rows.reshape(-1, 2, 2)
-
-
-class _Corners:
-    """The four rows of a quadruple, in the order of `_CORNERS`: their places and their contents."""
-
-    __slots__ = ("captions", "images", "rows")
-
-    def __init__(self) -> None:
-        self.rows = [-1] * len(_CORNERS)
-        self.images: list[Any] = [None] * len(_CORNERS)
-        self.captions: list[Any] = [None] * len(_CORNERS)
 
 
 def _unknown_corner(value: object, place: str) -> str:
@@ -175,14 +163,14 @@ def _unknown_corner(value: object, place: str) -> str:
 
 
 def _make_quadruple(where: str, count: int, dataset: str, corners: _Corners) -> Item:
-    if -1 in corners.rows:
-        missing = [name for name, place in _CORNERS.items() if corners.rows[place] < 0]
+    if missing := [name for name, place in _CORNERS.items() if place not in corners]:
         raise DataError(f"{where}: {', '.join(missing)} missing; the file is incomplete")
-    for field, values in (("image", corners.images), ("caption", corners.captions)):
+    _, images, captions = zip(*(corners[place] for place in range(4)), strict=True)
+    for field, values in (("image", images), ("caption", captions)):
         for value in values:
             if not isinstance(value, str) or not value.strip():
                 raise DataError(f"{where}: field {field!r}: expected text, got {quote(value)}")
-    (image0, beside0, image1, beside1), (caption0, caption1, below0, below1) = corners.images, corners.captions
+    (image0, beside0, image1, beside1), (caption0, caption1, below0, below1) = images, captions
     if (image0, image1, caption0, caption1) != (beside0, beside1, below0, below1):
         raise DataError(f"{where}: its four rows are not two images by two captions")
     return _make_eqben_item(where, dataset, str(count), (image0, image1), (caption0, caption1), None)

@@ -19,7 +19,7 @@ from tellapart.models.generative.readings import Answerer
 from tellapart.models.protocols import BoxFinder, Pixels, Sides
 from tellapart.tasks.answering import ask, compute_batches
 from tellapart.tasks.predictions import box, read_for
-from tellapart.tasks.task import Hiding, Session, Task, Unit, Units, to_fill, value_of
+from tellapart.tasks.task import Hiding, Session, Task, Units, to_fill, unit_of, value_of
 
 _ACCURACY = Metric(
     name="box_accuracy",
@@ -76,14 +76,7 @@ def measure_boxes(records: BoxSet, predictions: Sequence[Sides]) -> tuple[Units,
     """Measure boxes by both rules; phrases of one image are resampled together."""
     gold = [row.box for row in records.boxes]
     units = tuple(
-        Unit(
-            id=row.id,
-            cluster=row.image,
-            images=(row.image,),
-            texts=(row.text,),
-            output=list(predicted),
-            gold=", ".join(f"{side:g}" for side in row.box),
-        )
+        unit_of(row, texts=(row.text,), output=list(predicted), gold=", ".join(f"{side:g}" for side in row.box))
         for row, predicted in zip(records.boxes, predictions, strict=True)
     )
     values = (

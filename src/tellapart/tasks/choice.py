@@ -32,7 +32,7 @@ from tellapart.models.generative.choice import BothOrders, Chooser, ask_both_ord
 from tellapart.models.generative.readings import Answerer
 from tellapart.tasks.answering import ask, describe_unread, read_answers
 from tellapart.tasks.predictions import align_file, number_names, read_predictions, text
-from tellapart.tasks.task import Hiding, Session, Task, Unit, Units, value_of
+from tellapart.tasks.task import Hiding, Session, Task, Units, unit_of, value_of
 
 # EqBen's protocol for models that answer in words, on any set of 2x2 pairs: which caption belongs to which image?
 #
@@ -81,15 +81,7 @@ def _measure_answers(records: PairSet, answers: BothOrders) -> tuple[Units, ...]
     values = answers.measure()
     values["pairing_bias"] = values.pop("order_bias")
     units = tuple(
-        Unit(
-            id=item.id,
-            cluster=item.cluster,
-            tags=dict(item.tags),
-            images=item.images,
-            texts=item.texts,
-            output=[first, second],
-            gold="1;2, then 2;1",
-        )
+        unit_of(item, texts=item.texts, output=[first, second], gold="1;2, then 2;1")
         for item, first, second in zip(records.items, answers.in_order, answers.swapped, strict=True)
     )
     return (Units("item", units, tuple(value_of(metric, values[metric.name]) for metric in _PAIRING_METRICS)),)
@@ -343,13 +335,10 @@ def measure_choices(records: ChoiceSet, chosen: Chosen) -> tuple[Units, ...]:
     mean = (bias.true_first + bias.true_second) / 2
     values = (bias.both, mean, bias.difference, bias.true_first, bias.true_second, bias.chose_first)
     words = chosen.words or [("", "")] * len(records.choices)
-    rows = zip(records.choices, _name_clusters(records.choices), chosen.both, words, strict=True)
+    rows = zip(records.choices, chosen.both, words, strict=True)
     units = tuple(
-        Unit(
-            id=choice.id,
-            cluster=cluster,
-            tags=choice.tags,
-            images=(choice.image,),
+        unit_of(
+            choice,
             texts=(choice.true, choice.false),
             output=[
                 {1: "true", -1: "false"}.get(place, f"neither: {said}" if said else "neither")
@@ -357,7 +346,7 @@ def measure_choices(records: ChoiceSet, chosen: Chosen) -> tuple[Units, ...]:
             ],
             gold=choice.true,
         )
-        for choice, cluster, both, words in rows
+        for choice, both, words in rows
     )
     return (Units("item", units, tuple(map(value_of, _METRICS, values))),)
 

@@ -32,7 +32,7 @@ from tellapart.models.vectors import normalise
 from tellapart.stats.combined import MeanOfGroups
 from tellapart.tasks.answering import describe_unread
 from tellapart.tasks.predictions import number_names, read_predictions, read_table, text
-from tellapart.tasks.task import Session, Task, Unit, Units, scored_by, value_of
+from tellapart.tasks.task import Session, Task, Unit, Units, scored_by, unit_of, value_of
 from tellapart.tasks.vectors import encode, score_items, similarity_table
 
 _SOURCE = "CLIP (Radford et al. 2021), section 3.1"
@@ -164,11 +164,9 @@ def _mean_recall(labels: NDArray[np.int64], classified: Classified, classes: Seq
 def _make_units(records: ClassificationSet, classified: Classified) -> Iterator[Unit]:
     for picture, first in zip(records.pictures, classified.placed.first.tolist(), strict=True):
         label = records.classes[picture.label]
-        yield Unit(
-            id=picture.id,
-            cluster=picture.cluster or picture.image,
+        yield unit_of(
+            picture,
             tags={"class": label},
-            images=(picture.image,),
             output=records.classes[first] if first >= 0 else "(none alone)",
             gold=label,
         )

@@ -32,7 +32,7 @@ from tellapart.models.store.content_hash import image_hashes
 from tellapart.models.store.shard import own_part
 from tellapart.records.result import IDS_ONLY
 from tellapart.stats.combined import SmallestMean
-from tellapart.tasks.task import OF_SCORES, SCORERS, Session, Task, Unit, Units, value_of
+from tellapart.tasks.task import OF_SCORES, SCORERS, Session, Task, Unit, Units, unit_of, value_of
 from tellapart.tasks.vectors import read_scored, score_pairs
 
 # Texts alone: are two captions that mean the same closer to each other than to the false one?
@@ -125,13 +125,7 @@ def _run_model(model: DualEncoder | Deferred, records: PairSet, session: Session
 def _measure_items(records: PairSet, predictions: Scored) -> tuple[Units, ...]:
     values = predictions.scores.select([item.id for item in records.items]).values
     units = tuple(
-        Unit(
-            id=item.id,
-            cluster=item.cluster,
-            tags=item.tags,
-            texts=item.truth_first().texts,
-            output=item_values[0].tolist(),
-        )
+        unit_of(item, images=(), texts=item.truth_first().texts, output=item_values[0].tolist())
         for item, item_values in zip(records.items, values, strict=True)
     )
     per_item = tuple(

@@ -13,7 +13,7 @@ from tellapart.metrics.metric import Metric
 from tellapart.models.generative.readings import Answerer
 from tellapart.models.protocols import AnswerChooser, Pixels
 from tellapart.tasks.answering import ask, compute_batches, count_empty, read_answers
-from tellapart.tasks.task import Hiding, Session, Task, Unit, Units, image_of, to_fill, value_of
+from tellapart.tasks.task import Hiding, Session, Task, Unit, Units, image_of, to_fill, unit_of, value_of
 
 _EXACT = Metric(
     name="exact_match",
@@ -105,7 +105,7 @@ def measure_people(records: QuestionSet, predictions: Sequence[str]) -> tuple[Un
 
 def _make_units(rows: Sequence[Question], predictions: Sequence[str], gold: Sequence[str]) -> tuple[Unit, ...]:
     return tuple(
-        Unit(id=row.id, cluster=row.image, images=(row.image,), texts=(row.question,), output=predicted, gold=answer)
+        unit_of(row, texts=(row.question,), output=predicted, gold=answer)
         for row, predicted, answer in zip(rows, predictions, gold, strict=True)
     )
 

@@ -34,7 +34,7 @@ from tellapart.metrics.ratings import (
 from tellapart.models.protocols import Model
 from tellapart.models.scoring.score import Scored
 from tellapart.tasks.predictions import align_file, finite_numbers, read_id
-from tellapart.tasks.task import OF_SCORES, Session, Task, Unit, Units, scored_by, value_of
+from tellapart.tasks.task import OF_SCORES, Session, Task, Unit, Units, scored_by, unit_of, value_of
 from tellapart.tasks.vectors import read_scored, score_items, score_pairs
 
 # Ranking agreement: does a model rank images as people do, and does its ranking move when the caption is edited?
@@ -248,16 +248,14 @@ def measure_ratings(records: RatingSet, predictions: Scored) -> tuple[Units, ...
     """
     scores = _align_scores(records, predictions)
     units = tuple(
-        Unit(
-            id=rating.id,
-            cluster=rating.cluster or rating.text,
-            tags=rating.tags,
-            images=(rating.image,),
-            texts=(rating.text,),
+        unit_of(
+            row,
+            cluster=row.cluster or row.text,
+            texts=(row.text,),
             output=float(score),
-            gold=f"people: {rating.rating:g}",
+            gold=f"people: {row.rating:g}",
         )
-        for rating, score in zip(records.rated, scores, strict=True)
+        for row, score in zip(records.rated, scores, strict=True)
     )
     metrics = (_AUC,) if records.labels else (_PAIRWISE, *_CORRELATIONS)
     values = (_measure_among(metric, scores, records.people) for metric in metrics)

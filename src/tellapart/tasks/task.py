@@ -121,6 +121,14 @@ class Unit:
     true: tuple[int, ...] = ()
 
 
+def unit_of(row: Any, **facts: Any) -> Unit:
+    """Return the unit of a record: its id, tags and images; the cluster is the record's, or else the first image."""
+    images = row.images if hasattr(row, "images") else (row.image,)
+    cluster = getattr(row, "cluster", "") or images[0]
+    shared: dict[str, Any] = {"cluster": cluster, "tags": getattr(row, "tags", {}), "images": images}
+    return Unit(id=row.id, **(shared | facts))
+
+
 @dataclass(frozen=True, slots=True)
 class Units:
     """Units of one noun, and every metric that has a value for each of them."""

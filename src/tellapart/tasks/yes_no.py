@@ -43,7 +43,7 @@ from tellapart.metrics.yes_no import (
 from tellapart.models.generative.readings import Answerer
 from tellapart.tasks.answering import ask, describe_unread, read_answers
 from tellapart.tasks.predictions import text
-from tellapart.tasks.task import Hiding, Task, Unit, Units, to_fill, value_of
+from tellapart.tasks.task import Hiding, Task, Unit, Units, to_fill, unit_of, value_of
 
 _SOURCE = "NaturalBench (Li et al. 2024), section 3; MMVP (Tong et al. 2024)"
 _ACC, _STRICT, _UNREADABLE, _Q, _I, _G, _G_STRICT, _OFFICIAL, _G_OFFICIAL = (
@@ -100,15 +100,7 @@ def measure_yes_no(records: BinaryQuestionSet, answers: Sequence[str]) -> tuple[
     right, right_strictly = _is_equal(read, gold), _is_equal(strictly, gold)
     unreadable = np.array([one is None for one in read], np.float64)
     units = tuple(
-        Unit(
-            id=row.id,
-            cluster=row.cluster,
-            tags=row.tags,
-            images=row.images,
-            texts=(row.question,),
-            output=answer,
-            gold=row.answer,
-        )
+        unit_of(row, texts=(row.question,), output=answer, gold=row.answer)
         for row, answer in zip(rows, answers, strict=True)
     )
     values = [(_ACC, right), (_STRICT, right_strictly), (_UNREADABLE, unreadable)]
