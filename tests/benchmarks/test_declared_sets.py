@@ -396,3 +396,13 @@ def test_mmvp_vlm_has_the_official_words_before_each_statement(tmp_path: Path, a
 def test_the_image_score_alone_ranks_a_set_whose_authors_report_it() -> None:
     assert re.search("image score", (SETS / "mmvp-vlm.toml").read_text("utf-8"))
     assert image_score([[[1, 0], [0, 1]]]).tolist() == [1]
+
+
+def test_a_row_that_is_no_object_of_lists_is_refused_where_every_field_is_one(tmp_path: Path) -> None:
+    (tmp_path / "rows.json").write_text(json.dumps([{"red": [{"a": "x.png"}]}, [{"a": 1}]]))
+    (tmp_path / "mine.toml").write_text(
+        'name = "m"\ntitle = "m"\nsource = "m"\nfiles = ["rows.json"]\neach = "*"\n'
+        '[[item]]\nid = "{row}"\nimages = "{a}"\ntexts = ["{each}", "no"]\n'
+    )
+    with raises(DataError, "rows.json", "row 1", "object of lists", "[{'a': 1}]"):
+        find_benchmark(str(tmp_path / "mine.toml"))

@@ -332,6 +332,8 @@ def read_rows(path: Path, before: int = 0, form: str | None = None, each: str | 
         else:
             raise DataError(f"{place}: expected an object {{...}} or a list, got {quote(fields)}")
         if each == "*":
+            if not isinstance(fields, dict):
+                raise DataError(f"{place}: expected an object of lists, as each = '*' reads it, got {quote(fields)}")
             groups = [(name, row) for name in fields for row in _nested_rows(row_fields, name, place)]
             yield from (Row(place, row | {"each": name, "place": row["each"]}) for name, row in groups)
         else:

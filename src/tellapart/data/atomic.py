@@ -1,8 +1,8 @@
 """Write files and folders atomically: under another name in the same folder, until they are complete.
 
 A file is complete when it is on the disk: a system may write a new name before the content, and after a power cut the
-    file has
-its name and is empty. So the content is synced before it gets the name, and then the folder that holds the name.
+file has its name and is empty. So the content is synced before it gets the name, and then the folder that holds the
+name.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def orientation(exif: bytes) -> int:
     """Return the orientation, 1 to 8, that an EXIF block gives; 1, upright, if it gives none.
 
     A damaged block counts as none: many a photograph of the benchmarks carries one around an intact picture. Pillow's
-        reader warns of such blocks, and a warning can only be silenced for the process with all its threads.
+    reader warns of such blocks, and a warning can only be silenced for the process with all its threads.
 
     Source: EXIF 2.32, sections 4.5.2 (header), 4.6.2 (directory), 4.6.4 A (tag 274).
 

@@ -467,7 +467,7 @@ class BinaryQuestionSet(RecordSet):
 
         A question is known by its id, if it has one, else by its words.
         Questions of one image and questions of two are looked at apart. If each of them stands alone, such groups do
-            not exist: a pair that asks one question of each image has no two questions of one image. Where some have
+        not exist: a pair that asks one question of each image has no two questions of one image. Where some have
         several rows, those of one row count, too, as HallusionBench counts them.
         """
         rows: dict[tuple[str, object, int], list[int]] = {}

@@ -106,7 +106,7 @@ def validate_table(model: type[Model], values: object, place: str) -> Model:
     """Return a table of a TOML file as its model; an unknown key is answered with the nearest known one.
 
     Raises:
-        DataError: a key is unknown or missing, or a value is out of range; the message begins with `where`.
+        DataError: a key is unknown or missing, or a value is out of range; the message begins with `place`.
 
     >>> class Recipe(BaseModel):
     ...     builder: str

@@ -177,7 +177,7 @@ def read_both_orders(true_first: Path, true_second: Path) -> dict[str, tuple[int
 
 
 def _make_answer(value: object, place: str) -> CaptionChoice:
-    """Check an item of a file, and return its answer; `where` begins the messages of errors."""
+    """Check an item of a file, and return its answer; `place` begins the messages of errors."""
     item = check_row(_Item, value, place)
     chosen = item.answer.multiple_choice_answer
     if item.correct != (chosen == item.caption):
