@@ -114,7 +114,7 @@ def test_the_published_file_gives_a_constant_answer_no_sentence_of_both_labels()
         "sentence": 3023,
         "sentence of both labels": 1274,
     }
-    assert units["statement"].values[0].strict.sum() == 2817
+    assert units["statement"].values[0].strict.sum() == 2817  # and 2,845 are false
     assert not units["sentence of both labels"].values[0].strict.any()
 
 
