@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Generic, Literal, Protocol, runtime_checkable
+from typing import Any, Generic, Literal
 
 from typing_extensions import TypeVar
 
 from tellapart.benchmarks.hub import Hub
 from tellapart.benchmarks.locations import FolderImages, Locations, find_files, first_file
-from tellapart.data.pairset import Outline
+from tellapart.data.pairset import Outline, PairSet
 from tellapart.data.scores import join_names
 from tellapart.errors import DataError
 from tellapart.metrics.ties import TieRule
@@ -29,12 +29,6 @@ ALL = "all items"
 
 #: Takes a tag's values, and ALL, to their metrics' values (value of the tag -> metric -> number from 0 to 1).
 PaperTable = Callable[[Mapping[str, Mapping[str, float]]], "dict[str, float]"]
-
-
-@runtime_checkable
-class _Outlined(Protocol):
-    @property
-    def outline(self) -> Outline: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +171,7 @@ class Benchmark(Generic[Records]):
         Raises:
             DataError: nothing is known without the files, and they are missing or malformed.
         """
-        if isinstance(pairs := self.records_here(), _Outlined):
+        if isinstance(pairs := self.records_here(), PairSet):
             return pairs.outline
         if self.known is None:
             raise DataError(self.needs())

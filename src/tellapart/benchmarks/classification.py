@@ -41,7 +41,14 @@ def read_class_folders(root: Path, name: str, names: Mapping[str, str], template
     folders = [path for path in folders if names.get(path.name, path.name)]  # "" means a folder that is not a class
     if len(folders) < 2:
         raise DataError(f"{root} holds {len(folders)} folders; two or more are needed, one a class")
-    images = {path.name: list(_list_images(root, path)) for path in folders}
+    images = {
+        path.name: [
+            file.relative_to(root).as_posix()
+            for file in sorted(path.rglob("*"))
+            if file.suffix.lower() in IMAGE_SUFFIXES and file.is_file()
+        ]
+        for path in folders
+    }
     if empty := [folder for folder, inside in images.items() if not inside]:
         raise DataError(f"{root}: no image ({', '.join(sorted(IMAGE_SUFFIXES))}) in {join_names(empty)}")
     return ClassificationSet(
@@ -50,12 +57,6 @@ def read_class_folders(root: Path, name: str, names: Mapping[str, str], template
         own_templates(root, templates),
         tuple(ClassifiedImage(image, image, label) for label, inside in enumerate(images.values()) for image in inside),
     )
-
-
-def _list_images(root: Path, folder: Path) -> Iterator[str]:
-    for path in sorted(folder.rglob("*")):
-        if path.suffix.lower() in IMAGE_SUFFIXES and path.is_file():
-            yield path.relative_to(root).as_posix()
 
 
 def _class_names(folder: Path, keys: Sequence[str], names: Mapping[str, str] = MappingProxyType({})) -> tuple[str, ...]:

@@ -73,11 +73,7 @@ def _of_pairs(pairs: PairSet) -> Benchmark:
     if is_set and pairs.read is None and folder in {pairs.name, f"folder:{pairs.name}"}:
         home = pairs.root.resolve()
         return pairs_benchmark(pairs, name=folder, own=home, source=str(pairs.root), place=Locations())
-    source = "an object of Python"
-    return pairs_benchmark(pairs, name=pairs.name, own=_find_table(pairs), source=source, place=Locations())
-
-
-def _find_table(pairs: PairSet) -> Path | None:
-    """Return the table that pairs were read from, where reports find their images; None if they come from none."""
-    path = pairs.root.resolve() / pairs.name.removeprefix(TABLE)
-    return path if pairs.name.startswith(TABLE) and path.is_file() else None
+    # The table that they were read from, where reports find their images.
+    table = pairs.root.resolve() / pairs.name.removeprefix(TABLE)
+    own = table if pairs.name.startswith(TABLE) and table.is_file() else None
+    return pairs_benchmark(pairs, name=pairs.name, own=own, source="an object of Python", place=Locations())

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from tellapart.data.fields import field_fault
 from tellapart.data.item import Item
 from tellapart.data.rows import read_json
 from tellapart.data.validation import Problem
@@ -76,8 +77,11 @@ def string(row: Mapping[str, Any], field: str, place: str) -> str:
     """Return a row's field that is a string and not blank."""
     value = row.get(field)
     if not isinstance(value, str) or not value.strip():
-        problem = f"expected text, got {quote(value)}" if field in row else "is missing"
-        raise DataError(f"{place}: field {field!r}: {problem}", path=place, field=field)
+        raise (
+            field_fault(place, field, "expected text", value)
+            if field in row
+            else field_fault(place, field, "is missing")
+        )
     return value
 
 

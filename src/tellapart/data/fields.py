@@ -47,6 +47,12 @@ _WRITTEN = re.compile(r"""\s*\[\s*(['"]).*(['"])\s*\]\s*""", re.DOTALL)
 _LIST_OF_TEXTS = re.compile(rf"\s*\[\s*(?:{_TEXT}\s*(?:,\s*{_TEXT}\s*)*,?\s*)?\]\s*")
 
 
+def field_fault(place: str, field: str, problem: str, *got: object) -> DataError:
+    """Return the error of a row's field; the value follows the problem, if it is given."""
+    shown = f"{problem}{'' if problem.endswith(';') else ','} got {quote(got[0])}" if got else problem
+    return DataError(f"{place}: field {field!r}: {shown}", path=place, field=field, got=got[0] if got else None)
+
+
 def check_template(template: str, *, lists: bool = False) -> str:
     """Return a template if all of its braces are fields."""
     if not template:
@@ -108,19 +114,13 @@ def fill_all(templates: str | list[str], row: object, place: str, kinds: Kinds |
         value = _look_up(row, path, place)
         written = isinstance(value, str) and _WRITTEN.fullmatch(value) is not None
         is_list = isinstance(value, list) or written
-        if kinds is not None and kinds.setdefault(f"{path} as a whole", list if is_list else str) is not (
-            list if is_list else str
-        ):
-            raise DataError(
-                f"{place}: field {path!r}: lists and single values are mixed; got {quote(value)}",
-                path=place,
-                field=path,
-                got=value,
-            )
+        kind = list if is_list else str
+        if kinds is not None and kinds.setdefault(f"{path} as a whole", kind) is not kind:
+            raise field_fault(place, path, "lists and single values are mixed;", value)
         if written:
             return _fill_one(f"{{{path}|{LIST}}}", row, place, kinds)
         if is_list and not value:
-            raise DataError(f"{place}: field {path!r}: is an empty list", path=place, field=path)
+            raise field_fault(place, path, "is an empty list")
         if is_list:
             return tuple(fill(f"{{{path}.{k}}}", row, place, kinds) for k in range(len(value)))
     return (fill(templates, row, place, kinds),)
@@ -141,11 +141,9 @@ def read_list(value: object, path: str, place: str) -> list[str]:
     try:
         texts = _parse_list(value)
     except (SyntaxError, ValueError) as error:  # also an escape that names no character, or half of one
-        raise DataError(
-            f"{place}: field {path!r}: {error}, got {quote(value)}", path=place, field=path, got=value
-        ) from error
+        raise field_fault(place, path, str(error), value) from error
     if not texts:
-        raise DataError(f"{place}: field {path!r}: is an empty list", path=place, field=path)
+        raise field_fault(place, path, "is an empty list")
     return texts
 
 
@@ -170,40 +168,26 @@ def _parse_list(value: object) -> list[str]:
 
 
 def _text_value(field: re.Match[str], row: object, place: str, kinds: Kinds | None) -> str:
-    value = _look_up(row, field["path"], place)
+    path = field["path"]
+    value = _look_up(row, path, place)
     if isinstance(value, bool) and field["change"] == _TRUTH:
         value = str(value).lower()
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, str | int) or (isinstance(value, str) and not value.strip()):
-        raise DataError(
-            f"{place}: field {field['path']!r}: expected text or a whole number, got {quote(value)}",
-            path=place,
-            field=field["path"],
-            got=value,
-        )
-    before = str if kinds is None else kinds.setdefault(field["path"], type(value))
+        raise field_fault(place, path, "expected text or a whole number", value)
+    before = str if kinds is None else kinds.setdefault(path, type(value))
     if kinds is not None and before is not type(value):
-        raise DataError(
-            f"{place}: field {field['path']!r}: rows before it hold {_NAMES[before]}; got {quote(value)}",
-            path=place,
-            field=field["path"],
-            got=value,
-        )
+        raise field_fault(place, path, f"rows before it hold {_NAMES[before]};", value)
     text = str(value)
     try:
         text.encode()
     except UnicodeEncodeError as error:
         half = f"half a character ({text[error.start]!a}), which no UTF-8 file can hold"
-        raise DataError(f"{place}: field {field['path']!r}: {half}", path=place, field=field["path"]) from error
+        raise field_fault(place, path, half) from error
     if field["width"]:
         if not text.isdigit():
-            raise DataError(
-                f"{place}: field {field['path']!r}: expected digits, got {quote(value)}",
-                path=place,
-                field=field["path"],
-                got=value,
-            )
+            raise field_fault(place, path, "expected digits", value)
         text = text.zfill(int(field["width"]))
     return _CHANGES[field["change"]](text) if field["change"] else text
 
@@ -211,17 +195,12 @@ def _text_value(field: re.Match[str], row: object, place: str, kinds: Kinds | No
 def _look_up(row: object, path: str, place: str) -> Any:
     value = row
     for part in path.split("."):
-        if isinstance(value, list):
-            inside = part.isdigit() and int(part) < len(value)
-            value = value[int(part)] if inside else _missing_field(path, place, f"it has {len(value)} entries there")
-        elif isinstance(value, Mapping):
-            value = (
-                value[part] if part in value else _missing_field(path, place, f"it has {', '.join(map(str, value))}")
-            )
+        if isinstance(value, list) and part.isdigit() and int(part) < len(value):
+            value = value[int(part)]
+        elif isinstance(value, Mapping) and part in value:
+            value = value[part]
         else:
-            _missing_field(path, place, f"there is {quote(value)}")
+            held = f"it has {len(value)} entries there" if isinstance(value, list) else f"there is {quote(value)}"
+            held = f"it has {', '.join(map(str, value))}" if isinstance(value, Mapping) else held
+            raise field_fault(place, path, f"is missing; {held:.200}")
     return value
-
-
-def _missing_field(path: str, place: str, instead: str) -> Any:
-    raise DataError(f"{place}: field {path!r}: is missing; {instead:.200}", path=place, field=path)

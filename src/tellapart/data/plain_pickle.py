@@ -79,7 +79,7 @@ def _check_instructions(source: str, data: bytes) -> None:
             depths.append(None)
         elif name in _TAKES:
             count = _TAKES[name]
-            popped = _pop_to_mark(depths) if count is None else [depths.pop() or 0 for _ in range(count)]
+            popped = [*iter(depths.pop, None)] if count is None else [depths.pop() or 0 for _ in range(count)]
             if name in _MAKES:
                 depths.append(1 + max(popped, default=0) if name.startswith("TUPLE") else 0)
         elif name in ("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"):
@@ -89,13 +89,6 @@ def _check_instructions(source: str, data: bytes) -> None:
         # A tuple in a tuple and so on ends the program when it becomes a key: Python hashes it without a limit.
         if depths and (depths[-1] or 0) > _MOST_LEVELS:
             raise ValueError(f"it nests more than {_MOST_LEVELS} tuples")
-
-
-def _pop_to_mark(depths: list[int | None]) -> list[int]:
-    popped: list[int] = []
-    while (depth := depths.pop()) is not None:
-        popped.append(depth)
-    return popped
 
 
 def _check_size(content: object, most: int) -> None:

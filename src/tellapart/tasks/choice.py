@@ -269,10 +269,6 @@ def _place_of(letter: str) -> int:
     return 2 if letter in "2bB" else 1
 
 
-def _name_clusters(rows: Sequence[Choice]) -> list[str]:
-    return [row.cluster or row.image for row in rows]
-
-
 def _fill_template(records: ChoiceSet) -> Iterator[Mapping[str, Any]]:
     for choice in records.choices:
         for order, (first, second) in enumerate(((choice.true, choice.false), (choice.false, choice.true)), start=1):
@@ -404,7 +400,7 @@ CHOICE = Task(
         images=("image",),
         sources=("cluster",),
         bare=_bare_choice,
-        clusters=_name_clusters,
+        clusters=lambda rows: [row.cluster or row.image for row in rows],
         metrics=_RIGHT_OR_WRONG,
         send="`prediction` is 1 or 2: the caption that fits the image. Every item is listed twice (ID/1 and ID/2), "
         "with its\ncaptions in both orders; ask anew for each.",
