@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from tellapart.benchmarks.benchmark import Benchmark, one_file
+from tellapart.data.fields import field_fault
 from tellapart.data.rows import read_json
 from tellapart.data.task_records import ImageLabel, LabelSet
 from tellapart.errors import DataError, quote
@@ -44,11 +45,11 @@ def _read_row(row: Any, size: int, path: Path, number: int) -> tuple[str, tuple[
     image, _, label, hard = row
     file = PurePosixPath(image).name if isinstance(image, str) else ""
     if not file:
-        raise DataError(f"{place}: field 'image_file': expected a path; got {quote(image)}", path=path)
+        raise field_fault(place, "image_file", "expected a path;", image)
     for field, values in (("label", label), ("hard_list", hard)):
         valid = isinstance(values, list) and all(type(value) is int and value in (0, 1) for value in values)
         if not valid or len(values) != size:
-            raise DataError(f"{place}: field {field!r}: expected {size} marks, each 0 or 1", path=path, field=field)
+            raise field_fault(place, field, f"expected {size} marks, each 0 or 1")
     return file, (label, hard)
 
 

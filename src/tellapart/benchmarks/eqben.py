@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.locations import FolderImages, Locations, find_files
 from tellapart.data.annotations import expect_count, make_item, read_list, row_of, string
+from tellapart.data.fields import field_fault
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_json
@@ -169,7 +170,7 @@ def _make_quadruple(where: str, count: int, dataset: str, corners: _Corners) -> 
     for field, values in (("image", images), ("caption", captions)):
         for value in values:
             if not isinstance(value, str) or not value.strip():
-                raise DataError(f"{where}: field {field!r}: expected text, got {quote(value)}")
+                raise field_fault(where, field, "expected text", value)
     (image0, beside0, image1, beside1), (caption0, caption1, below0, below1) = images, captions
     if (image0, image1, caption0, caption1) != (beside0, beside1, below0, below1):
         raise DataError(f"{where}: its four rows are not two images by two captions")
@@ -206,9 +207,7 @@ def _read_mixed(path: Path) -> list[Item]:
         row = row_of(value, place)
         dataset = string(row, "image0", place).partition("/")[0]
         if dataset not in SUBSETS:
-            raise DataError(
-                f"{place}: field 'image0': expected a path below {', '.join(SUBSETS)}; got {quote(row['image0'], 80)}"
-            )
+            raise field_fault(place, "image0", f"expected a path below {', '.join(SUBSETS)};", row["image0"])
         items.append(_winoground_row(row, place, dataset, str(number), None))
     return items
 

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from tellapart.benchmarks.benchmark import Benchmark, one_file
 from tellapart.data.annotations import AnnotationRow, check_row, read_mapping
+from tellapart.data.fields import field_fault
 from tellapart.data.task_records import Moment, MomentSet
 from tellapart.errors import DataError, quote
 
@@ -52,15 +53,14 @@ def read_moments(path: Path) -> MomentSet:
 def _make_moment(video: str, content: object, place: str) -> Moment:
     row = check_row(_Boundary, content, place)
     if not row.boundary_id.startswith(f"{video}_"):
-        raise DataError(f"{place}: field 'boundary_id': {row.boundary_id!r} is not of this video")
+        raise field_fault(place, "boundary_id", f"{row.boundary_id!r} is not of this video")
     if not row.prev_timestamp <= row.timestamp <= row.next_timestamp:
-        raise DataError(
-            f"{place}: field 'timestamp': {row.timestamp} does not lie between the boundaries before and after it, "
-            f"{row.prev_timestamp} and {row.next_timestamp}"
-        )
+        between = f"{row.prev_timestamp} and {row.next_timestamp}"
+        fault = f"{row.timestamp} does not lie between the boundaries before and after it, {between}"
+        raise field_fault(place, "timestamp", fault)
     parts = f"Subject: {row.subject} //Status_Before: {row.status_before} //Status_After: {row.status_after}"
     if row.caption != parts:
-        raise DataError(f"{place}: field 'caption': {quote(row.caption)} is not made of subject, before and after")
+        raise field_fault(place, "caption", f"{quote(row.caption)} is not made of subject, before and after")
     texts = (row.subject, row.status_before, row.status_after)
     return Moment(row.boundary_id, video, float(row.timestamp), *texts, row.label, float(row.next_timestamp))
 

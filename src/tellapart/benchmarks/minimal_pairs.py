@@ -19,6 +19,7 @@ from tellapart.benchmarks.hub import Hub
 from tellapart.benchmarks.locations import FolderImages, Locations, ZipImages, find_files, first_file
 from tellapart.benchmarks.parquet import ParquetTable
 from tellapart.data.annotations import expect_count, make_item, read_list, read_mapping, row_of, string
+from tellapart.data.fields import field_fault
 from tellapart.data.item import Item
 from tellapart.data.pairset import Outline, PairSet
 from tellapart.data.rows import read_csv, read_jsonl
@@ -180,11 +181,11 @@ def _load_winoground(place: Locations) -> PairSet:
 def _make_winoground_item(row: Mapping[str, Any], place: str, *images: str) -> Item:
     number = str(row.get("id", ""))
     if number not in _IDS:
-        raise DataError(f"{place}: field 'id': expected a number from 0 to {_ITEMS - 1}, got {quote(row.get('id'))}")
+        raise field_fault(place, "id", f"expected a number from 0 to {_ITEMS - 1}", row.get("id"))
     tags = {tag: row[tag] for tag in _TAGS if row.get(tag) not in (None, "")}
     for tag, value in tags.items():
         if not isinstance(value, str | int) or isinstance(value, bool):
-            raise DataError(f"{place}: field {tag!r}: expected text or a number, got {quote(value)}")
+            raise field_fault(place, tag, "expected text or a number", value)
     texts = (string(row, "caption_0", place), string(row, "caption_1", place))
     return make_item(place, id=number, images=images, texts=texts, tags={tag: str(tags[tag]) for tag in tags})
 
@@ -355,7 +356,7 @@ def _read_valse(instrument: str, path: Path, rows: Mapping[str, Any]) -> Iterato
     for key, row, place in _keyed_rows(path, rows):
         votes, foils = row.get("mturk"), row.get("foils")
         if not isinstance(votes, Mapping) or not isinstance(votes.get("caption"), int):
-            raise DataError(f"{place}: field 'mturk.caption': expected a number of annotators, got {quote(votes)}")
+            raise field_fault(place, "mturk.caption", "expected a number of annotators", votes)
         if votes["caption"] < 2:
             continue
         first = {"foils[0]": foils[0]} if "foil" not in row and isinstance(foils, list) and foils else row

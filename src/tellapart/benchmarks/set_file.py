@@ -21,7 +21,7 @@ from tellapart.benchmarks.hub import Hub
 from tellapart.benchmarks.locations import FolderImages, Locations, ZipImages, crop_images, find_files
 from tellapart.benchmarks.parquet import ParquetTable, image_columns
 from tellapart.data.annotations import expect_count, make_item
-from tellapart.data.fields import Kinds, check_several, check_template, fill, fill_all, read_list
+from tellapart.data.fields import Kinds, check_several, check_template, field_fault, fill, fill_all, read_list
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_rows as read_table
@@ -349,7 +349,7 @@ def _nested_rows(row: dict[str, Any], each: str | None, place: str) -> Iterator[
         yield from (row | {"each": key, "value": value} for key, value in inner.items())
         return
     if not isinstance(inner, list) or not all(isinstance(element, dict) for element in inner):
-        raise DataError(f"{place}: field {each!r}: expected a list of objects or an object, got {quote(inner)}")
+        raise field_fault(place, each, "expected a list of objects or an object", inner)
     yield from (row | element | {"each": number} for number, element in enumerate(inner))
 
 

@@ -27,7 +27,7 @@ from tellapart.data.annotations import (
     read_mapping,
     string,
 )
-from tellapart.data.fields import one_text, split_list
+from tellapart.data.fields import field_fault, one_text, split_list
 from tellapart.data.plain_pickle import read_plain_pickle
 from tellapart.data.rows import read_csv, read_json, read_jsonl
 from tellapart.data.task_records import (
@@ -606,7 +606,7 @@ def read_refcoco(refs: Path, instances: Path, *splits: str) -> BoxSet:
         box = boxes.get(ref.ann_id)
         image = None if box is None else images.get(box.image_id)
         if box is None or image is None:
-            raise DataError(f"{place}: field 'ann_id': {instances} has no box {ref.ann_id}, or not its image")
+            raise field_fault(place, "ann_id", f"{instances} has no box {ref.ann_id}, or not its image")
         x, y, width, height = map(float, box.bbox)
         size = (image.width, image.height)
         boxes_of_phrases += [

@@ -20,6 +20,7 @@ from pydantic import Field
 
 from tellapart.data.annotations import AnnotationRow, check_row, read_mapping
 from tellapart.data.answer_text import plain_answer
+from tellapart.data.fields import field_fault
 from tellapart.data.pairset import PairSet
 from tellapart.data.prediction_field import state_field
 from tellapart.data.scores import join_names
@@ -181,7 +182,7 @@ def _make_answer(value: object, place: str) -> CaptionChoice:
     item = check_row(_Item, value, place)
     chosen = item.answer.multiple_choice_answer
     if item.correct != (chosen == item.caption):
-        raise DataError(f"{place}: field 'correct': {item.correct} contradicts the answer {quote(chosen)}")
+        raise field_fault(place, "correct", f"{item.correct} contradicts the answer {quote(chosen)}")
     choice = 1 if item.correct else -1 if chosen == item.negative_caption else 0
     return CaptionChoice(item.filename, (item.caption, item.negative_caption), choice)
 
