@@ -522,14 +522,7 @@ def _is_chosen(wanted: Mapping[str, str | list[str]], row: object, place: str) -
 
 @dataclass(frozen=True, slots=True)
 class _Filler:
-    """A row, or several that belong together, that fills templates.
-
-    Attributes:
-        row: its fields, or its list of values.
-        place: for messages.
-        kinds: the types of fields in earlier rows.
-        renamed: value of a tag -> its name here.
-    """
+    """A row, or several that belong together, that fills templates; `kinds` are the types of fields in earlier rows."""
 
     row: Any
     place: str

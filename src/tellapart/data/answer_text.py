@@ -39,12 +39,7 @@ _TRUE = ("yes", "true", "1")
 
 @dataclass
 class Thoughts:
-    """The thoughts that were stripped while answers were read.
-
-    Attributes:
-        stripped: answers that held one.
-        cut: of these, the answers that end inside it, so that nothing is left.
-    """
+    """How many answers held a thought that was stripped, and how many of these end inside it: nothing is left."""
 
     stripped: int = 0
     cut: int = 0

@@ -16,14 +16,11 @@ PREDICTION = "prediction"
 
 @dataclass
 class PredictionField:
-    """The field of predictions, while a file is read.
+    """The field of predictions, while a file is read."""
 
-    Attributes:
-        named: by the user; empty if the reader finds it; None if it does, and the gold answers are hidden from it.
-        stated: the fields or arrays that were read; empty if the file's numbers have no names.
-    """
-
+    #: By the user; empty if the reader finds it; None if it does, and the gold answers are hidden from it.
     named: str | None = ""
+    #: The fields or arrays that were read; empty if the file's numbers have no names.
     stated: str = ""
 
     def expect_used(self, path: Path) -> None:

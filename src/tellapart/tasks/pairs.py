@@ -153,13 +153,7 @@ TRUE_TEXTS = Task(
 
 @dataclass(frozen=True, slots=True)
 class ListedPairs:
-    """Pairs that are known by their ids, clusters and tags, against which scores made elsewhere are checked.
-
-    Attributes:
-        outline: their ids, shape, clusters and tags.
-        items: with captions and images, if the files are here.
-        rows, read_as: as a pair set has them.
-    """
+    """Pairs known by their outline, against which scores made elsewhere are checked; with items if the files are here."""
 
     outline: Outline
     items: tuple[Item, ...] | None = None
