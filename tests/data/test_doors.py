@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 import time
 from pathlib import Path
@@ -17,7 +16,7 @@ from facts import raises
 from tellapart.benchmarks.set_file import read_set_file
 from tellapart.data.npz import read_arrays
 from tellapart.data.plain_pickle import read_plain_pickle
-from tellapart.data.rows import read_csv, read_json, read_jsonl, read_toml
+from tellapart.data.rows import read_csv, read_jsonl, read_toml
 from tellapart.data.strict_json import read_whole
 from tellapart.errors import DataError, ModelError, ScoreError, quote
 
@@ -88,16 +87,6 @@ def test_a_long_word_in_toml_takes_no_time(tmp_path: Path) -> None:
     started = time.process_time()
     assert len(read_toml(tmp_path / "a.toml")["a"]) == 2_000_000
     assert time.process_time() - started < 5
-
-
-@pytest.mark.parametrize("content", ["[" * 100_000, '{"a":' * 100_000, "[" * 150 + "]" * 150])
-def test_nested_json_is_one_line(tmp_path: Path, content: str) -> None:
-    path = tmp_path / "a.json"
-    path.write_text(content)
-    with raises(DataError, "a.json", "JSON", "100"):
-        read_json(path)
-    path.write_text("[" * 100 + "]" * 100)
-    assert json.dumps(read_json(path)) == "[" * 100 + "]" * 100
 
 
 def test_a_file_without_end_is_not_read_to_its_end() -> None:

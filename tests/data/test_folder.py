@@ -131,38 +131,10 @@ def test_an_own_list_goes_before_the_lists_of_an_imagefolder(folder: Folder, rec
     assert read_pair_set(folder([record()])).shape == (2, 2)
 
 
-BAD_LINES = {
-    "not json": (b"{'id': 'a'}", ("JSON", "Expecting property name", "2")),
-    "cut off": (b'{"id": "a", "images": [', ("JSON", "Expecting value", "24")),
-    "two objects": (b'{"id": "a"} {"id": "b"}', ("JSON", "Extra", "13")),
-    "a list": (b'["a", "b"]', ("object", "{...}", '\'["a", "b"]\'')),
-    "a number": (b"7", ("object", "{...}", "'7'")),
-    "null": (b"null", "object"),
-    "nan": (b'{"id": NaN}', ("JSON", "NaN", "JSON")),
-    "minus infinity": (b'{"provenance": {"score": -Infinity}}', ("-Infinity", "JSON")),
-    "beyond a double": (b'{"provenance": {"score": 1e999}}', ("1e999", "large")),
-    "more digits than python reads": (
-        b'{"id": ' + b"9" * 5000 + b"}",
-        "large",
-    ),
-    "deeper than python reads": (b'{"id": ' + b"[" * 200_000, ("JSON", "100")),
-    "key twice": (b'{"id": "a", "id": "b"}', ("'id'", "object")),
-    "key twice inside": (b'{"tags": {"x": "1", "x": "2"}}', ("'x'", "object")),
-    "latin-1": ('{"id": "caf\u00e9"}'.encode("latin-1"), ("UTF-8", "0xe9", "UTF-8")),
-    "utf-16": ('{"id": "a"}'.encode("utf-16"), ("UTF-8", "0xff")),
-    "raw control character": (b'{"id": "a\tb"}', ("JSON", "Invalid")),
-}
-
-
-@pytest.mark.parametrize("kind", BAD_LINES)
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
-def test_a_line_that_is_no_object_is_named_by_file_and_number(
-    folder: Folder, record: Record, kind: str, mark: bytes
-) -> None:
-    line, says = BAD_LINES[kind]
-    good = json.dumps(record()).encode()
-    home = folder(mark + good + b"\n\n" + line + b"\n")
-    with raises(DataError, f"{home}/pairs.jsonl:3", says):
+def test_a_line_that_is_no_object_is_named_by_file_and_number(folder: Folder, record: Record, mark: bytes) -> None:
+    home = folder(mark + json.dumps(record()).encode() + b"\n\n" + b'["a"]\n')
+    with raises(DataError, f"{home}/pairs.jsonl:3", "object"):
         read_pair_set(home)
 
 
@@ -255,23 +227,6 @@ def test_a_list_that_cannot_be_read_is_refused(folder: Folder, record: Record, m
 
     monkeypatch.setattr(Path, "open", refuse)
     with raises(DataError, "/pairs.jsonl", "Permission denied"):
-        read_pair_set(home)
-
-
-@pytest.mark.parametrize(
-    ("card", "says"),
-    [
-        (b"{", ("JSON", "Expecting property name", "2")),
-        (b'{\n "title":\n}', ("JSON", "Expecting value", "3", "1")),
-        (b"[]", "object"),
-        (b'{"title": "\xff"}', "UTF-8"),
-        (b'{"items": NaN}', ("JSON", "NaN", "JSON")),
-    ],
-)
-def test_a_bad_card_is_named(folder: Folder, record: Record, card: bytes, says: str | tuple[str, ...]) -> None:
-    home = folder([record()])
-    (home / "card.json").write_bytes(card)
-    with raises(DataError, f"{home}/card.json", says):
         read_pair_set(home)
 
 

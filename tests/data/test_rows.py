@@ -1,9 +1,12 @@
-"""CSV files as spreadsheets of different countries write them are the same rows."""
+"""CSV files as spreadsheets of different countries write them are the same rows; what is no JSON is one line."""
 
 from __future__ import annotations
 
 import csv
+import gzip
 import io
+import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from facts import raises
-from tellapart.data.rows import read_csv
+from tellapart.data.annotations import read_list, read_mapping
+from tellapart.data.folder import read_card, read_pair_set
+from tellapart.data.rows import read_csv, read_json, read_jsonl, read_object, read_rows
 from tellapart.data.strict_json import expect_content, read_whole
 from tellapart.errors import DataError, ModelError
 
@@ -98,3 +103,53 @@ def test_a_pointer_of_git_lfs_is_named_with_the_command(tmp_path: Path) -> None:
         read_whole(path)
     with raises(ModelError, "rows.jsonl", "git lfs pull"):
         expect_content(None, path, ModelError)
+
+
+#: What is no JSON, or can be read in two ways -> the facts of its refusal.
+BAD_JSON: dict[str, tuple[bytes, tuple[str, ...]]] = {
+    "blank": (b" ", ("Expecting value", "column 2")),
+    "not json": (b"{'id': 'a'}", ("Expecting property name", "column 2")),
+    "cut off": (b'{"id": "a", "images": [', ("Expecting value", "column 24")),
+    "two objects": (b'{"id": "a"} {"id": "b"}', ("Extra", "column 13")),
+    "nan": (b'{"id": NaN}', ("NaN",)),
+    "minus infinity": (b'{"a": {"score": -Infinity}}', ("-Infinity",)),
+    "beyond a double": (b'{"a": {"score": 1e999}}', ("1e999", "large")),
+    "more digits than python reads": (b'{"id": ' + b"9" * 5000 + b"}", ("large",)),
+    "deeper than python reads": (b'{"id": ' + b"[" * 200_000, ("100",)),
+    "101 levels": (b'{"id": ' + b"[" * 100 + b"]" * 100 + b"}", ("100",)),
+    "key twice": (b'{"id": "a", "id": "b"}', ("'id'", "object")),
+    "key twice inside": (b'{"tags": {"x": "1", "x": "2"}}', ("'x'", "object")),
+    "half a character": (rb'{"id": "\ud800"}', ("half of a character",)),
+    "latin-1": ('{"id": "caf\u00e9"}'.encode("latin-1"), ("UTF-8", "0xe9")),
+    "utf-16": ('{"id": "a"}'.encode("utf-16"), ("UTF-8", "0xff")),
+    "raw control character": (b'{"id": "a\tb"}', ("Invalid control",)),
+}
+#: The file that each reader of JSON is given.
+READERS: dict[str, tuple[str, Callable[[Path], object]]] = {
+    "json": ("a.json", read_json),
+    "object": ("a.json", read_object),
+    "list": ("a.json", read_list),
+    "mapping": ("a.json", read_mapping),
+    "lines": ("a.jsonl", lambda path: list(read_jsonl(path))),
+    "rows": ("a.jsonl.gz", lambda path: list(read_rows(path, (".jsonl",), "rows"))),
+    "pairs": ("pairs.jsonl", lambda path: read_pair_set(path.parent)),
+    "card": ("card.json", lambda path: read_card(path.parent)),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_what_is_no_json_is_one_line_that_names_the_file_of_every_reader(tmp_path: Path, reader: str) -> None:
+    name, read = READERS[reader]
+    path = tmp_path / name
+    for content, facts in BAD_JSON.values():
+        if not content.strip() and "jsonl" in name:
+            continue  # no line, and so no row
+        path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+        with raises(DataError, *facts) as caught:
+            read(path)
+        assert str(path) in str(caught.value) and len(str(caught.value)) < 400
+
+
+def test_a_hundred_levels_are_read(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("[" * 100 + "]" * 100)
+    assert json.dumps(read_json(tmp_path / "a.json")) == "[" * 100 + "]" * 100

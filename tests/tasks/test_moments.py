@@ -310,14 +310,6 @@ def test_the_first_ten_ids_of_what_is_wrong_are_named(tmp_path: Path) -> None:
         read_frame_scores(tmp_path / "s.jsonl", records)
 
 
-def test_a_number_that_json_does_not_have_is_refused_with_its_line(tmp_path: Path) -> None:
-    records = made(1.0)
-    with raises(DataError, "s.jsonl:1", "JSON", "NaN", "JSON"):
-        read_frame_scores(write(tmp_path / "s.jsonl", with_first(records, before=[float("nan")] * 20)), records)
-    with raises(ScoreError, "s.csv", "'.csv'"):
-        read_frame_scores(tmp_path / "s.csv", records)
-
-
 # ---- models
 
 
