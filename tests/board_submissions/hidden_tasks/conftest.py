@@ -27,29 +27,23 @@ from tellapart.tasks.registry import HIDEABLE
 
 INSTALLED = '''"""Benchmarks of forced choice and of questions with two answers that a group has written for itself."""
 import json
-from tellapart.benchmarks.locations import one_file
-from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.benchmarks.benchmark import one_file
 from tellapart.data.task_records import BinaryQuestion, BinaryQuestionSet
 from tellapart.data.task_records import Choice, ChoiceSet
 
-TINY = Benchmark(
-    name="tiny-choice", title="Tiny", items=48, task="choice", source="us", licence="CC0", citation="none",
-    files=("choices.json",), images="ours",
-    load=one_file(
-        "tiny-choice", "choices.json",
-        lambda path: ChoiceSet("tiny", tuple(Choice(*row, {"kind": row[0]}) for row in json.loads(path.read_text()))),
-    ),
+FACTS = {"title": "Tiny", "items": 48, "source": "us", "licence": "CC0", "citation": "none", "images": "ours"}
+TINY = one_file(
+    "tiny-choice", "choices.json",
+    lambda path: ChoiceSet("tiny", tuple(Choice(*row, {"kind": row[0]}) for row in json.loads(path.read_text()))),
+    task="choice", **FACTS,
 )
-ASKED = Benchmark(
-    name="tiny-yes-no", title="Tiny", items=48, task="yes-no", source="us", licence="CC0", citation="none",
-    files=("asked.json",), images="ours",
-    load=one_file(
-        "tiny-yes-no", "asked.json",
-        lambda path: BinaryQuestionSet("tiny", tuple(
-            BinaryQuestion(id_, tuple(images), *rest, tags={"kind": f"tagged {rest[1]}"})
-            for id_, images, *rest in json.loads(path.read_text())
-        )),
-    ),
+ASKED = one_file(
+    "tiny-yes-no", "asked.json",
+    lambda path: BinaryQuestionSet("tiny", tuple(
+        BinaryQuestion(id_, tuple(images), *rest, tags={"kind": f"tagged {rest[1]}"})
+        for id_, images, *rest in json.loads(path.read_text())
+    )),
+    task="yes-no", **FACTS,
 )
 '''
 
