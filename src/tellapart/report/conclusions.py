@@ -82,10 +82,7 @@ def own_models(section: Section) -> tuple[ModelEntry, ...]:
 
 
 def rivals_of(section: Section, *, seed: int = 0) -> Rivals:
-    """Rank a benchmark's models by its main metric, and test every two of the first ones on every headline metric.
-
-    The tests are those of `tellapart compare`.
-    """
+    """Rank a benchmark's models by its main metric, and test every two of the first ones on every headline metric."""
     main = section.main
     if not main:
         return Rivals(own_models(section))
@@ -387,10 +384,7 @@ def _describe_failures(metric: str, entry: ModelEntry) -> list[str]:
 
 
 def _describe_words_alone(section: Section, metric: str) -> list[str]:
-    """Describe what the best model without word order gets, if that differs clearly between two values of a tag.
-
-    Two texts with the same score are an example: the shortest.
-    """
+    """Describe what the best model without word order gets, if that differs clearly between two values of a tag."""
     entry = next(
         (candidate for candidate in section.entries if candidate.run.result.model.name == "bag-of-words"), None
     )
@@ -442,11 +436,7 @@ def _write_percent(fraction: float) -> str:
 
 
 def _write_count(number: int, noun: str) -> str:
-    """Write a count with its noun.
-
-    >>> _write_count(1, "item"), _write_count(1200, "caption query"), _write_count(2, "pair of questions")
-    ('1 item', '1,200 caption queries', '2 pairs of questions')
-    """
+    """Write a count with its noun."""
     if number == 1:
         return f"1 {noun}"
     head, of, rest = noun.partition(" of ")
@@ -455,9 +445,5 @@ def _write_count(number: int, noun: str) -> str:
 
 
 def _join_names(names: Sequence[str]) -> str:
-    """Join names as people do.
-
-    >>> _join_names(["a"]), _join_names(["a", "b", "c"])
-    ('a', 'a, b and c')
-    """
+    """Join names as people do."""
     return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)

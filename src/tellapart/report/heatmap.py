@@ -1,16 +1,25 @@
-"""A heat map of one metric: the values of a tag down, models across; its numbers, and a table for HTML pages."""
+"""A heat map of one metric: the values of a tag down, models across; its numbers, and its picture for papers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from tellapart.benchmarks.find import declared_benchmark
-from tellapart.errors import RunError, nearest
+from tellapart.errors import RunError, nearest, plain
+from tellapart.evaluation.systems import System
 from tellapart.records.result import BenchmarkResult, Value
-from tellapart.report.numbers import is_deviation
+from tellapart.report.measured import pick_benchmark, title_of
+from tellapart.report.numbers import is_deviation, percent, thousands
+from tellapart.report.plots.style import COLUMN, LETTER, PAGE, axes_of, fold, write_title
 from tellapart.report.sections import shared_headline
 from tellapart.tasks.registry import main_metric
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,3 +112,81 @@ def _check_tag(records: Mapping[str, BenchmarkResult], benchmark: str, tag: str 
 def is_above_chance(value: Value) -> bool:
     """Return whether all of a number's interval lies above chance; also if no chance or no interval is defined."""
     return value.chance is None or value.low is None or value.low > value.chance
+
+
+#: With more columns than this, cells have no room for their numbers.
+_MOST_NUMBERS = 12
+
+#: Inches: a line of letters, a cell with a number and one without.
+_LINE, _CELL, _SMALL = 0.14, 0.42, 0.14
+
+
+def draw_heatmap(
+    runs: Sequence[System], benchmark: str | None = None, metric: str | None = None, tag: str | None = None
+) -> Figure:
+    """Draw a metric as shades from 0 to 100 percent, its number in every cell: a tag's values by models.
+
+    Of values and models, those that are more stand down. A number in brackets is not above chance: its interval reaches
+    down to it. With more than twelve columns there are shades alone.
+    """
+    benchmark, measured = pick_benchmark(runs, benchmark)
+    heat = heat_map({run.label: run.record(benchmark) for run in measured}, benchmark, metric, tag)
+    down = [f"{plain(row.name)}{f' ({thousands(row.n)})' if row.n else ''}" for row in heat.rows]
+    across = list(heat.models)
+    cells = [list(row.values) for row in heat.rows]
+    if turned := len(across) > len(down):
+        down, across, cells = across, down, [list(column) for column in zip(*cells, strict=True)]
+    labels = [fold(name, 24) for name in down]
+    left = LETTER * _longest_line(labels)
+    heads, rotation, height, width = _fit_heads(across, left + 0.3)
+    row = max(0.2, _LINE * (1 + max(name.count("\n") for name in labels)) + 0.03)
+    figure, axes = axes_of(width, row * len(down) + height + 0.9)
+    shares = np.array([[np.nan if value is None else value.value for value in values] for values in cells])
+    # Beyond the darkest share there is room: black numbers stay legible, and grey print keeps the order.
+    image = axes.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.6, aspect="auto")
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    with_numbers = len(across) <= _MOST_NUMBERS
+    if with_numbers:
+        for line, column in np.ndindex(shares.shape):
+            axes.text(column, line, _write_cell(cells[line][column]), ha="center", va="center", size=7)
+    else:
+        bounds, ticks = np.linspace(0, 1, 101), [0, 0.5, 1]
+        figure.colorbar(image, ax=axes, format=lambda share, _: f"{100 * share:g}", boundaries=bounds, ticks=ticks)
+    (axes.axvline if turned else axes.axhline)(len(heat.rows) - 1.5, color="white", lw=3)  # before `all items`
+    axes.set_yticks(range(len(down)), labels)
+    axes.set_xticks(range(len(across)), heads, rotation=rotation)
+    axes.xaxis.tick_top()
+    axes.tick_params(length=0)
+    above = "in brackets: not above " if with_numbers else ""
+    chance = "" if heat.chance is None else f"; {above}chance ({percent(heat.chance)})"
+    caption = f"{heat.metric.replace('_', ' ')}, percent{chance}"
+    axes.set_xlabel(fold(caption, int((width - left - 0.2) / LETTER)), fontsize=7)
+    write_title(figure, f"{title_of(measured, benchmark)}, by {plain(heat.tag)}")
+    return figure
+
+
+def _fit_heads(across: Sequence[str], left: float) -> tuple[list[str], int, float, float]:
+    """Lay out the columns' names beside `left` inches: names, degrees, their height, and the picture's width."""
+    for width in (COLUMN, PAGE):
+        cell = (width - left) / len(across)
+        names = [fold(name, max(1, int(cell / LETTER) - 1)) for name in across]
+        lines = 1 + max(name.count("\n") for name in names)
+        if cell > 8 * LETTER and lines <= 3:
+            return names, 0, _LINE * lines, width
+    # Turned, a line of letters takes a cell's width.
+    with_numbers = len(across) <= _MOST_NUMBERS
+    names = [fold(name, 24 if with_numbers else 60) for name in across]
+    line = _LINE * (1 + max(name.count("\n") for name in names)) + 0.02
+    needed = left + len(across) * max(_CELL if with_numbers else _SMALL, line)
+    return names, 90, LETTER * _longest_line(names), COLUMN if needed <= COLUMN else PAGE
+
+
+def _longest_line(names: Sequence[str]) -> int:
+    return max(len(line) for name in names for line in name.split("\n"))
+
+
+def _write_cell(value: Value | None) -> str:
+    if value is None:
+        return "–"
+    return percent(value.value, 1) if is_above_chance(value) else f"({percent(value.value, 1)})"

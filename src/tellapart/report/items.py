@@ -101,10 +101,7 @@ def item_table(samples: Sequence[Sample], pictures: Mapping[str, int]) -> dict[s
 
 
 def model_table(samples: Sequence[Sample], metrics: Sequence[str]) -> dict[str, Any]:
-    """Return one model's scores, margins and outcomes, as columns for JSON.
-
-    Scores are written with the fewest digits that give back the same float32.
-    """
+    """Return one model's scores, margins and outcomes, as columns for JSON."""
     values = np.array([sample.scores for sample in samples], dtype=np.float32)
     return {
         "scores": _shorten_numbers(values.reshape(len(values), -1)),

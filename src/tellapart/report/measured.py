@@ -47,6 +47,14 @@ def title_of_set(runs: Sequence[System], benchmark: str) -> str:
     return plain(label or (name.replace("_", " ") if prefix and "CLIP_benchmark" not in prefix else benchmark))
 
 
+def title_of(runs: Sequence[System], benchmark: str) -> str:
+    """Return a picture's title: the benchmark, its items, the kind of intervals."""
+    record = runs[0].record(benchmark)
+    levels = {value.level for value in record.metrics.values() if value.low is not None}
+    parts = [title_of_set(runs, benchmark), items_text(record), *(f"{level:.0%} intervals" for level in sorted(levels))]
+    return ", ".join(filter(None, parts))
+
+
 def pick_benchmark(runs: Sequence[System], name: str | None) -> tuple[str, list[System]]:
     """Return a benchmark's name and the runs that measured it, all on the same items."""
     from tellapart.benchmarks.find import set_name

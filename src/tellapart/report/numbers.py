@@ -14,11 +14,7 @@ _SAME = 1e-9
 
 
 def percent(fraction: float, decimals: int = 2) -> str:
-    """Write a fraction as a percentage without its sign.
-
-    >>> percent(0.3075), percent(1 / 6), percent(1.0, 1)
-    ('30.75', '16.67', '100.0')
-    """
+    """Write a fraction as a percentage without its sign."""
     return f"{100 * fraction:.{decimals}f}"
 
 
@@ -41,20 +37,12 @@ def points(difference: float, low: float | None, high: float | None, reason: str
 
 
 def score(value: Value) -> str:
-    """Write a fraction and its interval in percent.
-
-    >>> score(Value(value=0.3, low=0.264, high=0.354, method="wilson", n=9, clusters=9, average="micro: items"))
-    '30.00 [26.4, 35.4]'
-    """
+    """Write a fraction and its interval in percent."""
     return f"{percent(value.value)} {interval(value)}".rstrip()
 
 
 def count_text(n: int, limited_from: int | None = None) -> str:
-    """Write a number of items, and their number before a limit cut them.
-
-    >>> count_text(1200), count_text(20, 300)
-    ('1,200', '20 of 300')
-    """
+    """Write a number of items, and their number before a limit cut them."""
     return thousands(n) if limited_from is None else f"{thousands(n)} of {thousands(limited_from)}"
 
 
@@ -68,10 +56,7 @@ def items_text(record: BenchmarkResult) -> str:
 
 
 def worth_text(values: Iterable[Value]) -> str:
-    """Write how many independent items would be as precise, for models of the same items; nothing if it is about n.
-
-    Each model has its number: of several that differ, the smallest and the largest are named.
-    """
+    """Write how many independent items would be as precise, for models of the same items; nothing if it is about n."""
     sizes = [(value.effective, value.n) for value in values if value.effective is not None]
     if not any(effective < _MATTERS * n for effective, n in sizes):
         return ""
@@ -80,11 +65,7 @@ def worth_text(values: Iterable[Value]) -> str:
 
 
 def tie_text(value: Value | None) -> str:
-    """Write a metric with ties broken at random, and the items that a tie touched; nothing if there are none.
-
-    >>> tie_text(Value(value=0.0, ties=3, tie_neutral=0.25, method="wilson", n=9, clusters=9, average="micro: items"))
-    '25.00 (3 tied)'
-    """
+    """Write a metric with ties broken at random, and the items that a tie touched; nothing if there are none."""
     if value is None or not value.ties:
         return ""
     neutral = "–" if value.tie_neutral is None else percent(value.tie_neutral)
@@ -117,18 +98,10 @@ def is_even(record: BenchmarkResult, tag: str) -> bool:
 
 
 def deviation(number: float | None) -> str:
-    """Write a deviation with three significant digits; a dash if it is not defined.
-
-    >>> deviation(0.012345), deviation(-1.5), deviation(None)
-    ('0.0123', '-1.5', '–')
-    """
+    """Write a deviation with three significant digits; a dash if it is not defined."""
     return "–" if number is None else f"{number:.3g}"
 
 
 def thousands(number: int) -> str:
-    """Write a count.
-
-    >>> thousands(7512)
-    '7,512'
-    """
+    """Write a count."""
     return f"{number:,}"

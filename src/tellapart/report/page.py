@@ -115,10 +115,7 @@ class TaskExamples(NamedTuple):
 
 
 def examples(section: Section) -> tuple[TaskExamples, ...]:
-    """Choose examples of a task: for every noun, the units with the lowest values of their first metric.
-
-    Empty for pairs, which have an item browser.
-    """
+    """Choose examples of a task: for every noun, the units with the lowest values of their first metric."""
     if section.record.shape is not None:
         return ()
     rows_of: dict[str, list[int]] = {}
@@ -240,10 +237,7 @@ class _View:
 
     @property
     def heat(self) -> HeatMap | None:
-        """The models by the tag that breaks the benchmark down; None of one model, or of no two subsets.
-
-        Reference models are left out: their values show nothing about subsets.
-        """
+        """The models by the tag that breaks the benchmark down; None of one model, or of no two subsets."""
         records = {entry.label: entry.record for entry in self.rivals.ranking}
         tag = first_breakdown(records, self.section.name)
         if tag is None or len(records) < 2 or not self.section.main:

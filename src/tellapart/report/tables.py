@@ -56,11 +56,7 @@ def result_tables(results: Sequence[Result], benchmark: str) -> list[Table]:
 
 
 def result_table(results: Sequence[Result], benchmark: str, *, names: Sequence[str] | None = None) -> Table:
-    """Return the first look: models as rows, the headline metrics as columns, chance as the last row.
-
-    A model in which a tie touched a headline metric gets a second row: the tie-neutral values; and a third, the
-    benchmark's number, if its authors count a tie otherwise.
-    """
+    """Return the first look: models as rows, the headline metrics as columns, chance as the last row."""
     records = find_records(results, benchmark)
     first = records[0][1]
     names = shared_headline([first]) if names is None else names
@@ -82,10 +78,7 @@ def result_table(results: Sequence[Result], benchmark: str, *, names: Sequence[s
 
 
 def equivariance_table(results: Sequence[Result], benchmark: str) -> Table | None:
-    """Return mean, spread and mean size of the equivariance deviations; None if the shape has none.
-
-    The numbers carry each model's scale: models compare only if their scores share one.
-    """
+    """Return mean, spread and mean size of the equivariance deviations; None if the shape has none."""
     records = find_records(results, benchmark)
     names = [name for name, value in records[0][1].metrics.items() if is_deviation(value)]
     if not names:
@@ -182,10 +175,7 @@ def first_tables(groups: Groups) -> list[Table]:
 
 
 def first_table(results: Sequence[Result], benchmark: str, *, width: int | None = None) -> Table:
-    """Return models by the main metric with its interval, and by the values of a tag in columns.
-
-    The headline metrics are the columns if no tag has few values, or if the table is too wide.
-    """
+    """Return models by the main metric with its interval, and by the values of a tag in columns."""
     records = find_records(results, benchmark)
     names = shared_headline([record for _, record in records])
     main, tag = main_metric(names), first_breakdown(dict(records), benchmark, most=_MOST_VALUES)

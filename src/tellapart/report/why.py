@@ -56,10 +56,7 @@ def print_why(why: Why, *, by: str | None = None) -> None:
 
 
 def explain_section(section: Section) -> list[Reasons]:
-    """Return the reasons of each model of a report's section; none if its items are no squares of scores or outcomes.
-
-    Reference models that lie with others are left out.
-    """
+    """Return the reasons of each model of a report's section; none if no item is a square of scores or outcomes."""
     rows = []
     models = [entry for entry in section.entries if entry.run.result.model.name not in REFERENCES]
     for entry in models or section.entries:
@@ -73,10 +70,7 @@ def explain_section(section: Section) -> list[Reasons]:
 
 
 def place_items(row: Reasons, browsed: Collection[int]) -> tuple[str, list[tuple[float, float, str, str, bool]]]:
-    """Return the reach of a picture's axes, and x, y, id, reason and whether the page has it, of items spread evenly.
-
-    The match goes upwards, the larger prior to the right. Nineteen of twenty items lie within reach.
-    """
+    """Return the reach of a picture's axes; of items spread evenly x, y, id, reason and whether the page has it."""
     reach = float(f"{np.quantile([max(abs(d), p) for _, d, p, _ in row.items], 0.95, method='higher') or 1.0:.2g}")
     here, points = {*browsed}, []
     count = min(MOST_POINTS, len(row.items))

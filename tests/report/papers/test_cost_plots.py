@@ -81,7 +81,7 @@ def test_pareto_takes_costs_from_a_timing_record(pair, tmp_path) -> None:
 
 def test_cost_against_batch_size_comes_from_several_timings_or_a_table(tmp_path) -> None:
     paths = [timings(tmp_path / "a.json", 64, pairs=200.0), timings(tmp_path / "b.json", 16, pairs=100.0)]
-    assert read_batch_costs(paths).of == {"strong": ((16.0, 10.0), (64.0, 5.0))}
+    assert read_batch_costs(paths)[1] == {"strong": [(16.0, 10.0), (64.0, 5.0)]}
     table = tmp_path / "steps.csv"
     table.write_text("series,batch_size,seconds a step\nitc,32,1.5\nitc,16,0.5\n")
     drawn = prepare_plot("cost", [table], PlotSettings())()

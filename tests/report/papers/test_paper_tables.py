@@ -23,11 +23,10 @@ from tellapart.evaluation.verified import read_result
 from tellapart.metrics.choice import choice_score
 from tellapart.records.run_folder import write_result
 from tellapart.records.samples import read_samples
-from tellapart.report.measured import gather
+from tellapart.report.measured import gather, title_of
 from tellapart.report.paper_tables.layouts import TableSettings, lay_out
 from tellapart.report.paper_tables.paper_table import PaperTable, TableCell, TableColumn, TableRow
 from tellapart.report.paper_tables.writing import latex_text, write_csv, write_latex, write_markdown
-from tellapart.report.plots.bars import title_of
 from tellapart.stats.paired import tiers
 
 EQBEN = ("youcook2", "gebc", "ag", "kubric_location", "kubric_attribute", "kubric_counting", "sd")

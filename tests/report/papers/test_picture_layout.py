@@ -18,7 +18,7 @@ from matplotlib.text import Text
 from tellapart.records.result import Value
 from tellapart.records.samples import read_samples
 from tellapart.report.plots import style
-from tellapart.report.plots.bars import draw_rows
+from tellapart.report.plots.bars import draw_panels
 from tellapart.report.plots.pareto import CostPoint, draw_pareto
 from tellapart.report.plots.prepare import PlotSettings, prepare_plot
 from tellapart.report.plots.style import COLUMN, PAGE, fold, write_picture
@@ -122,7 +122,7 @@ def test_scores_of_an_item_that_differ_are_written_so(save) -> None:
 @pytest.mark.parametrize("count", [9, 40])
 def test_many_models_are_named_beside_their_bars(count) -> None:
     value = Value(value=0.5, low=0.4, high=0.6, tie_neutral=0.55, ties=3, method="wilson", n=9, clusters=9, average="")
-    figure = draw_rows({name: [value] * 3 for name in names(count)}, ["text_score", "image_score", "group_score"], "t")
+    figure = draw_panels(names(count), {name: [value] * count for name in ("text score", "image score")}, "t")
     check(figure)
     assert [label.get_text().replace("\n", "") for label in figure.axes[0].get_yticklabels()] == names(count)
 

@@ -146,10 +146,7 @@ _HUB_TASKS = {
 
 
 def eval_results(result: Result) -> list[EvalResult]:
-    """Return a run's first-look metrics as huggingface_hub's records, fractions from 0 to 1.
-
-    Interval, items, ties and chance are in `metric_args`; the content's fingerprint is in `dataset_args`.
-    """
+    """Return a run's first-look metrics as huggingface_hub's records, fractions from 0 to 1."""
     hub = require("huggingface_hub", extra="hub")
     entries = []
     sources = {name: _hub_of(name) for name in result.benchmarks}

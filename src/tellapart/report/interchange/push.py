@@ -45,11 +45,7 @@ class HubFiles:
 
 
 def files_of_run(result: Result, read: ReadFile) -> HubFiles:
-    """Return a run's results as files for its model's page, with the results already there.
-
-    `README.md` gets a model-index of all benchmarks; `.eval_results/tellapart.yaml` an entry for each metric of those
-    that are datasets on the hub, the only ones that it has a place for. Results of other sets stay in both.
-    """
+    """Return a run's results as files for its model's page, with the results already there."""
     card = read(CARD)
     files = {CARD: model_index_yaml(result) if card is None else put_results(card, result, CARD)}
     entries, left_out = eval_result_entries(result)

@@ -130,12 +130,7 @@ def many_benchmarks_table(
     with_tiers: bool = True,
     seed: int = 0,
 ) -> PaperTable:
-    """Lay out several benchmarks side by side, in percent.
-
-    A benchmark's column is the average of its paper's table if that has one (EqBen, VALSE), of retrieval the mean
-    of the six recalls, else the metric that ranks it (the group score of 2x2 items, the accuracy of a choice). Best,
-    tiers and chance are as in the table of one benchmark.
-    """
+    """Lay out several benchmarks side by side, in percent."""
     columns = [_make_column(runs, benchmark, with_tiers=with_tiers, seed=seed) for benchmark in benchmarks]
     ranked = {run.label for run in leave_references(runs)}
     rows = [

@@ -64,11 +64,7 @@ class TableCell:
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """A column, and the heading that it shares with its neighbours; empty if it shares none.
-
-    Attributes:
-        reference: of a reference model beside measured ones, in a table with models across: never best.
-    """
+    """A column, and the heading that it shares with its neighbours; empty if it shares none."""
 
     group: str
     name: str

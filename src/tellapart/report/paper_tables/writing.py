@@ -118,10 +118,7 @@ _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#~])")
 
 
 def write_latex(table: PaperTable, *, intervals: bool = False) -> str:
-    r"""Return a `table` environment for a document that uses the packages `booktabs` and `graphicx`.
-
-    A table that would be wider than the text is made smaller.
-    """
+    r"""Return a `table` environment for a document that uses the packages `booktabs` and `graphicx`."""
     wide = len(table.columns) > _MOST_COLUMNS
     kind = "table*" if wide else "table"
     tabular = [

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,6 @@ from tellapart.stats.pareto import pareto_front
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.path import Path as Outline
     from matplotlib.text import Annotation
     from matplotlib.transforms import Bbox
 
@@ -38,20 +37,11 @@ COSTS: dict[str, tuple[str, Callable[[Timing], float | None]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Costs:
+class Costs(NamedTuple):
     """One cost of several models; `what` is its text on an axis, with its unit."""
 
     what: str
     of: dict[str, float]
-
-
-@dataclass(frozen=True, slots=True)
-class BatchCosts:
-    """A cost against the size of a batch: series -> points (batch size, cost), by batch size."""
-
-    what: str
-    of: dict[str, tuple[tuple[float, float], ...]]
 
 
 def read_costs(path: Path, which: str = "latency") -> Costs:
@@ -72,14 +62,14 @@ def read_costs(path: Path, which: str = "latency") -> Costs:
     return Costs(title, {name: cost for name, cost in costs.items() if cost is not None})
 
 
-def read_batch_costs(paths: Sequence[Path]) -> BatchCosts:
-    """Read a cost at several sizes of a batch."""
+def read_batch_costs(paths: Sequence[Path]) -> tuple[str, dict[str, list[tuple[float, float]]]]:
+    """Read a cost at several sizes of a batch: its text on an axis, and series -> (batch size, cost), by batch size."""
     whats: dict[str, None] = {}
     costs: dict[str, dict[float, float]] = {}
     for path in paths:
         title, rows = _batch_rows(path)
         whats[title] = None
-        for (series, size), cost in rows.items():
+        for series, size, cost in rows:
             points = costs.setdefault(series, {})
             if size in points:
                 raise RunError(f"{path}: {series} at a batch of {size:g} was measured in two of these files; name one")
@@ -88,19 +78,18 @@ def read_batch_costs(paths: Sequence[Path]) -> BatchCosts:
         raise RunError("no file was named; name records of `tellapart time --out`, or CSV files")
     if len(whats) > 1:
         raise RunError(f"these files measure different things: {'; '.join(whats)}; draw one at a time")
-    return BatchCosts(next(iter(whats)), {series: tuple(sorted(points.items())) for series, points in costs.items()})
+    return next(iter(whats)), {series: sorted(points.items()) for series, points in costs.items()}
 
 
-def _batch_rows(path: Path) -> tuple[str, dict[tuple[str, float], float]]:
+def _batch_rows(path: Path) -> tuple[str, list[tuple[str, float, float]]]:
     if plain_suffix(path) == ".csv":
         title, rows = _csv_rows(path, ("series", "batch_size"))
-        return title, {(series, _read_number(path, size)): cost for (series, size), cost in rows.items()}
-    costs: dict[tuple[str, float], float] = {}
-    for timing in read_timings(path).models:
-        if timing.throughput.pairs is None:
-            raise RunError(f"{path} has no throughput of pairs of {timing.model.name}")
-        costs[timing.model.name, float(timing.throughput.batch_size)] = 1000 / timing.throughput.pairs
-    return "milliseconds a pair", costs
+        return title, [(series, _read_number(path, size), cost) for (series, size), cost in rows.items()]
+    rates = {(timing.model.name, timing.throughput.batch_size): timing.throughput.pairs
+             for timing in read_timings(path).models}  # fmt: skip
+    if unknown := [name for (name, _), rate in rates.items() if rate is None]:
+        raise RunError(f"{path} has no throughput of pairs of {unknown[0]}")
+    return "milliseconds a pair", [(name, float(size), 1000 / rate) for (name, size), rate in rates.items() if rate]
 
 
 def _csv_rows(path: Path, keys: tuple[str, ...]) -> tuple[str, dict[tuple[str, ...], float]]:
@@ -159,66 +148,43 @@ def name_points(
 def _place_names(
     figure: Figure, axes: Axes, points: Sequence[tuple[str, float, float]], line: Sequence[tuple[float, float]]
 ) -> bool:
-    """Write the names, each at the place with the fewest overlaps; return whether none meets anything."""
+    """Write each name where it meets the fewest, nearest to its point if possible; return whether none meets any."""
     from matplotlib.path import Path as Outline
+    from matplotlib.transforms import Bbox
 
     figure.draw_without_rendering()  # the layout must be known before anything can meet
-    centres = [tuple(map(float, axes.transData.transform((across, upward)))) for _, across, upward in points]
-    parts = [Outline([axes.transData.transform(end) for end in ends]) for ends in pairwise(line)]
-    room = _Room(axes.get_window_extent(), parts, centres)
+    centres = axes.transData.transform([(across, upward) for _, across, upward in points])
+    markers = [Bbox.from_bounds(x - 5, y - 5, 10, 10) for x, y in centres]
+    parts = [Outline(axes.transData.transform(ends)) for ends in pairwise(line)]
+    frame, taken = axes.get_window_extent(), dict[int, Bbox]()
     names = [axes.annotate(name, (x, y), textcoords="offset points", xytext=(0, 0), size=7) for name, x, y in points]
-    for _ in range(2):  # a name that comes first leaves others no choice; the second time it sees them
-        for number, name in enumerate(names):
-            room.place_name(number, name)
-    return all(room.count_overlaps(number, room.taken[number]) == 0 for number in range(len(names)))
 
-
-class _Room:
-    """Obstacles of names: the frame, parts of a line, markers, and each other."""
-
-    def __init__(self, frame: Bbox, parts: Sequence[Outline], centres: Sequence[tuple[float, ...]]) -> None:
-        self.frame, self.parts, self.centres = frame, parts, centres
-        self.taken: dict[int, Bbox] = {}
-
-    def place_name(self, number: int, name: Annotation) -> None:
-        """Put a name at the place with the fewest overlaps, nearest to its point if possible; of several, the first."""
-        boxes = {}
-        for offset in _PLACES:
-            _set_offset(name, offset)
-            boxes[offset] = name.get_window_extent()
-        best = min(
-            _PLACES,
-            key=lambda offset: (self.count_overlaps(number, boxes[offset]), self._is_strange(number, boxes[offset])),
-        )
-        _set_offset(name, best)
-        self.taken[number] = boxes[best]
-
-    def count_overlaps(self, number: int, box: Bbox) -> int:
-        """Count the overlaps of a name at a place; leaving the frame is worse than anything else."""
-        from matplotlib.transforms import Bbox
-
-        markers = [Bbox.from_bounds(x - 5, y - 5, 10, 10) for x, y in self.centres]
-        names = [other for position, other in self.taken.items() if position != number]
-        frame = self.frame
+    def count_overlaps(number: int, box: Bbox) -> int:
+        """Count what a name meets at a place; leaving the frame is worse than anything else."""
+        others = [other for position, other in taken.items() if position != number]
         outside = not (frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 and box.y1 <= frame.y1)
-        crossed = sum(bool(part.intersects_bbox(box, filled=False)) for part in self.parts)
-        return int(box.count_overlaps([*markers, *names])) + crossed + len(self.centres) * outside
+        crossed = sum(bool(part.intersects_bbox(box, filled=False)) for part in parts)
+        return int(box.count_overlaps([*markers, *others])) + crossed + len(points) * outside
 
-    def _is_strange(self, number: int, box: Bbox) -> bool:
-        def far(centre: tuple[float, ...]) -> float:
-            x, y = centre
-            return math.hypot(max(box.x0 - x, 0.0, x - box.x1), max(box.y0 - y, 0.0, y - box.y1))
+    def is_strange(number: int, box: Bbox) -> bool:
+        """Return whether another point is about as near to a name as the point that it names."""
+        gaps = np.hypot(*np.maximum(np.maximum(box.min - centres, centres - box.max), 0).T)
+        return bool((np.delete(gaps, number) <= gaps[number] + 3).any())
 
-        others = [far(centre) for position, centre in enumerate(self.centres) if position != number]
-        return min(others, default=math.inf) <= far(self.centres[number]) + 3
+    for number in 2 * [*range(len(names))]:  # a name that comes first leaves others no choice; later it sees them
+        boxes = {offset: _set_offset(names[number], offset) for offset in _PLACES}
+        ranks = {place: (count_overlaps(number, box), is_strange(number, box)) for place, box in boxes.items()}
+        taken[number] = _set_offset(names[number], min(_PLACES, key=ranks.__getitem__))
+    return not any(count_overlaps(number, box) for number, box in taken.items())
 
 
-def _set_offset(name: Annotation, offset: tuple[int, int]) -> None:
-    """Set a name off by so many points, on that side of its point."""
+def _set_offset(name: Annotation, offset: tuple[int, int]) -> Bbox:
+    """Set a name off by so many points, on that side of its point; return the place that it takes."""
     across, upward = offset
     name.xyann = offset
     name.set_horizontalalignment("left" if across > 0 else "right" if across < 0 else "center")
     name.set_verticalalignment("bottom" if upward > 0 else "top" if upward < 0 else "center")
+    return name.get_window_extent()
 
 
 def _write_key(figure: Figure, names: Sequence[str]) -> None:
@@ -291,10 +257,7 @@ def read_ranked(
 
 
 def draw_pareto(models: Sequence[CostPoint], across: str, upward: str) -> Figure:
-    """Draw models as points, those on the front joined by steps and filled, the others hollow.
-
-    Each point has its model's name next to it; if names would overlap, a number, and the names are below the picture.
-    """
+    """Draw models as points, those on the front joined by steps and filled, the others hollow."""
     narrow = len(models) <= _FEW and max(len(point.model) for point in models) <= _SHORT
     figure, axes = axes_of(COLUMN if narrow else PAGE, 2.6 if narrow else 3.6)
     for number, point in enumerate(models):

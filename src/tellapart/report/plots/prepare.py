@@ -22,13 +22,11 @@ from tellapart.report.plots.style import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from tellapart.report.plots.pareto import BatchCosts
 
-
-def draw_batches(costs: BatchCosts) -> Figure:
+def draw_batches(what: str, costs: Mapping[str, Sequence[tuple[float, float]]]) -> Figure:
     """Draw a line a series, both axes logarithmic: a cost that grows with the batch's square is a line of slope two."""
     figure, axes = axes_of(COLUMN, 2.6)
-    for number, (series, points) in enumerate(costs.of.items()):
+    for number, (series, points) in enumerate(costs.items()):
         style = look(number)
         axes.plot(
             [size for size, _ in points],
@@ -40,7 +38,7 @@ def draw_batches(costs: BatchCosts) -> Figure:
             markeredgewidth=0.5,
             label=plain(series),
         )
-    sizes = sorted({size for points in costs.of.values() for size, _ in points})
+    sizes = sorted({size for points in costs.values() for size, _ in points})
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     write_title(figure, "cost against batch size")
@@ -48,7 +46,7 @@ def draw_batches(costs: BatchCosts) -> Figure:
     axes.minorticks_off()
     plain_logarithm(axes.yaxis)
     axes.set_xlabel("samples in a batch")
-    axes.set_ylabel(costs.what)
+    axes.set_ylabel(what)
     axes.grid()
     legend_below(figure, axes, 3)
     return figure
@@ -167,7 +165,7 @@ def check_kind(kind: str) -> str:
 
 def prepare_plot(kind: str, paths: Sequence[Path], settings: PlotSettings) -> Callable[[], Figure]:
     """Read a picture's input, and return the function that draws it."""
-    from tellapart.report.plots.heatmap import agreement, draw_agreement
+    from tellapart.report.benchmark_agreement import agreement, draw_agreement
     from tellapart.report.plots.pareto import read_batch_costs
 
     check_kind(kind)
@@ -175,7 +173,7 @@ def prepare_plot(kind: str, paths: Sequence[Path], settings: PlotSettings) -> Ca
     expect_kind(kind, _USES, {name: (getattr(settings, name) or value, value) for name, value in defaults.items()})
     if kind == "cost":
         costs = read_batch_costs(paths)
-        return lambda: draw_batches(costs)
+        return lambda: draw_batches(*costs)
     if kind == "pareto":
         return _prepare_pareto(paths, settings)
     if kind == "agree":
@@ -185,10 +183,10 @@ def prepare_plot(kind: str, paths: Sequence[Path], settings: PlotSettings) -> Ca
 
 
 def _prepare_one_benchmark(kind: str, paths: Sequence[Path], settings: PlotSettings) -> Callable[[], Figure]:
+    from tellapart.report.heatmap import draw_heatmap
     from tellapart.report.measured import gather, mark_imported, sort_runs
-    from tellapart.report.plots.bars import draw_bars, draw_sets, draw_tiers
+    from tellapart.report.plots.bars import draw_bars, draw_tiers
     from tellapart.report.plots.curves import draw_curves
-    from tellapart.report.plots.heatmap import draw_heatmap
     from tellapart.report.plots.matrix import draw_matrix
 
     runs, benchmarks, metrics = gather(paths, settings.labels), settings.benchmarks, settings.metrics
@@ -198,8 +196,8 @@ def _prepare_one_benchmark(kind: str, paths: Sequence[Path], settings: PlotSetti
     benchmark = benchmarks[0] if benchmarks else None
     if settings.sort is not None:
         runs = sort_runs(runs, benchmark, settings.sort)
-    if len(benchmarks) > 1:
-        return lambda: draw_sets(runs, benchmarks, metrics)
+    if kind == "bars":
+        return lambda: draw_bars(runs, benchmarks, metrics)
     if kind == "matrix":
         if (item := settings.item) is None:
             raise RunError("matrix shows one item; name it with item=ID")
@@ -209,8 +207,7 @@ def _prepare_one_benchmark(kind: str, paths: Sequence[Path], settings: PlotSetti
         if kind == "heatmap":
             return lambda: draw_heatmap(runs, benchmark, metric, settings.tag)
         return lambda: draw_tiers(runs, benchmark, metric, seed=settings.seed)
-    draw = draw_bars if kind == "bars" else draw_curves
-    return lambda: draw(runs, benchmark, metrics)
+    return lambda: draw_curves(runs, benchmark, metrics)
 
 
 def _prepare_pareto(paths: Sequence[Path], settings: PlotSettings) -> Callable[[], Figure]:

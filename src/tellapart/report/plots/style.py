@@ -21,14 +21,13 @@ if TYPE_CHECKING:
 COLUMN, PAGE = 3.3, 6.9
 
 #: An 8-point letter's width in inches: DejaVu Sans, of names' usual letters the mean.
-_LETTER = 0.068
+LETTER = 0.068
 
 #: Lines of no model: chance, zero, frames.
 GREY = "#595959"
 
 #: Okabe and Ito's palette, in an order in which neighbours also differ in lightness.
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#56B4E9", "#D55E00", "#F0E442", "#CC79A7", "#000000")
-_HATCHES = ("", "///", "...", "xx", "\\\\\\", "ooo", "--", "++")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _DASHES = ("-", "--", ":", "-.", (0, (8, 2)), (0, (1, 4)), (0, (5, 1, 1, 1, 1, 1)), (0, (3, 6)))
 
@@ -49,7 +48,6 @@ _RULES = {
     "axes.axisbelow": True,
     "grid.color": "#d9d9d9",
     "grid.linewidth": 0.5,
-    "hatch.linewidth": 0.6,
     "legend.frameon": False,
     "legend.handlelength": 2.6,
     "figure.dpi": 100,
@@ -70,10 +68,9 @@ _NO_GLYPH = re.compile(r"Glyph (\d+) .*missing from", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class PlotStyle:
-    """The style of one model in all pictures: any one of the four distinguishes it from the others."""
+    """The style of one model in all pictures: any one of the three distinguishes it from the others."""
 
     colour: str
-    hatch: str
     marker: str
     dash: str | tuple[int, tuple[int, ...]]
 
@@ -82,7 +79,7 @@ def look(number: int) -> PlotStyle:
     """Return the look of the model of that number; the first 64 differ."""
     turn, colour = divmod(number, len(_COLOURS))
     mark = (colour + turn) % len(_COLOURS)
-    return PlotStyle(_COLOURS[colour], _HATCHES[mark], _MARKERS[mark], _DASHES[mark])
+    return PlotStyle(_COLOURS[colour], _MARKERS[mark], _DASHES[mark])
 
 
 def write_picture(path: Path, draw: Callable[[], Figure]) -> None:
@@ -176,13 +173,9 @@ def fold(name: str, letters: int) -> str:
 
 
 def legend_below(figure: Figure, axes: Axes, columns: int) -> None:
-    """Name the models under the picture, so that no bar or curve can hide behind their names."""
+    """Name the models under the picture, so that no curve can hide behind their names."""
     handles, labels = axes.get_legend_handles_labels()
-    order = sorted(
-        range(len(labels)), key=lambda number: labels[number] == "chance"
-    )  # chance, which is not a model, comes last
-    handles = [handles[number] for number in order]
-    labels = [fold(labels[number], int((figure.get_figwidth() - 0.7) / _LETTER)) for number in order]
+    labels = [fold(label, int((figure.get_figwidth() - 0.7) / LETTER)) for label in labels]
     fitting = [
         n for n in range(1, min(columns, len(labels)) + 1) if _estimate_width(labels, n) <= figure.get_figwidth()
     ]
@@ -198,12 +191,12 @@ def _estimate_width(labels: Sequence[str], columns: int) -> float:
     """Estimate a legend's width: it is filled column by column; a sample of the look before each name."""
     rows = -(-len(labels) // columns)
     widths = [max(map(len, label.splitlines()), default=0) for label in labels]
-    return sum(0.55 + _LETTER * max(widths[start : start + rows]) for start in range(0, len(labels), rows))
+    return sum(0.55 + LETTER * max(widths[start : start + rows]) for start in range(0, len(labels), rows))
 
 
 def write_title(figure: Figure, title: str) -> None:
     """Write a title over all of the picture, in as many lines as its width asks for."""
-    figure.suptitle(fold(title, int(figure.get_figwidth() / (_LETTER * 9 / 8))), x=0.01, ha="left", size=9)
+    figure.suptitle(fold(title, int(figure.get_figwidth() / (LETTER * 9 / 8))), x=0.01, ha="left", size=9)
 
 
 def plain_logarithm(axis: Axis) -> None:
