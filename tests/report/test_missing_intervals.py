@@ -12,8 +12,16 @@ from rich.console import Console
 
 from tellapart.records.result import Value
 from tellapart.report.conclusions import conclude, rivals_of
-from tellapart.report.paper_tables.paper_table import PaperTable, TableCell, TableColumn, TableRow
-from tellapart.report.paper_tables.writing import write_csv, write_json, write_latex, write_markdown
+from tellapart.report.paper_tables.table import (
+    PaperTable,
+    TableCell,
+    TableColumn,
+    TableRow,
+    write_csv,
+    write_json,
+    write_latex,
+    write_markdown,
+)
 from tellapart.report.sections import ReportRun, sections
 from tellapart.report.tables import result_table
 from tellapart.training.seeds import SeedRow

@@ -36,7 +36,7 @@ from tellapart.data.rows import spreadsheet_cell
 from tellapart.report.charts import score_bar
 from tellapart.report.line_chart import inline_svg
 from tellapart.report.numbers import deviation, percent, thousands
-from tellapart.report.paper_tables.writing import fit_width, latex_packages, latex_text
+from tellapart.report.paper_tables.table import fit_width, latex_packages, latex_text
 from tellapart.report.templates import make_environment
 from tellapart.tasks.registry import METRICS
 

@@ -23,7 +23,7 @@ from tellapart.report.conclusions import WORDS_ALONE, Conclusion, answer_lines
 from tellapart.report.followed import choose_shown, followed_tables, read_checkpoints
 from tellapart.report.image_sources import ImageSources, bundle_picture
 from tellapart.report.page import ReportPage, make_page
-from tellapart.report.paper_tables.paper_table import groups_of, numbers_of, paper_row
+from tellapart.report.paper_tables.table import groups_of, numbers_of, paper_row
 from tellapart.report.sections import ReportRun, note_lines
 from tellapart.report.tables import breakdown_table, equivariance_table, first_tables, result_tables, tag_table
 from tellapart.report.terminal import print_lines, print_tables, table

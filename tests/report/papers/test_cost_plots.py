@@ -13,7 +13,7 @@ from tellapart.records.result import ModelRecord
 from tellapart.records.timing_record import Duration, Machine, Throughput, Timing, Timings, write_timings
 from tellapart.report.measured import gather
 from tellapart.report.plots.pareto import points, read_batch_costs, read_costs
-from tellapart.report.plots.prepare import PlotSettings, prepare_plot
+from tellapart.report.plots.prepare import prepare_plot
 
 pytest.importorskip("matplotlib")
 
@@ -63,7 +63,7 @@ def test_pareto_ranks_by_the_metric_of_a_first_look(publish, tmp_path) -> None:
     mixed = points(runs, read_costs(path), ["set", "pairs"], asked)
     assert [point.score for point in mixed] == pytest.approx([30.0, 40.0])
     folders = [run.folders["set"] for run in runs]
-    drawn = prepare_plot("pareto", folders, PlotSettings(costs=path, benchmarks=("set", "pairs"), metrics=asked))()
+    drawn = prepare_plot("pareto", folders, costs=path, benchmarks=("set", "pairs"), metrics=asked)()
     assert " ".join(drawn.axes[0].get_ylabel().split()) == "mean of set consistency and pairs group score, percent"
     with raises(RunError, "accuracy"):
         points(runs, read_costs(path), ["set", "pairs"], ["accuracy"])
@@ -74,7 +74,7 @@ def test_pareto_takes_costs_from_a_timing_record(pair, tmp_path) -> None:
     (point,) = points(gather(pair[:1]), read_costs(path), ["shapes"])
     group = read_result(pair[0]).benchmarks["shapes"].metrics["group_score"]
     assert (point.cost, point.score, point.high) == (20.0, 100 * group.value, 100 * group.high)
-    drawn = prepare_plot("pareto", pair[:1], PlotSettings(costs=path, cost="parameters"))()
+    drawn = prepare_plot("pareto", pair[:1], costs=path, cost="parameters")()
     assert drawn.axes[0].get_xlabel() == "parameters, millions"
     assert drawn.axes[0].get_ylabel() == "shapes group score, percent"
 
@@ -84,7 +84,7 @@ def test_cost_against_batch_size_comes_from_several_timings_or_a_table(tmp_path)
     assert read_batch_costs(paths)[1] == {"strong": [(16.0, 10.0), (64.0, 5.0)]}
     table = tmp_path / "steps.csv"
     table.write_text("series,batch_size,seconds a step\nitc,32,1.5\nitc,16,0.5\n")
-    drawn = prepare_plot("cost", [table], PlotSettings())()
+    drawn = prepare_plot("cost", [table])()
     assert drawn.axes[0].get_ylabel() == "seconds a step"
     assert list(drawn.axes[0].lines[0].get_ydata()) == [0.5, 1.5]
 

@@ -19,8 +19,8 @@ from tellapart.evaluation.verified import read_result
 from tellapart.records.result import is_imported
 from tellapart.report.interchange.foreign import import_results, read_foreign
 from tellapart.report.measured import gather, mark_imported, outcomes_of, samples_of
-from tellapart.report.paper_tables.layouts import TableSettings, lay_out
-from tellapart.report.paper_tables.writing import write_csv, write_json, write_latex, write_markdown
+from tellapart.report.paper_tables.layouts import lay_out
+from tellapart.report.paper_tables.table import write_csv, write_json, write_latex, write_markdown
 from tellapart.report.tables import result_table
 
 
@@ -83,7 +83,7 @@ def test_all_parts_of_sugarcrepe_give_the_share_of_all_items_without_the_image_a
     assert all(f"{part} {items:,}" in record.notes[-1] for part, (items, _) in CREPE.items())
     assert not any("number of items" in note for note in record.notes[:-1])
     # The average that papers name is the same number.
-    (row, _) = lay_out([tmp_path / "run"], settings=TableSettings(average_as=("sugarcrepe-micro",))).rows
+    (row, _) = lay_out([tmp_path / "run"], average_as=("sugarcrepe-micro",)).rows
     assert [cell.value for cell in row.cells] == [pytest.approx(100 * share)] * 2
 
 
@@ -99,7 +99,7 @@ def test_some_parts_of_sugarcrepe_stand_alone_by_their_names_in_every_table(tmp_
     table = lay_out(runs)
     assert [column.group for column in table.columns] == [*records, "sugarcrepe"]
     with raises(RunError, "average_as=sugarcrepe-micro", "sugarcrepe"):
-        lay_out(runs[:1], settings=TableSettings(average_as=("sugarcrepe-micro",)))
+        lay_out(runs[:1], average_as=("sugarcrepe-micro",))
     for written in (CliRunner().invoke(main, ["show", str(runs[0])]).output, write_latex(lay_out(runs[:1]))):
         assert all(f"sugarcrepe/{part}" in written.replace(r"\_", "_") for part in parts)
 
@@ -277,7 +277,7 @@ def test_an_imported_number_is_marked_and_claims_nothing(tmp_path) -> None:
 
 def test_what_is_imported_can_be_shown_drawn_and_tabulated_but_not_tested(tmp_path, save) -> None:
     pytest.importorskip("matplotlib")
-    from tellapart.report.plots.prepare import PlotSettings, prepare_plot
+    from tellapart.report.plots.prepare import prepare_plot
 
     own = save("ours", benchmark="winoground", n=40)
     imported([clip_file(tmp_path, "winoground", "image_caption_selection", WINOGROUND)], tmp_path / "theirs")
@@ -288,8 +288,9 @@ def test_what_is_imported_can_be_shown_drawn_and_tabulated_but_not_tested(tmp_pa
     assert table.notes[-1].startswith("imported: measured by another tool") and not any(
         c.near for c in table.rows[0].cells
     )
-    axes = prepare_plot("bars", both, PlotSettings())().axes[0]
-    assert "ViT-B-32/laion2b_s34b_b79k (imported)" in axes.get_legend_handles_labels()[1]
+    axes = prepare_plot("bars", both)().axes[0]
+    named = [label.get_text().replace("\n", "") for label in axes.get_yticklabels()]
+    assert named == ["ours", "ViT-B-32/laion2b_s34b_b79k (imported)"]
     with raises(RunError, "winoground", "theirs"):
         outcomes_of(gather(both), "winoground", "text_score")
     with raises(RunError, "model", "run"):
@@ -299,14 +300,14 @@ def test_what_is_imported_can_be_shown_drawn_and_tabulated_but_not_tested(tmp_pa
 def test_chance_is_shown_beside_numbers_that_lack_it(tmp_path, save) -> None:
     imported([clip_file(tmp_path, "winoground", "image_caption_selection", WINOGROUND)], tmp_path / "theirs")
     runs = [tmp_path / "theirs", save("mine", benchmark="winoground", n=40)]
-    for settings in (TableSettings(), TableSettings(benchmarks=("winoground",))):
-        (chance,) = (row for row in lay_out(runs, settings=settings).rows if row.label == "chance")
+    for benchmarks in ((), ("winoground",)):
+        (chance,) = (row for row in lay_out(runs, benchmarks=benchmarks).rows if row.label == "chance")
         assert chance.cells[-1].value == pytest.approx(100 / 6)
     pytest.importorskip("matplotlib")
-    from tellapart.report.plots.prepare import PlotSettings, prepare_plot
+    from tellapart.report.plots.prepare import prepare_plot
 
-    (axes,) = prepare_plot("bars", runs, PlotSettings(benchmarks=("winoground",)))().axes
-    assert "chance" in {line.get_label() for line in axes.get_lines()}
+    for axes in prepare_plot("bars", runs, benchmarks=("winoground",))().axes:
+        assert [line for line in axes.get_lines() if line.get_linestyle() == "--"]
 
 
 def test_imported_numbers_are_marked_among_several_benchmarks_in_every_format(tmp_path, save) -> None:
@@ -325,13 +326,13 @@ def test_imported_numbers_are_marked_among_several_benchmarks_in_every_format(tm
     lone = lay_out([tmp_path / "theirs"])  # no number of items is known
     assert all(lone.notes) and "theirs (imported)" in write_csv(lone)
     pytest.importorskip("matplotlib")
-    from tellapart.report.plots.prepare import PlotSettings, prepare_plot
+    from tellapart.report.plots.prepare import prepare_plot
 
-    figure = prepare_plot("bars", runs, PlotSettings(benchmarks=("winoground", "demo")))()
+    figure = prepare_plot("bars", runs, benchmarks=("winoground", "demo"))()
     names = [label.get_text().replace("\n", " ") for label in figure.axes[0].get_yticklabels()]
     assert names == ["theirs (imported)", "ours"]
     with raises(RunError, "bars", "winoground", "benchmarks="):
-        prepare_plot("bars", runs, PlotSettings())()
+        prepare_plot("bars", runs)()
 
 
 def test_an_imported_point_and_an_imported_column_are_marked(tmp_path, save) -> None:
@@ -341,13 +342,12 @@ def test_an_imported_point_and_an_imported_column_are_marked(tmp_path, save) -> 
     across = lay_out([tmp_path / "theirs"], "vlue")
     assert [column.name for column in across.columns] == ["theirs (imported)"]
     pytest.importorskip("matplotlib")
-    from tellapart.report.plots.prepare import PlotSettings, prepare_plot
+    from tellapart.report.plots.prepare import prepare_plot
 
     costs = tmp_path / "costs.csv"
     costs.write_text("model,ms\ntheirs,3\nours,5\n")
     runs = [tmp_path / "theirs", save("ours", benchmark="winoground", n=40)]
-    settings = PlotSettings(benchmarks=("winoground",), costs=costs, cost="ms")
-    (axes,) = prepare_plot("pareto", runs, settings)().axes
+    (axes,) = prepare_plot("pareto", runs, benchmarks=("winoground",), costs=costs, cost="ms")().axes
     assert {"theirs (imported)", "ours"} <= {text.get_text() for text in axes.texts}
 
 
@@ -373,15 +373,15 @@ def test_the_best_imported_number_is_bold_only_above_a_known_chance(tmp_path) ->
         ]
         imported(files, folder / "run", model=model)
         runs.append(folder / "run")
-    table = lay_out(runs, settings=TableSettings(benchmarks=("winoground",)))
+    table = lay_out(runs, benchmarks=("winoground",))
     best = {column.name: row.cells[n].best for row in table.rows[:1] for n, column in enumerate(table.columns)}
     assert best == {"text score": True, "image score": False, "group score": False}
     assert [cell.value for cell in table.rows[-1].cells] == pytest.approx([25, 25, 100 / 6])
     # How many classes the other tool took is unknown, and chance with it.
-    several = lay_out(runs, settings=TableSettings(benchmarks=("winoground", "cifar10")))
+    several = lay_out(runs, benchmarks=("winoground", "cifar10"))
     assert several.rows[-1].cells[1].value is None
     assert not any(cell.best for row in several.rows for cell in row.cells)
-    mean = lay_out(runs, settings=TableSettings(benchmarks=("winoground", "cifar10"), average=True))
+    mean = lay_out(runs, benchmarks=("winoground", "cifar10"), average=True)
     assert [row.cells[-1].imported for row in mean.rows] == [True, True, False]
     assert not any(row.cells[-1].best for row in mean.rows)
 

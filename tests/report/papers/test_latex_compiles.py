@@ -11,10 +11,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tellapart.report.paper_tables import writing as written
-from tellapart.report.paper_tables.layouts import TableSettings, lay_out
-from tellapart.report.paper_tables.paper_table import PaperTable, TableCell, TableColumn, TableRow
-from tellapart.report.paper_tables.writing import fit_width, latex_packages, latex_text, write_latex
+from tellapart.report.paper_tables import table as written
+from tellapart.report.paper_tables.layouts import lay_out
+from tellapart.report.paper_tables.table import (
+    PaperTable,
+    TableCell,
+    TableColumn,
+    TableRow,
+    fit_width,
+    latex_packages,
+    latex_text,
+    write_latex,
+)
 
 ENGINES = [
     pytest.param(engine, marks=pytest.mark.skipif(shutil.which(engine) is None, reason=f"no {engine} on the PATH"))
@@ -119,10 +127,10 @@ def test_every_layout_compiles(typeset, engine, save, vlue, vlue_costs, publish)
         "retrieval": lay_out([publish("m", recalls, "retrieval")]),
         "vlue": lay_out(vlue, "vlue"),
         "vlue-captions": lay_out([publish("m_1", numbers, "captions")], "vlue-captions"),
-        "vlue-cost": lay_out(vlue, "vlue-cost", TableSettings(costs=vlue_costs)),
+        "vlue-cost": lay_out(vlue, "vlue-cost", costs=vlue_costs),
         "many benchmarks": lay_out(
             [save(f"m_{k}", seed=k, benchmark=name) for name in ("winoground", "a_b") for k in range(2)],
-            settings=TableSettings(average=True),
+            average=True,
         ),
     }
     for table in tables.values():

@@ -20,8 +20,8 @@ from tellapart.evaluation.verified import read_result
 from tellapart.records.result import Result
 from tellapart.records.run_folder import write_result
 from tellapart.records.samples import read_samples, write_samples
-from tellapart.report.paper_tables.layouts import TableSettings, lay_out
-from tellapart.report.paper_tables.writing import write_csv, write_json, write_latex, write_markdown
+from tellapart.report.paper_tables.layouts import lay_out
+from tellapart.report.paper_tables.table import write_csv, write_json, write_latex, write_markdown
 from tellapart.stats.paired import tiers
 
 Save = Callable[..., Path]
@@ -74,7 +74,7 @@ def test_three_files_of_one_system_are_one_row_whether_in_one_run_folder_or_in_t
     assert "sugarcrepe: 60 items, bivlc: 60 items, winoground: 60 items" in table.notes
     folders = [together(systems[:3], tmp_path / "mine"), together(systems[3:], tmp_path / "theirs")]
     assert lay_out(folders) == table == lay_out([folders[0], *systems[3:]])
-    chosen = lay_out(systems, settings=TableSettings(benchmarks=("winoground", "sugarcrepe")))
+    chosen = lay_out(systems, benchmarks=("winoground", "sugarcrepe"))
     assert [one.group for one in chosen.columns] == ["winoground", "sugarcrepe"]
 
 
@@ -94,7 +94,7 @@ def test_the_best_and_its_tier_are_marked_in_every_column_by_the_test(save: Save
         marked = {row.label for row in table.rows if row.cells[number].best or row.cells[number].near}
         assert marked == set(first) == {"m0", "m1"}
     assert table.notes[1].startswith("dagger: not significantly different")
-    without = lay_out(folders, settings=TableSettings(with_tiers=False))
+    without = lay_out(folders, with_tiers=False)
     assert not any(cell.near for row in without.rows for cell in row.cells)
     assert not any(note.startswith("dagger") for note in without.notes)
 
@@ -123,14 +123,14 @@ def test_an_average_stands_where_the_papers_have_one(save: Save, publish: Callab
 
 
 def test_the_mean_of_the_columns_is_of_models_that_have_them_all(systems) -> None:
-    table = lay_out(systems[:5], settings=TableSettings(average=True))
+    table = lay_out(systems[:5], average=True)
     assert table.columns[-1].name == "Avg" and "Avg: the plain mean of the columns" in table.notes
     mine, theirs, chance = table.rows
     assert mine.cells[-1].value == pytest.approx(np.mean([cell.value for cell in mine.cells[:-1]]))
     assert theirs.cells[-2].value is None and theirs.cells[-1].value is None
     assert chance.cells[-1].value == pytest.approx((50 + 100 / 6 + 100 / 6) / 3)
     with raises(RunError, "average=True", "bivlc"):
-        lay_out(systems, settings=TableSettings(benchmarks=("bivlc",), average=True))
+        lay_out(systems, benchmarks=("bivlc",), average=True)
 
 
 def test_every_format_has_every_number(systems) -> None:
@@ -164,7 +164,7 @@ def test_the_command_lays_out_all_that_was_measured_or_what_is_named(systems, tm
 
 def test_what_cannot_be_one_table_is_said(systems, save: Save) -> None:
     with raises(RunError, "'valse'", "sugarcrepe", "bivlc", "winoground"):
-        lay_out(systems, settings=TableSettings(benchmarks=("bivlc", "valse")))
+        lay_out(systems, benchmarks=("bivlc", "valse"))
     again = save("mine", benchmark="bivlc", n=60, seed=9, tags=PLANS["bivlc"]["tags"])
     twice = lay_out([*systems, again])
     assert [row.label for row in twice.rows] == ["mine (run 1)", "theirs", "mine (run 2)", "chance"]
@@ -181,15 +181,15 @@ def test_ties_and_another_tools_numbers_are_said_with_their_benchmark(systems, s
     result = read_result(foreign)
     record = result.benchmarks["winoground"].model_copy(update={"fingerprint": "imported-1"})
     write_result(foreign, result.model_copy(update={"benchmarks": {"winoground": record}}))
-    beside = lay_out([*systems, foreign], settings=TableSettings(benchmarks=("bivlc", "winoground")))
+    beside = lay_out([*systems, foreign], benchmarks=("bivlc", "winoground"))
     assert any(note.startswith("imported:") and "not tested" in note for note in beside.notes)
     assert [row.label for row in beside.rows if "imported" in row.label] == ["foreign (imported)"]
 
 
 def test_rows_are_sorted_by_a_column(systems) -> None:
-    table = lay_out(systems, settings=TableSettings(sort="bivlc"))
+    table = lay_out(systems, sort="bivlc")
     assert [row.label for row in table.rows] == ["mine", "theirs", "chance"]
-    turned = lay_out([*systems[3:], *systems[:3]], settings=TableSettings(sort="Avg", average=True))
+    turned = lay_out([*systems[3:], *systems[:3]], sort="Avg", average=True)
     assert [row.label for row in turned.rows] == ["mine", "theirs", "chance"]
     with raises(RunError, "sort=", "sugarcrepe", "bivlc", "winoground"):
-        lay_out(systems, settings=TableSettings(sort="bivcl"))
+        lay_out(systems, sort="bivcl")

@@ -14,8 +14,8 @@ from tellapart.cli.main import app
 from tellapart.errors import RunError, UnknownNameError
 from tellapart.records.result import BenchmarkResult, Metrics, ModelRecord, Result, RunRecord, Value
 from tellapart.records.run_folder import write_result
-from tellapart.report.paper_tables.layouts import AVERAGES, TableSettings, lay_out
-from tellapart.report.paper_tables.many_benchmarks import parts_of
+from tellapart.report.paper_tables.benchmarks import parts_of
+from tellapart.report.paper_tables.layouts import AVERAGES, lay_out
 
 SIX = {
     "whatsup-a": "whatsup::WhatsUp_A",
@@ -74,7 +74,7 @@ def published() -> dict[str, float]:
 @pytest.mark.slow
 def test_the_averages_are_vl_compos_where_it_publishes_them(tmp_path: Path, published: dict[str, float]) -> None:
     folder = record(tmp_path / "clip", "clip", published)
-    table = lay_out([folder], settings=TableSettings(average_as=tuple(AVERAGES)))
+    table = lay_out([folder], average_as=tuple(AVERAGES))
     (clip, chance), names = table.rows, [column.name for column in table.columns]
     found = {name: clip.cells[names.index(name)].value for name in AVERAGES}
     # Its `results.csv` has 41.46275226 for What'sUp and 73.02574342 for SugarCrepe.
@@ -111,8 +111,8 @@ def test_a_model_without_all_parts_has_no_average(tmp_path: Path) -> None:
     rows = {row["label"]: row["cells"][-1]["value"] for row in json.loads(shown.output)["rows"]}
     assert rows == {"all": 50.0, "part": None, "chance": 50.0}
     with raises(RunError, "average_as=", "all", "whatsup-a", "whatsup-b"):
-        lay_out(folders[1:], settings=TableSettings(average_as=("whatsup-six",)))
+        lay_out(folders[1:], average_as=("whatsup-six",))
     with raises(UnknownNameError, "'whatsup'", "average"):
-        lay_out(folders, settings=TableSettings(average_as=("whatsup",)))
+        lay_out(folders, average_as=("whatsup",))
     with raises(RunError, "average_as=", "column"):
-        lay_out(folders, "vlue", TableSettings(average_as=("whatsup-six",)))
+        lay_out(folders, "vlue", average_as=("whatsup-six",))

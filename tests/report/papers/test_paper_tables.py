@@ -24,9 +24,17 @@ from tellapart.metrics.choice import choice_score
 from tellapart.records.run_folder import write_result
 from tellapart.records.samples import read_samples
 from tellapart.report.measured import gather, title_of
-from tellapart.report.paper_tables.layouts import TableSettings, lay_out
-from tellapart.report.paper_tables.paper_table import PaperTable, TableCell, TableColumn, TableRow
-from tellapart.report.paper_tables.writing import latex_text, write_csv, write_latex, write_markdown
+from tellapart.report.paper_tables.layouts import lay_out
+from tellapart.report.paper_tables.table import (
+    PaperTable,
+    TableCell,
+    TableColumn,
+    TableRow,
+    latex_text,
+    write_csv,
+    write_latex,
+    write_markdown,
+)
 from tellapart.stats.paired import tiers
 
 EQBEN = ("youcook2", "gebc", "ag", "kubric_location", "kubric_attribute", "kubric_counting", "sd")
@@ -158,7 +166,7 @@ def test_retrieval_is_laid_out_as_in_coco_counterfactuals(publish) -> None:
         )
         for model, row in printed.items()
     ]
-    table = lay_out(folders, settings=TableSettings(with_tiers=False))
+    table = lay_out(folders, with_tiers=False)
     assert [(column.group, column.name) for column in table.columns] == [
         *(("Text retrieval", f"R@{k}") for k in (1, 5, 10)),
         *(("Image retrieval", f"R@{k}") for k in (1, 5, 10)),
@@ -170,7 +178,7 @@ def test_retrieval_is_laid_out_as_in_coco_counterfactuals(publish) -> None:
 
 def test_the_best_is_bold_and_its_tier_is_marked_by_the_test(save) -> None:
     folders = [save(f"m{k}", skill=skill, seed=k, n=60) for k, skill in enumerate((0.1, 3.0, 2.8))]
-    table = lay_out(folders, settings=TableSettings(benchmarks=("shapes",)))
+    table = lay_out(folders, benchmarks=("shapes",))
     outcomes = {}
     for run in gather(folders):
         outcomes[run.label] = np.array(
@@ -181,9 +189,7 @@ def test_the_best_is_bold_and_its_tier_is_marked_by_the_test(save) -> None:
     assert {label for label, cell in cells.items() if cell.best or cell.near} == set(first) == {"m1", "m2"}
     assert [label for label, cell in cells.items() if cell.best] == [first[0]]
     assert "dagger" in table.notes[1]
-    assert not any(
-        cell.near for row in lay_out(folders, settings=TableSettings(with_tiers=False)).rows for cell in row.cells
-    )
+    assert not any(cell.near for row in lay_out(folders, with_tiers=False).rows for cell in row.cells)
 
 
 def test_tiers_of_a_subset_are_those_of_its_items(save) -> None:
@@ -208,7 +214,7 @@ def test_vlues_tables_are_the_papers(vlue, vlue_costs, vlue_published, publish) 
     assert [column.name for column in tasks.columns] == list(vlue_published)
     assert [(row.block, row.label) for row in tasks.rows] == [("NLVR2", "Test-OOD"), ("VQA", "Test-OOD")]
     assert [cell.best for cell in tasks.rows[0].cells].index(True) == list(vlue_published).index("X-VLM")
-    cost = lay_out(vlue, "vlue-cost", TableSettings(costs=vlue_costs))
+    cost = lay_out(vlue, "vlue-cost", costs=vlue_costs)
     assert {row.label: round(row.cells[0].value, 3) for row in cost.rows} == pytest.approx(
         {model: row[2] for model, row in vlue_published.items()}, abs=0.0051
     )
@@ -227,7 +233,7 @@ def test_reference_models_are_never_best_in_vlues_tables(publish, tmp_path: Path
     tasks = lay_out(runs, "vlue")
     assert [[cell.best for cell in row.cells] for row in tasks.rows] == [[False, True, False]] * 2
     (tmp_path / "costs.csv").write_text("model,ms\na,3\nb,2\noracle,1\n")
-    cost = lay_out(runs, "vlue-cost", TableSettings(costs=tmp_path / "costs.csv"))
+    cost = lay_out(runs, "vlue-cost", costs=tmp_path / "costs.csv")
     assert [[cell.best for cell in row.cells] for row in cost.rows] == [[False, False], [True, True], [False, False]]
     captions = lay_out(runs, "vlue-captions")
     assert [any(cell.best for cell in row.cells) for row in captions.rows] == [False, True, False]
@@ -357,14 +363,14 @@ def test_what_a_table_cannot_show_is_said(save, vlue) -> None:
     with raises(RunError, "models", "vlue-cost"):
         lay_out(vlue, "vlue-cost")
     with raises(RunError, "'x'", "run"):
-        lay_out([folder], settings=TableSettings(benchmarks=("x",)))
+        lay_out([folder], benchmarks=("x",))
 
 
 def test_a_model_without_a_cost_is_said(vlue, tmp_path) -> None:
     path = tmp_path / "some.csv"
     path.write_text("model,ms\nLXMERT,1\n")
     with raises(RunError, "ViLBERT", "LXMERT"):
-        lay_out(vlue, "vlue-cost", TableSettings(costs=path))
+        lay_out(vlue, "vlue-cost", costs=path)
 
 
 def test_the_best_is_bold_only_above_chance(save) -> None:
@@ -379,14 +385,14 @@ def test_the_best_is_bold_only_above_chance(save) -> None:
 
 def test_labels_rename_models_and_rows_keep_the_order_or_are_sorted(save) -> None:
     folders = [save("weak", skill=0.2, seed=1, n=60), save("strong", skill=4.0, seed=2, n=60)]
-    named = lay_out(folders, settings=TableSettings(labels={"strong": "Ours, 12 layers"}))
+    named = lay_out(folders, labels={"strong": "Ours, 12 layers"})
     assert [row.label for row in named.rows if not row.plain] == ["weak", "Ours, 12 layers"]
-    by_group = lay_out(folders, settings=TableSettings(sort="group_score"))
+    by_group = lay_out(folders, sort="group_score")
     assert [row.label for row in by_group.rows if not row.plain] == ["strong", "weak"]
     with raises(RunError, "labels=", "string", "model"):
-        lay_out(folders, settings=TableSettings(labels={"string": "x"}))
+        lay_out(folders, labels={"string": "x"})
     with raises(RunError, "'grup_score'", "shapes"):
-        lay_out(folders, settings=TableSettings(sort="grup_score"))
+        lay_out(folders, sort="grup_score")
 
 
 def test_a_limited_run_says_so_in_every_table_and_picture(save) -> None:

@@ -20,7 +20,7 @@ from tellapart.records.samples import read_samples
 from tellapart.report.plots import style
 from tellapart.report.plots.bars import draw_panels
 from tellapart.report.plots.pareto import CostPoint, draw_pareto
-from tellapart.report.plots.prepare import PlotSettings, prepare_plot
+from tellapart.report.plots.prepare import prepare_plot
 from tellapart.report.plots.style import COLUMN, PAGE, fold, write_picture
 from tellapart.stats.pareto import pareto_front
 
@@ -91,7 +91,7 @@ def points(count: int, seed: int, model: Callable[[int], str]) -> list[CostPoint
 @pytest.mark.parametrize("kind", ["bars", "tiers", "curves"])
 def test_runs_with_long_names_are_drawn_without_collisions(save, kind, count) -> None:
     folders = [save(name, skill=number / 4, seed=number) for number, name in enumerate(names(count))]
-    check(prepare_plot(kind, folders, PlotSettings())())
+    check(prepare_plot(kind, folders)())
 
 
 @pytest.mark.slow
@@ -99,14 +99,14 @@ def test_runs_with_long_names_are_drawn_without_collisions(save, kind, count) ->
 def test_a_heat_map_of_long_names_is_drawn_without_collisions(save, count, values) -> None:
     tags = [{"type": f"{LONG[number % len(LONG)][:40]} {number}"} for number in range(values)]
     folders = [save(name, seed=number, tags=tags, n=2 * values) for number, name in enumerate(names(count))]
-    check(prepare_plot("heatmap", folders, PlotSettings())())
+    check(prepare_plot("heatmap", folders)())
 
 
 @pytest.mark.slow
 def test_an_items_blocks_stand_within_a_page(save) -> None:
     folders = [save(name, seed=number) for number, name in enumerate(names(5))]
     item = read_samples(folders[0], "shapes")[0].id
-    figure = prepare_plot("matrix", folders, PlotSettings(item=item))()
+    figure = prepare_plot("matrix", folders, item=item)()
     assert figure.get_figwidth() <= PAGE
     check(figure, (figure.get_figwidth(),))
 
@@ -114,7 +114,7 @@ def test_an_items_blocks_stand_within_a_page(save) -> None:
 def test_scores_of_an_item_that_differ_are_written_so(save) -> None:
     scores = np.full((30, 2, 2), -57411.0, np.float32)
     scores[:, 1] += np.float32([-2, 1])
-    figure = prepare_plot("matrix", [save("m", scores=scores)], PlotSettings(item="shapes-0000"))()
+    figure = prepare_plot("matrix", [save("m", scores=scores)], item="shapes-0000")()
     written = [text.get_text() for text in figure.axes[-1].texts]
     assert written == ["-57411", "-57413", "-57411", "-57410"]
 
@@ -128,8 +128,7 @@ def test_many_models_are_named_beside_their_bars(count) -> None:
 
 
 def test_vlues_seven_models_are_named_at_their_points_within_a_column(vlue, vlue_costs, vlue_published) -> None:
-    settings = PlotSettings(benchmarks=("vlue-nlvr2", "vlue-vqa"), costs=vlue_costs)
-    figure = prepare_plot("pareto", vlue, settings)()
+    figure = prepare_plot("pareto", vlue, benchmarks=("vlue-nlvr2", "vlue-vqa"), costs=vlue_costs)()
     check(figure, (COLUMN,))
     assert {text.get_text() for text in figure.axes[0].texts} == set(vlue_published)
     assert not figure.legends
@@ -180,8 +179,8 @@ def test_every_kind_of_picture_has_the_same_bytes_twice(save, tmp_path: Path, ki
     costs.write_text("model,ms\n" + "".join(f"{name},{number + 1}\n" for number, name in enumerate(names(2))))
     own = costs if kind == "pareto" else None
     tag = "type" if kind == "heatmap" else None
-    settings = PlotSettings(item="shapes-0000" if kind == "matrix" else None, tag=tag, costs=own)
+    settings = {"item": "shapes-0000" if kind == "matrix" else None, "tag": tag, "costs": own}
     files = [tmp_path / f"{number}.pdf" for number in range(2)]
     for file in files:
-        write_picture(file, prepare_plot(kind, folders, settings))
+        write_picture(file, prepare_plot(kind, folders, **settings))
     assert files[0].read_bytes() == files[1].read_bytes()

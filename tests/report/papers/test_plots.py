@@ -20,7 +20,7 @@ from tellapart.records.result import Sample
 from tellapart.records.run_folder import write_result
 from tellapart.records.samples import read_samples, write_samples
 from tellapart.report.measured import gather, outcomes_of
-from tellapart.report.plots.prepare import KINDS, PlotSettings, prepare_plot
+from tellapart.report.plots.prepare import KINDS, prepare_plot
 from tellapart.report.plots.style import look, write_picture
 from tellapart.stats.paired import tiers
 
@@ -32,7 +32,7 @@ RECORDS = Path(__file__).parents[3] / "examples" / "clip_zoo_board" / "records.t
 
 
 def figure(kind: str, paths: list[Path], **settings: object):
-    return prepare_plot(kind, paths, PlotSettings(**settings))()
+    return prepare_plot(kind, paths, **settings)()
 
 
 def test_a_bar_is_as_long_as_its_record_says_and_interval_ties_and_chance_lie_where_they_must(pair, save) -> None:
@@ -167,7 +167,7 @@ def test_a_matrix_says_where_a_picture_is_not_here_any_more(pair) -> None:
 def test_the_same_picture_has_the_same_bytes_and_no_date(pair, tmp_path, ending) -> None:
     files = [tmp_path / f"{k}.{ending}" for k in range(2)]
     for file in files:
-        write_picture(file, prepare_plot("bars", pair, PlotSettings()))
+        write_picture(file, prepare_plot("bars", pair))
     held = files[0].read_bytes()
     assert held == files[1].read_bytes()
     assert b"CreationDate" not in held and b"dc:date" not in held and b"Matplotlib v" not in held
@@ -176,8 +176,8 @@ def test_the_same_picture_has_the_same_bytes_and_no_date(pair, tmp_path, ending)
 @pytest.mark.slow
 def test_fonts_are_in_the_file_and_a_dollar_sign_is_no_mathematics(save, tmp_path) -> None:
     folder = save(r"$\alpha_1$ & _x_", seed=1)
-    write_picture(tmp_path / "a.pdf", prepare_plot("bars", [folder], PlotSettings()))
-    write_picture(tmp_path / "a.svg", prepare_plot("bars", [folder], PlotSettings()))
+    write_picture(tmp_path / "a.pdf", prepare_plot("bars", [folder]))
+    write_picture(tmp_path / "a.svg", prepare_plot("bars", [folder]))
     assert b"/FontFile2" in (tmp_path / "a.pdf").read_bytes()
     drawn = (tmp_path / "a.svg").read_text()
     assert "<text" not in drawn  # outlines: nothing depends on the reader's fonts
@@ -224,16 +224,16 @@ def test_agreement_of_benchmarks_is_drawn_and_said(save, tmp_path) -> None:
     said = json.loads(done.output)
     assert said["models"] == 12
     assert {one["name"] for one in said["benchmarks"]} == set(names)
-    drawn = prepare_plot("agree", [RECORDS], PlotSettings(benchmarks=names))().axes[0]
+    drawn = prepare_plot("agree", [RECORDS], benchmarks=names)().axes[0]
     written = [[float(text.get_text()) for text in drawn.texts[row : row + 3]] for row in (0, 3, 6)]
     assert written == [[float(f"{100 * value:.0f}") for value in row] for row in said["correlations"]]
     # Runs stand beside published numbers; those of other benchmarks are no part of the comparison.
     run = save("a", benchmark="imagenet")
-    assert prepare_plot("agree", [RECORDS, run], PlotSettings(benchmarks=names))().axes[0].texts
+    assert prepare_plot("agree", [RECORDS, run], benchmarks=names)().axes[0].texts
     with raises(RunError, "'x'", "imagenet"):
-        prepare_plot("agree", [run], PlotSettings(benchmarks=("x",)))
+        prepare_plot("agree", [run], benchmarks=("x",))
     with raises(RunError, "5", "5", "benchmarks"):
-        prepare_plot("agree", [run], PlotSettings())
+        prepare_plot("agree", [run])
 
 
 def test_runs_on_different_items_share_no_picture(save) -> None:
@@ -280,10 +280,10 @@ def test_what_a_picture_cannot_show_is_said(pair, save, tmp_path) -> None:
     with raises(UnknownNameError, "'tier'", "'tiers'"):
         figure("tier", pair)
     with raises(RunError, "a.jpg", "picture"):
-        write_picture(tmp_path / "a.jpg", prepare_plot("bars", pair, PlotSettings()))
+        write_picture(tmp_path / "a.jpg", prepare_plot("bars", pair))
     (tmp_path / "file").write_text("")
     with raises(RunError, "file/a.svg"):
-        write_picture(tmp_path / "file" / "a.svg", prepare_plot("bars", pair, PlotSettings()))
+        write_picture(tmp_path / "file" / "a.svg", prepare_plot("bars", pair))
 
 
 def test_a_task_without_a_matrix_is_said(tmp_path, make_run) -> None:

@@ -11,10 +11,10 @@ import pytest
 from facts import raises
 from tellapart.errors import RunError, TellapartWarning
 from tellapart.report.measured import gather
-from tellapart.report.paper_tables.layouts import TableSettings, lay_out
-from tellapart.report.paper_tables.writing import write_latex
+from tellapart.report.paper_tables.layouts import lay_out
+from tellapart.report.paper_tables.table import write_latex
 from tellapart.report.plots import style
-from tellapart.report.plots.prepare import PlotSettings, prepare_plot
+from tellapart.report.plots.prepare import prepare_plot
 from tellapart.report.plots.style import write_picture
 
 pytest.importorskip("matplotlib")
@@ -32,7 +32,7 @@ def runs(save: Callable[..., Path]) -> list[Path]:
 
 def test_five_models_on_four_sets_are_panels_with_shared_axes(runs: list[Path]) -> None:
     labels = {"folder:set_a": "Set A", "m1": "Mine"}
-    figure = prepare_plot("bars", runs, PlotSettings(benchmarks=SETS, labels=labels))()
+    figure = prepare_plot("bars", runs, benchmarks=SETS, labels=labels)()
     titles = [" ".join(axes.get_title().split()) for axes in figure.axes]
     assert [title.partition(":")[0] for title in titles] == ["Set A", "set b", "set c", "set d"]
     assert all("group score" in title for title in titles)
@@ -43,19 +43,18 @@ def test_five_models_on_four_sets_are_panels_with_shared_axes(runs: list[Path]) 
     assert list(map(len, bars)) == [5, 5, 5, 4]  # m0 did not measure the last: its line is empty there
     assert round(bars[3][0]) == 1
     with raises(RunError, "one metric", "folder:set_a", "text_score", "group_score"):
-        prepare_plot("bars", runs, PlotSettings(benchmarks=SETS, metrics=("text_score", "group_score")))()
+        prepare_plot("bars", runs, benchmarks=SETS, metrics=("text_score", "group_score"))()
     with raises(RunError, "no model", "acuracy", "folder:set_d"):
-        prepare_plot("bars", runs, PlotSettings(benchmarks=SETS, metrics=("group_score", "acuracy")))()
+        prepare_plot("bars", runs, benchmarks=SETS, metrics=("group_score", "acuracy"))()
     with raises(RunError, "tiers", "folder:set_a", "folder:set_b"):
-        prepare_plot("tiers", runs, PlotSettings(benchmarks=SETS[:2]))
+        prepare_plot("tiers", runs, benchmarks=SETS[:2])
 
 
 def test_headings_have_no_prefix_and_take_labels(runs: list[Path]) -> None:
-    table = lay_out(runs, settings=TableSettings(labels={"folder:set_a": "Set A"}, with_tiers=False))
+    table = lay_out(runs, labels={"folder:set_a": "Set A"}, with_tiers=False)
     assert [column.group for column in table.columns][:2] == ["Set A", "set b"]
     assert "folder:" not in write_latex(table)
-    one = TableSettings(benchmarks=("folder:set_a",), labels={"folder:set_a": "Set A"})
-    assert lay_out(runs, settings=one).title.startswith("Set A")
+    assert lay_out(runs, benchmarks=("folder:set_a",), labels={"folder:set_a": "Set A"}).title.startswith("Set A")
     with raises(RunError, "'folder:set_e'", "m0", "folder:set_d"):
         gather(runs, {"folder:set_e": "E"})
 
@@ -90,7 +89,7 @@ def test_names_that_the_font_lacks_take_another_one_or_are_one_sentence(
     save: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def draw(label: str, name: str) -> bytes:
-        write_picture(tmp_path / name, prepare_plot("bars", [run], PlotSettings(labels={"m": label})))
+        write_picture(tmp_path / name, prepare_plot("bars", [run], labels={"m": label}))
         return (tmp_path / name).read_bytes()
 
     run = save("m", n=12)

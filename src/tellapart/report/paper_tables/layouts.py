@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,8 +10,7 @@ from tellapart.data.arguments import PathGiven, as_names, as_path, expect_used
 from tellapart.errors import RunError, UnknownNameError, nearest, quote
 
 if TYPE_CHECKING:
-    from tellapart.evaluation.systems import System
-    from tellapart.report.paper_tables.paper_table import PaperTable
+    from tellapart.report.paper_tables.table import PaperTable
 
 #: Layout -> its content; without one, a benchmark's layout.
 LAYOUTS = {
@@ -32,23 +30,6 @@ AVERAGES = {
     "sugarcrepe-macro": "SugarCrepe, the plain mean of its seven subsets",
     "sugarcrepe-three": "SugarCrepe, the mean of replace, swap and add, each pooled (vl_compo)",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableSettings:
-    """The content of a table of runs, as of `table`."""
-
-    benchmarks: tuple[str, ...] = ()
-    average: bool = False
-    average_as: tuple[str, ...] = ()
-    costs: Path | None = None
-    labels: Mapping[str, str] = field(default_factory=dict)
-    sort: str | None = None
-    with_tiers: bool = True
-    seed: int = 0
-
-
-_DEFAULT = TableSettings()
 
 
 def table(
@@ -94,85 +75,76 @@ def table(
     """
     from tellapart.records.run_folder import write_text_file
     from tellapart.records.zipped import run_folders
-    from tellapart.report.paper_tables.writing import write_csv, write_json, write_latex, write_markdown
+    from tellapart.report.paper_tables.table import write_csv, write_json, write_latex, write_markdown
 
-    settings = TableSettings(
-        benchmarks=as_names(benchmarks, "benchmarks"),
-        average=average,
-        average_as=as_names(average_as, "average_as"),
-        costs=None if costs is None else as_path(costs, "costs"),
-        labels=labels or {},
-        sort=sort,
-        with_tiers=with_tiers,
-        seed=seed,
-    )
+    names, averages = as_names(benchmarks, "benchmarks"), as_names(average_as, "average_as")
+    costs = None if costs is None else as_path(costs, "costs")
     writers = {"markdown": write_markdown, "latex": write_latex, "csv": write_csv}
     if form not in (forms := (*writers, "json")):
         hint = nearest(form, forms) if isinstance(form, str) else ""
         raise UnknownNameError(f"table(form={quote(form)}){hint or ';'} the formats are {', '.join(forms)}")
     with run_folders(runs, "runs") as folders:
-        laid_out = lay_out(folders, layout, settings)
+        laid_out = lay_out(
+            folders, layout, benchmarks=names, average=average, average_as=averages, costs=costs, labels=labels,
+            sort=sort, with_tiers=with_tiers, seed=seed,
+        )  # fmt: skip
     text = write_json(laid_out) if form == "json" else writers[form](laid_out, intervals=intervals)
     if out is not None:
         write_text_file(as_path(out, "out"), text)
     return text
 
 
-def lay_out(folders: Sequence[Path], layout: str | None = None, settings: TableSettings = _DEFAULT) -> PaperTable:
-    """Return runs as a table."""
-    from tellapart.report.measured import gather, mark_imported
+def lay_out(
+    folders: Sequence[Path],
+    layout: str | None = None,
+    *,
+    benchmarks: Sequence[str] = (),
+    average: bool = False,
+    average_as: Sequence[str] = (),
+    costs: Path | None = None,
+    labels: Mapping[str, str] | None = None,
+    sort: str | None = None,
+    with_tiers: bool = True,
+    seed: int = 0,
+) -> PaperTable:
+    """Return runs as a table: in a layout, one benchmark as its paper does it, or several as a column each."""
+    from tellapart.benchmarks.find import set_name
+    from tellapart.report.measured import gather, mark_imported, sort_runs
+    from tellapart.report.paper_tables.benchmarks import benchmark_table, many_benchmarks_table, with_named_averages
     from tellapart.report.paper_tables.vlue import captions_table, cost_table, tasks_table
     from tellapart.report.plots.pareto import read_costs
 
     if layout is not None and layout not in LAYOUTS:
         hint = nearest(layout, LAYOUTS) or ";"
         raise UnknownNameError(f"no layout {layout!r}{hint} the layouts are {', '.join(LAYOUTS)}")
-    for name in settings.average_as:
+    for name in average_as:
         if name not in AVERAGES:
             hint = nearest(name, AVERAGES) or ";"
             raise UnknownNameError(f"no average {name!r}{hint} the averages are {', '.join(AVERAGES)}")
-    if settings.average_as and layout is not None:
+    if average_as and layout is not None:
         raise RunError(f"average_as= adds a column to benchmarks; {layout} has its paper's columns")
-    if settings.costs is not None and layout != "vlue-cost":
+    if costs is not None and layout != "vlue-cost":
         raise RunError("costs= is shown by one layout; add layout=vlue-cost, or leave it out")
-    if not settings.with_tiers and layout is None:
-        expect_used("table", "with with_tiers=False: nothing is drawn", seed=(settings.seed, 0))
-    runs = mark_imported(gather(folders, settings.labels), settings.benchmarks)
-    if layout is None:
-        return _own_table(runs, settings)
-    if settings.sort is not None:
-        raise RunError(f"sort= orders the models of benchmarks; {layout} has its paper's order")
-    of_benchmarks = ("benchmarks", "average", "with_tiers", "seed")
-    given = {name: (getattr(settings, name), getattr(_DEFAULT, name)) for name in of_benchmarks}
-    expect_used(layout, "on a paper's table", RunError, **given)
-    if layout == "vlue":
-        return tasks_table(runs)
-    if layout == "vlue-captions":
-        return captions_table(runs)
-    if settings.costs is None:
-        raise RunError("vlue-cost needs the costs of models; give costs=FILE (`tellapart time --out FILE`, or CSV)")
-    return cost_table(runs, read_costs(settings.costs))
-
-
-def _own_table(runs: Sequence[System], settings: TableSettings) -> PaperTable:
-    """Lay out one benchmark as its paper does, or several as a column each."""
-    from tellapart.benchmarks.find import set_name
-    from tellapart.report.measured import sort_runs
-    from tellapart.report.paper_tables.benchmark_table import benchmark_table
-    from tellapart.report.paper_tables.many_benchmarks import many_benchmarks_table, with_named_averages
-
-    measured = tuple(map(set_name, settings.benchmarks)) or tuple(
-        name for run in runs for name in run.result.benchmarks
-    )
-    benchmarks = tuple(dict.fromkeys(measured))
-    with_tiers, seed, sort = settings.with_tiers, settings.seed, settings.sort
-    if len(benchmarks) > 1 or (settings.average_as and not settings.average):
-        average = settings.average
-        table = many_benchmarks_table(runs, benchmarks, average=average, sort=sort, with_tiers=with_tiers, seed=seed)
-        averages = {name: AVERAGES[name] for name in settings.average_as}
-        return with_named_averages(table, runs, averages) if averages else table
-    if settings.average:
-        raise RunError(f"average=True is the mean over several benchmarks; got {', '.join(benchmarks) or 'none'}")
-    benchmark = next(iter(benchmarks), None)
+    if not with_tiers and layout is None:
+        expect_used("table", "with with_tiers=False: nothing is drawn", seed=(seed, 0))
+    runs = mark_imported(gather(folders, labels), benchmarks)
+    if layout is not None:
+        if sort is not None:
+            raise RunError(f"sort= orders the models of benchmarks; {layout} has its paper's order")
+        given = {"benchmarks": (benchmarks, ()), "average": (average, False), "with_tiers": (with_tiers, True)}
+        expect_used(layout, "on a paper's table", RunError, **given, seed=(seed, 0))
+        if layout != "vlue-cost":
+            return (tasks_table if layout == "vlue" else captions_table)(runs)
+        if costs is None:
+            raise RunError("vlue-cost needs the costs of models; give costs=FILE (`tellapart time --out FILE`, or CSV)")
+        return cost_table(runs, read_costs(costs))
+    measured = tuple(map(set_name, benchmarks)) or tuple(name for run in runs for name in run.result.benchmarks)
+    names = tuple(dict.fromkeys(measured))
+    if len(names) > 1 or (average_as and not average):
+        table = many_benchmarks_table(runs, names, average=average, sort=sort, with_tiers=with_tiers, seed=seed)
+        return with_named_averages(table, runs, {name: AVERAGES[name] for name in average_as}) if average_as else table
+    if average:
+        raise RunError(f"average=True is the mean over several benchmarks; got {', '.join(names) or 'none'}")
+    benchmark = next(iter(names), None)
     runs = runs if sort is None else sort_runs(runs, benchmark, sort)
     return benchmark_table(runs, benchmark, with_tiers=with_tiers, seed=seed)

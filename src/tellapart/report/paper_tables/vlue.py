@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from tellapart.errors import RunError, plain
 from tellapart.evaluation.systems import System, leave_references
 from tellapart.report.numbers import items_text
-from tellapart.report.paper_tables.benchmark_table import BESIDE, unlike_published
-from tellapart.report.paper_tables.paper_table import PaperTable, TableCell, TableColumn, TableRow, mark_best
+from tellapart.report.paper_tables.benchmarks import BESIDE, unlike_published
+from tellapart.report.paper_tables.table import PaperTable, TableCell, TableColumn, TableRow, mark_best
 from tellapart.report.plots.pareto import Costs
 
 #: Task -> rows: the paper's name, our benchmark, our metric.

@@ -17,7 +17,8 @@ from tellapart.data.strict_json import plain_suffix
 from tellapart.errors import DataError, RunError, plain
 from tellapart.evaluation.systems import System, leave_references
 from tellapart.records.timing_record import Timing, read_timings
-from tellapart.report.measured import ranking_metrics, value_of
+from tellapart.report.measured import pick_benchmark, ranking_metrics, title_of_set, value_of
+from tellapart.report.numbers import items_text
 from tellapart.report.plots.style import COLUMN, GREY, PAGE, axes_of, fold, look, plain_logarithm, write_title
 from tellapart.stats.pareto import pareto_front
 
@@ -254,6 +255,20 @@ def read_ranked(
     if not complete:
         raise RunError(f"no model measured {' and '.join(benchmarks)}; name runs that did")
     return complete, ranking_metrics(dict.fromkeys(benchmarks, complete), metrics)
+
+
+def prepare_pareto(
+    runs: Sequence[System], costs: Costs, benchmarks: Sequence[str], metrics: Sequence[str]
+) -> Callable[[], Figure]:
+    """Read the models' points, and return the function that draws them."""
+    benchmarks = benchmarks or (pick_benchmark(runs, None)[0],)
+    models, titles = points(runs, costs, benchmarks, metrics), []
+    for name, metric in read_ranked(runs, benchmarks, metrics)[1].items():
+        record = pick_benchmark(runs, name)[1][0].record(name)
+        limited = "" if record.limited_from is None else f" ({items_text(record)})"
+        titles.append(f"{title_of_set(runs, name)} {metric.replace('_', ' ')}{limited}")
+    upward = f"{'mean of ' if len(titles) > 1 else ''}{' and '.join(titles)}, percent"
+    return lambda: draw_pareto(models, costs.what, upward)
 
 
 def draw_pareto(models: Sequence[CostPoint], across: str, upward: str) -> Figure:

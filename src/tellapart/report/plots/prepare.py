@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tellapart.data.arguments import PathGiven, as_names, as_path, expect_kind
 from tellapart.errors import RunError, UnknownNameError, nearest, plain, quote
@@ -65,33 +64,18 @@ KINDS = {
 }
 
 
-#: Setting -> the kinds that use it, of those that not all do.
-_USES = {
-    "benchmarks": tuple(kind for kind in KINDS if kind != "cost"),
-    "metrics": ("bars", "tiers", "curves", "heatmap", "pareto"),
-    "item": ("matrix",),
-    "tag": ("heatmap",),
-    "seed": ("tiers",),
-    "costs": ("pareto",),
-    "cost": ("pareto",),
-    "labels": tuple(kind for kind in KINDS if kind != "cost"),
-    "sort": ("bars", "tiers", "curves", "heatmap", "matrix"),
+#: Setting -> its default, and the kinds that use it, of those that not all do.
+_USES: dict[str, tuple[Any, tuple[str, ...]]] = {
+    "benchmarks": ((), tuple(kind for kind in KINDS if kind != "cost")),
+    "metrics": ((), ("bars", "tiers", "curves", "heatmap", "pareto")),
+    "item": (None, ("matrix",)),
+    "tag": (None, ("heatmap",)),
+    "seed": (0, ("tiers",)),
+    "costs": (None, ("pareto",)),
+    "cost": ("latency", ("pareto",)),
+    "labels": (None, tuple(kind for kind in KINDS if kind != "cost")),
+    "sort": (None, ("bars", "tiers", "curves", "heatmap", "matrix")),
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlotSettings:
-    """The content of a picture of runs, as of `plot`."""
-
-    benchmarks: tuple[str, ...] = ()
-    metrics: tuple[str, ...] = ()
-    item: str | None = None
-    tag: str | None = None
-    costs: Path | None = None
-    cost: str = "latency"
-    seed: int = 0
-    labels: Mapping[str, str] = field(default_factory=dict)
-    sort: str | None = None
 
 
 def plot(
@@ -137,20 +121,14 @@ def plot(
     """
     from tellapart.records.zipped import run_folders
 
-    settings = PlotSettings(
-        benchmarks=as_names(benchmarks, "benchmarks"),
-        metrics=as_names(metrics, "metrics"),
-        item=item,
-        tag=tag,
-        costs=None if costs is None else as_path(costs, "costs"),
-        cost=cost,
-        seed=seed,
-        labels=labels or {},
-        sort=sort,
-    )
-    to = as_path(out, "out")
+    names, asked = as_names(benchmarks, "benchmarks"), as_names(metrics, "metrics")
+    costs, to = None if costs is None else as_path(costs, "costs"), as_path(out, "out")
     with run_folders(runs, "runs") as folders:
-        write_picture(to, prepare_plot(kind, folders, settings))
+        draw = prepare_plot(
+            kind, folders, benchmarks=names, metrics=asked, item=item, tag=tag, costs=costs, cost=cost, labels=labels,
+            sort=sort, seed=seed,
+        )  # fmt: skip
+        write_picture(to, draw)
     return to
 
 
@@ -163,79 +141,64 @@ def check_kind(kind: str) -> str:
     return kind
 
 
-def prepare_plot(kind: str, paths: Sequence[Path], settings: PlotSettings) -> Callable[[], Figure]:
+def prepare_plot(
+    kind: str,
+    paths: Sequence[Path],
+    *,
+    benchmarks: Sequence[str] = (),
+    metrics: Sequence[str] = (),
+    item: str | None = None,
+    tag: str | None = None,
+    costs: Path | None = None,
+    cost: str = "latency",
+    labels: Mapping[str, str] | None = None,
+    sort: str | None = None,
+    seed: int = 0,
+) -> Callable[[], Figure]:
     """Read a picture's input, and return the function that draws it."""
     from tellapart.report.benchmark_agreement import agreement, draw_agreement
-    from tellapart.report.plots.pareto import read_batch_costs
-
-    check_kind(kind)
-    defaults = {name: getattr(PlotSettings(), name) for name in _USES}
-    expect_kind(kind, _USES, {name: (getattr(settings, name) or value, value) for name, value in defaults.items()})
-    if kind == "cost":
-        costs = read_batch_costs(paths)
-        return lambda: draw_batches(*costs)
-    if kind == "pareto":
-        return _prepare_pareto(paths, settings)
-    if kind == "agree":
-        agreeing = agreement(paths, benchmarks=settings.benchmarks, labels=settings.labels)
-        return lambda: draw_agreement(agreeing)
-    return _prepare_one_benchmark(kind, paths, settings)
-
-
-def _prepare_one_benchmark(kind: str, paths: Sequence[Path], settings: PlotSettings) -> Callable[[], Figure]:
     from tellapart.report.heatmap import draw_heatmap
     from tellapart.report.measured import gather, mark_imported, sort_runs
     from tellapart.report.plots.bars import draw_bars, draw_tiers
     from tellapart.report.plots.curves import draw_curves
     from tellapart.report.plots.matrix import draw_matrix
+    from tellapart.report.plots.pareto import prepare_pareto, read_batch_costs, read_costs
 
-    runs, benchmarks, metrics = gather(paths, settings.labels), settings.benchmarks, settings.metrics
-    runs = mark_imported(runs, benchmarks)
-    if len(benchmarks) > 1 and kind != "bars":
+    given = locals()
+    expect_kind(
+        check_kind(kind),
+        {name: kinds for name, (_, kinds) in _USES.items()},
+        {name: (given[name] or default, default) for name, (default, _) in _USES.items()},
+    )
+    if kind == "cost":
+        batches = read_batch_costs(paths)
+        return lambda: draw_batches(*batches)
+    if kind == "agree":
+        agreeing = agreement(paths, benchmarks=benchmarks, labels=labels)
+        return lambda: draw_agreement(agreeing)
+    one_metric = {"heatmap": "heatmap shows", "tiers": "tiers ranks by", "pareto": "pareto of one benchmark shows"}
+    runs = mark_imported(gather(paths, labels), benchmarks)
+    if len(benchmarks) > 1 and kind not in {"bars", "pareto"}:
         raise RunError(f"{kind} shows one benchmark; got {', '.join(benchmarks)}")
     benchmark = benchmarks[0] if benchmarks else None
-    if settings.sort is not None:
-        runs = sort_runs(runs, benchmark, settings.sort)
-    if kind == "bars":
-        return lambda: draw_bars(runs, benchmarks, metrics)
-    if kind == "matrix":
-        if (item := settings.item) is None:
-            raise RunError("matrix shows one item; name it with item=ID")
-        return lambda: draw_matrix(runs, item, benchmark)
-    if kind in {"heatmap", "tiers"}:
-        metric = _only_metric(settings, "heatmap shows" if kind == "heatmap" else "tiers ranks by")
-        if kind == "heatmap":
-            return lambda: draw_heatmap(runs, benchmark, metric, settings.tag)
-        return lambda: draw_tiers(runs, benchmark, metric, seed=settings.seed)
-    return lambda: draw_curves(runs, benchmark, metrics)
-
-
-def _prepare_pareto(paths: Sequence[Path], settings: PlotSettings) -> Callable[[], Figure]:
-    from tellapart.report.measured import gather, mark_imported, pick_benchmark, title_of_set
-    from tellapart.report.numbers import items_text
-    from tellapart.report.plots.pareto import draw_pareto, points, read_costs, read_ranked
-
-    if settings.costs is None:
+    if sort is not None:
+        runs = sort_runs(runs, benchmark, sort)
+    if kind == "matrix" and item is None:
+        raise RunError("matrix shows one item; name it with item=ID")
+    if kind == "pareto" and costs is None:
         raise RunError(
             "pareto needs the costs of models; give costs=FILE (`tellapart time --out FILE`, or CSV: model,cost)"
         )
-    if len(settings.benchmarks) < 2:
-        _only_metric(settings, "pareto of one benchmark shows")
-    runs = mark_imported(gather(paths, settings.labels), settings.benchmarks)
-    benchmarks = settings.benchmarks or (pick_benchmark(runs, None)[0],)
-    costs = read_costs(settings.costs, settings.cost)
-    models = points(runs, costs, benchmarks, settings.metrics)
-    titles = []
-    for name, metric in read_ranked(runs, benchmarks, settings.metrics)[1].items():
-        _, measured = pick_benchmark(runs, name)
-        record = measured[0].record(name)
-        limited = "" if record.limited_from is None else f" ({items_text(record)})"
-        titles.append(f"{title_of_set(runs, name)} {metric.replace('_', ' ')}{limited}")
-    upward = f"{'mean of ' if len(titles) > 1 else ''}{' and '.join(titles)}, percent"
-    return lambda: draw_pareto(models, costs.what, upward)
-
-
-def _only_metric(settings: PlotSettings, use: str) -> str | None:
-    if len(settings.metrics) > 1:
-        raise RunError(f"{use} one metric; got {', '.join(settings.metrics)}")
-    return settings.metrics[0] if settings.metrics else None
+    if kind in one_metric and len(benchmarks) < 2 and len(metrics) > 1:
+        raise RunError(f"{one_metric[kind]} one metric; got {', '.join(metrics)}")
+    metric = metrics[0] if metrics else None
+    if kind == "pareto" and costs is not None:
+        return prepare_pareto(runs, read_costs(costs, cost), benchmarks, metrics)
+    draws: dict[str, Callable[[], Figure]] = {
+        "bars": lambda: draw_bars(runs, benchmarks, metrics),
+        "curves": lambda: draw_curves(runs, benchmark, metrics),
+        "heatmap": lambda: draw_heatmap(runs, benchmark, metric, tag),
+        "tiers": lambda: draw_tiers(runs, benchmark, metric, seed=seed),
+        "matrix": lambda: draw_matrix(runs, item or "", benchmark),
+    }
+    return draws[kind]

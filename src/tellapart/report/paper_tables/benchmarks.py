@@ -1,0 +1,472 @@
+"""Tables of benchmarks, models down: one as its paper lays it out, or several side by side, with papers' averages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from tellapart.benchmarks.benchmark import ALL
+from tellapart.benchmarks.benchmark import PaperTable as RowOf
+from tellapart.benchmarks.find import declared_benchmark, find_benchmark
+from tellapart.benchmarks.sugarcrepe import SUBSETS
+from tellapart.catalog import BENCHMARKS
+from tellapart.errors import RunError
+from tellapart.evaluation.compare import rank_outcomes
+from tellapart.evaluation.systems import System, leave_references
+from tellapart.records.result import BenchmarkResult, Metrics, Value, is_imported
+from tellapart.report.measured import first_metrics, outcomes_of, pick_benchmark, samples_of, title_of_set
+from tellapart.report.numbers import describe_ties, items_text, thousands
+from tellapart.report.paper_tables.table import (
+    PaperTable,
+    TableCell,
+    TableColumn,
+    TableRow,
+    groups_of,
+    mark_best,
+    numbers_of,
+    paper_row,
+    stack_groups,
+)
+from tellapart.tasks.registry import main_metric
+
+#: Source of a cell's number: a tag's value (or ALL), and the metric.
+_Source = tuple[str, str]
+
+#: Suffix of a metric's name that is counted as the benchmark's authors do.
+_AUTHORS_RULE = " (authors)"
+
+_RECALLS = {
+    (f"{side} retrieval{captions}", f"R@{k}"): f"{name}{rule}_recall@{k}"
+    for captions, rule in (("", ""), (" (distinct captions)", "_distinct"))
+    for side, name in (("Text", "i2t"), ("Image", "t2i"))
+    for k in (1, 5, 10)
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _RowLayout:
+    """How a row is made of a record's numbers, column -> percent; `sources` are those that a cell is unchanged."""
+
+    tag: str
+    row_of: RowOf
+    columns: tuple[TableColumn, ...]
+    sources: tuple[_Source | None, ...]
+
+    def cells(self, record: BenchmarkResult) -> tuple[TableCell, ...]:
+        """Return a model's row; a cell that is one number of the record has its interval."""
+        groups = groups_of(record, self.tag)
+        numbers = self._fill_row(numbers_of(groups))
+        return tuple(
+            TableCell(number, imported=is_imported(record))
+            if number is None or source is None
+            else TableCell.with_interval(number, groups[source[0]][source[1]])
+            for number, source in zip(numbers, self.sources, strict=True)
+        )
+
+    def chance(self, record: BenchmarkResult) -> tuple[TableCell, ...]:
+        """Return the row of a model without information; empty cells if chance is not defined."""
+        chances = {
+            value: {name: number.chance for name, number in metrics.items() if number.chance is not None}
+            for value, metrics in groups_of(record, self.tag).items()
+        }
+        return tuple(map(TableCell, self._fill_row(chances)))
+
+    def only(self, number: int) -> _RowLayout:
+        """Return a layout of one of its columns."""
+
+        def row_of(numbers: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+            return dict([list(self.row_of(numbers).items())[number]])
+
+        return _RowLayout(self.tag, row_of, (self.columns[number],), (self.sources[number],))
+
+    def _fill_row(self, numbers: Mapping[str, Mapping[str, float]]) -> list[float | None]:
+        row = paper_row(self.row_of, numbers)
+        return [None] * len(self.columns) if row is None or len(row) != len(self.columns) else list(row.values())
+
+
+def _with_authors_rule(benchmark: str, record: BenchmarkResult) -> BenchmarkResult:
+    """Add the numbers that the benchmark's authors print to a record, if they do not count every tie as wrong."""
+    declared = declared_benchmark(benchmark)
+    if declared is None or declared.tie_rule == "wrong" or is_imported(record):
+        return record
+    names = [name for name in record.metrics if name in first_metrics([record])]
+    # Its interval would need the items, so it has none.
+    added = {
+        name + _AUTHORS_RULE: value.model_copy(
+            update={
+                "value": value.value if value.official is None else value.official,
+                **dict.fromkeys(("low", "high", "reason")),
+            }
+        )
+        for name, value in record.metrics.items()
+        if name in names
+    }
+    return record.model_copy(update={"metrics": record.metrics | added})
+
+
+def _paper_layout(benchmark: str, records: Sequence[BenchmarkResult]) -> _RowLayout | None:
+    """Return the layout of the benchmark's paper, if it has one and some record fills it."""
+    declared = declared_benchmark(benchmark)
+    if declared is None or declared.paper is None:
+        return None
+    tag, row_of = declared.paper
+    for record in records:
+        groups = groups_of(record, tag)
+        row = paper_row(row_of, numbers_of(groups))
+        if row is not None:
+            # A column shares the words before its last one with its neighbours.
+            columns = tuple(TableColumn(*name.rpartition(" ")[::2]) for name in row)
+            return _RowLayout(tag, row_of, columns, _find_sources(row_of, groups, tuple(row)))
+    return None
+
+
+def _plain_layout(records: Sequence[BenchmarkResult]) -> _RowLayout:
+    """Return the layout of the metrics of a first look that all the records have; of retrieval with their mean."""
+    names = first_metrics(records)
+    authors = (name + _AUTHORS_RULE for name in names)
+    names += tuple(name for name in authors if all(name in record.metrics for record in records))
+    recalls = {headings: metric for headings, metric in _RECALLS.items() if metric in names}
+    headed = {TableColumn(*headings): metric for headings, metric in recalls.items()}
+    headed |= {TableColumn("", name.replace("_", " ")): name for name in names if name not in recalls.values()}
+    # The mean is of the recalls of a gallery with an entry a row.
+    if "i2t_recall@1" in names and all("mean_recall" in record.metrics for record in records):
+        headed[TableColumn("", "Mean")] = "mean_recall"
+
+    def row_of(numbers: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+        return {f"{column.group} {column.name}": 100 * numbers[ALL][name] for column, name in headed.items()}
+
+    return _RowLayout("", row_of, tuple(headed), tuple((ALL, name) for name in headed.values()))
+
+
+def _find_sources(
+    row_of: RowOf, groups: Mapping[str, Mapping[str, Value]], row: tuple[str, ...]
+) -> tuple[_Source | None, ...]:
+    """Find which cells are one number unchanged, and so have its interval.
+
+    Every cell of a paper's table is a number or a mean of several: with one number set to one and all others to zero,
+    a cell holds that number's weight.
+    """
+    sources: dict[str, _Source] = {}
+    for value, metrics in groups.items():
+        for metric in metrics:
+            probe = {
+                other: {name: float((other, name) == (value, metric)) for name in names}
+                for other, names in groups.items()
+            }
+            weights = paper_row(row_of, probe) or {}
+            sources |= {column: (value, metric) for column, weight in weights.items() if weight == 100.0}
+    return tuple(sources.get(column) for column in row)
+
+
+class _Laid(NamedTuple):
+    """The runs of one benchmark, their records, and a row of cells for each; whether their tiers were tested."""
+
+    benchmark: str
+    runs: Sequence[System]
+    records: Sequence[BenchmarkResult]
+    layout: _RowLayout
+    cells: Sequence[tuple[TableCell, ...]]
+    is_tested: bool
+
+    @property
+    def items(self) -> str:
+        return max(map(items_text, self.records), key=len)
+
+    @property
+    def chance(self) -> tuple[TableCell, ...]:
+        return self.layout.chance(min(self.records, key=is_imported))
+
+    @property
+    def metrics(self) -> dict[str, list[tuple[str, Value | None]]]:
+        """The numbers over all items, by model, of the metrics in the columns; of means, the main one."""
+        metrics = [source[1].removesuffix(_AUTHORS_RULE) for source in self.layout.sources if source is not None]
+        names = dict.fromkeys(metrics) or [main_metric(first_metrics(self.records))]
+        labelled = [(run.label, record.metrics) for run, record in zip(self.runs, self.records, strict=True)]
+        return {name: [(label, numbers.get(name)) for label, numbers in labelled] for name in names}
+
+
+def _lay_out_runs(
+    runs: Sequence[System],
+    benchmark: str | None,
+    layout_of: Callable[[str, Sequence[BenchmarkResult]], _RowLayout],
+    with_tiers: bool,
+    seed: int,
+) -> _Laid:
+    benchmark, measured = pick_benchmark(runs, benchmark)
+    records = [_with_authors_rule(benchmark, run.record(benchmark)) for run in measured]
+    layout = layout_of(benchmark, records)
+    cells = [layout.cells(record) for record in records]
+    ranked = leave_references(measured)
+    # Several models, each with outcomes of items.
+    is_tested = with_tiers and len(ranked) > 1 and not any(is_imported(run.record(benchmark)) for run in ranked)
+    if is_tested:
+        for number, top in _first_tiers(layout, ranked, benchmark, seed):
+            for row, run in enumerate(measured):
+                if run.label in top:
+                    near = replace(cells[row][number], near=True)
+                    cells[row] = (*cells[row][:number], near, *cells[row][number + 1 :])
+    return _Laid(benchmark, measured, records, layout, cells, is_tested)
+
+
+def _first_tiers(
+    layout: _RowLayout, ranked: Sequence[System], benchmark: str, seed: int
+) -> Iterator[tuple[int, Sequence[str]]]:
+    """Find the models of the first tier in every column that is one number of items, if they are several."""
+    with_outcomes = {name for sample in samples_of(ranked[0], benchmark) for name in sample.outcomes}
+    metrics = {source[1] for source in layout.sources if source is not None} & with_outcomes
+    read = {metric: outcomes_of(ranked, benchmark, metric) for metric in sorted(metrics)}
+    for number, source in enumerate(layout.sources):
+        if source is None or source[1] not in read:
+            continue
+        outcomes = read[source[1]]
+        mask = np.array([source[0] in {ALL, tags.get(layout.tag)} for tags in outcomes.tags], dtype=np.bool_)
+        if not mask.any():
+            continue
+        clusters = [cluster for cluster, selected in zip(outcomes.clusters, mask, strict=True) if selected]
+        of_mask = {label: values[mask] for label, values in outcomes.of.items()}
+        if len(top := rank_outcomes(of_mask, clusters, seed=seed)[0].names) > 1:
+            yield number, top
+
+
+#: Meaning of a mark on reference models in a table.
+BESIDE = "reference models, which bound the numbers, are not marked"
+
+
+def _write_notes(parts: Sequence[_Laid], further: Mapping[str, bool], ties: str) -> list[str]:
+    """Write the meaning of the marks in a table with models down, then further notes if they hold."""
+    notes = {
+        "bold: the best of its column, if it is above chance": True,
+        "dagger: not significantly different from the best on these items (Holm over all pairs of models, 5%)": any(
+            part.is_tested for part in parts
+        ),
+        "imported: measured by another tool, whose ties count otherwise; not tested against the others": any(
+            is_imported(record) for part in parts for record in part.records
+        ),
+        **further,
+        ties: True,
+    }
+    return [note for note, holds in notes.items() if holds and note]
+
+
+def benchmark_table(
+    runs: Sequence[System], benchmark: str | None = None, *, with_tiers: bool = True, seed: int = 0
+) -> PaperTable:
+    """Lay runs of one benchmark out as its paper does (EqBen Table 3, BiVLC, SugarCrepe, VALSE, retrieval), in percent.
+
+    The best of each column is marked, if it is above chance, and with it the models that these items do not distinguish
+    from it (its tier); reference models beside others never are. Chance is the last row.
+    """
+    laid = _lay_out_runs(
+        runs, benchmark, lambda name, records: _paper_layout(name, records) or _plain_layout(records), with_tiers, seed
+    )
+    ranked = leave_references(laid.runs)
+    rows = [
+        TableRow(run.label, row, reference=run not in ranked) for run, row in zip(laid.runs, laid.cells, strict=True)
+    ]
+    authors = "authors: ties as the benchmark's own code counts them"
+    further = {
+        BESIDE: len(ranked) < len(laid.runs),
+        authors: any(column.name.endswith(_AUTHORS_RULE) for column in laid.layout.columns),
+    }
+    notes = _write_notes([laid], further, describe_ties(laid.metrics))
+    notes += unlike_published(laid.runs, [laid.benchmark])
+    chance = TableRow("chance", laid.chance, plain=True)
+    rows += [chance] if any(cell.value is not None for cell in chance.cells) else []
+    title = ", ".join(filter(None, (title_of_set(laid.runs, laid.benchmark), laid.items, "percent")))
+    return mark_best(stack_groups(PaperTable(title, ("model",), laid.layout.columns, tuple(rows), notes=tuple(notes))))
+
+
+def unlike_published(runs: Sequence[System], benchmarks: Sequence[str]) -> list[str]:
+    """Name the models that were measured on other files than the published ones, or chose the items themselves."""
+    counts = {
+        benchmark: [
+            (run.label, record.published_items)
+            for run in runs
+            if (record := run.result.benchmarks.get(benchmark)) and record.published_items is not None
+        ]
+        for benchmark in benchmarks
+    }
+    listed = (find_benchmark(benchmark) for benchmark in benchmarks if benchmark in BENCHMARKS)
+    mined = {
+        declared.name: [
+            run.label
+            for run in runs
+            if declared.name in run.result.benchmarks and declared.was_mined_by(run.result.model.name)
+        ]
+        for declared in listed
+        if declared.mined_by
+    }
+    marked = [
+        f"chose the items of {benchmark} where it failed, and its authors leave it out: {', '.join(labels)} "
+        "(does not compare)"
+        for benchmark, labels in mined.items()
+        if labels
+    ]
+    return marked + [
+        f"not the published files of {benchmark}, which hold {thousands(labelled[0][1])} records: "
+        f"{', '.join(label for label, _ in labelled)} (does not compare)"
+        for benchmark, labelled in counts.items()
+        if labelled
+    ]
+
+
+#: Papers' names for the average of their table.
+_AVERAGE = "Avg"
+
+
+def many_benchmarks_table(
+    runs: Sequence[System],
+    benchmarks: Sequence[str],
+    *,
+    average: bool = False,
+    sort: str | None = None,
+    with_tiers: bool = True,
+    seed: int = 0,
+) -> PaperTable:
+    """Lay out several benchmarks side by side, in percent, each by the one number that stands for it."""
+    parts = [_lay_out_runs(runs, benchmark, _headline_layout, with_tiers, seed) for benchmark in benchmarks]
+    headings = [
+        TableColumn(title_of_set(part.runs, part.benchmark), part.layout.columns[0].full_name) for part in parts
+    ]
+    cells_of = [{run.label: cell for run, (cell,) in zip(part.runs, part.cells, strict=True)} for part in parts]
+    ranked = {run.label for run in leave_references(runs)}
+    rows = [
+        TableRow(name, tuple(cells.get(name, TableCell(None)) for cells in cells_of), reference=name not in ranked)
+        for name in (run.label for run in runs)
+        if any(name in cells for cells in cells_of)
+    ]
+    chance = TableRow("chance", tuple(part.chance[0] for part in parts), plain=True)
+    title = f"{', '.join(heading.group for heading in headings)}, percent"
+    counted = ", ".join(f"{head.group}: {part.items}" for head, part in zip(headings, parts, strict=True) if part.items)
+    further = {
+        f"{_AVERAGE} below a benchmark: as its paper averages": any(h.name.endswith(_AVERAGE) for h in headings),
+        f"{_AVERAGE}: the plain mean of the columns": average,
+        counted: True,
+    }
+    metrics = {
+        f"{heading.group} {name}": of_models
+        for heading, part in zip(headings, parts, strict=True)
+        for name, of_models in part.metrics.items()
+    }
+    notes = _write_notes(parts, further, describe_ties(metrics))
+    notes += [BESIDE] if any(row.reference for row in rows) else []
+    if average:
+        headings.append(TableColumn("", _AVERAGE))
+        *rows, chance = (replace(row, cells=(*row.cells, _mean_cell(row.cells))) for row in (*rows, chance))
+    if sort is not None:
+        names = [*benchmarks, *([_AVERAGE] if average else [])]
+        if sort not in names:
+            raise RunError(f"sort={sort}: this table has the columns {', '.join(names)}; sort by one of them")
+        rows.sort(key=lambda row: -(row.cells[names.index(sort)].value or 0))
+    rows += [chance] if any(cell.value is not None for cell in chance.cells) else []
+    notes += unlike_published(runs, benchmarks)
+    return mark_best(PaperTable(title, ("model",), tuple(headings), tuple(rows), notes=tuple(notes)))
+
+
+def _headline_layout(benchmark: str, records: Sequence[BenchmarkResult]) -> _RowLayout:
+    """Lay out the average of the paper's table if it has one, of retrieval the mean recall, else what ranks models."""
+    if paper := _paper_layout(benchmark, records):
+        for number, column in enumerate(paper.columns):
+            if column.name == _AVERAGE:
+                return paper.only(number)
+    layout = _plain_layout(records)
+    metrics = [source[1] for source in layout.sources if source is not None]
+    main = "mean_recall" if "mean_recall" in metrics else main_metric(first_metrics(records))
+    return layout.only(metrics.index(main))
+
+
+def _mean_cell(cells: Sequence[TableCell]) -> TableCell:
+    numbers = [cell.value for cell in cells if cell.value is not None]
+    if len(numbers) < len(cells):
+        return TableCell(None)
+    return TableCell(sum(numbers) / len(numbers), imported=any(cell.imported for cell in cells))
+
+
+class Part(NamedTuple):
+    """A number that an average is taken of, over so many questions; of all of a set if no subset is named."""
+
+    benchmark: str
+    metric: str
+    size: int
+    subset: str = ""
+
+
+#: Groups of parts: an average is the plain mean over groups; within a group every question weighs the same.
+Groups = Sequence[Sequence[Part]]
+
+
+@cache
+def parts_of(name: str) -> Groups:
+    """Return the parts of a named average."""
+
+    def full(part: str, metric: str) -> Part:
+        questions = 4 if metric == "individual_score" else 1  # a set of four photographs asks four questions
+        return Part(f"whatsup-{part}", metric, questions * find_benchmark(f"whatsup-{part}").items)
+
+    def subsets(kind: str) -> list[Part]:
+        names = (subset for subset in SUBSETS if subset.startswith(kind))
+        return [Part("sugarcrepe", "choice_score", SUBSETS[subset][0], subset) for subset in names]
+
+    six = [full(side, "individual_score") for side in "ab"]
+    six += [full(f"{of}-{count}", "choice_score") for of in ("coco", "vg") for count in ("one", "two")]
+    groups: dict[str, Groups] = {
+        "whatsup-six": [[part] for part in six],
+        "whatsup-three": [six[:2], six[2:4], six[4:]],
+        "whatsup-all": [six],
+        "whatsup-pairs": [[full(side, "pair_score")] for side in "ab"],
+        "whatsup-sets": [[full(side, "set_score")] for side in "ab"],
+        "sugarcrepe-micro": [subsets("")],
+        "sugarcrepe-macro": [[part] for part in subsets("")],
+        "sugarcrepe-three": [subsets(kind) for kind in ("replace", "swap", "add")],
+    }
+    return groups[name]
+
+
+def with_named_averages(table: PaperTable, runs: Sequence[System], named: Mapping[str, str]) -> PaperTable:
+    """Add a column for each named average, for models that have all of its parts."""
+    for name, title in named.items():
+        groups = parts_of(name)
+        means = {run.label: _mean_parts(groups, run) for run in runs}
+        if all(mean.value is None for mean, _ in means.values()):
+            needed = ", ".join(dict.fromkeys(part.benchmark for group in groups for part in group))
+            raise RunError(f"average_as={name} is over all parts of {needed}; no run has them all")
+        # Chance is the same of every model that has one.
+        chance = next((chance for _, chance in means.values() if chance is not None), None)
+        rows = tuple(
+            replace(row, cells=(*row.cells, means[row.label][0] if row.label in means else TableCell(chance)))
+            for row in table.rows
+        )
+        columns, notes = (*table.columns, TableColumn("", name)), (*table.notes, f"{name}: {title}")
+        table = replace(table, columns=columns, rows=rows, notes=notes)
+    return mark_best(table)
+
+
+def _mean_parts(groups: Groups, run: System) -> tuple[TableCell, float | None]:
+    """Return a model's average, empty if a part is missing, and that of chance, in percent."""
+    values = [[(_find_value(part, run), part.size) for part in group] for group in groups]
+    imported = any(value is not None and value.method == "imported" for group in values for value, _ in group)
+
+    def mean(read: Callable[[Value], float | None]) -> float | None:
+        means = []
+        for group in values:
+            numbers = [(None if value is None else read(value), size) for value, size in group]
+            total = [number * size for number, size in numbers if number is not None]
+            if len(total) < len(numbers):
+                return None
+            means.append(sum(total) / sum(size for _, size in numbers))
+        return 100 * sum(means) / len(means)
+
+    average = mean(lambda value: value.value)
+    return TableCell(average, imported=imported), None if average is None else mean(lambda value: value.chance)
+
+
+def _find_value(part: Part, run: System) -> Value | None:
+    record = run.result.benchmarks.get(part.benchmark)
+    if record is None:
+        return None
+    metrics = record.by.get("subset", {}).get(part.subset, Metrics(metrics={})) if part.subset else record
+    return metrics.metrics.get(part.metric)
