@@ -20,7 +20,7 @@ from examples.findings.frame import PHONE, Page, Source, join_words, make_table,
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import BENCHMARKS
 from tellapart.records.imported import read_imported
-from tellapart.report.benchmark_agreement import agreement
+from tellapart.report.plots.agreement import agreement
 from tellapart.stats.benchmark_agreement import items_to_tell_apart
 from tellapart.stats.bootstrap import cluster_bootstrap
 from tellapart.stats.intervals import Interval

@@ -33,15 +33,15 @@ def test_the_worst_over_all_models_come_first_and_no_more_than_fit() -> None:
     (section,) = sections([report_run("a", good), report_run("b", bad)])
     (shown,) = examples(section)
     assert (shown.noun, shown.metric, shown.total, len(shown.rows)) == ("question", "exact_match", 100, MOST_EXAMPLES)
-    assert [row.sample.id for row in shown.rows[:3]] == ["70", "20", "0"]
-    assert [answer.value for answer in shown.rows[1].answers] == [1.0, 0.0]
+    assert [sample.id for sample, _ in shown.rows[:3]] == ["70", "20", "0"]
+    assert [value for _, value in shown.rows[1][1]] == [1.0, 0.0]
 
 
 def test_a_long_output_is_shortened() -> None:
     run = report_run("a", [0.0])
     run.samples["vqa"][0] = replace(run.samples["vqa"][0], output="x" * 500)
     (section,) = sections([run])
-    output = examples(section)[0].rows[0].answers[0].output
+    output = examples(section)[0].rows[0][1][0][0]
     assert len(output) == 160
     assert output.endswith("…")
 

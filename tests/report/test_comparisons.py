@@ -14,7 +14,7 @@ from tellapart.benchmarks.arguments import load_pairs
 from tellapart.errors import RunError
 from tellapart.evaluation.compare import Comparison, MetricComparison
 from tellapart.evaluation.systems import choose_models
-from tellapart.report.comparisons import print_comparison
+from tellapart.report.printing import print_comparison
 from tellapart.stats.multiple import holm
 from tellapart.stats.power import power_of_difference
 

@@ -157,7 +157,7 @@ def test_a_metric_that_can_be_negative_has_zero_for_chance(make_run) -> None:
 
 def test_many_benchmarks_are_counted_up() -> None:
     def one(name: str, standing: dict[str, str], *first: str) -> Conclusion:
-        return Conclusion(name, name, "accuracy", (f"of {name}.",), standing, first)
+        return Conclusion(name, "accuracy", (f"of {name}.",), standing, first)
 
     few = [one("x", {"a": ABOVE, "b": ABOVE}, "a"), one("y", {"a": LEVEL, "b": ABOVE}, "a", "b")]
     assert answer_lines(few) == ("x: of x.", "y: of y.")

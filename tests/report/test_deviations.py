@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tellapart.report.deviations import FEW, RADIUS, Trace, plot, share_a_scale
+from tellapart.report.plots.curves import FEW, RADIUS, Trace, plot, share_a_scale
 
 
 def trace(style: int, values, kind: str = "similarity") -> Trace:

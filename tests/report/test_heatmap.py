@@ -7,9 +7,9 @@ import re
 import pytest
 
 from tellapart.records.result import Value
-from tellapart.report.heatmap import HeatMap, breakdown_tag, heat_map
 from tellapart.report.numbers import percent
 from tellapart.report.page import page_environment
+from tellapart.report.plots.heatmap import HeatMap, breakdown_tag, heat_map
 
 
 def heat_table(heat: HeatMap) -> str:

@@ -12,7 +12,7 @@ import pytest
 from tellapart.evaluation.run import run_scores
 from tellapart.evaluation.verified import read_result
 from tellapart.records.samples import read_samples
-from tellapart.report.interchange.cards import eval_results
+from tellapart.report.interchange.push import eval_results
 from tellapart.stats.power import effective_items
 
 Make = Callable[..., Path]

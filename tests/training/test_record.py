@@ -19,7 +19,7 @@ from tellapart.evaluation.compare import Comparison, MetricComparison
 from tellapart.evaluation.verified import read_result
 from tellapart.records.run_folder import find_runs
 from tellapart.records.samples import read_samples
-from tellapart.report.line_chart import LineChart, svg
+from tellapart.report.charts import LineChart, svg
 from tellapart.stats.intervals import share_in_clusters
 from tellapart.training.data.leaks import Leak
 from tellapart.training.model_card import model_card

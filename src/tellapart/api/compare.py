@@ -18,8 +18,8 @@ from tellapart.evaluation.compare import (
 )
 from tellapart.evaluation.systems import choose_models
 from tellapart.records.zipped import run_folders
-from tellapart.report.comparisons import print_comparison, print_models
 from tellapart.report.frame import Frame, Shown
+from tellapart.report.printing import print_comparison, print_models
 
 if TYPE_CHECKING:
     from rich.table import Table

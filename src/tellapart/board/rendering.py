@@ -33,8 +33,7 @@ from tellapart.board.views.ranks import (
 )
 from tellapart.board.views.rows import Cell, Column, Leaderboard, Table, View
 from tellapart.data.rows import spreadsheet_cell
-from tellapart.report.charts import score_bar
-from tellapart.report.line_chart import inline_svg
+from tellapart.report.charts import inline_svg, score_bar
 from tellapart.report.numbers import deviation, percent, thousands
 from tellapart.report.paper_tables.table import fit_width, latex_packages, latex_text
 from tellapart.report.templates import make_environment

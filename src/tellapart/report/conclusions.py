@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +20,8 @@ from tellapart.evaluation.compare import MetricComparison, compare_pairs, judge_
 from tellapart.evaluation.systems import SharedBenchmark, System, is_testable, lay_out_outcomes
 from tellapart.metrics.per_item import by_tag
 from tellapart.records.result import Value
-from tellapart.report.heatmap import first_breakdown
 from tellapart.report.numbers import percent, thousands
+from tellapart.report.plots.heatmap import first_breakdown
 from tellapart.report.sections import ModelEntry, Section
 from tellapart.stats.interval import Interval
 from tellapart.stats.intervals import interval_for, share_in_clusters
@@ -36,8 +37,7 @@ MOST_TESTED = 8
 _MOST_FLIPPED = 250_000
 
 
-@dataclass(frozen=True, slots=True)
-class Duel:
+class Duel(NamedTuple):
     """Two models, a test for each metric; b has the higher main metric, so that differences (b minus a) are gains."""
 
     a: ModelEntry
@@ -82,26 +82,26 @@ def own_models(section: Section) -> tuple[ModelEntry, ...]:
 
 
 def rivals_of(section: Section, *, seed: int = 0) -> Rivals:
-    """Rank a benchmark's models by its main metric, and test every two of the first ones on every headline metric."""
+    """Rank models by the main metric, and test every two of the first as `tellapart compare` does."""
     main = section.main
     if not main:
         return Rivals(own_models(section))
     ranking = tuple(sorted(own_models(section), key=lambda entry: (-entry.record.metrics[main].value, entry.model)))
     metrics = [*filter(is_testable, section.headline)]
     tested = ranking[: _most_tested(section, len(metrics))]
-    if len(tested) < 2:
+    outcomes = lay_out_outcomes([entry.samples for entry in tested], metrics) if len(tested) > 1 else {}
+    if not outcomes:
         return Rivals(ranking)
-    shared = _share_benchmark(section, tested, metrics)
-    if not shared.outcomes:
-        return Rivals(ranking)
+    clusters = np.array([sample.cluster for sample in section.samples])
+    records = {number: entry.record for number, entry in enumerate(tested)}
+    shared = SharedBenchmark(section.name, records=records, clusters=clusters, tags=(), outcomes=outcomes)
     pairs = [(low, high) for high, low in combinations(range(len(tested)), 2)]
     systems = [System(entry.label, {}, entry.run.result) for entry in tested]
     duels = tuple(
         Duel(tested[a], tested[b], {row.metric: row for row in comparison.rows})
         for (a, b), comparison in zip(pairs, compare_pairs(systems, [shared], pairs, seed=seed), strict=True)
     )
-    tests = len(duels) * len(shared.outcomes)
-    return Rivals(ranking, tuple(shared.outcomes), duels, len(ranking) - len(tested), tests)
+    return Rivals(ranking, tuple(outcomes), duels, len(ranking) - len(tested), len(duels) * len(outcomes))
 
 
 def _most_tested(section: Section, metrics: int) -> int:
@@ -114,22 +114,11 @@ def _most_tested(section: Section, metrics: int) -> int:
     return most
 
 
-def _share_benchmark(section: Section, entries: Sequence[ModelEntry], metrics: Sequence[str]) -> SharedBenchmark:
-    return SharedBenchmark(
-        name=section.name,
-        records={number: entry.record for number, entry in enumerate(entries)},
-        clusters=np.array([sample.cluster for sample in section.samples]),
-        tags=(),
-        outcomes=lay_out_outcomes([entry.samples for entry in entries], metrics),
-    )
-
-
 #: Of the intervals, together over all values that are looked at.
 WEAK_LEVEL = 0.95
 
 
-@dataclass(frozen=True, slots=True)
-class WeakSubset:
+class WeakSubset(NamedTuple):
     """The mean over the `n` items of one value of a tag, and over those of the tag's other values."""
 
     tag: str
@@ -208,7 +197,6 @@ class Conclusion:
     """
 
     name: str
-    title: str
     metric: str
     sentences: tuple[str, ...]
     standing: dict[str, str]
@@ -218,30 +206,20 @@ class Conclusion:
 
 def conclude(section: Section, rivals: Rivals) -> Conclusion:
     """Put one benchmark's numbers into one to three sentences."""
-    metric, ranking = section.main, rivals.ranking
-    standing = {
-        entry.label: said
-        for entry in ranking
-        if metric and (said := _describe_standing(metric, _get_value(entry, metric)))
-    }
+    metric, labels = section.main, tuple(entry.label for entry in rivals.ranking)
+    if not metric:
+        return Conclusion(section.name, metric, (), {}, (), labels)
+    models = [(entry.label, entry.record.metrics[metric]) for entry in rivals.ranking]
+    standing = {label: said for label, value in models if (said := _describe_standing(metric, value))}
     distinct = rivals.distinct(metric)
-    near = tuple(entry.label for entry in ranking[1:] if distinct.get(entry.model) is False)
-    sentences: list[str] = []
-    if metric and len(ranking) == 1:
-        sentences = [_describe_model(section, metric, ranking[0], standing)]
-    elif metric:
-        sentences = [_first_of(section, metric, rivals), *_chance_of_all(metric, ranking, standing)]
-    if metric:
-        sentences += [*_describe_failures(metric, ranking[0]), *_describe_words_alone(section, metric)]
-    return Conclusion(
-        name=section.name,
-        title=section.record.title,
-        metric=metric,
-        sentences=tuple(sentences),
-        standing=standing,
-        first=(ranking[0].label, *near) if len(ranking) > 1 and distinct else (),
-        measured=tuple(entry.label for entry in ranking),
-    )
+    near = tuple(entry.label for entry in rivals.ranking[1:] if distinct.get(entry.model) is False)
+    if len(models) == 1:
+        sentences = [_describe_model(section, metric, *models[0], standing)]
+    else:
+        sentences = [_first_of(section, metric, rivals), *_chance_of_all(models[0][1], len(models), standing)]
+    sentences += [*_describe_failures(metric, rivals.ranking[0]), *_describe_words_alone(section, metric)]
+    first = (labels[0], *near) if len(labels) > 1 and distinct else ()
+    return Conclusion(section.name, metric, tuple(sentences), standing, first, labels)
 
 
 def conclude_all(conclusions: Sequence[Conclusion]) -> tuple[str, ...]:
@@ -284,10 +262,6 @@ def answer_lines(conclusions: Sequence[Conclusion]) -> tuple[str, ...]:
     )
 
 
-def _get_value(entry: ModelEntry, metric: str) -> Value:
-    return entry.record.metrics[metric]
-
-
 def _describe_standing(metric: str, value: Value) -> str:
     """Name the side of chance on which an interval lies; nothing without an interval, or if a guess is never right."""
     if value.chance is None or value.low is None or value.high is None:
@@ -298,76 +272,71 @@ def _describe_standing(metric: str, value: Value) -> str:
     return ABOVE if value.low > value.chance else BELOW if value.high < value.chance else LEVEL
 
 
-def _describe_model(section: Section, metric: str, entry: ModelEntry, standing: dict[str, str]) -> str:
-    value = _get_value(entry, metric)
+def _describe_model(section: Section, metric: str, label: str, value: Value, standing: dict[str, str]) -> str:
     items = _write_items(section, metric)
-    reached = f"{entry.label} reaches {_write_percent(value.value)} by {_write_metric(metric)} on {items}"
+    reached = f"{label} reaches {_write_percent(value.value)} by {_write_metric(metric)} on {items}"
     interval = f" ({value.reason})" if value.reason else ""
     if value.low is not None and value.high is not None:
         interval = f" ({value.level:.0%} interval {100 * value.low:.1f} to {100 * value.high:.1f})"
-    if entry.label not in standing:
+    if label not in standing:
         return f"{reached}{interval}."
-    return f"{reached}{interval}: {standing[entry.label]}, {_write_percent(value.chance or 0)}{_describe_ties(value)}."
-
-
-def _describe_ties(value: Value) -> str:
-    """Describe the cost of ties if they may be why a value lies below chance."""
-    is_below = value.chance is not None and value.high is not None and value.high < value.chance
-    if not is_below or not value.ties or value.tie_neutral is None:
-        return ""
-    neutral = _write_percent(value.tie_neutral)
-    return (
-        f", with ties in {_write_count(value.ties, 'item')} counted as wrong ({neutral} if they were broken at random)"
-    )
+    # The cost of ties, if they may be why a value lies below chance.
+    ties = ""
+    if standing[label] == BELOW and value.ties and value.tie_neutral is not None:
+        neutral = f"{_write_percent(value.tie_neutral)} if they were broken at random"
+        ties = f", with ties in {_write_count(value.ties, 'item')} counted as wrong ({neutral})"
+    return f"{reached}{interval}: {standing[label]}, {_write_percent(value.chance or 0)}{ties}."
 
 
 def _first_of(section: Section, metric: str, rivals: Rivals) -> str:
     first, *rest = rivals.ranking
-    count, items = len(rivals.ranking), _write_items(section, metric)
-    value = _write_percent(_get_value(first, metric).value)
-    start = f"{first.label} is first of {count} models on {items}, with {value} by {_write_metric(metric)}"
-    level = [entry for entry in rest if _get_value(entry, metric).value == _get_value(first, metric).value]
-    if level:
-        few = len(level) < _MOST_NAMED
-        names = _join_names([member.label for member in (first, *level)]) if few else f"{len(level) + 1} models"
-        start = f"{names} are level, first of {count} models on {items}, each with {value} by {_write_metric(metric)}"
+    value_of = {entry.model: entry.record.metrics[metric].value for entry in rivals.ranking}
+    value = _write_percent(value_of[first.model])
+    on = f"first of {len(rivals.ranking)} models on {_write_items(section, metric)}"
+    start = f"{first.label} is {on}, with {value} by {_write_metric(metric)}"
+    if level := [entry for entry in rest if value_of[entry.model] == value_of[first.model]]:
+        names = _name_few([entry.label for entry in (first, *level)], len(level) < _MOST_NAMED)
+        start = f"{names} are level, {on}, each with {value} by {_write_metric(metric)}"
         rest = [entry for entry in rest if entry not in level]
         if not rest:
             return f"{start}."
     distinct = rivals.distinct(metric)
     if not distinct:
-        second = _write_percent(_get_value(rest[0], metric).value)
+        second = _write_percent(value_of[rest[0].model])
         return f"{start}, {rest[0].label} second with {second}; they were not tested."
-    near = [entry for entry in rest if distinct.get(entry.model) is False]
-    lower = [entry for entry in rest if distinct.get(entry.model)]
     parts = [start]
-    for entries, words in ((near, "not distinguishable from it"), (lower, "lower")):
-        if entries:
-            parts.append(f"{_describe_models(metric, entries)} {'is' if len(entries) == 1 else 'are'} {words}")
+    for differs, words in ((False, "not distinguishable from it"), (True, "lower")):
+        named = [
+            f"{entry.label} ({_write_percent(value_of[entry.model])})"
+            for entry in rest
+            if distinct.get(entry.model) is differs
+        ]
+        if named:
+            parts.append(f"{_name_few(named)} {'is' if len(named) == 1 else 'are'} {words}")
     if rivals.untested:
         parts.append(f"{_write_count(rivals.untested, 'model')} after the first {MOST_TESTED} were not tested")
     return f"{'; '.join(parts)} (paired tests at {ALPHA:.0%}, Holm over {rivals.tests})."
 
 
-def _describe_models(metric: str, entries: Sequence[ModelEntry]) -> str:
-    if len(entries) > _MOST_NAMED:
-        return f"{len(entries)} models"
-    return _join_names([f"{entry.label} ({_write_percent(_get_value(entry, metric).value)})" for entry in entries])
-
-
-def _chance_of_all(metric: str, ranking: Sequence[ModelEntry], standing: dict[str, str]) -> list[str]:
+def _chance_of_all(value: Value, count: int, standing: dict[str, str]) -> list[str]:
     """Name the models above, below and near chance; nothing if all allow no conclusion."""
     if not standing:
         return []
-    chance = _write_percent(_get_value(ranking[0], metric).chance or 0)
-    if len(standing) == len(ranking) and len(set(standing.values())) == 1:
-        return [f"{'Both' if len(ranking) == 2 else 'All'} are {next(iter(standing.values()))}, {chance}."]
+    chance = _write_percent(value.chance or 0)
+    if len(standing) == count and len(set(standing.values())) == 1:
+        return [f"{'Both' if count == 2 else 'All'} are {next(iter(standing.values()))}, {chance}."]
     parts: list[str] = []
     for said in (ABOVE, LEVEL, BELOW):
         if names := [name for name, state in standing.items() if state == said]:
-            few = _join_names(names) if len(names) <= _MOST_NAMED else f"{len(names)} models"
-            parts.append(f"{few} {'is' if len(names) == 1 else 'are'} {said}{'' if parts else f', {chance}'}")
+            verb = "is" if len(names) == 1 else "are"
+            parts.append(f"{_name_few(names)} {verb} {said}{'' if parts else f', {chance}'}")
     return [f"{'; '.join(parts)}."]
+
+
+def _name_few(names: Sequence[str], few: bool | None = None, many: str = "models") -> str:
+    """Name a few; of more, write their number."""
+    named = len(names) <= _MOST_NAMED if few is None else few
+    return _join_names(names) if named else f"{len(names)} {many}"
 
 
 def _describe_failures(metric: str, entry: ModelEntry) -> list[str]:
@@ -385,27 +354,18 @@ def _describe_failures(metric: str, entry: ModelEntry) -> list[str]:
 
 def _describe_words_alone(section: Section, metric: str) -> list[str]:
     """Describe what the best model without word order gets, if that differs clearly between two values of a tag."""
-    entry = next(
-        (candidate for candidate in section.entries if candidate.run.result.model.name == "bag-of-words"), None
-    )
+    entry = next((model for model in section.entries if model.run.result.model.name == "bag-of-words"), None)
     tag = None if entry is None else first_breakdown({entry.label: entry.record}, section.name)
     if entry is None or tag is None:
         return []
-    values = {
-        name: candidate.metrics[metric]
-        for name, candidate in entry.record.by[tag].items()
-        if metric in candidate.metrics
-    }
-    high, low = (
-        extreme(values.values(), key=lambda candidate: candidate.value, default=None) for extreme in (max, min)
-    )
+    values = {name: group.metrics[metric] for name, group in entry.record.by[tag].items() if metric in group.metrics}
+    high, low = (extreme(values.values(), key=lambda value: value.value, default=None) for extreme in (max, min))
     if high is None or low is None or high.low is None or low.high is None or low.high >= high.low:
         return []
     said = []
     for end in (high, low):
         names = [name for name, candidate in values.items() if candidate.value == end.value]
-        of = _join_names(names) if len(names) <= _MOST_NAMED else f"{len(names)} values of {tag}"
-        said.append(f"{100 * end.value:.4g}% of {of}")
+        said.append(f"{100 * end.value:.4g}% of {_name_few(names, many=f'values of {tag}')}")
     lost = [
         sample.texts
         for sample in entry.samples

@@ -11,7 +11,7 @@ import numpy as np
 from tellapart.errors import plain
 from tellapart.evaluation.curve import Curve, Curves, list_numeric_tags, measure_curves
 from tellapart.evaluation.item_analysis import ItemOutcomes
-from tellapart.report.line_chart import LineChart
+from tellapart.report.charts import LineChart
 from tellapart.report.numbers import count_text, percent, thousands
 from tellapart.report.plots.style import COLUMN, GREY, PAGE, legend_below, look, new_figure, write_title
 from tellapart.report.sections import ModelEntry

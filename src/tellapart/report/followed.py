@@ -23,7 +23,7 @@ from tellapart.evaluation.verified import read_result
 from tellapart.records.result import Record, Result, Sample, Value
 from tellapart.records.run_folder import BESIDE, FOLLOWED, RESULTS, find_runs, natural_key, read_record, write_record
 from tellapart.records.samples import read_samples
-from tellapart.report.line_chart import LineChart
+from tellapart.report.charts import LineChart
 from tellapart.report.numbers import percent, points
 from tellapart.report.numbers import score as write_score
 from tellapart.report.sections import shared_headline

@@ -22,11 +22,11 @@ from tellapart.report import numbers
 from tellapart.report.charts import score_bar
 from tellapart.report.conclusions import ALPHA, MOST_SINGLE, Conclusion, Rivals, conclude, conclude_all, rivals_of
 from tellapart.report.curves import TagCurves, tag_curves
-from tellapart.report.deviations import RADIUS
 from tellapart.report.followed import Checkpoint, followed_charts, sort_points
-from tellapart.report.heatmap import HeatMap, first_breakdown, heat_map, is_above_chance
 from tellapart.report.image_sources import Album, album
 from tellapart.report.items import MOST_ITEMS, ends, item_table, margins, model_table, worst_first
+from tellapart.report.plots.curves import RADIUS, section_curves
+from tellapart.report.plots.heatmap import HeatMap, first_breakdown, heat_map, is_above_chance
 from tellapart.report.sections import ReportRun, Section, sections
 from tellapart.report.templates import make_environment
 from tellapart.report.why import explain_section, place_items, reason_rows
@@ -84,58 +84,35 @@ def telling_items(section: Section, rivals: Rivals) -> tuple[TellingItems, ...]:
     return tuple(TellingItems(name, spread(items)) for name, items in groups if items)
 
 
-#: Units of one noun that the page shows; the run's samples hold all of them.
-MOST_EXAMPLES = 40
-
-#: Characters of an output that the page shows.
-_LONGEST = 160
-
-
-class ModelAnswer(NamedTuple):
-    """A model's output for a unit, shortened, and its value by the first metric."""
-
-    output: str
-    value: float
-
-
-class TaskExample(NamedTuple):
-    """A unit of a task, and the models' answers."""
-
-    sample: Sample
-    answers: list[ModelAnswer]
+#: Units of one noun that the page shows, and characters of an output; the run's samples hold all of them.
+MOST_EXAMPLES, _LONGEST = 40, 160
 
 
 class TaskExamples(NamedTuple):
-    """The units of one noun that are the worst by a metric, over all models, of so many in total."""
+    """The units of one noun that are the worst by a metric, of so many: each with the models' outputs and values."""
 
     noun: str
     metric: str
     total: int
-    rows: list[TaskExample]
+    rows: list[tuple[Sample, list[tuple[str, float]]]]
 
 
-def examples(section: Section) -> tuple[TaskExamples, ...]:
-    """Choose examples of a task: for every noun, the units with the lowest values of their first metric."""
-    if section.record.shape is not None:
-        return ()
+def examples(section: Section) -> list[TaskExamples]:
+    """Choose for every noun of a task the units with the lowest values of their first metric; none of pairs."""
     rows_of: dict[str, list[int]] = {}
-    for row, sample in enumerate(section.samples):
+    for row, sample in enumerate(section.samples if section.record.shape is None else ()):
         rows_of.setdefault(sample.unit, []).append(row)
     tables = []
     for noun, rows in rows_of.items():
-        metric = next(iter(section.samples[rows[0]].outcomes), None)
-        if metric is None:
+        if (metric := next(iter(section.samples[rows[0]].outcomes), None)) is None:
             continue
-
-        def answers(row: int, metric: str = metric) -> list[ModelAnswer]:
-            samples = [entry.samples[row] for entry in section.entries]
-            return [ModelAnswer(_shorten(sample.output), sample.outcomes.get(metric, 0.0)) for sample in samples]
-
-        values = {row: sum(entry.samples[row].outcomes.get(metric, 0.0) for entry in section.entries) for row in rows}
-        order = sorted(rows, key=lambda row: (values[row], row))
-        worst = [TaskExample(section.samples[row], answers(row)) for row in order[:MOST_EXAMPLES]]
+        values = {row: [entry.samples[row].outcomes.get(metric, 0.0) for entry in section.entries] for row in rows}
+        worst = []
+        for row in sorted(rows, key=lambda row: (sum(values[row]), row))[:MOST_EXAMPLES]:
+            outputs = (_shorten(entry.samples[row].output) for entry in section.entries)
+            worst.append((section.samples[row], [*zip(outputs, values[row], strict=True)]))
         tables.append(TaskExamples(noun, metric, len(rows), worst))
-    return tuple(tables)
+    return tables
 
 
 def _shorten(output: Any) -> str:
@@ -250,10 +227,6 @@ class _View:
         return tag_curves(self.section.name, self.section.main, self.rivals.ranking)
 
     @property
-    def examples(self) -> tuple[TaskExamples, ...]:
-        return examples(self.section)
-
-    @property
     def has_images(self) -> bool:
         return any(sample.images for sample in self.section.samples)
 
@@ -302,7 +275,7 @@ def _collect_pictures(section: Section, positions: Sequence[int], budget: int) -
         return Album((), {}, 0, ())
     items: Iterable[Sequence[str]]
     if section.record.shape is None:
-        items = [row.sample.images for table in examples(section) for row in table.rows]
+        items = [sample.images for table in examples(section) for sample, _ in table.rows]
     else:
         items = (section.samples[position].images for position in positions)
     return album(items, partial(read, section.name), budget)
@@ -319,9 +292,11 @@ def page_environment() -> Environment:
 
     environment = make_environment(FunctionLoader(_read_asset))
     environment.globals |= {
+        "examples": examples,
         "explain_section": explain_section,
         "place_items": place_items,
         "reason_rows": reason_rows,
+        "section_curves": section_curves,
         "asset": _read_asset,
         "json": _write_json,
         "score_bar": score_bar,

@@ -12,7 +12,6 @@ from tellapart.errors import RunError
 from tellapart.evaluation.systems import label_runs
 from tellapart.metrics.registry import one_name_each
 from tellapart.records.result import BenchmarkResult, Result, Sample, Value
-from tellapart.report.deviations import Plot, Trace, deviations, plot, share_a_scale
 from tellapart.report.items import margins, shared_outcomes, worst_first
 from tellapart.report.numbers import is_deviation, worth_text
 from tellapart.tasks.registry import headline, main_metric
@@ -109,18 +108,6 @@ class Section:
         first = [name for name in self.headline if name in shares]
         names = one_name_each([*first, *(name for name in shares if name not in first)])
         return [(name, names[name], entry.record.metrics[name]) for name in names]
-
-    def curves(self) -> list[list[Plot]]:
-        """Draw the equivariance curves: a row of plots, one a metric, for every group of models on one scale."""
-        traces = [
-            Trace(entry.label, entry.model, entry.record.kind, values)
-            for entry in self.entries
-            if entry.record.kind is not None and (values := deviations(entry.record, entry.samples))
-        ]
-        return [
-            [plot(metric, group) for metric in group[0].values if all(metric in trace.values for trace in group)]
-            for group in share_a_scale(traces)
-        ]
 
     def worst(self) -> list[int]:
         """Return the items' positions, every model's worst first."""

@@ -10,7 +10,6 @@ from tellapart.evaluation.compare import count_nouns
 from tellapart.evaluation.systems import label_runs
 from tellapart.records.result import BenchmarkResult, Result, Value, is_imported
 from tellapart.report.conclusions import MOST_SINGLE
-from tellapart.report.heatmap import first_breakdown, heat_map
 from tellapart.report.numbers import (
     count_text,
     describe_ties,
@@ -23,6 +22,7 @@ from tellapart.report.numbers import (
     thousands,
     tie_text,
 )
+from tellapart.report.plots.heatmap import first_breakdown, heat_map
 from tellapart.report.sections import shared_headline, worth_of
 from tellapart.report.terminal import add_row, console, table
 from tellapart.tasks.registry import headline, main_metric

@@ -17,7 +17,7 @@ from tellapart.evaluation.verified import read_result
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.backend import fastest_dtype, import_torch
 from tellapart.records.samples import read_samples
-from tellapart.report.comparisons import print_comparison
+from tellapart.report.printing import print_comparison
 
 pytest.importorskip("torch", reason="torch is not installed (the models extra)")
 import_torch()

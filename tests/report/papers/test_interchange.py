@@ -29,7 +29,7 @@ def measured(save: Callable[..., Path]) -> Result:
 
 def test_a_model_index_reads_back_as_huggingface_hub_reads_it(measured) -> None:
     hub = pytest.importorskip("huggingface_hub")
-    from tellapart.report.interchange.cards import eval_results
+    from tellapart.report.interchange.push import eval_results
 
     card = hub.ModelCard(format_result(measured, "model-index"))
     assert card.data.model_name == "org/model"
@@ -49,7 +49,7 @@ def test_a_model_index_reads_back_as_huggingface_hub_reads_it(measured) -> None:
 def test_a_revision_is_claimed_only_where_the_hubs_files_were_read(measured) -> None:
     pytest.importorskip("huggingface_hub")
     from tellapart.benchmarks.find import find_benchmark
-    from tellapart.report.interchange.cards import eval_results
+    from tellapart.report.interchange.push import eval_results
 
     revision = find_benchmark("winoground").hub.revision
     record = measured.benchmarks["winoground"].model_copy(update={"origin": f"/cache/snapshots/{revision}/data"})

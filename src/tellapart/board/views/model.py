@@ -28,10 +28,10 @@ from tellapart.board.views.rows import (
 )
 from tellapart.errors import RunError, UnknownNameError
 from tellapart.records.result import IMPORTED
-from tellapart.report.deviations import Plot, Trace, plot
+from tellapart.report.charts import LineChart
 from tellapart.report.followed import FollowedPoint, draw_points, find_training, read_checkpoints, sort_points
 from tellapart.report.items import margins, true_texts
-from tellapart.report.line_chart import LineChart
+from tellapart.report.plots.curves import Plot, Trace, plot
 from tellapart.tasks.registry import main_metric
 
 # Retrieval galleries: the entries that a model ranks first for each caption and each image.

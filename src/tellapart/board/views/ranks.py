@@ -27,7 +27,7 @@ from tellapart.board.views.rows import (
     read_scores,
 )
 from tellapart.errors import RunError, UnknownNameError
-from tellapart.report.benchmark_agreement import Measured, find_agreement
+from tellapart.report.plots.agreement import Measured, find_agreement
 from tellapart.stats.pareto import pareto_front
 from tellapart.tasks.registry import main_metric
 

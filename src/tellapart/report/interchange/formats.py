@@ -24,7 +24,7 @@ FORMATS = {
 
 def format_result(result: Result, to: str, card: Path | None = None) -> str:
     """Return a run's record in another format, as text."""
-    from tellapart.report.interchange.cards import eval_results_yaml, harness_json, model_index_yaml, update_card
+    from tellapart.report.interchange.push import eval_results_yaml, harness_json, model_index_yaml, update_card
 
     if to not in FORMATS:
         raise UnknownNameError(f"no format {to!r}{nearest(to, FORMATS) or ';'} the formats are {', '.join(FORMATS)}")

@@ -156,11 +156,11 @@ def prepare_plot(
     seed: int = 0,
 ) -> Callable[[], Figure]:
     """Read a picture's input, and return the function that draws it."""
-    from tellapart.report.benchmark_agreement import agreement, draw_agreement
-    from tellapart.report.heatmap import draw_heatmap
     from tellapart.report.measured import gather, mark_imported, sort_runs
+    from tellapart.report.plots.agreement import agreement, draw_agreement
     from tellapart.report.plots.bars import draw_bars, draw_tiers
     from tellapart.report.plots.curves import draw_curves
+    from tellapart.report.plots.heatmap import draw_heatmap
     from tellapart.report.plots.matrix import draw_matrix
     from tellapart.report.plots.pareto import prepare_pareto, read_batch_costs, read_costs
 

@@ -18,8 +18,7 @@ from markupsafe import Markup
 from tellapart.data.rows import read_jsonl
 from tellapart.errors import DataError, RunError, first_line, quote
 from tellapart.records.run_folder import RESULTS, write_text_file
-from tellapart.report.charts import score_bar
-from tellapart.report.line_chart import LineChart, svg
+from tellapart.report.charts import LineChart, score_bar, svg
 from tellapart.report.numbers import thousands
 from tellapart.report.page import page_environment
 from tellapart.report.show import write_run_report

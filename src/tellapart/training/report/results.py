@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tellapart.errors import plain
-from tellapart.report.comparisons import print_comparison
 from tellapart.report.numbers import percent, points
+from tellapart.report.printing import print_comparison
 from tellapart.report.terminal import console, print_lines, table
 from tellapart.report.why import print_why
 
