@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -26,8 +25,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-#: Numeric tags of a benchmark that are shown, at most.
-_MOST_TAGS = 2
+#: Numeric tags of a benchmark that are shown, and panels side by side on a page, at most.
+_MOST_TAGS, _MOST_ACROSS = 2, 3
 
 
 def curves_title(curves: Curves) -> str:
@@ -62,30 +61,30 @@ def write_threshold(curve: Curve, smallest: float, largest: float) -> str:
 def curve_tables(curves: Curves) -> list[Table]:
     """Return the tables: a row for each curve, and for each pair of models."""
     parts = [] if curves.by is None else [plain(curves.by)]
-    rows = table(
-        "model", *parts, "items", "right, %", "threshold, 95%", "slope", "lapse, %", "fit p",
-        numbers_from=1 + len(parts), title=curves_title(curves),
-    )  # fmt: skip
+
+    def name_part(subset: str | None) -> list[str]:
+        return ["all items" if subset is None else subset] * len(parts)
+
+    heads = ("model", *parts, "items", "right, %", "threshold, 95%", "slope", "lapse, %", "fit p")
+    rows = table(*heads, numbers_from=1 + len(parts), title=curves_title(curves))
     for row in curves.curves:
         cells = ["–"] * 3
         if row.slope is not None and row.lapse is not None:
             fit = "–" if row.p_fit is None else write_p(row.p_fit)
             cells = [f"{row.slope:.3g}", percent(row.lapse, 1), fit]
-        subset = [] if curves.by is None else ["all items" if row.subset is None else row.subset]
         threshold = write_threshold(row, curves.smallest, curves.largest)
-        add_row(rows, [row.model, *subset, thousands(row.n), percent(row.right, 1), threshold, *cells])
+        add_row(rows, [row.model, *name_part(row.subset), thousands(row.n), percent(row.right, 1), threshold, *cells])
     if not curves.differences:
         return [rows]
-    pairs = table("a", "b", *parts, "b - a, 95%", "p", "p (Holm)", numbers_from=2 + len(parts),
-                  title=f"differences of thresholds, {plain(curves.over)}")  # fmt: skip
+    title = f"differences of thresholds, {plain(curves.over)}"
+    pairs = table("a", "b", *parts, "b - a, 95%", "p", "p (Holm)", numbers_from=2 + len(parts), title=title)
     for pair in curves.differences:
-        subset = [] if curves.by is None else ["all items" if pair.subset is None else pair.subset]
         value = "" if pair.difference is None else f"{pair.difference:+.4g}"
         if pair.p is not None:
             bounds = ("open" if end is None else f"{end:+.4g}" for end in (pair.low, pair.high))
             value += f" [{', '.join(bounds)}]"
         p_values = ["–" if p is None else write_p(p) for p in (pair.p, pair.p_holm)]
-        add_row(pairs, [pair.a, pair.b, *subset, value, *p_values])
+        add_row(pairs, [pair.a, pair.b, *name_part(pair.subset), value, *p_values])
     return [rows, pairs]
 
 
@@ -104,8 +103,7 @@ def curve_lines(curves: Curves) -> list[str]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class TagCurves:
+class TagCurves(NamedTuple):
     """Models' curves over one tag; models and thresholds with their intervals, as written."""
 
     curves: Curves
@@ -143,10 +141,6 @@ def tag_curves(benchmark: str, metric: str, entries: Sequence[ModelEntry]) -> tu
     return tuple(shown)
 
 
-#: Panels side by side on a page.
-_MOST_ACROSS = 3
-
-
 def draw_thresholds(curves: Curves) -> Figure:
     """Draw a panel for all items, and one for each value of the second tag; a curve a model, its threshold below."""
     subsets = list(dict.fromkeys(row.subset for row in curves.curves))
@@ -175,7 +169,6 @@ def _draw_panel(axes: Axes, curves: Curves, rows: Sequence[Curve]) -> None:
     reached = [x for row in rows for x, _ in row.line] or [curves.smallest, curves.largest]
     smallest, largest = min(reached), max(reached)
     margin = 0.03 * (largest - smallest)
-    axes.axhline(100 * curves.chance, color=GREY, linestyle="--", linewidth=1.0, label="chance")
     for number, row in enumerate(rows):
         style = look(number)
         values = [level.value for level in row.levels]
@@ -196,11 +189,12 @@ def _draw_panel(axes: Axes, curves: Curves, rows: Sequence[Curve]) -> None:
         axes.plot([x for x, _ in row.line], [100 * p for _, p in row.line], color=style.colour, linestyle=style.dash)
         height = -6 - 6 * number
         if row.reason is None:
-            ends = [smallest - margin if row.low is None else row.low,
-                    largest + margin if row.high is None else row.high]  # fmt: skip
+            low, high = (smallest - margin, largest + margin)
+            ends = [low if row.low is None else row.low, high if row.high is None else row.high]
             axes.plot(ends, [height] * 2, color=style.colour, linewidth=1.4)
         if row.threshold is not None:
             axes.plot(row.threshold, height, marker=style.marker, color=style.colour, markeredgecolor="black")
+    axes.axhline(100 * curves.chance, color=GREY, linestyle="--", linewidth=1.0, label="chance", zorder=1.9)
     axes.set_xlim(smallest - 2 * margin, largest + 2 * margin)
     axes.set_ylim(-6 - 6 * len(rows), 103)
     axes.set_yticks([0, 25, 50, 75, 100])

@@ -7,12 +7,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from html import escape
-from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 from tellapart.data.progress import NotedProgress
 from tellapart.errors import RunError, plain, quote
@@ -22,17 +20,11 @@ from tellapart.report.terminal import console, print_text
 #: True shows progress, False does not, None if somebody may look; or a function from a title to a callback.
 ProgressGiven: TypeAlias = bool | Callable[[str], NotedProgress] | None
 
-#: Seconds; shorter work shows no bar.
-_PATIENCE = 1.0
-
-#: Seconds between two pictures of a notebook's bar.
-_REDRAWN = 0.2
+#: Seconds: shorter work shows no bar; between two pictures of a notebook's bar; between two lines of a log.
+_PATIENCE, _REDRAWN, _INTERVAL = 1.0, 0.2, 30.0
 
 #: Characters of a bar's title.
 _WIDEST = 48
-
-#: Seconds between two lines of a log; shorter work writes none.
-_INTERVAL = 30.0
 
 
 def show_progress(*, quiet: bool = False) -> CommandProgress:
@@ -67,15 +59,10 @@ def reporting(progress: ProgressGiven = None) -> Iterator[Callable[[str], NotedP
         yield shown.callback if wanted else None
 
 
-class CommandProgress:
+class CommandProgress(AbstractContextManager["CommandProgress"]):
     """Progress that is not shown; at the block's end the classes below remove it from the screen."""
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.stop()
 
     def callback(self, title: str) -> NotedProgress:
@@ -143,7 +130,7 @@ class NotebookProgress(CommandProgress):
     def stop(self) -> None:
         """Take the bar off the page."""
         if self._shown is not None:
-            self._shown.update(_notebook_markup(""))
+            self._draw("")
             self._shown = None
 
     def _update_stage(self, title: str, done: int, total: int, note: str) -> None:
@@ -155,23 +142,18 @@ class NotebookProgress(CommandProgress):
         elif now - started >= _PATIENCE and now - self._drawn >= _REDRAWN:
             self._drawn = now
             said = escape(plain(f"{title} {thousands(done)} of {thousands(total)} {note}"))
-            bar = _notebook_markup(f'<progress value="{done}" max="{total}" style="width: 20em"></progress> {said}')
-            if self._shown is None:
-                from IPython.display import display
+            self._draw(f'<progress value="{done}" max="{total}" style="width: 20em"></progress> {said}')
 
-                self._shown = display(bar, display_id=True)  # type: ignore[no-untyped-call]
-            else:
-                self._shown.update(bar)
+    def _draw(self, html: str) -> None:
+        from IPython.display import HTML, display
 
-
-def _notebook_markup(html: str) -> Any:
-    from IPython.display import HTML
-
-    return HTML(html)  # type: ignore[no-untyped-call]
+        if self._shown is None:
+            self._shown = display(HTML(html), display_id=True)  # type: ignore[no-untyped-call]
+        else:
+            self._shown.update(HTML(html))  # type: ignore[no-untyped-call]
 
 
-@dataclass(frozen=True, slots=True)
-class _Stage:
+class _Stage(NamedTuple):
     """The state of a stage, and the time and state of its second report: its pace is measured from there.
 
     Before the first one it may have loaded a model or gone on with a run, and the first step is slower than others.
@@ -181,8 +163,7 @@ class _Stage:
     done: int = 0
     total: int = 0
     note: str = ""
-    first_time: float = 0.0
-    first_done: int = 0
+    first: tuple[float, int] = (0.0, 0)
     reports: int = 2
 
 
@@ -213,11 +194,9 @@ class ProgressLog(CommandProgress):
         self._stage = _Stage(f"{title}: begins")
 
     def _update_stage(self, title: str, done: int, total: int, note: str) -> None:
-        first_time, first_done = time.monotonic(), done
-        reports = 1 + (self._stage.reports if self._stage.title == title else 0)
-        if reports > 2:
-            first_time, first_done = self._stage.first_time, self._stage.first_done
-        self._stage = _Stage(title, done, total, note, first_time, first_done, reports)
+        now, before = (time.monotonic(), done), self._stage
+        reports = 1 + (before.reports if before.title == title else 0)
+        self._stage = _Stage(title, done, total, note, before.first if reports > 2 else now, reports)
 
     def _write_lines(self) -> None:
         while not self._ended.wait(self._interval):
@@ -237,8 +216,9 @@ def _describe_stage(stage: _Stage, now: float) -> str:
         parts[0] += f" {thousands(stage.done)} of {thousands(stage.total)} ({share} %)"
     if stage.note:
         parts.append(plain(stage.note))
-    if stage.first_done < stage.done < stage.total:
-        pace = (now - stage.first_time) / (stage.done - stage.first_done)
+    first_time, first_done = stage.first
+    if first_done < stage.done < stage.total:
+        pace = (now - first_time) / (stage.done - first_done)
         parts.append(f"about {_format_clock(pace * (stage.total - stage.done))} left")
     return ", ".join(parts)
 

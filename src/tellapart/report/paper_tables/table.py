@@ -117,11 +117,6 @@ class PaperTable:
     best_of: Literal["column", "row"] = "column"
     notes: tuple[str, ...] = ()
 
-    @property
-    def blocks(self) -> bool:
-        """Whether rows have a block's heading left of their label."""
-        return len(self.heads) > 1
-
 
 def mark_best(table: PaperTable, lowest: Sequence[int] = ()) -> PaperTable:
     """Mark the best of every column, or of every row; equal ones as they are printed are all best.
@@ -129,26 +124,27 @@ def mark_best(table: PaperTable, lowest: Sequence[int] = ()) -> PaperTable:
     If a column has a row of chance, the best is marked only if it is above chance: its interval is, or, without
     one, the number. An imported number is not marked without chance.
     """
-    if table.best_of == "row":
-        compared = [number for number, column in enumerate(table.columns) if not column.reference]
-        return replace(table, rows=tuple(row if row.plain else _mark_in_row(row, compared) for row in table.rows))
-    compared = [number for number, row in enumerate(table.rows) if not row.plain and not row.reference]
     cells = [list(row.cells) for row in table.rows]
-    for column in range(len(table.columns)):
-        for block in dict.fromkeys(table.rows[number].block for number in compared):
-            rivals = [number for number in compared if table.rows[number].block == block]
-            chance = next((row.cells[column].value for row in table.rows if row.plain and row.block == block), None)
-            sign = -1 if column in lowest else 1
-            marked = _mark_best([cells[number][column] for number in rivals], sign=sign, chance=chance)
-            for number, cell in zip(rivals, marked, strict=True):
-                cells[number][column] = cell
-    rows = tuple(replace(row, cells=tuple(row_cells)) for row, row_cells in zip(table.rows, cells, strict=True))
-    return _drop_empty_marks(replace(table, rows=rows))
 
+    def mark(places: Sequence[tuple[int, int]], sign: int = 1, chance: float | None = None) -> None:
+        """Mark the best of some cells, if it is above chance; one alone has nothing to be better than."""
+        printed = {(k, n): sign * round(value, 2) for k, n in places if (value := cells[k][n].value) is not None}
+        for (k, n), number in printed.items():
+            if len(printed) > 1 and number == max(printed.values()) and _is_above(cells[k][n], chance):
+                cells[k][n] = replace(cells[k][n], best=True, near=False)
 
-def _mark_in_row(row: TableRow, compared: Sequence[int]) -> TableRow:
-    marked = dict(zip(compared, _mark_best([row.cells[number] for number in compared], sign=1), strict=True))
-    return replace(row, cells=tuple(marked.get(number, cell) for number, cell in enumerate(row.cells)))
+    if table.best_of == "row":
+        for k, row in enumerate(table.rows):
+            mark([(k, n) for n, column in enumerate(table.columns) if not column.reference and not row.plain])
+    else:
+        for block in dict.fromkeys(row.block for row in table.rows):
+            rows = [k for k, row in enumerate(table.rows) if row.block == block]
+            rivals = [k for k in rows if not table.rows[k].plain and not table.rows[k].reference]
+            for n in range(len(table.columns)):
+                chance = next((cells[k][n].value for k in rows if table.rows[k].plain), None)
+                mark([(k, n) for k in rivals], -1 if n in lowest else 1, chance)
+    marked = (replace(row, cells=tuple(row_cells)) for row, row_cells in zip(table.rows, cells, strict=True))
+    return _drop_empty_marks(replace(table, rows=tuple(marked)))
 
 
 def _drop_empty_marks(table: PaperTable) -> PaperTable:
@@ -172,18 +168,6 @@ def _drop_empty_marks(table: PaperTable) -> PaperTable:
     marked = any(cell.near for row in rows for cell in row.cells)
     notes = [text for text in table.notes if marked or not text.startswith("dagger:")]
     return replace(table, rows=rows, notes=(*notes[:1], note, *notes[1:]))
-
-
-def _mark_best(cells: Sequence[TableCell], *, sign: int, chance: float | None = None) -> tuple[TableCell, ...]:
-    """Mark the best of cells, if it is above chance; one alone has nothing to be better than."""
-    printed = [None if cell.value is None else sign * round(cell.value, 2) for cell in cells]
-    numbers = [number for number in printed if number is not None]
-    if len(numbers) < 2:
-        return tuple(cells)
-    return tuple(
-        replace(cell, best=True, near=False) if number == max(numbers) and _is_above(cell, chance) else cell
-        for cell, number in zip(cells, printed, strict=True)
-    )
 
 
 def _is_above(cell: TableCell, chance: float | None) -> bool:
@@ -370,7 +354,7 @@ def _latex_rows(table: PaperTable, *, intervals: bool, below: bool) -> list[str]
         if before is not None and (row.plain != before.plain or row.block != before.block):
             lines.append(r"\midrule")
         labels = _row_labels(table, row)
-        if before is not None and row.block == before.block and table.blocks:
+        if before is not None and row.block == before.block and len(labels) > 1:
             labels[0] = ""
         bounds = [_latex_bounds(cell) if intervals else "" for cell in row.cells]
         suffixes = [f" {bound}" if bound and not below else "" for bound in bounds]
@@ -470,7 +454,7 @@ def write_json(table: PaperTable) -> str:
 
 
 def _row_labels(table: PaperTable, row: TableRow) -> list[str]:
-    return [row.block, row.label] if table.blocks else [row.label]
+    return [row.block, row.label][-len(table.heads) :]
 
 
 def _escape_markdown(text: str) -> str:
