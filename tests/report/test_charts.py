@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tellapart.records.result import Value
 from tellapart.report.charts import score_bar
+from tellapart.report.numbers import percent
+from tellapart.report.page import page_environment
+from tellapart.report.plots.curves import FEW, RADIUS, Trace, plot, share_a_scale
+from tellapart.report.plots.heatmap import HeatMap, breakdown_tag, heat_map
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))
@@ -19,3 +26,150 @@ def test_a_bar_lies_within_0_and_100_and_spans_its_interval(low, value, high) ->
     point = float(drawn.find("line[@class='point']").get("x1"))
     assert 0 <= start <= point <= start + width + 0.02 <= 100.04
     assert width == pytest.approx(100 * (high - low), abs=0.02)
+
+
+def trace(style: int, values, kind: str = "similarity") -> Trace:
+    return Trace(f"m{style}", style, kind, {"v1": np.asarray(values, np.float64)})
+
+
+def xy(points: str) -> np.ndarray:
+    return np.array([[float(number) for number in point.split(",")] for point in points.split()])
+
+
+def test_a_tighter_model_has_the_higher_peak_on_a_shared_axis() -> None:
+    normal = np.random.default_rng(0).normal(size=500)
+    drawn = plot("v1", [trace(0, normal), trace(1, 0.4 * normal)])
+    wide, tight = (xy(line.points) for line in drawn.lines)
+    assert np.array_equal(wide[:, 0], tight[:, 0])  # the same bins
+    assert tight[:, 1].min() < wide[:, 1].min()  # SVG's y points down
+
+
+def test_the_area_under_a_curve_is_its_share_of_items_inside() -> None:
+    values = np.random.default_rng(1).normal(size=4000)
+    drawn = plot("v1", [trace(0, values), trace(1, 0.5 * values)])
+    areas = [np.trapezoid(drawn.height - xy(line.points)[:, 1], xy(line.points)[:, 0]) for line in drawn.lines]
+    assert areas[1] == pytest.approx(areas[0], rel=0.03)
+
+
+def test_a_model_of_one_value_is_a_spike_and_leaves_the_scale_alone() -> None:
+    values = np.random.default_rng(2).normal(size=300)
+    alone = plot("v1", [trace(0, values)])
+    beside = plot("v1", [trace(0, values), trace(1, np.zeros(300))])
+    assert beside.lines[0] == alone.lines[0]
+    assert (beside.lines[1].spike, beside.lines[1].points) == (beside.zero, "")
+
+
+def test_only_a_model_of_one_value_can_be_drawn_alone() -> None:
+    drawn = plot("v1", [trace(0, np.zeros(FEW))])
+    assert drawn.lines[0].spike == drawn.zero
+
+
+def test_below_thirty_items_each_item_is_a_dot() -> None:
+    values = np.random.default_rng(4).normal(size=FEW - 1)
+    few = plot("v1", [trace(0, values), trace(1, np.zeros(FEW - 1))])
+    assert [len(line.dots) for line in few.lines] == [FEW - 1, FEW - 1]
+    assert {(line.points, line.spike) for line in few.lines} == {("", None)}
+    places = np.array([x for x, _ in few.lines[0].dots])
+    # The axis is linear in the values, with 0 at its mark.
+    scale = (places[-1] - few.zero) / values.max()
+    assert np.allclose(places, few.zero + scale * np.sort(values), atol=0.02)
+    assert plot("v1", [trace(0, np.append(values, 0.5))]).lines[0].dots == ()
+
+
+@pytest.mark.parametrize("models", [1, 4, 12])
+def test_dots_stay_in_their_models_band_and_cover_no_other_where_there_is_room(models) -> None:
+    rng = np.random.default_rng(5)
+    drawn = plot("v1", [trace(k, rng.normal(size=20)) for k in range(models)])
+    band = drawn.height / models
+    for k, line in enumerate(drawn.lines):
+        at = np.array(line.dots)
+        assert (at[:, 1] >= k * band + RADIUS - 0.01).all() and (at[:, 1] <= (k + 1) * band - RADIUS + 0.01).all()
+    if models == 1:
+        apart = np.hypot(*(at[:, None] - at[None]).transpose(2, 0, 1))[~np.eye(len(at), dtype=bool)]
+        assert apart.min() >= 2 * RADIUS - 0.05
+
+
+def test_dots_beyond_the_axis_are_counted() -> None:
+    drawn = plot("v1", [trace(0, [*np.linspace(-1, 1, 20), 1e6])])
+    assert (len(drawn.lines[0].dots), drawn.beyond) == (20, 1)
+
+
+def test_extreme_items_are_counted_rather_than_stretching_the_axis() -> None:
+    values = np.concatenate([np.random.default_rng(3).normal(size=200), np.full(8, 1e6)])
+    drawn = plot("v1", [trace(0, values)])
+    assert drawn.beyond == 8
+    assert all(abs(float(label)) < 20 for _, label in drawn.ticks)
+
+
+def test_ticks_are_symmetric_and_stay_inside() -> None:
+    for size in (3e-4, 0.7, 1.0, 42.0, 9e5):
+        drawn = plot("v1", [trace(0, size * np.linspace(-1, 1, 101))])
+        places = np.array([x for x, _ in drawn.ticks])
+        assert len(places) >= 3
+        assert np.allclose(places + places[::-1], drawn.width)
+        assert places.min() >= 0
+
+
+def test_scales_far_apart_and_kinds_that_differ_share_no_axis() -> None:
+    spread = np.linspace(-1, 1, 50)
+    traces = [
+        trace(0, 100 * spread),
+        trace(1, spread),
+        trace(2, 2 * spread),
+        trace(3, spread, kind="probability"),
+        trace(4, 0 * spread),
+    ]
+    groups = [[one.style for one in group] for group in share_a_scale(traces)]
+    assert groups == [[3], [1, 2], [0, 4]]
+
+
+def heat_table(heat: HeatMap) -> str:
+    """The table as the report's template writes it."""
+    return str(page_environment().get_template("shared.html.j2").module.heat(heat))
+
+
+HOSTILE = """<script>alert(1)</script>"'&"""
+
+
+def test_the_table_has_a_row_a_value_with_its_items_and_a_shade_for_every_tenth(make_run) -> None:
+    runs = {
+        name: make_run(model=name, skill=skill, seed=k, n=90)
+        for k, (name, skill) in enumerate({"a": 3, HOSTILE: 0}.items())
+    }
+    records = {name: run.result.benchmarks["shapes"] for name, run in runs.items()}
+    table = str(heat_table(heat_map(records, "shapes", "text_score", "type")))
+    rows = re.findall(r'<tr><th scope="row">(.*?)</th><td>(\d+)</td>(.*?)</tr>', table)
+    assert [(name, n) for name, n, _ in rows] == [("colour", "30"), ("place", "30"), ("all items", "90")]
+    for name, _, cells in rows:
+        metrics = [one.metrics if name == "all items" else one.by["type"][name].metrics for one in records.values()]
+        values = [own["text_score"] for own in metrics]
+        for value, (shade, text) in zip(values, re.findall(r"<td(.*?) title=.*?>(.*?)</td>", cells), strict=True):
+            tenth = int(10 * value.value)
+            assert shade == (f' class="shade" style="--share: {10 * tenth}%"' if tenth else "")
+            assert text == (percent(value.value) if value.low > value.chance else f"({percent(value.value)})")
+    assert "<script" not in table and "&lt;script&gt;" in table
+    assert "in brackets: not above chance (25.00)" in table
+
+
+def test_a_model_without_the_metric_has_dashes(make_run) -> None:
+    plan = {"shape": (1, 2), "n": 30}
+    records = {kind: make_run(kind=kind, **plan).result.benchmarks["shapes"] for kind in ("similarity", "probability")}
+    heat = heat_map(records, "shapes", "acc", "type")
+    assert [row.values[0] for row in heat.rows] == [None] * 3
+    assert all(isinstance(row.values[1], Value) for row in heat.rows)
+    assert str(heat_table(heat)).count("<td>–</td>") == 3
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "tags", "expected"),
+    [
+        ("bivlc", [{"type": "swap", "subtype": "swap obj"}, {"type": "add", "subtype": "add obj"}], "type"),
+        ("shapes", [{"type": "a"}, {"type": "b"}], "type"),
+        ("shapes", [{"type": "a", "side": "left"}, {"type": "b", "side": "right"}], None),
+        ("shapes", [], None),
+    ],
+    ids=["its paper's", "the only one", "several", "none"],
+)
+def test_the_tag_of_a_benchmark_is_its_papers_or_the_only_one(make_run, benchmark, tags, expected) -> None:
+    record = make_run(benchmark=benchmark, tags=tags).result.benchmarks[benchmark]
+    assert breakdown_tag({"m": record}, benchmark) == expected

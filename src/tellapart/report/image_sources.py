@@ -26,11 +26,8 @@ from tellapart.records.run_folder import file_name, find_located, places_of
 #: Items whose pictures are made together.
 _AHEAD = 32
 
-#: A file up to this size is embedded unchanged; a larger one is scaled down.
-KEEP_BYTES = 48_000
-
-#: The longer side of a picture that was scaled down, in pixels.
-LONGEST_SIDE = 320
+#: A file up to so many bytes is embedded unchanged; a larger one is scaled down, its longer side to so many pixels.
+KEEP_BYTES, LONGEST_SIDE = 48_000, 320
 
 _SIGNATURES = ((b"\x89PNG\r\n\x1a\n", "png"), (b"\xff\xd8\xff", "jpeg"))
 
@@ -51,13 +48,18 @@ class Album:
 
 
 def small_picture(data: bytes, name: str) -> tuple[str, bytes]:
-    """Return an image's format and bytes for a page: unchanged if it is small, else 320 pixels wide or high, as
-    JPEG.
-    """
-    kind = _web_format(data)
-    if kind is None or len(data) > KEEP_BYTES:
-        return "jpeg", _scale_down(data, name)
-    return kind, data
+    """Return an image's format and bytes for a page: unchanged if small, else 320 pixels wide or high, as JPEG."""
+    kind = next((kind for signature, kind in _SIGNATURES if data.startswith(signature)), None)
+    kind = "webp" if data[:4] == b"RIFF" and data[8:12] == b"WEBP" else kind
+    if kind is not None and len(data) <= KEEP_BYTES:
+        return kind, data
+    from PIL import Image
+
+    picture = Image.fromarray(as_picture(decode_slot(data, name)))
+    picture.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
+    target = io.BytesIO()
+    picture.save(target, "JPEG", quality=80)  # a third of the time that WebP takes
+    return "jpeg", target.getvalue()
 
 
 def data_uri(data: bytes, name: str) -> str:
@@ -98,27 +100,8 @@ def album(items: Iterable[Sequence[str]], read: Callable[[str], bytes], budget: 
     return Album(tuple(uris.values()), index, left_out, tuple(unreadable))
 
 
-def _web_format(data: bytes) -> str | None:
-    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        return "webp"
-    return next((kind for signature, kind in _SIGNATURES if data.startswith(signature)), None)
-
-
-def _scale_down(data: bytes, name: str) -> bytes:
-    from PIL import Image
-
-    picture = Image.fromarray(as_picture(decode_slot(data, name)))
-    picture.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
-    target = io.BytesIO()
-    picture.save(target, "JPEG", quality=80)  # a third of the time that WebP takes
-    return target.getvalue()
-
-
-#: The folder of pictures inside a run folder that was bundled.
-PICTURES = "pictures"
-
-#: Types of a bundled picture, by its suffix.
-_KINDS = ("png", "jpeg", "webp")
+#: The folder of pictures inside a run folder that was bundled, and their types by suffix.
+PICTURES, _KINDS = "pictures", ("png", "jpeg", "webp")
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,9 +160,8 @@ class ImageSources:
     def _live_benchmark(self, outside: bool) -> Benchmark | None:
         """Find the benchmark again; None if the user's set is gone."""
         located = self._found(self.own)
-        if self.own is not None and located is None:
-            return None
-        return find_again(self.benchmark, located, self._place(outside))
+        gone = self.own is not None and located is None
+        return None if gone else find_again(self.benchmark, located, self._place(outside))
 
     def _place(self, outside: bool) -> Locations:
         return Locations(self._found(self.data), self._found(self.images), outside)

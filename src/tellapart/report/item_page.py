@@ -5,7 +5,7 @@ The page needs no JavaScript: a point is a link to its item's card, which is sho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tellapart.errors import plain
@@ -19,19 +19,36 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-#: Rows of a table, at most.
-_MOST = 10
+#: Rows of a table on the terminal and on the page, and systems that a card names, at most.
+_MOST, _MOST_ROWS, _MOST_NAMES = 10, 25, 12
 
 
 def analysis_tables(analysis: ItemAnalysis) -> list[Table]:
     """Return the tables of a first look: the set, items to look at, and its tags."""
-    lowest = first_to_check(analysis, _MOST)
-    tables = [_set_table(analysis), _item_table("items that better systems rather get wrong: labels to check", lowest)]
-    if analysis.tags:
-        tables.append(_tag_table(analysis))
-    if analysis.short_forms:
-        tables.append(_short_table(analysis))
-    return tables
+    heads = ("item", "right", "discrimination", "p", "p (FDR)", "p (Holm)")
+    items = table(*heads, numbers_from=1, title="items that better systems rather get wrong: labels to check")
+    for row in first_to_check(analysis, _MOST):
+        p_values = (_write(value, ".3g") for value in (row.p, row.p_fdr, row.p_holm))
+        add_row(
+            items, (row.id, percent(row.right, 1), f"{row.discrimination:+.2f}{_bounds(row.low, row.high)}", *p_values)
+        )
+    columns: tuple[str, ...] = ("tag", "n", "right", "discrimination", "alpha", "with the rest", "share of variance")
+    tags = table(*columns, numbers_from=1, title="each tag's items")
+    for tag in analysis.tags:
+        cells = (_write(value, ".2f") for value in (tag.discrimination, tag.alpha, tag.with_rest))
+        add_row(
+            tags,
+            (f"{tag.tag} = {tag.value}", thousands(tag.n), percent(tag.right, 1), *cells, _write(tag.share, ".1%")),
+        )
+    columns = ("items", "error, points", "at random", "pairs in order", "at random", "alpha")
+    short = table(*columns, numbers_from=0, title="short forms, on systems that had no part in choosing them")
+    for form in analysis.short_forms:
+        shares = (f"{100 * share:.1f}%" for share in (form.ordered, form.random_ordered))
+        add_row(
+            short,
+            (thousands(form.size), percent(form.error), percent(form.random_error), *shares, _write(form.alpha, ".2f")),
+        )
+    return [_set_table(analysis), items, *(shown for shown in (tags, short) if shown.row_count)]
 
 
 def first_to_check(analysis: ItemAnalysis, most: int) -> list[ItemRow]:
@@ -94,38 +111,6 @@ def _set_table(analysis: ItemAnalysis) -> Table:
     return rows
 
 
-def _item_table(title: str, items: Sequence[ItemRow]) -> Table:
-    rows = table("item", "right", "discrimination", "p", "p (FDR)", "p (Holm)", numbers_from=1, title=title)
-    for row in items:
-        bounds = _bounds(row.low, row.high)
-        p_values = (row.p, row.p_fdr, row.p_holm)
-        cells = (_write(value, lambda number: f"{number:.3g}") for value in p_values)
-        add_row(rows, (row.id, percent(row.right, 1), f"{row.discrimination:+.2f}{bounds}", *cells))
-    return rows
-
-
-def _tag_table(analysis: ItemAnalysis) -> Table:
-    headings = ("tag", "n", "right", "discrimination", "alpha", "with the rest", "share of variance")
-    rows = table(*headings, numbers_from=1, title="each tag's items")
-    for row in analysis.tags:
-        values = (row.discrimination, row.alpha, row.with_rest)
-        cells = (_write(value, lambda number: f"{number:.2f}") for value in values)
-        share = _write(row.share, lambda number: f"{100 * number:.1f}%")
-        add_row(rows, (f"{row.tag} = {row.value}", thousands(row.n), percent(row.right, 1), *cells, share))
-    return rows
-
-
-def _short_table(analysis: ItemAnalysis) -> Table:
-    headings = ("items", "error, points", "at random", "pairs in order", "at random", "alpha")
-    title = "short forms, on systems that had no part in choosing them"
-    rows = table(*headings, numbers_from=0, title=title)
-    for row in analysis.short_forms:
-        shares = (f"{100 * share:.1f}%" for share in (row.ordered, row.random_ordered))
-        errors = percent(row.error), percent(row.random_error)
-        add_row(rows, (thousands(row.size), *errors, *shares, _write(row.alpha, lambda number: f"{number:.2f}")))
-    return rows
-
-
 def _share(number: int, of: int) -> str:
     return f"{thousands(number)} ({100 * number / of:.1f}%)"
 
@@ -134,13 +119,8 @@ def _bounds(low: float | None, high: float | None) -> str:
     return "" if low is None or high is None else f" [{low:.2f}, {high:.2f}]"
 
 
-def _write(value: float | None, form: Callable[[float], str]) -> str:
-    return "–" if value is None else form(value)
-
-
-#: Systems that a card names, and rows of the table.
-_MOST_NAMES = 12
-_MOST_ROWS = 25
+def _write(value: float | None, form: str) -> str:
+    return "–" if value is None else format(value, form)
 
 
 def make_item_page(

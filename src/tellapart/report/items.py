@@ -17,9 +17,6 @@ MOST_ITEMS = 10_000
 #: One in so many of them is taken from the best items, the others from the worst.
 _BEST = 10
 
-#: The code of an item that is not right because of a tie.
-TIED = "t"
-
 
 def true_texts(measured: Container[str], texts: int) -> int:
     """Return how many texts of an item of one image are true: all but one if `itt` was measured of it.
@@ -83,20 +80,18 @@ def shared_outcomes(samples: Sequence[Sample]) -> set[str]:
     return set.intersection(*map(set, names)) if names else set()
 
 
-def outcome_codes(samples: Sequence[Sample], metric: str) -> str:
-    """Return one letter an item: `1` right, `0` wrong, `t` not right because of a tie."""
-    return "".join(
-        "1" if sample.outcomes[metric] >= 1 else TIED if metric in sample.tied else "0" for sample in samples
-    )
-
-
 def item_table(samples: Sequence[Sample], pictures: Mapping[str, int]) -> dict[str, Any]:
     """Return ids, texts, pictures and tags of a benchmark's items, as columns for JSON."""
+    tags: dict[str, Any] = {}
+    for tag in sorted({tag for sample in samples for tag in sample.tags}):
+        of = [sample.tags.get(tag) for sample in samples]
+        code = {value: number for number, value in enumerate(sorted({value for value in of if value is not None}))}
+        tags[tag] = {"values": [*code], "of": [-1 if value is None else code[value] for value in of]}
     return {
         "ids": [sample.id for sample in samples],
         "texts": [sample.texts for sample in samples],
         "pictures": [[pictures.get(reference, -1) for reference in sample.images] for sample in samples],
-        "tags": {tag: _tag_column(samples, tag) for tag in sorted({tag for sample in samples for tag in sample.tags})},
+        "tags": tags,
     }
 
 
@@ -106,14 +101,12 @@ def model_table(samples: Sequence[Sample], metrics: Sequence[str]) -> dict[str, 
     return {
         "scores": _shorten_numbers(values.reshape(len(values), -1)),
         "margins": _shorten_numbers(margins(values, true_texts(samples[0].outcomes, values.shape[2]))),
-        "outcomes": {metric: outcome_codes(samples, metric) for metric in metrics},
+        # One letter an item: right, wrong, or not right because of a tie.
+        "outcomes": {
+            metric: "".join("1" if of.outcomes[metric] >= 1 else "t" if metric in of.tied else "0" for of in samples)
+            for metric in metrics
+        },
     }
-
-
-def _tag_column(samples: Sequence[Sample], tag: str) -> dict[str, Any]:
-    values = sorted({sample.tags[tag] for sample in samples if tag in sample.tags})
-    code = {value: index for index, value in enumerate(values)}
-    return {"values": values, "of": [code[sample.tags[tag]] if tag in sample.tags else -1 for sample in samples]}
 
 
 def _shorten_numbers(values: NDArray[np.float32]) -> Any:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,16 +29,13 @@ def mark_imported(runs: Sequence[System], benchmarks: Sequence[str] = ()) -> lis
     """Mark the label of each system that another tool measured; if on some of these benchmarks only, by their names."""
     from tellapart.benchmarks.find import set_name  # with every reader of a set
 
-    return [replace(run, label=_mark_label(run, [*map(set_name, benchmarks)])) for run in runs]
-
-
-def _mark_label(run: System, benchmarks: Sequence[str]) -> str:
-    records = {name: record for name, record in run.result.benchmarks.items() if name in benchmarks or not benchmarks}
-    imported = [title_of_set([run], name) for name, record in records.items() if is_imported(record)]
-    if not imported:
-        return run.label
-    some = "" if len(imported) == len(records) else f": {', '.join(imported)}"
-    return f"{run.label} (imported{some})"
+    names, marked = {*map(set_name, benchmarks)}, []
+    for run in runs:
+        records = {name: record for name, record in run.result.benchmarks.items() if name in names or not names}
+        imported = [title_of_set([run], name) for name, record in records.items() if is_imported(record)]
+        some = "" if len(imported) == len(records) else f": {', '.join(imported)}"
+        marked.append(replace(run, label=f"{run.label} (imported{some})") if imported else run)
+    return marked
 
 
 def title_of_set(runs: Sequence[System], benchmark: str) -> str:
@@ -74,12 +72,10 @@ def pick_benchmark(runs: Sequence[System], name: str | None) -> tuple[str, list[
     elsewhere = [is_imported(record) or record.fingerprint.startswith(IDS_ONLY) for _, record in records]
     contents = {record.fingerprint: run for (run, record), made in zip(records, elsewhere, strict=True) if not made}
     if len(contents) > 1:
-        contents_text = "; ".join(
-            f"{run.folders[picked]} has {items_text(run.record(picked))}, content {fingerprint[:8]}"
-            for fingerprint, run in contents.items()
-        )
+        listed = (f"{run.folders[picked]} has {items_text(run.record(picked))}, content {fingerprint[:8]}"
+                  for fingerprint, run in contents.items())  # fmt: skip
         limited = ", without limit=" if any(run.record(picked).limited_from for run in contents.values()) else ""
-        raise RunError(f"{picked} is not the same in these runs ({contents_text}); measure the same pairs{limited}")
+        raise RunError(f"{picked} is not the same in these runs ({'; '.join(listed)}); measure the same pairs{limited}")
     return picked, measured
 
 
@@ -132,8 +128,7 @@ def samples_of(run: System, benchmark: str) -> list[Sample]:
     return read_samples(run.folders[benchmark], benchmark, run.record(benchmark))
 
 
-@dataclass(frozen=True, slots=True)
-class Outcomes:
+class Outcomes(NamedTuple):
     """One metric's values of the same items in one order, float64 `(item,)` by model, and their clusters and tags."""
 
     of: dict[str, NDArray[np.float64]]
@@ -145,10 +140,9 @@ def outcomes_of(runs: Sequence[System], benchmark: str, metric: str) -> Outcomes
     """Read one metric's value of every item, for models on the same items."""
     if not runs:
         raise RunError("no run was named; name one or more run folders")
-    samples = {run.label: samples_of(run, benchmark) for run in runs}
     rows = {
-        label: {(sample.unit, sample.id): sample for sample in of_run if metric in sample.outcomes}
-        for label, of_run in samples.items()
+        run.label: {(item.unit, item.id): item for item in samples_of(run, benchmark) if metric in item.outcomes}
+        for run in runs
     }
     first = rows[runs[0].label]
     if not first:

@@ -7,7 +7,8 @@ captions and ids are untrusted: the template escapes them, the JSON holds no `<`
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib.resources import files
@@ -36,11 +37,8 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 
-#: Items of each kind.
-_MOST = 3
-
-#: Reference models that see no picture, the stronger first: it knows the words of the true caption.
-_WORDS = ("bag-of-words", "blind")
+#: Items of each kind; reference models that see no picture, the stronger first: it knows the true caption's words.
+_MOST, _WORDS = 3, ("bag-of-words", "blind")
 
 
 class TellingItems(NamedTuple):
@@ -122,17 +120,12 @@ def _shorten(output: Any) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
-#: Characters that pictures may take in the file, unless the caller gives another number.
-IMAGE_BUDGET = 24_000_000
+#: Characters that pictures may take in the file, unless the caller gives another number; and, apart from those of the
+#: items to browse, the pictures at a section's head.
+IMAGE_BUDGET, HEAD_BUDGET = 24_000_000, 1_000_000
 
-#: Values of a tag that may be columns of the first table.
-MOST_PARTS = 8
-
-#: Characters that the pictures of the items at a section's head may take, apart from those of the items to browse.
-HEAD_BUDGET = 1_000_000
-
-#: A tag with more values than this has no list of them; the search finds its items.
-MOST_VALUES = 500
+#: Values of a tag that may be columns of the first table; with more than so many it has no list, but the search.
+MOST_PARTS, MOST_VALUES = 8, 500
 
 
 class ReportPage(NamedTuple):
@@ -233,14 +226,11 @@ class _View:
     @property
     def tags(self) -> dict[str, dict[str, int]]:
         """Tag -> value -> items to browse, for the filters."""
-        count: dict[str, dict[str, int]] = {}
+        count: dict[str, Counter[str]] = {}
         for sample in self._select_browsed(self.section.samples):
             for tag, value in sample.tags.items():
-                values = count.setdefault(tag, {})
-                values[value] = values.get(value, 0) + 1
-        return {
-            tag: dict(sorted(values.items())) for tag, values in sorted(count.items()) if len(values) <= MOST_VALUES
-        }
+                count.setdefault(tag, Counter())[value] += 1
+        return {tag: dict(sorted(of.items())) for tag, of in sorted(count.items()) if len(of) <= MOST_VALUES}
 
     def _select_browsed(self, samples: Sequence[Sample]) -> list[Sample]:
         return [samples[position] for position in self.browsed]
@@ -273,12 +263,9 @@ def _collect_pictures(section: Section, positions: Sequence[int], budget: int) -
     read = next((entry.run.read_image for entry in section.entries if entry.run.read_image), None)
     if read is None:
         return Album((), {}, 0, ())
-    items: Iterable[Sequence[str]]
-    if section.record.shape is None:
-        items = [sample.images for table in examples(section) for sample, _ in table.rows]
-    else:
-        items = (section.samples[position].images for position in positions)
-    return album(items, partial(read, section.name), budget)
+    shown = [sample for table in examples(section) for sample, _ in table.rows]
+    shown += [section.samples[position] for position in positions]
+    return album((sample.images for sample in shown), partial(read, section.name), budget)
 
 
 #: Functions of `numbers` that the template calls.

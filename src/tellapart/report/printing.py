@@ -1,4 +1,4 @@
-"""What commands print of gates, of two implementations of a model, gaps, costs, listings and builds."""
+"""What commands print of comparisons, gates, two implementations of a model, gaps, costs, listings and builds."""
 
 from __future__ import annotations
 
@@ -62,16 +62,13 @@ def print_comparison(comparison: Comparison, left_out: Sequence[str] = ()) -> No
             continue
         for metric in dict.fromkeys(row.metric for row in rows):
             labelled = [
-                (["all items", count_text(row.n, row.limited_from)], row)
-                if row.subset is None
-                else ([row.subset, thousands(row.n)], row)
+                ([row.subset or "all items", count_text(row.n, None if row.subset else row.limited_from)], row)
                 for row in rows
                 if row.metric == metric
             ]
             _print_rows([comparison.by, "items"], labelled, title=f"{plain(benchmark)}: {metric}")
     needed = _list_needed(comparison.rows) if comparison.by is None else []
-    print_lines("", *_write_notes([comparison], left_out, needed))
-    _print_verdicts(comparison.verdicts)
+    _print_end([comparison], left_out, needed, comparison.verdicts)
 
 
 def print_models(comparison: ModelsComparison, left_out: Sequence[str] = ()) -> None:
@@ -94,16 +91,22 @@ def print_models(comparison: ModelsComparison, left_out: Sequence[str] = ()) -> 
                 named = [([pair.b], row) for pair, row in labelled]
             _print_rows(["pair" if baseline is None else "model"], named, title=title)
     tiers = ["tier: no model differs from its best, and all of later tiers do; Holm over the pairs of a metric, 5%"]
-    print_lines("", *_write_notes(pairs, left_out), *(tiers if comparison.tiers else []))
-    _print_verdicts(comparison.verdicts)
+    _print_end(pairs, left_out, [], comparison.verdicts, tiers if comparison.tiers else [])
 
 
-def _print_verdicts(verdicts: Sequence[Verdict]) -> None:
-    if not verdicts:
-        return
+def _print_end(
+    pairs: Sequence[Comparison],
+    left_out: Sequence[str],
+    needed: Sequence[str],
+    verdicts: Sequence[Verdict],
+    further: Sequence[str] = (),
+) -> None:
+    print_lines("", *_write_notes(pairs, left_out, needed), *further)
     several = len({verdict.benchmark for verdict in verdicts}) > 1
     sentences = [plain(f"{f'{verdict.benchmark}: ' if several else ''}{verdict.sentence}") for verdict in verdicts]
-    print_lines("", *(line for sentence in sentences for line in wrap(sentence, 120, break_on_hyphens=False)))
+    lines = [line for sentence in sentences for line in wrap(sentence, 120, break_on_hyphens=False)]
+    if lines:
+        print_lines("", *lines)
 
 
 def _list_benchmarks(pairs: Sequence[Comparison]) -> list[str]:
@@ -163,10 +166,9 @@ def _list_needed(rows: Sequence[MetricComparison]) -> list[str]:
     return wrap(f"items needed to show these as often by p (Holm): {', '.join(needed)}", 120) if needed else []
 
 
-def _write_notes(pairs: Sequence[Comparison], left_out: Sequence[str], needed: Sequence[str] = ()) -> list[str]:
+def _write_notes(pairs: Sequence[Comparison], left_out: Sequence[str], needed: Sequence[str]) -> list[str]:
     notes = []
-    rows = [row for pair in pairs for row in pair.rows]
-    if rows:
+    if rows := [row for pair in pairs for row in pair.rows]:
         tests = " or ".join(dict.fromkeys(row.test for row in rows))
         notes += [
             f"only a, only b: items that one of the two alone got right; p: {tests}, two-sided; Holm over "
@@ -175,16 +177,11 @@ def _write_notes(pairs: Sequence[Comparison], left_out: Sequence[str], needed: S
             "not p (Holm)",
             *map(plain, needed),
         ]
-    unknown = [row.only_a + row.only_b for row in rows if row.detectable is None]
-    reasons = (
-        "the two agree on every item",
-        "so few items would show none, or the metric has no right and wrong items",
-    )
-    if unknown:
-        stated = [reason for reason, fits in zip(reasons, (0 in unknown, any(unknown)), strict=True) if fits]
-        notes.append(f"detectable -: {'; or '.join(stated)}")
-    flips = max((row.flips for row in rows if row.at_floor and row.flips), default=0)
-    if flips:
+    if unknown := [row.only_a + row.only_b for row in rows if row.detectable is None]:
+        reasons = ["the two agree on every item"] * (0 in unknown)
+        reasons += ["so few items would show none, or the metric has no right and wrong items"] * any(unknown)
+        notes.append(f"detectable -: {'; or '.join(reasons)}")
+    if flips := max((row.flips for row in rows if row.at_floor and row.flips), default=0):
         notes.append(f"<=: none of {thousands(flips)} sign flips was as extreme")
     notes += [
         f"computed in different precisions: {plain(pair.a)} in {pair.dtypes[0]}, {plain(pair.b)} in {pair.dtypes[1]}"
@@ -260,7 +257,14 @@ def _join_few(names: Sequence[str]) -> str:
 
 def print_timings(timings: Timings) -> None:
     """Print latency by part, then throughput and size, then how they were measured."""
-    print_tables(_latency_table(timings.models), _size_table(timings.models))
+    parts = [part for part in PARTS if any(part in timing.parts for timing in timings.models)]
+    title, milliseconds = "latency of one pair, milliseconds", _write_milliseconds
+    rows = table("model", "median [5%, 95%]", *parts, numbers_from=1, title=title, folds=True)
+    for timing in timings.models:
+        cells = (milliseconds(timing.parts[part].median) if part in timing.parts else "" for part in parts)
+        median, low, high = map(milliseconds, (timing.latency.median, timing.latency.low, timing.latency.high))
+        add_row(rows, (timing.model.name, f"{median} [{low}, {high}]", *cells))
+    print_tables(rows, _size_table(timings.models))
     # How it was measured stands once if it is the same for all; then the parts that each model leaves out.
     methods = (
         f"{timing.repeats} pairs of {plain(timing.benchmark)} one by one, after {timing.warm_up} to warm up; "
@@ -272,17 +276,6 @@ def print_timings(timings: Timings) -> None:
     memory = "memory: the process's peak above what it held before the model"
     notes = (f"{plain(timing.model.name)}: {plain(note)}" for timing in timings.models for note in timing.notes)
     print_lines(*dict.fromkeys([*methods, f"{flops}; {memory}", *notes]))
-
-
-def _latency_table(models: Sequence[Timing]) -> Table:
-    parts = [part for part in PARTS if any(part in timing.parts for timing in models)]
-    title, milliseconds = "latency of one pair, milliseconds", _write_milliseconds
-    rows = table("model", "median [5%, 95%]", *parts, numbers_from=1, title=title, folds=True)
-    for timing in models:
-        cells = (milliseconds(timing.parts[part].median) if part in timing.parts else "" for part in parts)
-        median, low, high = map(milliseconds, (timing.latency.median, timing.latency.low, timing.latency.high))
-        add_row(rows, (timing.model.name, f"{median} [{low}, {high}]", *cells))
-    return rows
 
 
 def _size_table(models: Sequence[Timing]) -> Table:
@@ -317,9 +310,7 @@ def _describe_machine(timing: Timing) -> str:
 def _write_milliseconds(seconds: float) -> str:
     """Write three significant digits, and nothing below a hundredth."""
     value = 1000 * seconds
-    if value < 0.01:
-        return "<0.01"
-    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+    return "<0.01" if value < 0.01 else f"{value:,.{0 if value >= 100 else 1 if value >= 10 else 2}f}"
 
 
 def _write_amount(number: int | None, unit: str = "") -> str:
@@ -356,8 +347,12 @@ def print_build(built: BuildResult, page: Path | None = None, verdict: str | Non
 
 def caption_pairs_json(written: PairsWritten) -> dict[str, Any]:
     """Return the fate of a recipe's captions as one object."""
-    rejected = _list_rejections(written)
-    return {"pairs": written.pairs, "rejected": rejected, "resumed": written.resumed, "out": str(written.path)}
+    return {
+        "pairs": written.pairs,
+        "rejected": _list_rejections(written),
+        "resumed": written.resumed,
+        "out": str(written.path),
+    }
 
 
 def print_caption_pairs(written: PairsWritten) -> None:
@@ -477,20 +472,12 @@ def gate_markdown(result: GateResult) -> str:
         *cells, verdict = _gate_cells(row, "–")
         metric = _write_code(row.metric) if row.metric else "–"
         rows.append([_write_code(row.benchmark), metric, *cells, f"**{verdict}**" if row.fails else verdict])
-    notes = [f"- {_write_code(line)}" for line in _gate_notes(result)]
-    return "\n".join(
-        [
-            f"**tellapart: {headline_of(result)}**",
-            "",
-            f"| {' | '.join(_COLUMNS)} |",
-            f"|:---|:---|{'---:|' * (len(_COLUMNS) - 3)}:---|",
-            *(f"| {' | '.join(cells)} |" for cells in rows),
-            "",
-            f"base: {_write_code(result.base)}; new: {_write_code(result.new)}; percent, 95% intervals",
-            "",
-            *([*notes, ""] if notes else []),
-        ]
-    )
+    lines = [f"**tellapart: {headline_of(result)}**", "", f"| {' | '.join(_COLUMNS)} |"]
+    lines += [f"|:---|:---|{'---:|' * (len(_COLUMNS) - 3)}:---|", *(f"| {' | '.join(cells)} |" for cells in rows)]
+    lines += ["", f"base: {_write_code(result.base)}; new: {_write_code(result.new)}; percent, 95% intervals", ""]
+    if notes := [f"- {_write_code(line)}" for line in _gate_notes(result)]:
+        lines += [*notes, ""]
+    return "\n".join(lines)
 
 
 def _gate_cells(row: GateRow, no_items: str) -> list[str]:

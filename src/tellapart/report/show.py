@@ -230,11 +230,8 @@ def _paper_table(results: Sequence[Result], benchmark: str) -> Table | None:
     if declared is None or declared.paper is None:
         return None
     tag, row_of = declared.paper
-    rows = {}
-    for result in results:
-        row = paper_row(row_of, numbers_of(groups_of(result.benchmarks[benchmark], tag)))
-        if row is not None:
-            rows[plain(result.model.name)] = row
+    filled = [paper_row(row_of, numbers_of(groups_of(result.benchmarks[benchmark], tag))) for result in results]
+    rows = {plain(result.model.name): row for result, row in zip(results, filled, strict=True) if row is not None}
     if not rows:
         return None
     title = f"{plain(benchmark)}: as in the paper's table, percent"

@@ -31,14 +31,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-#: Metrics beyond which a table is too wide for a terminal.
-_MOST_COLUMNS = 4
-
-#: Values of a tag beyond which a terminal is the wrong place to list them.
-_MOST_ROWS = 12
-
-#: Values of a tag that may be columns.
-_MOST_VALUES = 8
+#: Metrics that fit a terminal's table; values of a tag that may be rows of it, and columns.
+_MOST_COLUMNS, _MOST_ROWS, _MOST_VALUES = 4, 12, 8
 
 #: Characters of a model's name that a table keeps on one line; a longer name is folded.
 _NAME = 24

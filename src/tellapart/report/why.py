@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,7 @@ from tellapart.report.sections import Section
 from tellapart.report.terminal import add_row, print_lines, print_tables, table
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    pass
 
 #: Items in the report's picture of a model.
 MOST_POINTS = 1000
@@ -43,8 +43,14 @@ def print_why(why: Why, *, by: str | None = None) -> None:
         heads = ("percent of items", *(row.model for row in rows))
         print_tables(table(*heads, numbers_from=1, title=plain(name), rows=cells))
         print_lines(*why_lines(rows))
-        if by is not None:
-            print_tables(*(_tag_table(row, by) for row in rows))
+        for row, tag in ((row, by) for row in rows if by is not None):
+            title = f"{plain(row.model)}: percent of items"
+            lines = table(tag, "items", *_SHORT.values(), numbers_from=1, title=title)
+            for value, metrics in row.by.get(tag, {}).items():
+                most = (row.at_most or row).by[tag][value]
+                shares = (_range(metrics[reason], most[reason]) for reason in Reason)
+                add_row(lines, (value, f"{metrics[Reason.RIGHT].n:,}", *shares))
+            print_tables(lines)
         differences = [
             (row.a, row.b, row.what, points(row.difference, row.low, row.high), row.p_holm_text)
             for row in why.differences
@@ -119,16 +125,6 @@ def why_lines(rows: list[Reasons]) -> list[str]:
 
 def _range(value: Value, most: Value) -> str:
     return percent(value.value) if value.value == most.value else f"{percent(value.value)} to {percent(most.value)}"
-
-
-def _tag_table(row: Reasons, by: str) -> Table:
-    values: Mapping[str, Mapping[str, Value]] = row.by.get(by, {})
-    lines = table(by, "items", *_SHORT.values(), numbers_from=1, title=f"{plain(row.model)}: percent of items")
-    for value, metrics in values.items():
-        most = (row.at_most or row).by[by][value]
-        cells = (_range(metrics[reason], most[reason]) for reason in Reason)
-        add_row(lines, (value, f"{metrics[Reason.RIGHT].n:,}", *cells))
-    return lines
 
 
 def _print_debiased(rows: list[Debiased]) -> None:

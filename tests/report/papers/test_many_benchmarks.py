@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,13 +16,18 @@ from typer.testing import CliRunner
 from facts import raises
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.cli.main import app
-from tellapart.errors import RunError
+from tellapart.errors import RunError, TellapartWarning, UnknownNameError
 from tellapart.evaluation.verified import read_result
-from tellapart.records.result import Result
+from tellapart.records.result import BenchmarkResult, Metrics, ModelRecord, Result, RunRecord, Value
 from tellapart.records.run_folder import write_result
 from tellapart.records.samples import read_samples, write_samples
-from tellapart.report.paper_tables.layouts import lay_out
+from tellapart.report.measured import gather
+from tellapart.report.paper_tables.benchmarks import parts_of
+from tellapart.report.paper_tables.layouts import AVERAGES, lay_out
 from tellapart.report.paper_tables.table import write_csv, write_json, write_latex, write_markdown
+from tellapart.report.plots import style
+from tellapart.report.plots.prepare import prepare_plot
+from tellapart.report.plots.style import write_picture
 from tellapart.stats.paired import tiers
 
 Save = Callable[..., Path]
@@ -34,6 +40,7 @@ PLANS: dict[str, dict[str, object]] = {
     "bivlc": {"tags": [{"type": kind} for kind in ("replace", "swap", "add")]},
     "winoground": {"tags": []},
 }
+
 #: What stands for each of them.
 METRICS = {"sugarcrepe": "choice_score", "bivlc": "group_score", "winoground": "group_score"}
 
@@ -193,3 +200,193 @@ def test_rows_are_sorted_by_a_column(systems) -> None:
     assert [row.label for row in turned.rows] == ["mine", "theirs", "chance"]
     with raises(RunError, "sort=", "sugarcrepe", "bivlc", "winoground"):
         lay_out(systems, sort="bivcl")
+
+
+pytest.importorskip("matplotlib")
+
+SETS = tuple(f"folder:set_{letter}" for letter in "abcd")
+
+
+@pytest.fixture
+def runs(save: Callable[..., Path]) -> list[Path]:
+    return [
+        save(f"m{model}", benchmark=name, skill=model, seed=model, n=20)
+        for model in range(5)
+        for name in (SETS if model else SETS[:3])
+    ]
+
+
+def test_five_models_on_four_sets_are_panels_with_shared_axes(runs: list[Path]) -> None:
+    labels = {"folder:set_a": "Set A", "m1": "Mine"}
+    figure = prepare_plot("bars", runs, benchmarks=SETS, labels=labels)()
+    titles = [" ".join(axes.get_title().split()) for axes in figure.axes]
+    assert [title.partition(":")[0] for title in titles] == ["Set A", "set b", "set c", "set d"]
+    assert all("group score" in title for title in titles)
+    first = figure.axes[0]
+    assert all(first.get_shared_x_axes().joined(first, axes) for axes in figure.axes)
+    assert [label.get_text() for label in first.get_yticklabels()] == ["m0", "Mine", "m2", "m3", "m4"]
+    bars = [[bar.get_y() + bar.get_height() / 2 for bar in axes.containers[0]] for axes in figure.axes]
+    assert list(map(len, bars)) == [5, 5, 5, 4]  # m0 did not measure the last: its line is empty there
+    assert round(bars[3][0]) == 1
+    with raises(RunError, "one metric", "folder:set_a", "text_score", "group_score"):
+        prepare_plot("bars", runs, benchmarks=SETS, metrics=("text_score", "group_score"))()
+    with raises(RunError, "no model", "acuracy", "folder:set_d"):
+        prepare_plot("bars", runs, benchmarks=SETS, metrics=("group_score", "acuracy"))()
+    with raises(RunError, "tiers", "folder:set_a", "folder:set_b"):
+        prepare_plot("tiers", runs, benchmarks=SETS[:2])
+
+
+def test_headings_have_no_prefix_and_take_labels(runs: list[Path]) -> None:
+    table = lay_out(runs, labels={"folder:set_a": "Set A"}, with_tiers=False)
+    assert [column.group for column in table.columns][:2] == ["Set A", "set b"]
+    assert "folder:" not in write_latex(table)
+    assert lay_out(runs, benchmarks=("folder:set_a",), labels={"folder:set_a": "Set A"}).title.startswith("Set A")
+    with raises(RunError, "'folder:set_e'", "m0", "folder:set_d"):
+        gather(runs, {"folder:set_e": "E"})
+
+
+def test_a_dagger_that_every_model_has_becomes_a_note(save: Callable[..., Path]) -> None:
+    alike = [save(f"m{seed}", skill=1.0, seed=seed, n=12) for seed in range(4)]
+    table = lay_out(alike)
+    assert not any(cell.near for row in table.rows for cell in row.cells)
+    assert any("distinguished from the best" in note for note in table.notes)
+    assert "dagger" not in write_latex(table)
+
+
+def test_a_reference_model_of_two_runs_is_one_system(save: Callable[..., Path]) -> None:
+    paths = [save(name, seed=seed, n=12) for seed, name in enumerate(("random", "mine", "random", "mine"))]
+    assert [system.label for system in gather(paths)] == ["random", "mine (run 1)", "mine (run 2)"]
+
+
+def test_a_reference_model_beside_others_is_never_the_best_nor_near_it(save: Callable[..., Path]) -> None:
+    runs = [save("oracle", skill=9.0, n=40), save("good", skill=4.0, seed=1, n=40), save("bad", skill=-4.0, n=40)]
+    for names in ((), ("one", "two")):
+        paths = runs if not names else [
+            save(model, skill=skill, n=40, benchmark=name)
+            for name in names for model, skill in (("oracle", 9.0), ("good", 4.0), ("bad", -4.0))
+        ]  # fmt: skip
+        table = lay_out(paths)
+        marked = {row.label for row in table.rows for cell in row.cells if cell.best or cell.near}
+        assert marked == {"good"} and any("reference models" in note for note in table.notes)
+    assert any(cell.best for row in lay_out([runs[0], save("random", n=40)]).rows for cell in row.cells)
+
+
+def test_names_that_the_font_lacks_take_another_one_or_are_one_sentence(
+    save: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def draw(label: str, name: str) -> bytes:
+        write_picture(tmp_path / name, prepare_plot("bars", [run], labels={"m": label}))
+        return (tmp_path / name).read_bytes()
+
+    run = save("m", n=12)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        in_stix = draw("\U0001d49c and Ä", "a.svg")  # a letter that STIXGeneral has, which comes with matplotlib
+        assert in_stix == draw("\U0001d49c and Ä", "b.svg") != draw("A and Ä", "c.svg")
+    monkeypatch.setattr(style, "_find_fonts", lambda characters: [])
+    with pytest.warns(TellapartWarning) as caught:
+        draw("中文模型", "d.svg")
+    (only,) = caught
+    assert "中" in str(only.message) and "labels=" in str(only.message) and "\n" not in str(only.message)
+
+
+SIX = {
+    "whatsup-a": "whatsup::WhatsUp_A",
+    "whatsup-b": "whatsup::WhatsUp_B",
+    "whatsup-coco-one": "whatsup::COCO_QA_ONE",
+    "whatsup-coco-two": "whatsup::COCO_QA_TWO",
+    "whatsup-vg-one": "whatsup::VG_QA_ONE",
+    "whatsup-vg-two": "whatsup::VG_QA_TWO",
+}
+
+SEVEN = ("replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_att", "add_obj", "add_att")
+
+
+def value(number: float, chance: float | None = 0.5) -> Value:
+    return Value(value=number, method="published", n=100, clusters=100, average="micro: items", chance=chance)
+
+
+def record(folder: Path, model: str, numbers: dict[str, float], *, part: bool = False) -> Path:
+    """Write a model's published numbers as a run: those of What'sUp's sets, and of SugarCrepe's subsets.
+
+    Of a part of them, two sets and two subsets are left out.
+    """
+    benchmarks = {}
+    for name, column in [*SIX.items()][2 * part :]:
+        photographs = name in ("whatsup-a", "whatsup-b")
+        metrics = {
+            "individual_score" if photographs else "choice_score": value(
+                numbers[column], 1 / 4 if photographs else 1 / 2
+            )
+        }
+        if photographs:
+            metrics |= {"pair_score": value(numbers["pairs"] + 0.1 * (name[-1] == "b")), "set_score": value(0.125)}
+        benchmarks[name] = BenchmarkResult(title=name, fingerprint=name, metrics=metrics, origin=name)
+    subsets = {subset: value(numbers[f"sugarcrepe::{subset}"]) for subset in SEVEN[2 * part :]}
+    by = {subset: Metrics(metrics={"choice_score": one}) for subset, one in subsets.items()}
+    benchmarks["sugarcrepe"] = BenchmarkResult(
+        title="s", fingerprint="s", metrics={"choice_score": value(0.75)}, by={"subset": by}, origin="sugarcrepe"
+    )
+    run = RunRecord(started="2026-11-23T07:00:00+00:00", seed=0, versions={}, command="published")
+    write_result(folder, Result(run=run, model=ModelRecord(name=model, fingerprint=model), benchmarks=benchmarks))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def published() -> dict[str, float]:
+    path = Path(__file__).parents[4] / "shared" / "data" / "vl_compo" / "individual_results.csv"
+    if not path.is_file():
+        pytest.skip("vl_compo's results are not beside this checkout")
+    with path.open(encoding="utf-8") as file:
+        rows = {(row["arch"], row["pretrained"]): row for row in csv.DictReader(file)}
+    row = rows["ViT-B-32", "openai"]
+    return {name: float(row[name]) / 100 for name in row if name.startswith(("whatsup::", "sugarcrepe::"))} | {
+        "pairs": 0.1
+    }
+
+
+@pytest.mark.slow
+def test_the_averages_are_vl_compos_where_it_publishes_them(tmp_path: Path, published: dict[str, float]) -> None:
+    folder = record(tmp_path / "clip", "clip", published)
+    table = lay_out([folder], average_as=tuple(AVERAGES))
+    (clip, chance), names = table.rows, [column.name for column in table.columns]
+    found = {name: clip.cells[names.index(name)].value for name in AVERAGES}
+    # Its `results.csv` has 41.46275226 for What'sUp and 73.02574342 for SugarCrepe.
+    assert found["whatsup-six"] == pytest.approx(41.46275226) and found["sugarcrepe-three"] == pytest.approx(
+        73.02574342
+    )
+    assert found["whatsup-all"] == pytest.approx(100 * 2121 / 4958, abs=1e-6)
+    assert found["sugarcrepe-micro"] == pytest.approx(100 * 5750 / 7511, abs=1e-6)
+    hits = {subset: published[f"sugarcrepe::{subset}"] for subset in SEVEN}
+    assert found["sugarcrepe-macro"] == pytest.approx(100 * sum(hits.values()) / 7)
+    pooled = ((published[SIX["whatsup-a"]] * 412 + published[SIX["whatsup-b"]] * 408) / 820,)
+    pooled += tuple(
+        sum(published[SIX[f"whatsup-{of}-{k}"]] * n for k, n in zip(("one", "two"), sizes, strict=True)) / sum(sizes)
+        for of, sizes in {"coco": (2247, 440), "vg": (1160, 291)}.items()
+    )
+    assert found["whatsup-three"] == pytest.approx(100 * sum(pooled) / 3)
+    assert (found["whatsup-pairs"], found["whatsup-sets"]) == (pytest.approx(15), pytest.approx(12.5))
+    assert chance.cells[names.index("whatsup-six")].value == pytest.approx((2 * 25 + 4 * 50) / 6)
+    assert f"whatsup-six: {AVERAGES['whatsup-six']}" in table.notes
+
+
+def test_every_name_has_parts_and_every_part_a_size() -> None:
+    sizes = {name: sum(part.size for group in parts_of(name) for part in group) for name in AVERAGES}
+    assert sizes["whatsup-six"] == sizes["whatsup-three"] == sizes["whatsup-all"] == 4958
+    assert {sizes[f"sugarcrepe-{name}"] for name in ("micro", "macro", "three")} == {7511}
+    assert [len(parts_of(name)) for name in AVERAGES] == [6, 3, 1, 2, 2, 1, 7, 3]
+
+
+def test_a_model_without_all_parts_has_no_average(tmp_path: Path) -> None:
+    numbers = dict.fromkeys([*SIX.values(), *(f"sugarcrepe::{subset}" for subset in SEVEN), "pairs"], 0.5)
+    folders = [record(tmp_path / "all", "all", numbers), record(tmp_path / "part", "part", numbers, part=True)]
+    options = ["-b", "sugarcrepe", "--average-as", "sugarcrepe-three", "--no-tiers", "--json"]
+    shown = CliRunner().invoke(app, ["table", *map(str, folders), *options])
+    rows = {row["label"]: row["cells"][-1]["value"] for row in json.loads(shown.output)["rows"]}
+    assert rows == {"all": 50.0, "part": None, "chance": 50.0}
+    with raises(RunError, "average_as=", "all", "whatsup-a", "whatsup-b"):
+        lay_out(folders[1:], average_as=("whatsup-six",))
+    with raises(UnknownNameError, "'whatsup'", "average"):
+        lay_out(folders, average_as=("whatsup",))
+    with raises(RunError, "average_as=", "column"):
+        lay_out(folders, "vlue", average_as=("whatsup-six",))

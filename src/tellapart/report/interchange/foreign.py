@@ -89,11 +89,8 @@ def _make_records(contents: Sequence[tuple[Path, ForeignResult]]) -> dict[str, B
     first = contents[0][1]
     parts: dict[Part, tuple[Path, Mapping[str, float]]] = {}
     for path, content in contents:
-        if (
-            content.tool != first.tool
-            or parts.keys() & content.metrics.keys()
-            or (parts and None in {*parts, *content.metrics})
-        ):
+        twice = parts.keys() & content.metrics.keys() or (parts and None in {*parts, *content.metrics})
+        if content.tool != first.tool or twice:
             raise RunError(f"{path}: {content.benchmark} is in two of these files; name one of them")
         parts |= {part: (path, numbers) for part, numbers in content.metrics.items()}
     name, sizes = first.benchmark, _SIZES.get(first.benchmark, {})
@@ -105,15 +102,15 @@ def _make_records(contents: Sequence[tuple[Path, ForeignResult]]) -> dict[str, B
         some = f"{len(by)} of {len(sizes)} parts were given"
         reason = some if by.keys() < sizes.keys() else "nothing shows how many items each part has"
         note = f"a part of {name}, without a number over all parts: {reason}"
-        part_names = {f"{name}/{part[1]}": part for part in by}
         return {
-            metrics: _make_record(contents, [parts[part][0]], metrics, by[part], note)
-            for metrics, part in part_names.items()
+            (alone := f"{name}/{part[1]}"): _make_record(contents, [parts[part][0]], alone, values, note)
+            for part, values in by.items()
         }
     total = sum(sizes.values())
-    shared = [metric for metric in next(iter(by.values())) if all(metric in metrics for metrics in by.values())]
     means = {
-        metric: sum(sizes[part] * metrics[metric].value for part, metrics in by.items()) / total for metric in shared
+        metric: sum(sizes[part] * metrics[metric].value for part, metrics in by.items()) / total
+        for metric in next(iter(by.values()))
+        if all(metric in metrics for metrics in by.values())
     }
     counts = ", ".join(f"{part[1]} {size:,}" for part, size in sizes.items() if part is not None)
     note = f"over all {total:,} items each of the {len(by)} parts counts by its published number of items: {counts}"
@@ -124,20 +121,15 @@ def _make_records(contents: Sequence[tuple[Path, ForeignResult]]) -> dict[str, B
 
 
 def _make_record(
-    contents: Sequence[tuple[Path, ForeignResult]],
-    files: Sequence[Path],
-    name: str,
-    metrics: dict[str, Value],
+    contents: Sequence[tuple[Path, ForeignResult]], files: Sequence[Path], name: str, metrics: dict[str, Value],
     note: str = "",
-) -> BenchmarkResult:
-    first = contents[0][1]
-    paths = dict.fromkeys(files)
+) -> BenchmarkResult:  # fmt: skip
+    first, paths = contents[0][1], dict.fromkeys(files)
     names = {ours: theirs for _, content in contents for ours, theirs in content.names.items()}
     renamed = [ours if ours == original else f"{original} as {ours}" for ours, original in names.items()]
     # A value that is missing is more than a number that is not taken.
-    left = sorted(
-        dict.fromkeys(other for _, content in contents for other in content.left), key=lambda name: "(" not in name
-    )
+    others = dict.fromkeys(other for _, content in contents for other in content.left)
+    left = sorted(others, key=lambda name: "(" not in name)
     digests = b"".join(hashlib.sha256(read_whole(path)).digest() for path in paths)
     return BenchmarkResult(
         title=f"{name}, measured by {first.tool}",
@@ -180,9 +172,6 @@ Part = tuple[str, str] | None
 #: Set -> its parts, as a file names them, and their published numbers of items.
 _SIZES: dict[str, dict[Part, int]] = {"sugarcrepe": {("subset", name): counts[0] for name, counts in SUBSETS.items()}}
 
-#: Names of a file's numbers that a note lists.
-_MOST_NAMES = 8
-
 _PAIRS = {"text_acc": "text_score", "image_acc": "image_score", "acc": "group_score", "accuracy": "group_score"}
 
 #: Sets with one image: the tools' image accuracy compares nothing there (CLIP_benchmark always has 1, mteb 0).
@@ -193,16 +182,19 @@ _FIRST_CHOICE = {"acc": "choice_score", **_CHOICE}
 
 _CLASSES = {"acc1": "top1_accuracy", "acc5": "top5_accuracy"}
 
-#: The mean of shares that are all 1, in float32.
-_ROUNDING = 1e-6
+#: CLIP_benchmark's task -> ours; another is that of a trained probe.
+_CLIP_TASKS = {
+    "image_caption_selection": "pairs", "zeroshot_retrieval": "retrieval", "zeroshot_classification": "classification"
+}  # fmt: skip
+
+#: Names of a file's numbers that a note lists; what the mean of shares that are all 1 exceeds 1 by, in float32.
+_MOST_NAMES, _ROUNDING = 8, 1e-6
 
 #: Words in the names of numbers that are shares, and so never negative, as a correlation may be.
 _SHARE = re.compile(r"acc|score|recall|precision", re.IGNORECASE)
 
-#: Numbers among CLIP_benchmark's metrics of a trained probe that describe its training.
+#: CLIP_benchmark's numbers of a trained probe that describe its training, and fields that its CSV has among metrics.
 _SETTINGS = frozenset({"lr", "wd", "epochs", "seed", "fewshot_k"})
-
-#: CLIP_benchmark's fields of a result that are not metrics; its CSV has them among the metrics.
 _CLIP_FIELDS = frozenset({"dataset", "model", "pretrained", "task", "language", "model_fullname"})
 
 #: CLIP_benchmark's name -> ours, if it is the same set.
@@ -229,10 +221,8 @@ _MTEB_TASKS = {
     },
 }
 
-#: mteb's areas under abstention curves: how well a model's doubt predicts its errors; NaN if there are none.
-_ABSTENTION = "nauc_"
-
-_MAIN = "main_score"
+#: mteb's second name of a number; and of areas under abstention curves, how well a model's doubt predicts its errors.
+_MAIN, _ABSTENTION = "main_score", "nauc_"
 
 _RECALL = re.compile(r"(image|text)_retrieval_recall@(\d+)")
 
@@ -316,30 +306,27 @@ def _read_cell(cell: str) -> float | None:
 def _clip_benchmark(path: Path, content: Mapping[str, Any], model: str | None) -> ForeignResult:
     dataset = re.sub(r"^wds[/_]", "", str(content["dataset"]))
     numbers, left = _read_numbers(path, content["metrics"])
-
-    def result(benchmark: str, task: str, names: Mapping[str, str], part: Part = None) -> ForeignResult:
-        metrics = {part: _take_numbers(path, numbers, names)}
-        others = (*(name for name in numbers if name not in names.values()), *left)
-        return ForeignResult(
-            "CLIP_benchmark", "", model or _clip_model(content), benchmark, task, metrics, names, others
-        )
-
-    if dataset.startswith("sugar_crepe/"):
-        part = ("subset", dataset.removeprefix("sugar_crepe/"))
-        return result("sugarcrepe", "pairs", _choose_names(path, numbers, _FIRST_CHOICE), part)
     task, language = str(content["task"]), str(content.get("language") or "en")
     # Captions or classes in another language are another set.
     theirs = f"CLIP_benchmark:{dataset}{'' if language == 'en' else f':{language}'}"
     benchmark = _CLIP_SETS.get(dataset, theirs) if language == "en" else theirs
-    if task == "image_caption_selection":
+    part, kind = None, _CLIP_TASKS.get(task, task)
+    if dataset.startswith("sugar_crepe/"):
+        part, benchmark, kind = ("subset", dataset.removeprefix("sugar_crepe/")), "sugarcrepe", "pairs"
+        names = _choose_names(path, numbers, _FIRST_CHOICE)
+    elif kind == "pairs":
         # Whether the items of an unknown set have two images is not known.
-        return result(benchmark, "pairs", _choose_names(path, numbers, _PAIRS if benchmark == "winoground" else {}))
-    if task == "zeroshot_retrieval":
-        return result(benchmark, "retrieval", _name_recalls(numbers))
-    if task == "zeroshot_classification":
-        return result(benchmark, "classification", {_CLASSES.get(metric, metric): metric for metric in numbers})
-    # A trained probe's accuracy is not a zero-shot model's on the same set.
-    return result(f"{theirs}:{task}", task, {metric: metric for metric in numbers if metric not in _SETTINGS})
+        names = _choose_names(path, numbers, _PAIRS if benchmark == "winoground" else {})
+    elif kind == "retrieval":
+        names = _name_recalls(numbers)
+    elif kind == "classification":
+        names = {_CLASSES.get(metric, metric): metric for metric in numbers}
+    else:
+        # A trained probe's accuracy is not a zero-shot model's on the same set.
+        benchmark, names = f"{theirs}:{task}", {metric: metric for metric in numbers if metric not in _SETTINGS}
+    others = (*(name for name in numbers if name not in names.values()), *left)
+    metrics = {part: _take_numbers(path, numbers, names)}
+    return ForeignResult("CLIP_benchmark", "", model or _clip_model(content), benchmark, kind, metrics, names, others)
 
 
 def _clip_model(content: Mapping[str, Any]) -> str:

@@ -44,35 +44,36 @@ def harness_results(result: Result) -> dict[str, Any]:
 
     Source: `result_schema.py` of lm-evaluation-harness 0.4.13; its `make_table` prints the result.
     """
-    # A benchmark and its parts: name -> record, metrics, whether it is the full benchmark.
-    tasks: dict[str, tuple[BenchmarkResult, Mapping[str, Value], bool]] = {}
+    # A benchmark and its parts: name -> record, metrics.
+    tasks: dict[str, tuple[BenchmarkResult, Mapping[str, Value]]] = {}
     subtasks: dict[str, list[str]] = {}
     for name, record in result.benchmarks.items():
-        tasks[name], subtasks[name] = (record, record.metrics, True), []
-        for tag, values in record.by.items():
-            for value, group in values.items():
-                subtasks[name].append(f"{name}_{tag}_{value}")
-                tasks[subtasks[name][-1]] = record, group.metrics, False
-    entries = {name: _make_entry(name, metrics) for name, (_, metrics, _) in tasks.items()}
-    groups = {name: entries[name] for name, record in result.benchmarks.items() if record.by}
+        tasks[name] = record, record.metrics
+        groups = {f"{name}_{tag}_{value}": group for tag, of in record.by.items() for value, group in of.items()}
+        tasks |= {part: (record, group.metrics) for part, group in groups.items()}
+        subtasks[name] = [*groups]
+    entries = {name: _make_entry(name, metrics) for name, (_, metrics) in tasks.items()}
+    whole = {name: entries[name] for name, record in result.benchmarks.items() if record.by}
     layout: dict[str, Any] = {
         "results": entries,
         # As in lm-eval, the field is absent if no task is a group.
-        **({"groups": groups} if groups else {}),
+        **({"groups": whole} if whole else {}),
         "group_subtasks": subtasks,
-        "configs": {name: _make_config(name, record, metrics) for name, (record, metrics, _) in tasks.items()},
-        "versions": {name: record.fingerprint[:12] for name, (record, _, _) in tasks.items()},
+        "configs": {name: _make_config(name, record, metrics) for name, (record, metrics) in tasks.items()},
+        "versions": {name: record.fingerprint[:12] for name, (record, _) in tasks.items()},
         "n-shot": dict.fromkeys(tasks, 0),
-        "higher_is_better": {
-            name: dict.fromkeys(_list_scores(metrics), True) for name, (_, metrics, _) in tasks.items()
-        },
+        "higher_is_better": {name: dict.fromkeys(_list_scores(metrics), True) for name, (_, metrics) in tasks.items()},
         "n-samples": {
-            name: {"original": (record.limited_from or items) if title else items, "effective": items}
-            for name, (record, metrics, title) in tasks.items()
+            name: {"original": (name in subtasks and record.limited_from) or items, "effective": items}
+            for name, (record, metrics) in tasks.items()
             for items in [_count_items(metrics)]
         },
     }
     run = result.run
+    try:
+        date = datetime.fromisoformat(run.started).timestamp()
+    except ValueError:
+        date = None
     return layout | {
         "config": {
             "model": "tellapart",
@@ -84,7 +85,7 @@ def harness_results(result: Result) -> dict[str, Any]:
             "limit": run.limit,
             "random_seed": run.seed,
         },
-        "date": _to_seconds(run.started),
+        "date": date,
         "model_source": "tellapart",
         "model_name": result.model.name,
         "model_name_sanitized": re.sub(r'["<>:/\\|?*\[\]]+', "__", result.model.name),
@@ -109,12 +110,11 @@ def _count_items(metrics: Mapping[str, Value]) -> int:
 def _make_entry(name: str, metrics: Mapping[str, Value]) -> dict[str, Any]:
     entry: dict[str, Any] = {"name": name, "alias": name, "sample_len": _count_items(metrics)}
     for metric in _list_scores(metrics):
-        entry[f"{metric},none"] = metrics[metric].value
         value = metrics[metric]
-        error: float | str = "N/A"
+        entry |= {f"{metric},none": value.value, f"{metric}_stderr,none": "N/A"}
         if value.low is not None and value.high is not None:
-            error = (value.high - value.low) / 2 / NormalDist().inv_cdf(0.5 + value.level / 2)
-        entry[f"{metric}_stderr,none"] = error
+            quantile = NormalDist().inv_cdf(0.5 + value.level / 2)
+            entry[f"{metric}_stderr,none"] = (value.high - value.low) / 2 / quantile
     return entry
 
 
@@ -137,13 +137,6 @@ def _make_config(name: str, record: BenchmarkResult, metrics: Mapping[str, Value
     }
 
 
-def _to_seconds(started: str) -> float | None:
-    try:
-        return datetime.fromisoformat(started).timestamp()
-    except ValueError:
-        return None
-
-
 #: Task -> the hub's word for it; matching and retrieval have none there, and go by the field's.
 _HUB_TASKS = {
     "pairs": "image-text-matching",
@@ -158,29 +151,25 @@ _HUB_TASKS = {
 def eval_results(result: Result) -> list[EvalResult]:
     """Return a run's first-look metrics as huggingface_hub's records, fractions from 0 to 1."""
     hub = require("huggingface_hub", extra="hub")
-    entries = []
     sources = {name: _hub_of(name) for name in result.benchmarks}
     repos = Counter(source.repo for source in sources.values() if source is not None)
-    for name, record in result.benchmarks.items():
-        source = sources[name]
-        for metric in first_metrics([record]):
-            value = record.metrics[metric]
-            entries.append(
-                hub.EvalResult(
-                    task_type=_HUB_TASKS.get(record.task, record.task),
-                    dataset_type=name if source is None else source.repo,
-                    dataset_name=record.title,
-                    dataset_revision=None if source is None else _known_revision(source, record),
-                    # If two benchmarks are in one dataset, only this distinguishes their results.
-                    dataset_config=name if source is not None and repos[source.repo] > 1 else None,
-                    dataset_args={"benchmark": name, "fingerprint": record.fingerprint},
-                    metric_type=metric,
-                    metric_name=metric.replace("_", " "),
-                    metric_value=value.value,
-                    metric_args=_describe_value(record, value),
-                )
-            )
-    return entries
+    return [
+        hub.EvalResult(
+            task_type=_HUB_TASKS.get(record.task, record.task),
+            dataset_type=name if (source := sources[name]) is None else source.repo,
+            dataset_name=record.title,
+            dataset_revision=None if source is None else _known_revision(source, record),
+            # If two benchmarks are in one dataset, only this distinguishes their results.
+            dataset_config=name if source is not None and repos[source.repo] > 1 else None,
+            dataset_args={"benchmark": name, "fingerprint": record.fingerprint},
+            metric_type=metric,
+            metric_name=metric.replace("_", " "),
+            metric_value=record.metrics[metric].value,
+            metric_args=_describe_value(record, record.metrics[metric]),
+        )
+        for name, record in result.benchmarks.items()
+        for metric in first_metrics([record])
+    ]
 
 
 def model_index_yaml(result: Result) -> str:
@@ -235,39 +224,34 @@ def eval_results_yaml(result: Result) -> str:
     Source: huggingface.co/docs/hub/eval-results.
     """
     hub = require("huggingface_hub", extra="hub")
-    yaml = require("yaml", extra="hub")
     entries, _ = eval_result_entries(result)
     if not entries:
         raise RunError(
             f"none of {', '.join(result.benchmarks) or 'no benchmark'} is a dataset on the hub, and .eval_results "
             "knows no others; write a model-index instead"
         )
-    text: str = yaml.safe_dump(hub.eval_result_entries_to_yaml(entries), sort_keys=False, allow_unicode=True)
-    return text
+    return _write_yaml(hub.eval_result_entries_to_yaml(entries))
 
 
 def eval_result_entries(result: Result) -> tuple[list[EvalResultEntry], tuple[str, ...]]:
     """Return the entries of `eval_results_yaml`, and the benchmarks that are not on the hub."""
     hub = require("huggingface_hub", extra="hub")
-    entries, left_out = [], []
-    for name, record in result.benchmarks.items():
-        source = _hub_of(name)
-        if source is not None:
-            entries += [
-                hub.EvalResultEntry(
-                    dataset_id=source.repo,
-                    dataset_revision=_known_revision(source, record),
-                    task_id=metric,
-                    value=record.metrics[metric].value,
-                    # When another tool measured is not known; the date of the import is another one.
-                    date=None if is_imported(record) else result.run.started,
-                    notes=_write_note(record, record.metrics[metric]),
-                )
-                for metric in first_metrics([record])
-            ]
-        else:
-            left_out.append(name)
-    return entries, tuple(left_out)
+    sources = {name: _hub_of(name) for name in result.benchmarks}
+    entries = [
+        hub.EvalResultEntry(
+            dataset_id=source.repo,
+            dataset_revision=_known_revision(source, record),
+            task_id=metric,
+            value=record.metrics[metric].value,
+            # When another tool measured is not known; the date of the import is another one.
+            date=None if is_imported(record) else result.run.started,
+            notes=_write_note(record, record.metrics[metric]),
+        )
+        for name, record in result.benchmarks.items()
+        if (source := sources[name]) is not None
+        for metric in first_metrics([record])
+    ]
+    return entries, tuple(name for name, source in sources.items() if source is None)
 
 
 def _hub_of(benchmark: str) -> Hub | None:
@@ -362,10 +346,8 @@ def files_of_benchmark(benchmark: Benchmark, *, config: str = "default", split: 
 
     Source: huggingface.co/docs/hub/eval-results.
     """
-    yaml = require("yaml", extra="hub")
-    sizes, of = benchmark.shape, ""
-    if sizes is not None:
-        of = f", {sizes[0]} images by {sizes[1]} texts each"
+    sizes = benchmark.shape
+    of = "" if sizes is None else f", {sizes[0]} images by {sizes[1]} texts each"
     # The metrics of every first look that a model of some kind can have here.
     metrics = dict.fromkeys(
         name
@@ -380,9 +362,8 @@ def files_of_benchmark(benchmark: Benchmark, *, config: str = "default", split: 
         "evaluation_framework": "tellapart",
         "tasks": [{"id": metric, "config": config, "split": split} for metric in metrics],
     }
-    text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=100)
     description = "Registers this dataset as a benchmark: a task for each metric of tellapart's first look."
-    return HubFiles({EVAL: text}, "dataset", f"{benchmark.title} as a benchmark", description)
+    return HubFiles({EVAL: _write_yaml(content, 100)}, "dataset", f"{benchmark.title} as a benchmark", description)
 
 
 def _entries_text(entries: list[Any], there: str | None) -> str:
@@ -394,9 +375,11 @@ def _entries_text(entries: list[Any], there: str | None) -> str:
     except (yaml.YAMLError, KeyError, TypeError, AttributeError, ValueError) as error:
         raise RunError(f"{RESULTS} in the repository is not a list of results: {first_line(error)}") from error
     remaining = [entry for entry in earlier if (entry.dataset_id, entry.task_id) not in new]
-    text: str = yaml.safe_dump(
-        hub.eval_result_entries_to_yaml([*remaining, *entries]), sort_keys=False, allow_unicode=True
-    )
+    return _write_yaml(hub.eval_result_entries_to_yaml([*remaining, *entries]))
+
+
+def _write_yaml(content: Any, width: int = 80) -> str:
+    text: str = require("yaml", extra="hub").safe_dump(content, sort_keys=False, allow_unicode=True, width=width)
     return text
 
 

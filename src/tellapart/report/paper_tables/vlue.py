@@ -93,19 +93,17 @@ def cost_table(runs: Sequence[System], costs: Costs) -> PaperTable:
     Source: Zhou et al. 2022, Table 4 and Figure 2.
     """
     cost_of = {plain(name): cost for name, cost in costs.of.items()}
-    name_of = {run.label: plain(run.result.model.name) for run in runs}
-    benchmarks_of = {run.label: run.result.benchmarks for run in runs}
     references, rows = _name_references(runs), []
-    for label, numbers in _collect_cells(runs).items():
-        records = benchmarks_of[label]
-        scores = [records[name].metrics[metric].value for name, metric in _PERFORMANCE if (name, metric) in numbers]
+    for run in runs:
+        records, model = run.result.benchmarks, plain(run.result.model.name)
+        values = [records[name].metrics.get(metric) for name, metric in _PERFORMANCE if name in records]
+        scores = [value.value for value in values if value is not None]
         if len(scores) < len(_PERFORMANCE):
             continue
-        model = name_of[label]
         if model not in cost_of:
             raise RunError(f"no {costs.what} of {model}; the file has {', '.join(cost_of) or 'no model'}")
         cells = TableCell(100 * sum(scores) / len(scores)), TableCell(cost_of[model])
-        rows.append(TableRow(label, cells, reference=label in references))
+        rows.append(TableRow(run.label, cells, reference=run.label in references))
     benchmarks = [benchmark for benchmark, _ in _PERFORMANCE]
     measured = _measured_rows(rows, benchmarks)
     columns = (TableColumn("", "performance"), TableColumn("", costs.what))

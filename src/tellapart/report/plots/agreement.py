@@ -14,7 +14,6 @@ from tellapart.data.arguments import PathGiven
 from tellapart.errors import RunError
 from tellapart.evaluation.systems import leave_references
 from tellapart.records.imported import read_imported
-from tellapart.records.result import BenchmarkResult
 from tellapart.records.zipped import run_folders
 from tellapart.report.measured import gather
 from tellapart.report.numbers import is_deviation
@@ -165,32 +164,28 @@ def agreement(
 def _read_numbers(paths: Sequence[Path], labels: Mapping[str, str]) -> dict[str, dict[str, Measured]]:
     """Read the number of each model that ranks it on each benchmark, of runs and of imported numbers (`.toml`)."""
     table: dict[str, dict[str, Measured]] = {}
-    for path in (path for path in paths if path.suffix == ".toml"):
-        imported = read_imported(path)
-        for model in imported.models:
-            if model.kind == "model":
-                row = table.setdefault(model.name, {})
-                row |= {
-                    name: Measured(scores[main], imported.items.get(name, 0), main)
-                    for name, scores in model.scores.items()
-                    if (main := main_metric(headline(scores) or sorted(scores)))
-                }
-    if folders := [path for path in paths if path.suffix != ".toml"]:
-        for system in leave_references(gather(folders, labels)):
-            row = table.setdefault(system.label, {})
-            row |= {
-                name: number for name, record in system.result.benchmarks.items() if (number := _ranking_number(record))
-            }
+
+    def add(model: str, benchmark: str, scores: Mapping[str, tuple[float, int]]) -> None:
+        if main := main_metric(headline(scores) or sorted(scores)):
+            table.setdefault(model, {})[benchmark] = Measured(*scores[main], main)
+
+    for imported in (read_imported(path) for path in paths if path.suffix == ".toml"):
+        for model in (model for model in imported.models if model.kind == "model"):
+            table.setdefault(model.name, {})
+            for name, numbers in model.scores.items():
+                add(
+                    model.name,
+                    name,
+                    {metric: (number, imported.items.get(name, 0)) for metric, number in numbers.items()},
+                )
+    folders = [path for path in paths if path.suffix != ".toml"]
+    for system in leave_references(gather(folders, labels)) if folders else ():
+        table.setdefault(system.label, {})
+        for name, record in system.result.benchmarks.items():
+            if record.limited_from is None:  # else a part of the items
+                shares = {key: (of.value, of.n) for key, of in record.metrics.items() if not is_deviation(of)}
+                add(system.label, name, shares)
     return table
-
-
-def _ranking_number(record: BenchmarkResult) -> Measured | None:
-    """Return the number that ranks a record's benchmark; None for a part of the items, or if no share does."""
-    shares = {name: value for name, value in record.metrics.items() if not is_deviation(value)}
-    main = main_metric(headline(shares) or sorted(shares))
-    if not main or record.limited_from is not None:
-        return None
-    return Measured(shares[main].value, shares[main].n, main)
 
 
 def draw_agreement(agreement: Agreeing) -> Figure:

@@ -55,13 +55,22 @@ def draw_matrix(runs: Sequence[System], item: str, benchmark: str | None = None)
         1 + down, 1 + across, width_ratios=[_CAPTION, *[width] * across], height_ratios=[_SIDE, *[0.42 * texts] * down]
     )
     for line in range(1, 1 + down):
-        _draw_captions(figure.add_subplot(grid[line, 0]), samples[0], texts)
+        axes = _add_bare(figure, grid[line, 0])
+        axes.set_ylim(texts, 0)
+        for row, caption in enumerate(samples[0].texts or [f"caption {number}" for number in range(texts)]):
+            text = textwrap.fill(plain(caption), 26, max_lines=4, placeholder=" …")
+            axes.text(1.0, row + 0.5, text, ha="right", va="center", transform=axes.get_yaxis_transform(), size=7)
     for column in range(1, 1 + across):
         inner = grid[0, column].subgridspec(1, images, wspace=0.04)
         for number in range(images):
-            _draw_picture(figure.add_subplot(inner[0, number]), number, pictures[number])
+            axes = _add_bare(figure, inner[0, number])
+            axes.set_title(f"image {number}", loc="center", size=7, pad=2)
+            if (pixels := pictures[number]) is None:
+                axes.text(0.5, 0.5, "not here", ha="center", va="center", transform=axes.transAxes, color=GREY)
+            else:
+                axes.imshow(pixels)
     for number, (run, sample) in enumerate(zip(measured, samples, strict=True)):
-        axes = figure.add_subplot(grid[1 + number // across, 1 + number % across])
+        axes = _add_bare(figure, grid[1 + number // across, 1 + number % across])
         _draw_cells(axes, sample, run.label, int(width / _LETTER))
     write_title(figure, f"{title_of_set(measured, benchmark)}, item {plain(item)}")
     return figure
@@ -94,36 +103,19 @@ def _read_pictures(run: System, benchmark: str, sample: Sample) -> list[NDArray[
     return [decode(image) for image in sample.images] or [None] * len(sample.scores)
 
 
-def _strip_axes(axes: Axes) -> None:
+def _add_bare(figure: Figure, place: Any) -> Axes:
+    axes = figure.add_subplot(place)
     axes.set_xticks([])
     axes.set_yticks([])
     for spine in axes.spines.values():
         spine.set_visible(False)
-
-
-def _draw_picture(axes: Axes, number: int, pixels: NDArray[np.uint8] | None) -> None:
-    _strip_axes(axes)
-    axes.set_title(f"image {number}", loc="center", size=7, pad=2)
-    if pixels is None:
-        axes.text(0.5, 0.5, "not here", ha="center", va="center", transform=axes.transAxes, color=GREY)
-    else:
-        axes.imshow(pixels)
-
-
-def _draw_captions(axes: Axes, sample: Sample, texts: int) -> None:
-    _strip_axes(axes)
-    axes.set_ylim(texts, 0)
-    captions = sample.texts or tuple(f"caption {number}" for number in range(texts))
-    for row, caption in enumerate(captions):
-        text = textwrap.fill(plain(caption), 26, max_lines=4, placeholder=" …")
-        axes.text(1.0, row + 0.5, text, ha="right", va="center", transform=axes.get_yaxis_transform(), size=7)
+    return axes
 
 
 def _draw_cells(axes: Axes, sample: Sample, label: str, letters: int) -> None:
     from matplotlib.patches import Rectangle
 
     values = np.array(sample.scores, dtype=np.float32).T  # (text, image): captions go down
-    _strip_axes(axes)
     spread: Any = np.ptp(values) or 1.0
     shade = (values - values.min()) / spread
     axes.imshow(shade, cmap="Greys", vmin=-0.05, vmax=2.0, aspect="auto")
