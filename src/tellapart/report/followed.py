@@ -27,7 +27,7 @@ from tellapart.report.charts import LineChart
 from tellapart.report.numbers import percent, points
 from tellapart.report.numbers import score as write_score
 from tellapart.report.sections import shared_headline
-from tellapart.report.terminal import table
+from tellapart.report.terminal import add_row, table
 from tellapart.stats.paired import Difference, paired
 from tellapart.tasks.registry import main_metric
 
@@ -194,19 +194,15 @@ def followed_tables(folder: Path) -> list[Table]:
     """Lay out the checkpoints of a run folder, a table a benchmark; none of other runs."""
     tables = []
     for benchmark, found in sort_points(read_checkpoints(folder)).items():
-        values = {point.checkpoint: point.value.value for point in found}
-        title = f"{plain(benchmark)}: checkpoints, {found[0].metric} in percent"
-        rows = (
-            (
-                point.checkpoint,
-                write_score(point.value),
-                f"{percent(values[point.best])} ({point.best})",
-                "" if (loss := point.forgotten) is None else points(loss.value, loss.low, loss.high, loss.reason),
-            )
-            for point in found
-        )
+        values = {point.checkpoint: percent(point.value.value) for point in found}
         heads = ("checkpoint", found[0].metric, "best so far", "forgotten, points")
-        tables.append(table(*heads, numbers_from=1, title=title, rows=rows))
+        title = f"{plain(benchmark)}: checkpoints, {found[0].metric} in percent"
+        tables.append(table(*heads, numbers_from=1, title=title))
+        for point in found:
+            loss = point.forgotten
+            lost = "" if loss is None else points(loss.value, loss.low, loss.high, loss.reason)
+            best = f"{values[point.best]} ({point.best})"
+            add_row(tables[-1], (point.checkpoint, write_score(point.value), best, lost))
     return tables
 
 

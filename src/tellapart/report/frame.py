@@ -123,7 +123,10 @@ class Frame(Tabled):
         if self._shown:
             return list(self._shown)
         first = next((k for k, values in enumerate(self.columns.values()) if _are_numbers(values)), None)
-        rows = [[*map(_format_cell, row)] for row in list(zip(*self.columns.values(), strict=True))[:_SHOWN]]
+        rows = [
+            [f"{cell:.4g}" if isinstance(cell, float) else "" if cell is None else str(cell) for cell in row]
+            for row in list(zip(*self.columns.values(), strict=True))[:_SHOWN]
+        ]
         rows += [[f"... {len(self):,} rows in all"]] if len(self) > _SHOWN else []
         return [table(*self.columns, numbers_from=first, title=self.title or None, rows=rows)]
 
@@ -157,9 +160,3 @@ def _are_numbers(values: Sequence[Any]) -> bool:
     return any(value is not None for value in values) and all(
         value is None or (isinstance(value, int | float) and not isinstance(value, bool)) for value in values
     )
-
-
-def _format_cell(value: Any) -> str:
-    if value is None:
-        return ""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -92,22 +92,20 @@ class Section:
     @property
     def outcomes(self) -> tuple[str, ...]:
         """The metrics by which an item is right or wrong for some model, headline first, each under one name."""
-        names = {
-            name: None
-            for entry in self.entries
-            for of_all in [shared_outcomes(entry.samples)]
-            for name, value in entry.record.metrics.items()
-            if name in of_all and not is_deviation(value)
-        }
-        first = [name for name in self.headline if name in names]
-        return tuple(one_name_each([*first, *(name for name in names if name not in first)]))
+        of_some = {name for entry in self.entries for name in shared_outcomes(entry.samples)}
+        numbers = (pair for entry in self.entries for pair in entry.record.metrics.items())
+        return tuple(self._order_names(name for name, of in numbers if name in of_some and not is_deviation(of)))
 
     def shares(self, entry: ModelEntry) -> list[tuple[str, tuple[str, ...], Value]]:
         """Return a model's shares of right items: name, other names of the same number, and the number."""
-        shares = [name for name, value in entry.record.metrics.items() if not is_deviation(value)]
-        first = [name for name in self.headline if name in shares]
-        names = one_name_each([*first, *(name for name in shares if name not in first)])
-        return [(name, names[name], entry.record.metrics[name]) for name in names]
+        metrics = entry.record.metrics
+        names = self._order_names(name for name, value in metrics.items() if not is_deviation(value))
+        return [(name, others, metrics[name]) for name, others in names.items()]
+
+    def _order_names(self, names: Iterable[str]) -> dict[str, tuple[str, ...]]:
+        """Return names, the headline first, each with further names of the same number."""
+        held = dict.fromkeys(names)
+        return one_name_each(dict.fromkeys([*(name for name in self.headline if name in held), *held]))
 
     def worst(self) -> list[int]:
         """Return the items' positions, every model's worst first."""

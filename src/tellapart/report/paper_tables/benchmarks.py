@@ -281,37 +281,19 @@ def benchmark_table(
 
 
 def unlike_published(runs: Sequence[System], benchmarks: Sequence[str]) -> list[str]:
-    """Name the models that were measured on other files than the published ones, or chose the items themselves."""
-    counts = {
-        benchmark: [
-            (run.label, record.published_items)
-            for run in runs
-            if (record := run.result.benchmarks.get(benchmark)) and record.published_items is not None
-        ]
-        for benchmark in benchmarks
-    }
-    listed = (find_benchmark(benchmark) for benchmark in benchmarks if benchmark in BENCHMARKS)
-    mined = {
-        declared.name: [
-            run.label
-            for run in runs
-            if declared.name in run.result.benchmarks and declared.was_mined_by(run.result.model.name)
-        ]
-        for declared in listed
-        if declared.mined_by
-    }
-    marked = [
-        f"chose the items of {benchmark} where it failed, and its authors leave it out: {', '.join(labels)} "
-        "(does not compare)"
-        for benchmark, labels in mined.items()
-        if labels
-    ]
-    return marked + [
-        f"not the published files of {benchmark}, which hold {thousands(labelled[0][1])} records: "
-        f"{', '.join(label for label, _ in labelled)} (does not compare)"
-        for benchmark, labelled in counts.items()
-        if labelled
-    ]
+    """Name the models that chose the items themselves, or were measured on other files than the published ones."""
+    notes, counts = [], []
+    for benchmark in benchmarks:
+        measured = [(run, run.result.benchmarks[benchmark]) for run in runs if benchmark in run.result.benchmarks]
+        declared = find_benchmark(benchmark) if benchmark in BENCHMARKS else None
+        if mined := [run.label for run, _ in measured if declared and declared.was_mined_by(run.result.model.name)]:
+            left_out = f"chose the items of {benchmark} where it failed, and its authors leave it out"
+            notes.append(f"{left_out}: {', '.join(mined)} (does not compare)")
+        if published := {run.label: of.published_items for run, of in measured if of.published_items is not None}:
+            number = thousands(next(iter(published.values())))
+            other = f"not the published files of {benchmark}, which hold {number} records"
+            counts.append(f"{other}: {', '.join(published)} (does not compare)")
+    return notes + counts
 
 
 #: Papers' names for the average of their table.
@@ -430,43 +412,33 @@ def with_named_averages(table: PaperTable, runs: Sequence[System], named: Mappin
     """Add a column for each named average, for models that have all of its parts."""
     for name, title in named.items():
         groups = parts_of(name)
-        means = {run.label: _mean_parts(groups, run) for run in runs}
-        if all(mean.value is None for mean, _ in means.values()):
+        means = {run.label: _mean_parts(groups, run, lambda value: value.value) for run in runs}
+        if all(mean.value is None for mean in means.values()):
             needed = ", ".join(dict.fromkeys(part.benchmark for group in groups for part in group))
             raise RunError(f"average_as={name} is over all parts of {needed}; no run has them all")
         # Chance is the same of every model that has one.
-        chance = next((chance for _, chance in means.values() if chance is not None), None)
-        rows = tuple(
-            replace(row, cells=(*row.cells, means[row.label][0] if row.label in means else TableCell(chance)))
-            for row in table.rows
-        )
+        chances = [_mean_parts(groups, run, lambda v: v.chance) for run in runs if means[run.label].value is not None]
+        chance = next((cell.value for cell in chances if cell.value is not None), None)
+        rows = tuple(replace(row, cells=(*row.cells, means.get(row.label, TableCell(chance)))) for row in table.rows)
         columns, notes = (*table.columns, TableColumn("", name)), (*table.notes, f"{name}: {title}")
         table = replace(table, columns=columns, rows=rows, notes=notes)
     return mark_best(table)
 
 
-def _mean_parts(groups: Groups, run: System) -> tuple[TableCell, float | None]:
-    """Return a model's average, empty if a part is missing, and that of chance, in percent."""
-    values = [[(_find_value(part, run), part.size) for part in group] for group in groups]
-    imported = any(value is not None and value.method == "imported" for group in values for value, _ in group)
-
-    def mean(read: Callable[[Value], float | None]) -> float | None:
-        means = []
-        for group in values:
-            numbers = [(None if value is None else read(value), size) for value, size in group]
-            total = [number * size for number, size in numbers if number is not None]
-            if len(total) < len(numbers):
-                return None
-            means.append(sum(total) / sum(size for _, size in numbers))
-        return 100 * sum(means) / len(means)
-
-    average = mean(lambda value: value.value)
-    return TableCell(average, imported=imported), None if average is None else mean(lambda value: value.chance)
-
-
-def _find_value(part: Part, run: System) -> Value | None:
-    record = run.result.benchmarks.get(part.benchmark)
-    if record is None:
-        return None
-    metrics = record.by.get("subset", {}).get(part.subset, Metrics(metrics={})) if part.subset else record
-    return metrics.metrics.get(part.metric)
+def _mean_parts(groups: Groups, run: System, read: Callable[[Value], float | None]) -> TableCell:
+    """Return a model's average in percent, empty if a part is missing."""
+    means, imported, complete = [], False, True
+    for group in groups:
+        total = 0.0
+        for part in group:
+            record = run.result.benchmarks.get(part.benchmark)
+            metrics = {} if record is None else record.metrics
+            if part.subset and record is not None:
+                metrics = record.by.get("subset", {}).get(part.subset, Metrics(metrics={})).metrics
+            value = metrics.get(part.metric)
+            number = None if value is None else read(value)
+            imported |= value is not None and value.method == "imported"
+            complete &= number is not None
+            total += part.size * (number or 0.0)
+        means.append(total / sum(part.size for part in group))
+    return TableCell(100 * sum(means) / len(means) if complete else None, imported=imported)

@@ -90,13 +90,12 @@ def find_agreement(table: Mapping[str, Mapping[str, Measured]]) -> Agreeing:
     agreement = agree(values)
     rows = []
     for k in agreement.order:
-        name, nearest = benchmarks[k], agreement.nearest(k)
-        size = max(table[model][name].n for model in models)
+        nearest, size = agreement.nearest(k), max(table[model][benchmarks[k]].n for model in models)
         shares = size and values[:, k].min() >= 0 and values[:, k].max() <= 1
         rows.append(
             AgreeingBenchmark(
-                name=name,
-                metric=table[models[0]][name].metric,
+                name=benchmarks[k],
+                metric=table[models[0]][benchmarks[k]].metric,
                 n=size,
                 mean=agreement.mean(k),
                 nearest=benchmarks[nearest],

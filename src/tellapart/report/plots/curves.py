@@ -187,10 +187,6 @@ def _typical_size(values: NDArray[np.float64]) -> float:
     return float(np.median(size) or size.mean())
 
 
-#: Panels side by side on a page.
-_MOST_ACROSS = 4
-
-
 def section_curves(section: Section) -> list[list[Plot]]:
     """Draw a report's curves: a row of plots, one a metric, for every group of models on one scale."""
     traces = [
@@ -214,25 +210,18 @@ def draw_curves(runs: Sequence[System], benchmark: str | None = None, metrics: S
     benchmark, measured = pick_benchmark(runs, benchmark)
     traces = [_make_trace(number, run, benchmark, metrics) for number, run in enumerate(measured)]
     groups = share_a_scale(traces)
-    names = [name for name in traces[0].values if all(name in trace.values for trace in traces)]
-    columns = min(_MOST_ACROSS, len(names))
-    lines = -(-len(names) // columns)
-    figure = new_figure(COLUMN if columns == 1 else PAGE, 0.9 + 1.6 * lines * len(groups))
-    panels = figure.subplots(lines * len(groups), columns, squeeze=False)
-    for row, group in enumerate(groups):
-        for number, name in enumerate(names):
-            axes = panels[row * lines + number // columns][number % columns]
+    names = [name for name in traces[0].values if all(name in trace.values for trace in traces)]  # three at most
+    figure = new_figure(COLUMN if len(names) == 1 else PAGE, 0.9 + 1.6 * len(groups))
+    panels = figure.subplots(len(groups), len(names), squeeze=False)
+    for row, group in zip(panels, groups, strict=True):
+        for axes, name in zip(row, names, strict=True):
             _draw_panel(axes, plot(name, group), group)
-        for number in range(len(names), lines * columns):
-            panels[row * lines + number // columns][number % columns].set_visible(False)
     first = panels[0][0]
     for trace in traces:  # one legend for all the panels, also for models drawn in other rows
         first.plot([], [], color=look(trace.style).colour, linestyle=look(trace.style).dash, label=trace.label)
     legend_below(figure, first, 3)
-    write_title(
-        figure,
-        f"{title_of_set(measured, benchmark)}, {items_text(measured[0].record(benchmark))}: equivariance deviations",
-    )
+    title = f"{title_of_set(measured, benchmark)}, {items_text(measured[0].record(benchmark))}"
+    write_title(figure, f"{title}: equivariance deviations")
     return figure
 
 
@@ -257,13 +246,9 @@ def _draw_panel(axes: Axes, panel: Plot, group: Sequence[Trace]) -> None:
         if line.spike is not None:
             axes.plot([line.spike] * 2, [0, 0.95], color=style.colour, linestyle=style.dash)
             continue
-        if line.dots:
-            heights = [1 - y / panel.height for _, y in line.dots]
-            axes.plot([x for x, _ in line.dots], heights, color=style.colour, marker=style.marker, linestyle="")
-            continue
-        points = [tuple(map(float, point.split(","))) for point in line.points.split()]
-        across = [x for x, _ in points]
-        axes.plot(across, [1 - y / panel.height for _, y in points], color=style.colour, linestyle=style.dash)
+        points = line.dots or [tuple(map(float, point.split(","))) for point in line.points.split()]
+        marks = {"marker": style.marker, "linestyle": ""} if line.dots else {"linestyle": style.dash}
+        axes.plot([x for x, _ in points], [1 - y / panel.height for _, y in points], color=style.colour, **marks)
     axes.set_xlim(0, panel.width)
     axes.set_ylim(0, 1)
     # Every second one, counted from zero, if all would run into each other.
