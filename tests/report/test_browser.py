@@ -167,10 +167,7 @@ def test_a_link_opens_its_item_with_every_model_and_closing_forgets_it(make_run,
     runs = [make_run(model="one", seed=1), make_run(model="two", seed=2)]
     page = visit(runs, "#item=shapes-0013")
     assert page.inner_text("#item-title") == "shapes: shapes-0013"
-    assert [text.split()[0] for text in page.locator("dialog h3").all_inner_texts()] == [
-        "one",
-        "two",
-    ]
+    assert [text.split()[0] for text in page.locator("dialog h3").all_inner_texts()] == ["one", "two"]
     sizes = page.eval_on_selector_all("dialog img", "all => all.map(image => [image.complete, image.naturalWidth])")
     assert sizes == [[True, 120]] * 4
     page.keyboard.press("Escape")

@@ -131,12 +131,7 @@ def test_by_tag_two_models_have_a_row_a_value_and_more_have_a_table_a_value(comm
     shown = command("compare", "one", "other", "--by", "type").out
     assert [
         line.split()[0] for line in shown.splitlines() if line.startswith(("all items", "add", "replace", "swap"))
-    ] == [
-        "all",
-        "add",
-        "replace",
-        "swap",
-    ] * 4
+    ] == ["all", "add", "replace", "swap"] * 4
 
 
 @pytest.mark.slow

@@ -91,10 +91,7 @@ def test_a_pull_request_holds_the_results_and_what_was_there(
     assert card.data.license == "mit"
     assert card.data.model_name == "Their name"
     values = {one.metric_type: one.metric_value for one in card.data.eval_results}
-    assert values == {
-        "accuracy": 0.9,
-        **dict.fromkeys(SCORES, 134 / 400),
-    }
+    assert values == {"accuracy": 0.9, **dict.fromkeys(SCORES, 134 / 400)}
 
     entries = hub_client.parse_eval_result_entries(yaml.safe_load(request["files"][".eval_results/tellapart.yaml"]))
     assert [(one.dataset_id, one.task_id, one.value) for one in entries] == [

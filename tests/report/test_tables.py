@@ -93,10 +93,7 @@ def test_ties_show_only_where_a_tie_occurred(make_run) -> None:
     # The image score has no tie: its cell stays empty, between the two others.
     assert row(
         printed(result_table([clean, tied], "shapes", names=("text_score", "image_score", "group_score"))), "  ties"
-    ).split("random")[1].split() == [
-        *("90.00", "(6", "tied)"),
-        *("90.00", "(6", "tied)"),
-    ]
+    ).split("random")[1].split() == [*("90.00", "(6", "tied)"), *("90.00", "(6", "tied)")]
 
 
 def orders(n: int = 50, equal: int = 2) -> np.ndarray:

@@ -269,7 +269,7 @@ def _table(
     "plot", kind={"help": f"{'; '.join(': '.join(kind) for kind in KINDS.items())}.", "callback": check_kind}
 )
 def _plot(call: Call) -> Answer:
-    from tellapart.report.benchmark_agreement import agreement
+    from tellapart.report.plots.agreement import agreement
 
     call()
 

@@ -81,7 +81,10 @@ def read_checkpoints(folder: Path, *, keep: bool = False) -> list[Checkpoint]:
     for run in find_runs(folder):
         record = read_whole(run / RESULTS, error=RunError)
         digests[run.relative_to(folder).as_posix()] = hashlib.sha256(record).hexdigest()
-    kept = _read_kept(folder, digests)
+    kept: list[Checkpoint] = []  # none if one of their records is gone or changed, or the file is damaged
+    with suppress(RunError):
+        known = read_record(folder / CURVE, _Curve, missing="none is kept", refusal="has no points").result.checkpoints
+        kept = [*known] if all(digests.get(each.folder) == each.sha256 for each in known) else []
     results = {name: read_result(folder / name) for name in digests.keys() - {each.folder for each in kept}}
     if not results:
         return kept
@@ -92,15 +95,6 @@ def read_checkpoints(folder: Path, *, keep: bool = False) -> list[Checkpoint]:
     if keep:
         write_record(folder / CURVE, _Curve(checkpoints=tuple(checkpoints)))
     return checkpoints
-
-
-def _read_kept(folder: Path, digests: dict[str, str]) -> list[Checkpoint]:
-    """Return the points that are kept; none if one of their records is gone or changed, or the file is damaged."""
-    with suppress(RunError):
-        kept = read_record(folder / CURVE, _Curve, missing="none is kept", refusal="has no points").result.checkpoints
-        if all(digests.get(each.folder) == each.sha256 for each in kept):
-            return list(kept)
-    return []
 
 
 def _measure_points(

@@ -266,12 +266,17 @@ def print_timings(timings: Timings) -> None:
         add_row(rows, (timing.model.name, f"{median} [{low}, {high}]", *cells))
     print_tables(rows, _size_table(timings.models))
     # How it was measured stands once if it is the same for all; then the parts that each model leaves out.
-    methods = (
-        f"{timing.repeats} pairs of {plain(timing.benchmark)} one by one, after {timing.warm_up} to warm up; "
-        f"throughput: median of {timing.batches} batches, images decoded and prepared before; "
-        f"{_describe_machine(timing)}; {timing.dtype}"
-        for timing in timings.models
-    )
+    methods = []
+    for timing in timings.models:
+        machine = timing.machine
+        threads = f", {machine.torch_threads} threads" if machine.torch_threads is not None else ""
+        accelerator = f", {machine.accelerator}" if machine.accelerator else ""
+        measured_on = plain(f"{timing.device}: {machine.processor}, {machine.cores} cores{threads}{accelerator}")
+        methods.append(
+            f"{timing.repeats} pairs of {plain(timing.benchmark)} one by one, after {timing.warm_up} to warm up; "
+            f"throughput: median of {timing.batches} batches, images decoded and prepared before; {measured_on}; "
+            f"{timing.dtype}"
+        )
     flops = "FLOPs: matrix products and convolutions only"
     memory = "memory: the process's peak above what it held before the model"
     notes = (f"{plain(timing.model.name)}: {plain(note)}" for timing in timings.models for note in timing.notes)
@@ -298,13 +303,6 @@ def _size_table(models: Sequence[Timing]) -> Table:
         )
         add_row(rows, cells)
     return rows
-
-
-def _describe_machine(timing: Timing) -> str:
-    machine = timing.machine
-    threads = f", {machine.torch_threads} threads" if machine.torch_threads is not None else ""
-    accelerator = f", {machine.accelerator}" if machine.accelerator else ""
-    return plain(f"{timing.device}: {machine.processor}, {machine.cores} cores{threads}{accelerator}")
 
 
 def _write_milliseconds(seconds: float) -> str:
@@ -410,11 +408,10 @@ def print_gaps(gaps: Gaps) -> None:
         add_row(lines, (row.model, row.task, inside, outside, points(row.gap, row.low, row.high, row.reason)))
     print_tables(lines)
     for task, r in gaps.correlation.items():
-        n = gaps.models[task]
-        none = "one side does not vary" if n >= FEWEST_CORRELATED else f"it takes {FEWEST_CORRELATED} models or more"
-        value = f"none, {none}" if r is None else f"{r:.2f}"
-        models = count_nouns(n, "model")
-        print_lines(f"{task}: Pearson's r over {models}, in domain with out of domain: {value}")
+        n, few = gaps.models[task], f"it takes {FEWEST_CORRELATED} models or more"
+        none = f"none, {'one side does not vary' if n >= FEWEST_CORRELATED else few}"
+        over = f"{task}: Pearson's r over {count_nouns(n, 'model')}, in domain with out of domain"
+        print_lines(f"{over}: {none if r is None else f'{r:.2f}'}")
 
 
 def print_gates(gates: Sequence[Gate]) -> None:

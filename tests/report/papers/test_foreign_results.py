@@ -192,11 +192,7 @@ def test_files_that_mteb_publishes_are_read(tmp_path) -> None:
     }  # fmt: skip
     files = [mteb_file(folder, task, {**own, "main_score": 0.5}, mteb_version="1.14.15") for task, own in held.items()]
     assert imported(files, tmp_path / "run") == {
-        "winoground": {
-            "text_score": 0.3125,
-            "image_score": 0.11249999701976776,
-            "group_score": 0.09000000357627869,
-        },
+        "winoground": {"text_score": 0.3125, "image_score": 0.11249999701976776, "group_score": 0.09000000357627869},
         "aro-relation": {"choice_score": 0.5176087021827698},
         "cifar10": {"top1_accuracy": 0.8831},
         # An area under an abstention curve is no score, and is not a number where nothing was wrong.
@@ -431,21 +427,12 @@ def test_samples_of_another_tool_are_answered_with_their_converter(tmp_path) -> 
         ('{"results": {"mmvp": {}}}', "examples.elsewhere.lmms_eval"),
         ("[]", ("CLIP_benchmark", "result")),
         ('{"mteb_dataset_name": "x"}', ("1.11", "mteb")),
-        (
-            '{"dataset": "winoground", "model": "m", "task": "t", "metrics": 3}',
-            ("object", "int", "metrics"),
-        ),
+        ('{"dataset": "winoground", "model": "m", "task": "t", "metrics": 3}', ("object", "int", "metrics")),
         ('{"dataset": "winoground", "model": "m", "task": "t", "metrics": {"a": NaN}}', "finite"),
         ('{"dataset": "winoground", "model": "m", "task": "t", "metrics": {"a": true}}', "number"),
-        (
-            '{"dataset": "sugar_crepe/x", "model": "m", "task": "t", "metrics": {"a": 1}}',
-            ("text_acc", "metrics"),
-        ),
+        ('{"dataset": "sugar_crepe/x", "model": "m", "task": "t", "metrics": {"a": 1}}', ("text_acc", "metrics")),
         ('{"task_name": "Winoground", "mteb_version": "2", "scores": {}}', "scores"),
-        (
-            '{"task_name": "Winoground", "mteb_version": "2", "scores": {"test": [{"text_acc": 1}]}}',
-            "model",
-        ),
+        ('{"task_name": "Winoground", "mteb_version": "2", "scores": {"test": [{"text_acc": 1}]}}', "model"),
     ],
 )
 def test_a_file_of_neither_tool_is_refused_with_the_reason(tmp_path, text, message) -> None:

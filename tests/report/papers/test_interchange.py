@@ -35,10 +35,7 @@ def test_a_model_index_reads_back_as_huggingface_hub_reads_it(measured) -> None:
     assert card.data.model_name == "org/model"
     assert card.data.eval_results == eval_results(measured)
     said = {(one.dataset_type, one.metric_type): one for one in card.data.eval_results}
-    assert list(said) == [
-        *(("facebook/winoground", name) for name in SCORES),
-        ("shapes", "choice_score"),
-    ]
+    assert list(said) == [*(("facebook/winoground", name) for name in SCORES), ("shapes", "choice_score")]
     value = measured.benchmarks["winoground"].metrics["group_score"]
     group = said["facebook/winoground", "group_score"]
     assert group.metric_value == value.value

@@ -129,8 +129,7 @@ def test_every_layout_compiles(typeset, engine, save, vlue, vlue_costs, publish)
         "vlue-captions": lay_out([publish("m_1", numbers, "captions")], "vlue-captions"),
         "vlue-cost": lay_out(vlue, "vlue-cost", costs=vlue_costs),
         "many benchmarks": lay_out(
-            [save(f"m_{k}", seed=k, benchmark=name) for name in ("winoground", "a_b") for k in range(2)],
-            average=True,
+            [save(f"m_{k}", seed=k, benchmark=name) for name in ("winoground", "a_b") for k in range(2)], average=True
         ),
     }
     for table in tables.values():

@@ -338,7 +338,12 @@ def many_benchmarks_table(
     notes += [BESIDE] if any(row.reference for row in rows) else []
     if average:
         headings.append(TableColumn("", _AVERAGE))
-        *rows, chance = (replace(row, cells=(*row.cells, _mean_cell(row.cells))) for row in (*rows, chance))
+        for place, row in enumerate(of_all := [*rows, chance]):
+            numbers = [cell.value for cell in row.cells if cell.value is not None]
+            mean = sum(numbers) / len(numbers) if len(numbers) == len(row.cells) else None
+            imported = mean is not None and any(cell.imported for cell in row.cells)
+            of_all[place] = replace(row, cells=(*row.cells, TableCell(mean, imported=imported)))
+        *rows, chance = of_all
     if sort is not None:
         names = [*benchmarks, *([_AVERAGE] if average else [])]
         if sort not in names:
@@ -359,13 +364,6 @@ def _headline_layout(benchmark: str, records: Sequence[BenchmarkResult]) -> _Row
     metrics = [source[1] for source in layout.sources if source is not None]
     main = "mean_recall" if "mean_recall" in metrics else main_metric(first_metrics(records))
     return layout.only(metrics.index(main))
-
-
-def _mean_cell(cells: Sequence[TableCell]) -> TableCell:
-    numbers = [cell.value for cell in cells if cell.value is not None]
-    if len(numbers) < len(cells):
-        return TableCell(None)
-    return TableCell(sum(numbers) / len(numbers), imported=any(cell.imported for cell in cells))
 
 
 class Part(NamedTuple):

@@ -130,7 +130,10 @@ def _draw_cells(axes: Axes, sample: Sample, label: str, letters: int) -> None:
             axes.add_patch(
                 Rectangle((column - 0.47, row - 0.46), 0.94, 0.92, fill=False, linewidth=1.8, edgecolor="black")
             )
-    axes.set_xlabel(f"{fold(label, letters)}\n{textwrap.fill(_write_verdicts(sample), letters)}", size=7)
+    names = headline(sample.outcomes) or [name for name in sample.outcomes if name in {"choice_score", "pairwise"}]
+    said = ["right" if sample.outcomes[name] >= 1 else "tied" if name in sample.tied else "wrong" for name in names]
+    verdicts = ", ".join(f"{name.removesuffix('_score')} {word}" for name, word in zip(names, said, strict=True))
+    axes.set_xlabel(f"{fold(label, letters)}\n{textwrap.fill(verdicts, letters)}", size=7)
 
 
 def _write_scores(values: NDArray[np.float32]) -> dict[float, str]:
@@ -141,11 +144,3 @@ def _write_scores(values: NDArray[np.float32]) -> dict[float, str]:
         if len(set(written)) == len(numbers):
             break
     return dict(zip(numbers, written, strict=True))
-
-
-def _write_verdicts(sample: Sample) -> str:
-    names = headline(sample.outcomes) or [name for name in sample.outcomes if name in {"choice_score", "pairwise"}]
-    verdicts = {
-        name: "right" if sample.outcomes[name] >= 1 else "tied" if name in sample.tied else "wrong" for name in names
-    }
-    return ", ".join(f"{name.removesuffix('_score')} {verdict}" for name, verdict in verdicts.items())

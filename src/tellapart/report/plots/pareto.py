@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,17 @@ from tellapart.evaluation.systems import System, leave_references
 from tellapart.records.timing_record import Timing, read_timings
 from tellapart.report.measured import pick_benchmark, ranking_metrics, title_of_set, value_of
 from tellapart.report.numbers import items_text
-from tellapart.report.plots.style import COLUMN, GREY, PAGE, axes_of, fold, look, plain_logarithm, write_title
+from tellapart.report.plots.style import (
+    COLUMN,
+    GREY,
+    PAGE,
+    axes_of,
+    fold,
+    legend_below,
+    look,
+    plain_logarithm,
+    write_title,
+)
 from tellapart.stats.pareto import pareto_front
 
 if TYPE_CHECKING:
@@ -121,6 +131,27 @@ def _read_number(path: Path, cell: str, line: int | None = None) -> float:
 
 def _scale_number(number: int | None, factor: float) -> float | None:
     return None if number is None else factor * number
+
+
+def draw_batches(what: str, costs: Mapping[str, Sequence[tuple[float, float]]]) -> Figure:
+    """Draw a line a series, both axes logarithmic: a cost that grows with the batch's square is a line of slope two."""
+    figure, axes = axes_of(COLUMN, 2.6)
+    for number, (series, points) in enumerate(costs.items()):
+        style = look(number)
+        marks: dict[str, Any] = {"marker": style.marker, "markeredgecolor": "black", "markeredgewidth": 0.5}
+        axes.plot(*zip(*points, strict=True), color=style.colour, linestyle=style.dash, label=plain(series), **marks)
+    sizes = sorted({size for points in costs.values() for size, _ in points})
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    write_title(figure, "cost against batch size")
+    axes.set_xticks(sizes, [f"{size:g}" for size in sizes])
+    axes.minorticks_off()
+    plain_logarithm(axes.yaxis)
+    axes.set_xlabel("samples in a batch")
+    axes.set_ylabel(what)
+    axes.grid()
+    legend_below(figure, axes, 3)
+    return figure
 
 
 #: Places of a name, in points from its marker, the most legible first.

@@ -7,48 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tellapart.data.arguments import PathGiven, as_names, as_path, expect_kind
-from tellapart.errors import RunError, UnknownNameError, nearest, plain, quote
-from tellapart.report.plots.style import (
-    COLUMN,
-    axes_of,
-    legend_below,
-    look,
-    plain_logarithm,
-    write_picture,
-    write_title,
-)
+from tellapart.errors import RunError, UnknownNameError, nearest, quote
+from tellapart.report.plots.style import write_picture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-
-def draw_batches(what: str, costs: Mapping[str, Sequence[tuple[float, float]]]) -> Figure:
-    """Draw a line a series, both axes logarithmic: a cost that grows with the batch's square is a line of slope two."""
-    figure, axes = axes_of(COLUMN, 2.6)
-    for number, (series, points) in enumerate(costs.items()):
-        style = look(number)
-        axes.plot(
-            [size for size, _ in points],
-            [cost for _, cost in points],
-            color=style.colour,
-            linestyle=style.dash,
-            marker=style.marker,
-            markeredgecolor="black",
-            markeredgewidth=0.5,
-            label=plain(series),
-        )
-    sizes = sorted({size for points in costs.values() for size, _ in points})
-    axes.set_xscale("log", base=2)
-    axes.set_yscale("log")
-    write_title(figure, "cost against batch size")
-    axes.set_xticks(sizes, [f"{size:g}" for size in sizes])
-    axes.minorticks_off()
-    plain_logarithm(axes.yaxis)
-    axes.set_xlabel("samples in a batch")
-    axes.set_ylabel(what)
-    axes.grid()
-    legend_below(figure, axes, 3)
-    return figure
 
 
 #: Kind of picture -> its content.
@@ -162,7 +125,7 @@ def prepare_plot(
     from tellapart.report.plots.curves import draw_curves
     from tellapart.report.plots.heatmap import draw_heatmap
     from tellapart.report.plots.matrix import draw_matrix
-    from tellapart.report.plots.pareto import prepare_pareto, read_batch_costs, read_costs
+    from tellapart.report.plots.pareto import draw_batches, prepare_pareto, read_batch_costs, read_costs
 
     given = locals()
     expect_kind(
