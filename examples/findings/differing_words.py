@@ -251,12 +251,12 @@ def _draw(fitted: dict[tuple[str, str], Curves]) -> Figure:
     shown = itertools.product(("SugarCrepe", "BiVLC"), ("replace_obj", "replace_rel"))
     for axes, (name, part) in zip(panels.ravel(), shown, strict=True):
         found = fitted[name, FIRST]
-        axes.axhline(100 * found.chance, color=GREY, linestyle="--", linewidth=0.8, label="chance")
         for number, row in enumerate(row for row in found.curves if row.subset == part):
             style = look(number)
             line, levels = np.array(row.line).T, np.array([(level.value, level.right) for level in row.levels]).T
             axes.plot(line[0], 100 * line[1], color=style.colour, linestyle=style.dash, linewidth=1)
             axes.plot(levels[0], 100 * levels[1], style.marker, color=style.colour, markersize=3, label=row.model)
+        axes.axhline(100 * found.chance, color=GREY, linestyle="--", linewidth=0.8, label="chance", zorder=1.9)
         axes.set_title(f"{name}, {part}", fontsize=7)
         axes.set(xlim=(0.5, 16), ylim=(0, 103), xlabel="first word that differs" if axes in panels[1] else "")
         axes.grid()
