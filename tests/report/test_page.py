@@ -7,19 +7,34 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import reduce
+from html import unescape
 from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs
 
 import numpy as np
 import pytest
 
+import tellapart as ta
 from facts import raises
 from tellapart.errors import DataError, RunError
 from tellapart.evaluation.compare import judge_pair
+from tellapart.evaluation.score_files import run_scores
+from tellapart.evaluation.verified import read_result
+from tellapart.evaluation.why import Reasons
+from tellapart.metrics.matching import Reason, reasons
+from tellapart.records.result import BenchmarkResult, ModelRecord, Result, RunRecord, Sample
+from tellapart.records.samples import read_samples
 from tellapart.report import page as report_page
+from tellapart.report import why
 from tellapart.report.conclusions import rivals_of
+from tellapart.report.interchange.push import eval_results
 from tellapart.report.numbers import percent, points
-from tellapart.report.page import make_page, render
+from tellapart.report.page import MOST_EXAMPLES, examples, make_page, render
 from tellapart.report.sections import ReportRun, sections
+from tellapart.report.why import explain_section, place_items, reason_rows
+from tellapart.stats.power import effective_items
 
 HOSTILE = """</script><script>window.hacked=1</script><img src=x onerror="window.hacked=1">'"&<!--"""
 
@@ -355,3 +370,147 @@ def test_samples_that_are_missing_or_do_not_match_are_refused(make_run) -> None:
         render([ReportRun(run.result, {"shapes": bent})])
     with raises(RunError, "benchmark", "0", "run"):
         render([])
+
+
+RUN = RunRecord(started="2026-01-01T00:00:00+00:00", seed=0, command="", versions={})
+
+
+def report_run(name: str, values: list[float], *, shape: tuple[int, int] | None = None) -> ReportRun:
+    record = BenchmarkResult(title="t", fingerprint="0", task="vqa", output="text", metrics={}, origin="", shape=shape)
+    samples = [
+        Sample(
+            id=str(k), cluster=str(k), unit="question", output=f"answer {k}", gold="two", outcomes={"exact_match": v}
+        )
+        for k, v in enumerate(values)
+    ]
+    result = Result(run=RUN, model=ModelRecord(name=name, fingerprint=name), benchmarks={"vqa": record})
+    return ReportRun(result, {"vqa": samples})
+
+
+def test_the_worst_over_all_models_come_first_and_no_more_than_fit() -> None:
+    good, bad = [1.0] * 100, [1.0] * 100
+    good[70], bad[70], bad[20] = 0.0, 0.0, 0.0
+    (section,) = sections([report_run("a", good), report_run("b", bad)])
+    (shown,) = examples(section)
+    assert (shown.noun, shown.metric, shown.total, len(shown.rows)) == ("question", "exact_match", 100, MOST_EXAMPLES)
+    assert [sample.id for sample, _ in shown.rows[:3]] == ["70", "20", "0"]
+    assert [value for _, value in shown.rows[1][1]] == [1.0, 0.0]
+
+
+def test_a_long_output_is_shortened() -> None:
+    run = report_run("a", [0.0])
+    run.samples["vqa"][0] = replace(run.samples["vqa"][0], output="x" * 500)
+    (section,) = sections([run])
+    output = examples(section)[0].rows[0][1][0][0]
+    assert len(output) == 160
+    assert output.endswith("…")
+
+
+@pytest.mark.parametrize("hostile", ["<script>alert(1)</script>", "</td><img src=x onerror=alert(1)>"])
+def test_answers_and_captions_are_escaped(command, tmp_path: Path, hostile: str) -> None:
+    query = {"id": "q", "query": hostile, "candidates": ["a.png", "b.png"], "people": [1, 2]}
+    (tmp_path / "q.jsonl").write_text(json.dumps(query) + "\n")
+    Path("s.jsonl").write_text(json.dumps({"id": "q", "scores": [1, 2]}) + "\n")
+    ran = command("score", f"ranking:{tmp_path / 'q.jsonl'}", "--scores", "s.jsonl", "--name", hostile, "--out", "run")
+    assert ran.code == 0, ran.err
+    page = Path("run/report.html").read_text(encoding="utf-8")
+    assert hostile not in page
+    assert "&lt;" in page
+    assert page.count('class="said" dir="auto"') == page.count('class="said"') > 0  # from right to left, if it is so
+
+
+POINT = re.compile(r'<a href="#([^"]*)"( class="wrong")?><circle cx="([\d.]+)" cy="([\d.]+)" r="4"><title>([^<]*)')
+
+
+def test_every_item_is_a_point_that_links_to_it(made_set: Callable[..., Path], tmp_path: Path) -> None:
+    folder = made_set("a & b")
+    (folder / "pairs.jsonl").write_text((folder / "pairs.jsonl").read_text().replace("item-", "items=+&"))
+    scores = np.random.default_rng(0).normal(size=(12, 2, 2)) + np.eye(2)
+    run = ta.score(f"folder:{folder}", scores, out=tmp_path / "run")
+    page = run.write_report().path
+    assert page is not None
+    points = POINT.findall(page.read_text())
+    outcome = reasons(scores)
+    assert len(points) == 12 and {Reason.RIGHT, Reason.NO_MATCH} < {*outcome}
+    for number, (link, wrong, x, y, title) in enumerate(points):
+        assert parse_qs(unescape(link)) == {"benchmark": ["folder:a & b"], "item": [f"items=+&{number}"]}
+        assert unescape(title) == f"items=+&{number}: {outcome[number].label}"
+        assert bool(wrong) == (outcome[number] != Reason.RIGHT)
+        across, up = (float(x) - 46) / 366, (195 - float(y)) / 187
+        if max(across, up) < 1 and up > -0.5:  # on no edge
+            assert (up > across) == (not wrong) and (up > 0) == (outcome[number] != Reason.NO_MATCH)
+
+
+def test_many_items_are_spread_and_those_that_the_page_lacks_have_no_link(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(why, "MOST_POINTS", 4)
+    items = tuple((str(k), 0.0, 0.0, "no_match") for k in range(12))
+    reach, points = place_items(Reasons.model_construct(items=items), range(6))
+    assert reach == "1"  # of equal scores
+    assert [(id_, here) for *_, id_, _, here in points] == [("0", True), ("3", True), ("6", False), ("9", False)]
+
+
+def test_outcomes_alone_are_bounded_on_the_page() -> None:
+    sides = [(1.0, 1.0), (1.0, 0.0), (0.0, 0.0)]  # right, lost to the picture's prior, no match or both priors
+    outcomes = [{"text_score": text, "image_score": image} for text, image in sides]
+    samples = [Sample(id=str(k), cluster=str(k), outcomes=values) for k, values in enumerate(outcomes)]
+    record = BenchmarkResult(title="t", fingerprint="0", task="pairs", output="scores", metrics={}, origin="")
+    run = RunRecord(started="2026-01-01T00:00:00+00:00", seed=0, command="", versions={})
+    result = Result(run=run, model=ModelRecord(name="m", fingerprint="m"), benchmarks={"sides": record})
+    (section,) = sections([ReportRun(result, {"sides": samples})])
+    (row,) = explain_section(section)
+    cells = {head: cell for head, (cell,) in reason_rows([row])}
+    assert row.at_most is not None
+    assert cells[Reason.RIGHT.label].startswith("33.33 [")  # of the first item
+    assert " to " in cells["match score"]
+
+
+Make = Callable[..., Path]
+
+
+@pytest.fixture
+def clustered(made_set: Make, tmp_path: Path) -> Path:
+    """A run on 60 items in 20 clusters, of which half the clusters are all right and half are all wrong."""
+    folder = made_set(n=60, clusters=20)
+    rows = ["id,image,text,score"]
+    for k in range(60):
+        right = k % 20 % 2 == 1
+        rows += [f"item-{k},{i},{t},{float((i == t) == right)}" for i in range(2) for t in range(2)]
+    (tmp_path / "scores.csv").write_text("\n".join(rows) + "\n")
+    return run_scores({f"folder:{folder}": tmp_path / "scores.csv"}, tmp_path / "run", name="mine")
+
+
+def test_the_record_holds_what_the_values_say(clustered: Path) -> None:
+    record = read_result(clustered).benchmarks["folder:set"]
+    samples = read_samples(clustered, "folder:set", record)
+    for name, value in record.metrics.items():
+        if value.mean_absolute is None:
+            right = np.array([sample.outcomes[name] for sample in samples])
+            assert value.effective == effective_items(right, [sample.cluster for sample in samples])
+    assert 15 < record.metrics["group_score"].effective < 25
+
+
+def test_it_is_shown_beside_the_number_of_items(clustered: Path, command: Callable[..., Any]) -> None:
+    worth = round(read_result(clustered).benchmarks["folder:set"].metrics["group_score"].effective)
+    shown = command("show", clustered)
+    assert f"percent of 60 items in 20 clusters, as good as {worth}, 95% intervals" in shown.out
+    page = (clustered / "report.html").read_text()
+    assert f"in 20 clusters, as good as {worth} independent ones" in page
+    assert '<th scope="col">as good as</th>' in page
+    value = command("show", clustered, "--json").json["runs"][0]["benchmarks"]["folder:set"]["metrics"]["group_score"]
+    assert round(value["effective"]) == worth
+
+
+def test_a_model_card_says_it(clustered: Path) -> None:
+    result = read_result(clustered)
+    value = result.benchmarks["folder:set"].metrics["group_score"]
+    of = {entry.metric_type: entry.metric_args for entry in eval_results(result)}
+    assert of["group_score"]["effective_items"] == round(value.effective, 1)
+
+
+def test_items_that_are_independent_say_nothing(made_set: Make, command: Callable[..., Any]) -> None:
+    made_set("plain", n=12)
+    shown = command("run", "-m", "random", "-b", "folder:plain", "--out", "r", "--no-cache")
+    assert shown.code == 0
+    assert "as good as" not in shown.out
+    assert "as good as" not in Path("r/report.html").read_text()
+    assert read_result(Path("r")).benchmarks["folder:plain"].metrics["group_score"].effective is None
