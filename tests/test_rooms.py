@@ -13,7 +13,7 @@ LINES = {
     "models": 15_919,
     "training": 8_800,
     "board": 8_922,
-    "report": 8_656,
+    "report": 7_940,
     "tellapart_render": 6_324,
     "evaluation": 6_127,
     "builders": 5_669,

@@ -174,11 +174,8 @@ def weak_subsets(entry: ModelEntry, metric: str, *, seed: int = 0) -> tuple[Weak
 #: Benchmarks that each have their sentences at the head of a report; more are counted up.
 MOST_SINGLE = 3
 
-#: Models that a sentence names; more are counted.
-_MOST_NAMED = 4
-
-#: Subsets that a sentence names.
-_MOST_SUBSETS = 3
+#: Models and subsets that a sentence names; more models are counted.
+_MOST_NAMED, _MOST_SUBSETS = 4, 3
 
 #: About the reference model bag-of-words.
 WORDS_ALONE = "sees the words of a caption but not their order"

@@ -163,11 +163,6 @@ def choose_shown(checkpoints: list[Checkpoint]) -> list[str]:
     return [checkpoint.folder for checkpoint in checkpoints if checkpoint.name in shown]
 
 
-def followed_charts(checkpoints: Sequence[Checkpoint]) -> list[LineChart]:
-    """Draw a chart for each benchmark: values with intervals, and the best so far."""
-    return [draw_points(benchmark, found) for benchmark, found in sort_points(checkpoints).items()]
-
-
 def draw_points(benchmark: str, found: Sequence[FollowedPoint]) -> LineChart:
     """Draw the checkpoints of one benchmark."""
     values = {point.checkpoint: 100 * point.value.value for point in found}

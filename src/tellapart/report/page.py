@@ -23,7 +23,7 @@ from tellapart.report import numbers
 from tellapart.report.charts import score_bar
 from tellapart.report.conclusions import ALPHA, MOST_SINGLE, Conclusion, Rivals, conclude, conclude_all, rivals_of
 from tellapart.report.curves import TagCurves, tag_curves
-from tellapart.report.followed import Checkpoint, followed_charts, sort_points
+from tellapart.report.followed import Checkpoint, draw_points, sort_points
 from tellapart.report.image_sources import Album, album
 from tellapart.report.items import MOST_ITEMS, ends, item_table, margins, model_table, worst_first
 from tellapart.report.plots.curves import RADIUS, section_curves
@@ -164,7 +164,7 @@ def make_page(
     data = {"models": names, "sections": [view.data() for view in views if view.section.record.shape]}
     if reload:
         data["reload"] = reload
-    conclusions = tuple(view.conclusion for view in views)
+    conclusions, followed = tuple(view.conclusion for view in views), sort_points(checkpoints)
     html = (
         page_environment()
         .get_template("template.html.j2")
@@ -172,8 +172,8 @@ def make_page(
             runs=[(name, run.result) for name, run in zip(names, runs, strict=True)],
             views=views,
             data=data,
-            figures=followed_charts(checkpoints),
-            training=sort_points(checkpoints),
+            figures=[draw_points(benchmark, points) for benchmark, points in followed.items()],
+            training=followed,
             overall=conclude_all(conclusions) if len(conclusions) > MOST_SINGLE else (),
         )
     )

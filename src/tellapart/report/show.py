@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from tellapart.evaluation.verify import Check
 
-#: The file of the page.
-REPORT = "report.html"
+#: The file of the page, and the prefix of every picture in it.
+REPORT, _EMBEDDED = "report.html", "data:image/"
 
 #: What each reference model does, for a reader who sees its numbers for the first time.
 _REFERENCES = {
@@ -124,8 +124,8 @@ def _draw_page(
     reload: float | None = None,
 ) -> tuple[ReportPage | None, tuple[str, ...]]:
     """Make the page of a run folder, and a line for each benchmark whose images are missing."""
-    runs = []
-    images = None
+    runs: list[ReportRun] = []
+    lost: dict[str, str] = {}
     checkpoints = read_checkpoints(folder, keep=True)
     for run in [folder / name for name in choose_shown(checkpoints)] or find_runs(folder):
         result = results.get(run) or read_result(run)
@@ -133,38 +133,34 @@ def _draw_page(
         if not records:
             continue
         samples = {name: read_samples(run, name, record) for name, record in records.items()}
-        images = images or _Images(folder, result, bundle, outside)  # all the runs of a folder measured the same files
-        runs.append(ReportRun(result.model_copy(update={"benchmarks": records}), samples, images.read))
-    if images is None:
-        return None, ()
-    return make_page(runs, checkpoints=checkpoints, reload=reload), tuple(images.lost.values())
+        # All the runs of a folder measured the same files.
+        read = runs[0].read_image if runs else _image_reader(folder, result, lost, bundle=bundle, outside=outside)
+        runs.append(ReportRun(result.model_copy(update={"benchmarks": records}), samples, read))
+    page = make_page(runs, checkpoints=checkpoints, reload=reload) if runs else None
+    return page, tuple(lost.values())
 
 
-#: Prefix of every picture in a page.
-_EMBEDDED = "data:image/"
+def _image_reader(
+    folder: Path, result: Result, lost: dict[str, str], *, bundle: bool, outside: bool
+) -> Callable[[str, str], bytes]:
+    """Return a function from benchmark and reference to a file's bytes; lost images are noted, a line a benchmark."""
+    sources_of = cache(lambda benchmark: ImageSources.of(folder, result, benchmark))
+    reader_of = cache(lambda benchmark: sources_of(benchmark).reader(outside=outside))  # opened once
 
-
-class _Images:
-    """The images of a run's benchmarks: each benchmark is opened once, and lost images are noted."""
-
-    def __init__(self, folder: Path, result: Result, bundle: bool, outside: bool) -> None:
-        self._folder, self._result, self._bundle = folder, result, bundle
-        self._reader_of = cache(lambda benchmark: ImageSources.of(folder, result, benchmark).reader(outside=outside))
-        self.lost: dict[str, str] = {}
-
-    def read(self, benchmark: str, reference: str) -> bytes:
-        """Return an image file's bytes."""
-        reader = self._reader_of(benchmark)
+    def read(benchmark: str, reference: str) -> bytes:
+        reader = reader_of(benchmark)
         try:
             if reader is None:
-                raise DataError(ImageSources.of(self._folder, self._result, benchmark).lost())
-            data: bytes = reader(reference)
+                raise DataError(sources_of(benchmark).lost())
+            data = reader(reference)
         except DataError as error:
             # Only the commands that measure take a folder of images; this report's may not.
             fault = str(error).replace("name the folder that holds it with images=", "run and score take its --images")
-            self.lost.setdefault(benchmark, f"pictures are missing from the report: {fault}")
+            lost.setdefault(benchmark, f"pictures are missing from the report: {fault}")
             raise
-        return bundle_picture(self._folder, benchmark, reference, data) if self._bundle else data
+        return bundle_picture(folder, benchmark, reference, data) if bundle else data
+
+    return read
 
 
 def print_runs(

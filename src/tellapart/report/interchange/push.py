@@ -303,9 +303,6 @@ def _write_note(record: BenchmarkResult, value: Value) -> str:
 
 CARD, RESULTS, EVAL = "README.md", ".eval_results/tellapart.yaml", "eval.yaml"
 
-#: Takes a file's path in a repository to its text; None if there is none.
-ReadFile = Callable[[str], str | None]
-
 
 @dataclass(frozen=True, slots=True)
 class HubFiles:
@@ -323,7 +320,7 @@ class HubFiles:
     left_out: tuple[str, ...] = field(default=())
 
 
-def files_of_run(result: Result, read: ReadFile) -> HubFiles:
+def files_of_run(result: Result, read: Callable[[str], str | None]) -> HubFiles:
     """Return a run's results as files for its model's page, with the results already there."""
     card = read(CARD)
     files = {CARD: model_index_yaml(result) if card is None else put_results(card, result, CARD)}

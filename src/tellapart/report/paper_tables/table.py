@@ -288,11 +288,8 @@ _WRITERS = {
 }
 
 
-#: A table in LaTeX with more columns of numbers takes the full width of a page with two columns of text.
-_MOST_COLUMNS = 7
-
-#: With more than these, intervals are set below their numbers.
-_MOST_BESIDE = 4
+#: With more columns of numbers LaTeX's table takes the width of a page of two columns; intervals are set below numbers.
+_MOST_COLUMNS, _MOST_BESIDE = 7, 4
 
 #: Characters that Markdown would read as markup, and HTML within it.
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#~])")

@@ -30,12 +30,9 @@ if TYPE_CHECKING:
 #: smallest): wider apart, the narrower would be a spike.
 _TO_NEXT, _TO_FIRST = 3.0, 10.0
 
-#: Items below which a curve would show its bins, not the measured values: each item is then a dot.
-FEW = 30
-
-#: Of a dot, and the most height that a model's dots have, in SVG units.
-RADIUS, BAND = 3.5, 64.0
-
+#: Items below which a curve would show its bins, not the measured values: each is then a dot of that radius, and a
+#: model's dots are at most so high, in SVG units.
+FEW, RADIUS, BAND = 30, 3.5, 64.0
 
 #: Takes a deviation to its x in SVG units.
 _Across = Callable[[float], float]

@@ -29,9 +29,7 @@ if TYPE_CHECKING:
 #: Inches: of a cell's or a picture's width, between blocks, of the captions; a block with one image is wider, for its
 #: model's name.
 _SIDE, _GAP, _CAPTION, _NARROWEST = 0.8, 0.15, 1.5, 1.2
-
-#: Width of a 7-point letter in inches.
-_LETTER = 0.062
+_LETTER = 0.062  # of 7 points
 
 
 def draw_matrix(runs: Sequence[System], item: str, benchmark: str | None = None) -> Figure:

@@ -235,11 +235,8 @@ def _write_key(figure: Figure, names: Sequence[str]) -> None:
     )  # fmt: skip
 
 
-#: Costs that differ by more than this are drawn on a logarithmic axis.
-_WIDE = 20.0
-
-#: So many models with names of so many letters have room in a column.
-_FEW, _SHORT = 8, 20
+#: Costs that differ by more are drawn on a logarithmic axis; so many models, with names so long, have room in a column.
+_WIDE, _FEW, _SHORT = 20.0, 8, 20
 
 
 @dataclass(frozen=True, slots=True)
