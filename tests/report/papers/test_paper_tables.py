@@ -263,6 +263,14 @@ def test_runs_of_one_model_fill_one_column(publish) -> None:
     assert [[cell.value for cell in row.cells] for row in twice.rows] == [[80.0, 60.0], [70.0, None]]
 
 
+def test_a_note_on_other_files_stands_once_however_many_rows_a_set_has(publish, tmp_path: Path) -> None:
+    result = read_result(publish("m", {("coco-retrieval", f"i2t_recall@{k}"): 0.5 for k in (1, 5)}, "retrieval"))
+    record = result.benchmarks["coco-retrieval"].model_copy(update={"published_items": 5000})
+    write_result(tmp_path / "run", result.model_copy(update={"benchmarks": {"coco-retrieval": record}}))
+    (note,) = (note for note in lay_out([tmp_path / "run"], "vlue").notes if "does not compare" in note)
+    assert "5,000 records: m" in note
+
+
 @pytest.mark.parametrize("intervals", [False, True])
 def test_latex_has_as_many_cells_in_every_row_as_its_tabular_says(save, vlue, intervals) -> None:
     eqben = {"benchmark": "eqben", "tags": tagged("subset", EQBEN), "n": 70, "skill": 3.0}

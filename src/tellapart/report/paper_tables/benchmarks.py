@@ -283,7 +283,7 @@ def benchmark_table(
 def unlike_published(runs: Sequence[System], benchmarks: Sequence[str]) -> list[str]:
     """Name the models that chose the items themselves, or were measured on other files than the published ones."""
     notes, counts = [], []
-    for benchmark in benchmarks:
+    for benchmark in dict.fromkeys(benchmarks):
         measured = [(run, run.result.benchmarks[benchmark]) for run in runs if benchmark in run.result.benchmarks]
         declared = find_benchmark(benchmark) if benchmark in BENCHMARKS else None
         if mined := [run.label for run, _ in measured if declared and declared.was_mined_by(run.result.model.name)]:

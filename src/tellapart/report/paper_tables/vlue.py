@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from tellapart.errors import RunError, plain
 from tellapart.evaluation.systems import System, leave_references
@@ -62,12 +63,11 @@ def tasks_table(runs: Sequence[System]) -> PaperTable:
         for task, lines in _TASKS.items()
         for label, benchmark, metric in lines
     ]
-    benchmarks = [benchmark for lines in _TASKS.values() for _, benchmark, _ in lines]
-    measured = _measured_rows(rows, benchmarks)
     references = _name_references(runs)
     columns = tuple(TableColumn("", model, reference=model in references) for model in models)
-    notes = ("bold: the best of its row; OOD: out of domain", *_list_deviations(runs, benchmarks))
-    return mark_best(PaperTable("VLUE, percent", ("task", "metric"), columns, measured, best_of="row", notes=notes))
+    table = PaperTable("VLUE, percent", ("task", "metric"), columns, tuple(rows), best_of="row")
+    benchmarks = [benchmark for lines in _TASKS.values() for _, benchmark, _ in lines]
+    return mark_best(_with_notes(table, runs, benchmarks, "bold: the best of its row; OOD: out of domain"))
 
 
 def captions_table(runs: Sequence[System]) -> PaperTable:
@@ -80,11 +80,10 @@ def captions_table(runs: Sequence[System]) -> PaperTable:
         TableRow(name, tuple(cells.get(source, _EMPTY) for source in _CAPTIONS.values()), reference=name in references)
         for name, cells in _collect_cells(runs).items()
     ]
-    benchmarks = [benchmark for benchmark, _ in _CAPTIONS.values()]
-    measured = _measured_rows(rows, benchmarks)
     columns = tuple(TableColumn("", name) for name in _CAPTIONS)
-    notes = ("bold: the best of its column; OOD: out of domain", *_list_deviations(runs, benchmarks))
-    return mark_best(PaperTable("VLUE captions, times 100", ("model",), columns, measured, notes=notes))
+    table = PaperTable("VLUE captions, times 100", ("model",), columns, tuple(rows))
+    benchmarks = [benchmark for benchmark, _ in _CAPTIONS.values()]
+    return mark_best(_with_notes(table, runs, benchmarks, "bold: the best of its column; OOD: out of domain"))
 
 
 def cost_table(runs: Sequence[System], costs: Costs) -> PaperTable:
@@ -104,13 +103,10 @@ def cost_table(runs: Sequence[System], costs: Costs) -> PaperTable:
             raise RunError(f"no {costs.what} of {model}; the file has {', '.join(cost_of) or 'no model'}")
         cells = TableCell(100 * sum(scores) / len(scores)), TableCell(cost_of[model])
         rows.append(TableRow(run.label, cells, reference=run.label in references))
-    benchmarks = [benchmark for benchmark, _ in _PERFORMANCE]
-    measured = _measured_rows(rows, benchmarks)
     columns = (TableColumn("", "performance"), TableColumn("", costs.what))
+    table = PaperTable("VLUE, performance and cost", ("model",), columns, tuple(rows))
     legend = "bold: the best of its column; performance: the mean of NLVR2 and VQA out of domain, percent"
-    notes = (legend, *_list_deviations(runs, benchmarks))
-    table = PaperTable("VLUE, performance and cost", ("model",), columns, measured, notes=notes)
-    return mark_best(table, lowest=(1,))
+    return mark_best(_with_notes(table, runs, [benchmark for benchmark, _ in _PERFORMANCE], legend), lowest=(1,))
 
 
 def _collect_cells(runs: Sequence[System]) -> Mapping[str, Mapping[tuple[str, str], TableCell]]:
@@ -125,28 +121,23 @@ def _collect_cells(runs: Sequence[System]) -> Mapping[str, Mapping[tuple[str, st
     }
 
 
-def _list_deviations(runs: Sequence[System], benchmarks: Sequence[str]) -> list[str]:
-    """Name the numbers of the table of a part of their benchmark, or of other files than the published ones."""
+def _with_notes(table: PaperTable, runs: Sequence[System], benchmarks: Sequence[str], legend: str) -> PaperTable:
+    """Leave out rows without a number; note parts of a benchmark, and other files than the published ones."""
+    names = list(dict.fromkeys(benchmarks))
+    measured = tuple(row for row in table.rows if any(cell.value is not None for cell in row.cells))
+    if not measured:
+        more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+        raise RunError(f"no run measured any of {', '.join(names[:5])}{more}")
     cut = [
-        f"{benchmark} {items_text(record)} ({run.label})"
-        for benchmark in dict.fromkeys(benchmarks)
+        f"{name} {items_text(record)} ({run.label})"
+        for name in names
         for run in runs
-        if (record := run.result.benchmarks.get(benchmark)) and record.limited_from is not None
+        if (record := run.result.benchmarks.get(name)) and record.limited_from is not None
     ]
-    limited = [f"limited: {', '.join(cut)}"] if cut else []
-    return [*([BESIDE] if _name_references(runs) else []), *limited, *unlike_published(runs, benchmarks)]
+    notes = [legend, *([BESIDE] if _name_references(runs) else []), *([f"limited: {', '.join(cut)}"] if cut else [])]
+    return replace(table, rows=measured, notes=(*notes, *unlike_published(runs, benchmarks)))
 
 
 def _name_references(runs: Sequence[System]) -> set[str]:
     """Return the labels of reference models beside measured ones, which are never best."""
     return {run.label for run in runs} - {run.label for run in leave_references(runs)}
-
-
-def _measured_rows(rows: Sequence[TableRow], benchmarks: Sequence[str]) -> tuple[TableRow, ...]:
-    """Leave out rows without a number; without any, refuse to make a table."""
-    measured = tuple(row for row in rows if any(cell.value is not None for cell in row.cells))
-    if not measured:
-        names = list(dict.fromkeys(benchmarks))
-        more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-        raise RunError(f"no run measured any of {', '.join(names[:5])}{more}")
-    return measured
