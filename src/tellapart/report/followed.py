@@ -83,8 +83,8 @@ def read_checkpoints(folder: Path, *, keep: bool = False) -> list[Checkpoint]:
         digests[run.relative_to(folder).as_posix()] = hashlib.sha256(record).hexdigest()
     kept: list[Checkpoint] = []  # none if one of their records is gone or changed, or the file is damaged
     with suppress(RunError):
-        known = read_record(folder / CURVE, _Curve, missing="none is kept", refusal="has no points").result.checkpoints
-        kept = [*known] if all(digests.get(each.folder) == each.sha256 for each in known) else []
+        stored = read_record(folder / CURVE, _Curve, missing="none is kept", refusal="has no points").result.checkpoints
+        kept = [*stored] if all(digests.get(each.folder) == each.sha256 for each in stored) else []
     results = {name: read_result(folder / name) for name in digests.keys() - {each.folder for each in kept}}
     if not results:
         return kept
