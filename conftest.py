@@ -28,7 +28,7 @@ NEEDS = [
         ("torch",),
         [
             "api/probe.py",
-            *(f"training/{name}*.py" for name in ("", "data/", "encoders/", "losses/", "mining/", "steps/")),
+            *(f"training/{name}*.py" for name in ("", "data/", "encoders/", "losses/", "mining/")),
         ],
     ),
     ("video", ("av", "cv2"), ["builders/video/*.py"]),

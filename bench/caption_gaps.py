@@ -27,8 +27,7 @@ from typing import Any
 import torch
 
 from tellapart.builders.caption_files import read_captions
-from tellapart.builders.captions.replacing import MaskedLanguageModel, SentenceGap
-from tellapart.builders.captions.tagging import NOUNS, NltkTagger
+from tellapart.builders.captions.stages import NOUNS, MaskedLanguageModel, NltkTagger, SentenceGap
 from tellapart.models.huggingface.files import import_transformers
 from tellapart.models.torch.backend import Runtime
 

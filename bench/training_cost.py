@@ -26,12 +26,10 @@ from tellapart.models.torch.backend import import_torch
 from tellapart.training.config import TrainConfig
 from tellapart.training.data.pictures import ImageLoader
 from tellapart.training.data.rows import TrainingRows, read_rows
-from tellapart.training.encoders.fusion_encoder import open_fusion
-from tellapart.training.encoders.load_start import open_dual, write_new_model
+from tellapart.training.encoders.load_start import open_dual, open_fusion, write_new_model
 from tellapart.training.encoders.trainable import picture_side
 from tellapart.training.ranks import open_accelerator
-from tellapart.training.steps.dual_step import DualStep
-from tellapart.training.steps.fusion_step import FusionStep
+from tellapart.training.steps import DualStep, FusionStep
 
 #: Loss -> what it is compared with; `@3` takes three negatives a pair. NegCLIP and TROHN-Img are as published: both
 #: encode each pair's hard counterpart too, and NegCLIP a false caption of all.

@@ -24,7 +24,7 @@ from training_cost import dual_folder, fusion_folder, write_rows
 
 from tellapart.models.torch.backend import import_torch
 from tellapart.training.config import read_config
-from tellapart.training.dry_run.rehearse import rehearse
+from tellapart.training.dry_run import rehearse
 from tellapart.training.training_run import run_training
 
 SCENES = f"folder:{(Path(__file__).parents[1] / 'examples' / 'eqsim_ablation' / 'smoke_scenes').resolve()}"

@@ -29,13 +29,12 @@ from training_cost import dual_folder, write_rows
 
 from tellapart.models.torch.backend import import_torch
 from tellapart.training.config import TrainConfig
-from tellapart.training.data.batch_order import BatchOrder
-from tellapart.training.data.rows import TrainingRows
+from tellapart.training.data.rows import BatchOrder, TrainingRows
 from tellapart.training.encoders.load_start import open_dual, write_new_model
 from tellapart.training.loop import Training, train
 from tellapart.training.ranks import RankGroup, open_accelerator
 from tellapart.training.run_files import RunFiles
-from tellapart.training.steps.dual_step import DualStep
+from tellapart.training.steps import DualStep
 
 RATE, BETAS, EPSILON, DECAY = 1e-5, (0.9, 0.98), 1e-6, 0.1
 

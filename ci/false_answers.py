@@ -16,8 +16,8 @@ from tellapart.data.task_records import ClassificationSet, ClassifiedImage, Stat
 from tellapart.errors import require
 from tellapart.evaluation.distributed import Rank
 from tellapart.tasks.registry import TASKS
-from tellapart.training.checkpoint import TrainingState, read_checkpoint, write_checkpoint
 from tellapart.training.config import read_config
+from tellapart.training.run_files import TrainingState, read_checkpoint, write_checkpoint
 
 _STATED = StatementSet("asked", tuple(Statement(str(k), f"A dog {k}.", "a.png", "b.png", k == 0) for k in range(2)))
 

@@ -26,10 +26,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.builders.captions.rewriting import replace_word
-from tellapart.builders.captions.similarity import MeanPooledEncoder, cosines
-from tellapart.builders.captions.stages import WordNet
-from tellapart.builders.captions.tagging import NOUNS, REPLACEMENTS, NltkTagger, Word
+from tellapart.builders.captions.counterfactuals import replace_word
+from tellapart.builders.captions.stages import (
+    NOUNS,
+    REPLACEMENTS,
+    MeanPooledEncoder,
+    NltkTagger,
+    Word,
+    WordNet,
+    cosines,
+)
 from tellapart.models.text.tinystories import TinyStories
 from tellapart.models.torch.backend import Runtime
 

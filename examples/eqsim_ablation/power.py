@@ -36,8 +36,7 @@ from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.backend import import_torch
 from tellapart.training.encoders.trainable import autocast
 from tellapart.training.training_run import run_training
-from tellapart_render.recipe import Recipe
-from tellapart_render.scene_items import make_item
+from tellapart_render.scenes_builder import Recipe, make_item
 from tellapart_render.training_rows import write_training_rows
 
 __all__ = ["CAUTION", "GOAL", "GPU_STEP", "POWER", "detectable", "main", "pilot_spread", "statement", "units"]

@@ -25,11 +25,10 @@ from tellapart.models.compact.config import CONFIG, TOKENIZER, WEIGHTS
 from tellapart.models.find import find_model
 from tellapart.models.torch.backend import import_torch
 from tellapart.records.machine import this_machine, versions
-from tellapart.training.checkpoint import replace_folder
 from tellapart.training.config import TrainConfig
-from tellapart.training.data.leaks import find_leaks, refuse_leaks
+from tellapart.training.data.duplicates import find_leaks, refuse_leaks
 from tellapart.training.data.rows import read_rows
-from tellapart.training.run_files import NOT_TERMS
+from tellapart.training.run_files import NOT_TERMS, replace_folder
 from tellapart.training.training_run import run_training
 from tellapart_render.training_rows import write_training_rows
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from examples.findings.frame import PHONE, Page, Source, bounds, make_table, percent, points
 from examples.findings.gains import BIVLC, read_clips, read_rows
 from examples.findings.order_and_ties import ANSWERS
-from tellapart.builders.negatives.wording import words
+from tellapart.builders.negatives.lexicon import words
 from tellapart.evaluation.curve import Curves, measure_curves, tag_captions
 from tellapart.evaluation.item_analysis import ItemOutcomes
 from tellapart.records.result import Sample

@@ -185,7 +185,7 @@ LOSSES = _list_targets(
     "tellapart.training.losses",
     """
     contrast:itc,siglip captions:negclip contrast:trohn-img,tripletclip captions:ce-clip,cs-clip
-    choices:fsc-clip,fsc-global,negbench,clic contrast:hardneg,cyclip eqsim:eqsim matching:itm,ranking
+    captions:fsc-clip,fsc-global,negbench,clic contrast:hardneg,cyclip eqsim:eqsim matching:itm,ranking
     eqsim:eqsim-itm,eqsim-ranking
     """,
     capitals=False,

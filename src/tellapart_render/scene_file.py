@@ -70,16 +70,7 @@ class SceneFile:
 
 
 def write_scene_file(path: Path, content: SceneFile) -> None:
-    """Write a scene as JSON.
-
-    >>> import tempfile
-    >>> from tellapart_render.scenes.quadruple import Key, draw
-    >>> content = SceneFile(draw(Key("test", 0, "counting", 0)).scenes[0], Settings())
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_scene_file(Path(folder) / "scene.json", content)
-    ...     read_scene_file(Path(folder) / "scene.json") == content
-    True
-    """
+    """Write a scene as JSON."""
     path.write_text(json.dumps(content.to_json(), indent=1) + "\n", encoding="utf-8")
 
 

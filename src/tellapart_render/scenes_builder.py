@@ -2,26 +2,316 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from typing import Literal
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
-from pydantic import JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from tellapart.builders.builder import Candidate, Made, Rejected, Start
 from tellapart.data.item import Item
+from tellapart.data.rows import read_csv, read_toml
 from tellapart.errors import DataError
-from tellapart_render.captions.asset_vocabulary import asset_vocabulary
-from tellapart_render.captions.grammar import GRADED
-from tellapart_render.captions.vocabulary import vocabulary
-from tellapart_render.meshes.assets import Up
-from tellapart_render.recipe import Drawing, Recipe
+from tellapart_render.captions.grammar import ASPECTS, GRADED, Aspect, Noun, Vocabulary, add_vocabulary, vocabulary
+from tellapart_render.meshes.assets import Up, find_assets, read_asset, register
+from tellapart_render.meshes.materials import PALETTE
+from tellapart_render.meshes.objects import shape
+from tellapart_render.renderers.mitsuba import MITSUBA
+from tellapart_render.renderers.mitsuba import masks as mitsuba_masks
+from tellapart_render.renderers.renderer import Renderer, Settings
 from tellapart_render.scene_file import RendererName, load_renderer, scene_of_item
-from tellapart_render.scene_items import ABOUT, make_item
-from tellapart_render.scenes.quadruple import Key
+from tellapart_render.scenes.levels import LEVELS, View, draw_level, measure_level
+from tellapart_render.scenes.quadruple import Exchange, Fact, HeldOut, Key, Quadruple, Surroundings, Wording, draw
+from tellapart_render.scenes.scene import Scene, project
+
+
+class Drawing(BaseModel):
+    """Options of the builder `scenes` that any renderer and vocabulary take.
+
+    Attributes:
+        size: side of the pictures in pixels.
+        samples: light paths a pixel.
+        depth: longest light path.
+        quality: WebP quality, 1..100.
+        wording: `minimal` (captions differ in the changed phrase alone) or `paper` (Figure 14's looser one).
+        held_out_every: every n-th item shows a pair of shape and colour that training scenes never show; 0 for none.
+        attempts: draws of one item before the build gives up.
+        unseen: of `camera`, `light` and `ground` those that are drawn from ranges which other sets never show.
+        exchange: of `colours`, `numbers` and `places` those that order items swap, in turn; all if empty.
+        items: number of items of each aspect.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    size: int = Field(default=160, ge=16, le=2048)
+    samples: int = Field(default=8, ge=1, le=4096)
+    depth: int = Field(default=6, ge=1, le=32)
+    quality: int = Field(default=86, ge=1, le=100)
+    wording: Wording = "minimal"
+    held_out_every: int = Field(default=0, ge=0)
+    attempts: int = Field(default=60, ge=1)
+    unseen: list[Surroundings] = []
+    exchange: list[Exchange] = []
+    items: dict[Aspect, int]
+
+
+class Recipe(Drawing):
+    """Everything that determines the pictures of a rendered set: a `Drawing`, its seed and its vocabulary."""
+
+    seed: int = Field(ge=0)
+    vocabulary: str = "demo"
+
+    def item_keys(self, stream: str = "demo") -> list[Key]:
+        """Return the key of every item's first attempt, aspect by aspect."""
+        interval = self.held_out_every
+
+        def key(aspect: Aspect, index: int) -> Key:
+            held_out: HeldOut = "yes" if interval and (index + 1) % interval == 0 else "no"
+            rules = tuple(self.unseen), tuple(self.exchange)
+            return Key(stream, self.seed, aspect, index, 0, self.wording, held_out, self.vocabulary, *rules)
+
+        return [key(aspect, index) for aspect in (*ASPECTS, *GRADED) for index in range(self.items.get(aspect, 0))]
+
+    def settings(self, key: Key) -> Settings:
+        """Return the settings for an item's pictures; both share the sampler's seed, so also the noise."""
+        return Settings(self.size, self.samples, self.depth, seed=self.seed * 1000 + key.index)
+
+
+Masks = Callable[[Scene, int], tuple[NDArray[np.int16], list[int]]]
+
+MIN_AREA = 0.008
+"""Smallest visible part of an object, as a share of the picture."""
+MIN_SHARE = 0.5
+"""Smallest visible part of an object, as a share of what it would fill alone."""
+MIN_OFFSET = 0.08
+"""Smallest horizontal distance of mask centroids for left and right, as a share of the picture's width."""
+MAX_SLANT = 0.6
+"""Largest offset across a relation's axis, as a share of the offset along it."""
+
+REASONS = ("too small", "occluded", "cut off", "wrong count", "wrong side", "wrong depth", "not on top")
+
+
+def draw_accepted(key: Key, attempts: int, size: int, masks: Masks = mitsuba_masks) -> tuple[Quadruple, list[str]]:
+    """Return a key's first draw that its masks confirm, and the reasons for which the earlier ones were rejected."""
+    rejected: list[str] = []
+    for attempt in range(attempts):
+        quadruple = (draw if key.aspect in ASPECTS else draw_level)(replace(key, attempt=attempt))
+        reason = check(quadruple, size, masks)
+        if reason is None:
+            return quadruple, rejected
+        rejected.append(reason)
+    raise DataError(
+        f"{key.name}: none of {attempts} draws shows its captions' content ({dict(Counter(rejected))}); "
+        "change the seed or raise the attempts"
+    )
+
+
+def check(quadruple: Quadruple, size: int, masks: Masks = mitsuba_masks) -> str | None:
+    """Render both scenes' masks at `size` pixels, by the renderer that draws them, and return the first fault, or
+    None.
+    """
+    pairs = zip(quadruple.scenes, quadruple.facts, strict=True)
+    faults = (find_fault(scene, fact, *masks(scene, size)) for scene, fact in pairs)
+    return next((fault for fault in faults if fault is not None), None)
+
+
+def find_fault(scene: Scene, fact: Fact, visible: NDArray[np.int16], alone: list[int]) -> str | None:
+    """Return the reason why a scene does not show a fact, or None."""
+    area = [int((visible == k).sum()) for k in range(len(scene.things))]
+    if min(area) < fact.slack * MIN_AREA * visible.size:
+        return "too small"
+    if any(part < fact.slack * MIN_SHARE * lone for part, lone in zip(area, alone, strict=True)):
+        return "occluded"
+    border = np.concatenate([visible[0], visible[-1], visible[:, 0], visible[:, -1]])
+    if (border >= 0).any():
+        return "cut off"
+    if len(area) != fact.count:
+        return "wrong count"
+    return None if fact.relation is None else _relation_fault(scene, fact, visible)
+
+
+def _relation_fault(scene: Scene, fact: Fact, visible: NDArray[np.int16]) -> str | None:
+    """Check thing 0 against thing 1: sides by centroid, depth by the camera, top by geometry."""
+    thing, subject = scene.things[:2]
+    shift = np.subtract(thing.position, subject.position)
+    if fact.relation == "top":
+        top = shape(subject.shape).top
+        resting = top is not None and abs(shift[2] - top.height * subject.size) < 1e-3
+        return None if resting and float(np.hypot(shift[0], shift[1])) < 1e-3 else "not on top"
+    if abs(shift[2]) > 1e-3:
+        return "not on top"
+    if fact.relation in ("left", "right"):
+        columns = [float(np.nonzero(visible == k)[1].mean()) for k in (0, 1)]
+        offset = (columns[0] - columns[1]) / visible.shape[1] * (1.0 if fact.relation == "right" else -1.0)
+        return None if offset >= MIN_OFFSET and abs(shift[1]) <= MAX_SLANT * abs(shift[0]) else "wrong side"
+    depth = project(np.array([thing.position, subject.position]), scene.camera)[:, 2]
+    nearer = (depth[1] - depth[0]) * (1.0 if fact.relation == "front" else -1.0)
+    return None if nearer > 0 and abs(shift[0]) <= MAX_SLANT * abs(shift[1]) else "wrong depth"
+
+
+ABOUT: dict[str, str] = {
+    "title": "Rendered scenes that differ in one attribute, count or location, or in the order of words",
+    "description": "2x2 minimal pairs after EqBen's Eq-Kubric: both captions differ in the changed phrase alone, or "
+    "(order) in the order of the same words; both pictures share camera, light, floor and all other objects. Checked "
+    "against the renderer's object masks.",
+    "licence": "Apache-2.0",
+    "citation": "Templates and vocabulary after Wang et al., Equivariant Similarity for Vision-Language Foundation "
+    "Models (EqBen), ICCV 2023, Figure 14",
+}
+"""The fields that every rendered set's card has."""
+
+
+def pictures(quadruple: Quadruple, recipe: Recipe, renderer: Renderer = MITSUBA) -> list[NDArray[np.uint8]]:
+    """Render both pictures of a quadruple: sRGB uint8 `(size, size, 3)` each."""
+    return [renderer.render(scene, recipe.settings(quadruple.key)) for scene in quadruple.scenes]
+
+
+def encode(pixels: NDArray[np.uint8], quality: int) -> bytes:
+    """Encode a picture as WebP."""
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, "WEBP", quality=quality, method=6)
+    return buffer.getvalue()
+
+
+def _item_provenance(quadruple: Quadruple, recipe: Recipe, renderer: Renderer) -> dict[str, Any]:
+    """Return an item's provenance: the parts that both scenes share, each scene's things, the renderer and settings."""
+    first, second = (scene.to_record() for scene in quadruple.scenes)
+    return {
+        **{name: first[name] for name in ("camera", "light", "ground")},
+        "things": [first["things"], second["things"]],
+        "renderer": ", ".join(f"{name} {version}" for name, version in renderer.versions.items()),
+        "attempt": quadruple.key.attempt,
+        "settings": {"renderer": renderer.name, **asdict(recipe.settings(quadruple.key))},
+    }
+
+
+def make_item(key: Key, recipe: Recipe, renderer: Renderer = MITSUBA) -> tuple[Item, dict[str, bytes], list[str]]:
+    """Draw, check and render one item; return it, its pictures by reference, and its rejected draws' reasons."""
+    quadruple, rejected = draw_accepted(key, recipe.attempts, recipe.size, renderer.masks)
+    names = [f"images/{key.name}_{side}.webp" for side in (0, 1)]
+    rendered = pictures(quadruple, recipe, renderer)
+    files = {name: encode(pixels, recipe.quality) for name, pixels in zip(names, rendered, strict=True)}
+    tags = {"aspect": key.aspect, "change": quadruple.change, "held_out": key.held_out}
+    if key.aspect in LEVELS:
+        masks = (renderer.masks(scene, recipe.size) for scene in quadruple.scenes)
+        views = [View(pixels, *mask) for pixels, mask in zip(rendered, masks, strict=True)]
+        tags["level"] = f"{measure_level(key.aspect, quadruple.scenes, views):g}"
+    item = {
+        "id": key.name,
+        "images": names,
+        "texts": quadruple.captions,
+        "tags": tags,
+        "cluster": key.name,
+        "provenance": _item_provenance(quadruple, recipe, renderer),
+    }
+    # Through JSON, so that an item is the same whether it was just made or read back.
+    return Item.model_validate_json(json.dumps(item)), files, rejected
+
+
+# A vocabulary from a folder of scanned objects: the names of its assets in captions.
+#
+# Names come from a TOML file (`Folder_Name = "red coffee mug"`, or `Folder_Name = { noun = "red coffee mug", category =
+# "mug" }`) or a CSV file with the columns folder, noun and, optionally, category. Without one, an asset has its
+# folder's name, in words, and its category is that of its `metadata.pbtxt` or its last word.
+
+_CATEGORY = re.compile(r'categories\s*\{\s*first:\s*"([^"\n]{1,80})"')
+_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+
+
+class AssetVocabulary(NamedTuple):
+    """The vocabulary's name, and the SHA-256 of each asset read for it, by the asset's name."""
+
+    name: str
+    inputs: dict[str, str]
+
+
+def folder_words(folder_name: str) -> str:
+    """Return a folder's name in words: split at capitals and signs, without numbers and single letters.
+
+    >>> folder_words("BIA_Porcelain_Ramekin_With_Glazed_Rim_35_45_oz_cup")
+    'bia porcelain ramekin with glazed rim oz cup'
+    """
+    return " ".join(word.lower() for word in _WORDS.findall(folder_name) if len(word) > 1)
+
+
+def read_names(path: Path) -> dict[str, tuple[str, str]]:
+    """Read a names file: noun phrase and category (or "") by folder name."""
+    if not path.exists():
+        raise DataError(
+            f'{path}: no such file; write Folder_Name = "red coffee mug" for each asset (TOML), or a CSV of folder,noun'
+        )
+    names: dict[str, tuple[str, str]] = {}
+    if path.suffix == ".csv":
+        for line, row in read_csv(path):
+            folder, noun = (row.get(column, "").strip() for column in ("folder", "noun"))
+            if not folder or not noun:
+                raise DataError(f"{path}:{line}: needs the columns folder and noun, got {row}")
+            names[folder] = (noun, row.get("category", "").strip())
+        return names
+    for folder, value in read_toml(path).items():
+        entry = value if isinstance(value, dict) else {"noun": value}
+        phrase, category = entry.get("noun"), entry.get("category", "")
+        valid = entry.keys() <= {"noun", "category"}
+        if not (valid and isinstance(phrase, str) and phrase.strip() and isinstance(category, str)):
+            raise DataError(f"{path}: field {folder!r}: needs a noun phrase, or noun and category; got {value!r}")
+        names[folder] = (phrase, category)
+    return names
+
+
+def asset_vocabulary(folder: Path, names: Path | None, up: Up = "z") -> AssetVocabulary:
+    """Read the named assets (all of them without names) into this process and make their vocabulary known."""
+    assets = find_assets(folder)
+    entries = dict.fromkeys(assets, ("", "")) if names is None else read_names(names)
+    nouns: list[Noun] = []
+    inputs: dict[str, str] = {}
+    for name, (phrase, category) in entries.items():
+        asset = read_asset(folder, name, up)
+        inputs[name] = asset.sha256
+        nouns.append(
+            _split_phrase(phrase or folder_words(name), category or _read_category(folder / name), register(asset))
+        )
+    twice = [phrase for phrase, count in Counter(noun.phrase() for noun in nouns).items() if count > 1]
+    if twice:
+        raise DataError(f"{names or folder}: two assets are called {twice[0]!r}; give each a different name")
+    groups: dict[str, list[Noun]] = defaultdict(list)
+    for each in nouns:
+        groups[each.category].append(each)
+    if len(groups) < 2:
+        raise DataError(f"{names or folder}: all assets are of one category ({', '.join(groups)}); scenes relate two")
+    digest = hashlib.sha256(repr([(noun.phrase(), noun.category, noun.shape) for noun in nouns]).encode()).hexdigest()
+    varied = {name: tuple(group) for name, group in groups.items() if len(group) > 1}
+    vocabulary = Vocabulary(f"assets-{digest[:12]}", varied, tuple(nouns), tuple(nouns))
+    add_vocabulary(vocabulary)
+    return AssetVocabulary(vocabulary.name, inputs)
+
+
+def _split_phrase(phrase: str, category: str, shape: str) -> Noun:
+    """Split a phrase into attribute words, head and the words after `with`."""
+    body, _, tail = " ".join(phrase.split()).partition(" with ")
+    *attribute, head = body.split()
+    colour = next((word for word in attribute if word in PALETTE), "")
+    return Noun(category or head, " ".join(attribute), head, f"with {tail}" if tail else "", shape, colour, False)
+
+
+def _read_category(folder: Path) -> str:
+    """Return the category that an asset's metadata names, or ""."""
+    path = folder / "metadata.pbtxt"
+    if not path.is_file():
+        return ""
+    category = _CATEGORY.search(path.read_text(encoding="utf-8", errors="replace")[:100_000])
+    return category[1].lower() if category else ""
+
 
 #: The card's words about masks.
 MASKS = (

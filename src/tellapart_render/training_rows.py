@@ -39,8 +39,8 @@ from tellapart_render.captions.grammar import (
     count_caption,
     group_caption,
     relation_caption,
+    vocabulary,
 )
-from tellapart_render.captions.vocabulary import vocabulary
 from tellapart_render.scenes.quadruple import Key, Quadruple, draw, rivals
 from tellapart_render.scenes.scene import corners, project
 from tellapart_render.scenes_builder import Scenes
@@ -92,11 +92,7 @@ def meaning(text: str) -> str:
 
 
 def mirror(text: str) -> str:
-    """Return the caption that is true of the image flipped left to right.
-
-    >>> mirror("The mug is on the left side of the bowl.")
-    'The mug is on the right side of the bowl.'
-    """
+    """Return the caption that is true of the image flipped left to right."""
     other = {"left": "right", "right": "left"}
     return re.sub(r"\b(left|right)\b", lambda match: other[match[1]], text)
 
@@ -119,11 +115,7 @@ class SynonymChoice:
 
 
 def draw_synonyms(rng: np.random.Generator) -> SynonymChoice:
-    """Draw a choice, all equally likely.
-
-    >>> draw_synonyms(np.random.default_rng(0))
-    SynonymChoice(verb=2, side=1, there=True, place=0)
-    """
+    """Draw a choice, all equally likely."""
     verb, side, direction, place = (int(rng.integers(n)) for n in (len(VERBS), len(_SIDES["left"]), 2, len(PLACES)))
     return SynonymChoice(verb, side, bool(direction), place)
 
@@ -197,11 +189,6 @@ def foils(quadruple: Quadruple, side: int) -> list[Foil]:
     """Return captions that are false of one of the two scenes, each one change away from its caption.
 
     If the quadruple shows no held-out pair, no foil names one.
-
-    >>> from tellapart_render.scenes.quadruple import Key, draw
-    >>> quadruple = draw(Key("test", 0, "location", 0))
-    >>> {foil.kind for foil in foils(quadruple, 0)} >= {"location", "swap"}
-    True
     """
     words = vocabulary(quadruple.key.vocabulary)
     pool = tuple(noun for noun in words.objects if quadruple.key.held_out == "yes" or not words.holds_out(noun))
@@ -293,11 +280,6 @@ def draw_whereabouts(quadruple: Quadruple, flip: bool, rng: np.random.Generator)
     """Yield, for each side, a caption of one object's place, and captions that are false of both pictures.
 
     The object is one that the other side does not show there, if there is such a one.
-
-    >>> from tellapart_render.scenes.quadruple import Key, draw
-    >>> drawn = list(draw_whereabouts(draw(Key("test", 0, "location", 0)), False, np.random.default_rng(0)))
-    >>> [caption in false for caption, false in drawn]
-    [False, False]
     """
     sides = [_list_places(quadruple, side, flip) for side in (0, 1)]
     occupied = set(sides[0]) | set(sides[1])

@@ -6,8 +6,8 @@ import json
 import sys
 from pathlib import Path
 
+from tellapart.builders.executor import RayExecutor
 from tellapart.builders.pipeline import build
-from tellapart.builders.ray_executor import RayExecutor
 from tellapart.errors import RunError
 
 #: So that the death of a node is noticed within a second.

@@ -16,8 +16,8 @@ import pytest
 
 from facts import raises
 from tellapart.builders.builder import Candidate
+from tellapart.builders.executor import RayExecutor
 from tellapart.builders.pipeline import WorkerPlan, attempt, build, sources_of
-from tellapart.builders.ray_executor import RayExecutor
 from tellapart.builders.recipe_file import open_builder, read_recipe_file
 from tellapart.errors import MissingDependencyError, RunError
 

@@ -12,11 +12,11 @@ from scanned import box, shelf, write_asset
 
 from facts import raises
 from tellapart.errors import DataError, UnknownNameError
-from tellapart_render.captions.asset_vocabulary import asset_vocabulary, read_names
-from tellapart_render.captions.vocabulary import add_vocabulary, vocabulary
+from tellapart_render.captions.grammar import add_vocabulary, vocabulary
 from tellapart_render.meshes.assets import Asset, asset_texture, find_assets, read_asset, read_obj, register
 from tellapart_render.meshes.materials import surface
 from tellapart_render.meshes.objects import shape
+from tellapart_render.scenes_builder import asset_vocabulary, read_names
 
 
 @pytest.mark.parametrize("flat", [True, False])

@@ -18,10 +18,9 @@ from tellapart.builders.recipe_file import read_recipe_file
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError
 from tellapart_render.captions.grammar import ASPECTS, HELD_OUT
-from tellapart_render.recipe import Recipe
-from tellapart_render.scene_items import check, draw_accepted, encode, pictures
 from tellapart_render.scenes.quadruple import Key, draw
 from tellapart_render.scenes.scene import Scene
+from tellapart_render.scenes_builder import Recipe, check, draw_accepted, encode, pictures
 
 Row = dict[str, Any]
 

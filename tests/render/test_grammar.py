@@ -10,6 +10,7 @@ from tellapart.errors import UnknownNameError
 from tellapart_render.captions.grammar import (
     CATEGORIES,
     COUNTS,
+    FIGURE_14,
     HELD_OUT,
     LOCATIONS,
     OBJECTS,
@@ -20,7 +21,6 @@ from tellapart_render.captions.grammar import (
     noun,
     relation_caption,
 )
-from tellapart_render.captions.vocabulary import FIGURE_14
 from tellapart_render.meshes.materials import PALETTE, surface
 from tellapart_render.meshes.objects import SHAPES, shape
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from tellapart_render.captions.grammar import LOCATIONS, Relation
 from tellapart_render.meshes.objects import SHAPES, shape
-from tellapart_render.scenes.placement import camera_for, can_carry, draw_ground, relate, scatter
-from tellapart_render.scenes.scene import Thing, corners, project
+from tellapart_render.scenes.scene import Thing, camera_for, can_carry, corners, draw_ground, project, relate, scatter
 
 SUBJECT = Thing("bowl", "blue", 1.0, (0.0, 0.0, 0.0), 0.0)
 AXES = {"left": (0, -1), "right": (0, 1), "front": (1, -1), "behind": (1, 1)}

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from facts import raises
 from tellapart.errors import DataError
 from tellapart_render.captions.grammar import ASPECTS, COUNTS, HELD_OUT, LOCATIONS, SIZES
-from tellapart_render.scenes.placement import can_carry
 from tellapart_render.scenes.quadruple import Key, Quadruple, draw
-from tellapart_render.scenes.scene import Scene, corners, project
+from tellapart_render.scenes.scene import Scene, can_carry, corners, project
 
 KEYS = [Key("test", 7, a, i, held_out=h) for a, i, h in product(ASPECTS, range(60), ("yes", "no"))]
 KEYS += [Key("test", 7, "attribute", 119)]  # the first pair of which the kind alone differs

@@ -9,7 +9,7 @@ import pytest
 from facts import raises
 from tellapart.builders.recipe_file import open_builder, read_recipe_file
 from tellapart.errors import DataError
-from tellapart_render.recipe import Recipe
+from tellapart_render.scenes_builder import Recipe
 
 GOOD = 'name = "few"\nbuilder = "scenes"\nseed = 3\n[options]\nsize = 64\n[options.items]\ncounting = 2\n'
 

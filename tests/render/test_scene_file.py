@@ -22,8 +22,8 @@ from tellapart_render.scene_file import (
     scene_of_item,
     write_scene_file,
 )
-from tellapart_render.scene_items import encode
 from tellapart_render.scenes.quadruple import Key, draw
+from tellapart_render.scenes_builder import encode
 
 CONTENT = SceneFile(draw(Key("test", 0, "location", 1, vocabulary="figure-14")).scenes[0], Settings(24, 1, 2, 3))
 

@@ -13,7 +13,7 @@ from PIL import Image
 
 from facts import raises
 from tellapart.errors import DataError
-from tellapart_render.captions.vocabulary import DEMO
+from tellapart_render.captions.grammar import DEMO
 from tellapart_render.training_rows import main, meaning, mirror, write_training_rows
 
 SCENES = Path(__file__).parents[2] / "examples" / "eqsim_ablation" / "smoke_scenes"

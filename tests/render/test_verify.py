@@ -10,9 +10,9 @@ import pytest
 pytest.importorskip("mitsuba", reason="needs the render extra: mitsuba")
 
 from tellapart_render.renderers.mitsuba import masks
-from tellapart_render.scene_items import REASONS, check, find_fault
 from tellapart_render.scenes.quadruple import Fact, Key, draw
 from tellapart_render.scenes.scene import Camera, Ground, Light, Scene, Thing
+from tellapart_render.scenes_builder import REASONS, check, find_fault
 
 SIZE = 48
 CAMERA = Camera((0.0, -5.5, 2.4), (0.0, 0.0, 0.3), 36.0, 0.0)

@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from facts import raises
 from tellapart.errors import ModelError, RunError
 from tellapart.models.torch.backend import import_torch
-from tellapart.training.checkpoint import (
+from tellapart.training.run_files import (
     TrainingState,
     copy_weights,
     delete_older,
@@ -192,6 +192,10 @@ def test_the_state_of_another_step_and_a_checkpoint_without_sums_are_refused(tmp
         read_checkpoint(second, *trained())
     (second / "state.json").write_bytes(kept.replace(b'"unmoved": 0', b'"unmoved": 1'))
     with raises(RunError, "state.json", "step-00000002", "delete"):
+        read_checkpoint(second, *trained())
+    (second / "state.json").write_bytes(kept.replace(b'"unmoved": 0', b'"later": 0'))
+    seal(second)
+    with raises(RunError, "state.json", "another version", "later, unmoved", "step-00000002"):
         read_checkpoint(second, *trained())
     (second / "SHA256SUMS").unlink()
     with raises(RunError, "SHA256SUMS", "step-00000002", "delete"):

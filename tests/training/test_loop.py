@@ -25,8 +25,7 @@ from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.checkpoint import read_state_dict
 from tellapart.training.config import read_config
-from tellapart.training.data.batch_order import BatchOrder
-from tellapart.training.data.rows import read_rows
+from tellapart.training.data.rows import BatchOrder, read_rows
 from tellapart.training.encoders import load_start
 from tellapart.training.encoders.load_start import open_dual, write_new_model
 from tellapart.training.encoders.trainable import Encoded
@@ -34,7 +33,7 @@ from tellapart.training.loop import rate
 from tellapart.training.ranks import open_accelerator
 from tellapart.training.record import read_record
 from tellapart.training.report.page import write_progress
-from tellapart.training.steps.dual_step import DualStep
+from tellapart.training.steps import DualStep
 from tellapart.training.training_run import run_training
 
 torch = import_torch()

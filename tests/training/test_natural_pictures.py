@@ -19,7 +19,7 @@ from tellapart.builders.caption_files import read_captions
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError
 from tellapart.training.config import read_config
-from tellapart.training.data.sources import build_recipes, data_folder, find_sources
+from tellapart.training.training_run import build_recipes, data_folder, find_sources
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "training"
 THINGS = ("dog", "cat", "horse", "bird", "car", "bus")

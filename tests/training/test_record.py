@@ -21,10 +21,9 @@ from tellapart.records.run_folder import find_runs
 from tellapart.records.samples import read_samples
 from tellapart.report.charts import LineChart, svg
 from tellapart.stats.intervals import share_in_clusters
-from tellapart.training.data.leaks import Leak
-from tellapart.training.model_card import model_card
+from tellapart.training.data.duplicates import Leak
 from tellapart.training.record import TrainRecord, read_record, write_record
-from tellapart.training.report.page import log_charts, sweep_chart, write_curves
+from tellapart.training.report.page import log_charts, model_card, sweep_chart, write_curves
 from tellapart.training.run_files import RunFiles
 from tellapart.training.sweep import Sweep
 from tellapart.training.training_run import FinishedRun, run_training

@@ -16,9 +16,8 @@ from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import DualEncoder
 from tellapart.models.torch.backend import import_torch
 from tellapart.training.config import TrainConfig, read_config
-from tellapart.training.data.batch_order import BatchOrder
-from tellapart.training.data.rows import TrainingRows, read_rows
-from tellapart.training.encoders.fusion_encoder import open_fusion
+from tellapart.training.data.rows import BatchOrder, TrainingRows, read_rows
+from tellapart.training.encoders.load_start import open_fusion
 from tellapart.training.losses.batch import Batch
 from tellapart.training.losses.eqsim import drawn_negatives
 from tellapart.training.losses.matching import hard_negatives

@@ -27,9 +27,8 @@ from tellapart.models.find import find_model
 from tellapart.training.config import RoundsConfig, TrainConfig
 from tellapart.training.data.validation import rescore
 from tellapart.training.encoders.load_start import write_new_model
-from tellapart.training.model_card import model_card
 from tellapart.training.record import read_record
-from tellapart.training.report.page import write_training_report
+from tellapart.training.report.page import model_card, write_training_report
 from tellapart.training.test_time_matching import train_matched
 
 

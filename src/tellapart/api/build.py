@@ -8,10 +8,10 @@ from typing import overload
 from tellapart.auditing.show import audit_folder
 from tellapart.benchmarks.plugins import exit_is_error
 from tellapart.builders.captions.pairs_file import PairsWritten, write_caption_pairs
+from tellapart.builders.executor import RayExecutor
 from tellapart.builders.hub_export import write_imagefolder, write_parquet
 from tellapart.builders.pipeline import BuildResult, describe_kept
 from tellapart.builders.pipeline import build as run_recipe
-from tellapart.builders.ray_executor import RayExecutor
 from tellapart.builders.recipe_file import read_recipe_file
 from tellapart.data.arguments import PathGiven, as_path, expect_used
 from tellapart.data.folder import read_pair_set

@@ -31,8 +31,7 @@ from tellapart.records.machine import device_peak, resident_memory
 from tellapart.records.result import Result
 from tellapart.report.frame import Frame
 from tellapart.report.terminal import console, print_lines
-from tellapart.training.dry_run.plan import Problems, join_faults
-from tellapart.training.dry_run.rehearse import TRIED_ITEMS, fit_seconds
+from tellapart.training.dry_run import TRIED_ITEMS, Problems, fit_seconds, join_faults
 
 __all__ = ["RunPlan", "plan_run"]
 

@@ -22,13 +22,7 @@ class ItemFilter(BaseModel):
 
 
 class Words(ItemFilter):
-    """Every caption has at least `minimum` and at most `maximum` words.
-
-    >>> from tellapart.data.item import Item
-    >>> outcome = Made(Item(id="a", images=("a.png",), texts=("a cat", "a small dog")), {"a.png": b""})
-    >>> Words(maximum=2).fault(outcome)
-    'a caption of more than 2 words'
-    """
+    """Every caption has at least `minimum` and at most `maximum` words."""
 
     minimum: int = Field(default=1, ge=1)
     maximum: int = Field(default=60, ge=1)

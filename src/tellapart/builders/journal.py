@@ -35,8 +35,9 @@ WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS image (reference TEXT PRIMARY KEY, sha256 TEXT NOT NULL, data BLOB NOT NULL);
 """
 
-#: SQLite's errors of the disk.
+#: SQLite's errors of the disk and of the memory, whatever the file holds.
 _REFUSALS = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN}
+_REFUSALS |= {sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_NOMEM}
 
 #: Letters of a refused text that are kept.
 _SHOWN = 500
@@ -49,16 +50,7 @@ def journal_of(out: Path) -> Path:
 
 
 class Journal:
-    """The outcomes of one recipe's candidates, on disk.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with Journal(Path(folder) / "journal", "0123") as journal:
-    ...         journal.record("a", Rejected("swap", "one object only"))
-    ...     with Journal(Path(folder) / "journal", "0123") as journal:
-    ...         print(journal.decided_ids(), journal.outcome("a").reason)
-    {'a'} one object only
-    """
+    """The outcomes of one recipe's candidates, on disk."""
 
     def __init__(self, path: Path, fingerprint: str, facts: Mapping[str, Any] | None = None) -> None:
         self._path = path
@@ -76,7 +68,9 @@ class Journal:
             owner = about["fingerprint"]
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             self._file.close()
-            raise RunError(_explain_refusal(path, error)) from error
+            held = f"{path} is held by another build that is at work; wait for it, or name another out="
+            other = f"{path} is no journal of a build ({error}); name another out= (or pairs=), or delete it"
+            raise _room_error(path, error) or RunError(held if "locked" in str(error) else other) from error
         if owner != fingerprint:
             self._file.close()
             then = parse_json(about["facts"], path, error=RunError)
@@ -136,12 +130,8 @@ class Journal:
             raise DataError(f"item {name!r}: another item has another image under {reference!r}; give them two names")
 
     def _write_rows(self, statement: str, *values: str | bytes) -> None:
-        try:
+        with _explain_errors(self._path):
             self._file.execute(statement, values)
-        except sqlite3.Error as error:
-            if error.sqlite_errorcode & 0xFF in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_CONSTRAINT}:
-                raise _damage_error(self._path, str(error)) from error
-            raise _room_error(self._path, error) from error
 
     def drop_damaged(self) -> list[str]:
         """Delete outcomes that differ from their digests, or whose images do, with a warning; return the ids."""
@@ -197,11 +187,7 @@ class Journal:
 
 
 def count_decided(path: Path) -> int:
-    """Return how many candidates a journal holds that became items or were rejected; 0 if the journal is missing.
-
-    >>> count_decided(Path("no/such.journal"))
-    0
-    """
+    """Return how many candidates a journal holds that became items or were rejected; 0 if the journal is missing."""
     if not path.is_file():
         return 0
     file = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
@@ -275,29 +261,20 @@ def _images_of(kind: str, fields: str) -> set[str]:
 
 @contextmanager
 def _explain_errors(path: Path) -> Iterator[None]:
-    """Turn SQLite's errors of reading into one line."""
+    """Turn SQLite's errors into one line."""
     try:
         yield
     except (sqlite3.Error, UnicodeDecodeError) as error:
-        raise (_room_error if _is_refused(error) else _damage_error)(path, first_line(error)) from error
+        raise _room_error(path, error) or _damage_error(path, first_line(error)) from error
 
 
-def _is_refused(error: sqlite3.Error | UnicodeDecodeError) -> bool:
-    """Return whether it is the disk that refuses, being full for one, whatever the file holds."""
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _REFUSALS
-
-
-def _room_error(path: Path, why: object) -> RunError:
+def _room_error(path: Path, error: sqlite3.Error | UnicodeDecodeError) -> RunError | None:
+    """Return the error if it is the disk that refuses, being full for one."""
+    if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _REFUSALS:
+        return None
+    why = first_line(error)
     return RunError(f"{path} cannot be written ({why}); its content is kept: make room, and run it again to go on")
 
 
 def _damage_error(path: Path, what: str) -> RunError:
     return RunError(f"{path} is damaged ({what}); run it again, or delete it to begin again")
-
-
-def _explain_refusal(path: Path, error: sqlite3.Error | UnicodeDecodeError) -> str:
-    if "locked" in str(error):
-        return f"{path} is held by another build that is at work; wait for it, or name another out="
-    if _is_refused(error):
-        return str(_room_error(path, error))
-    return f"{path} is no journal of a build ({error}); name another out= (or pairs=), or delete it"

@@ -114,13 +114,7 @@ def _shorten_value(value: str | None) -> str:
 
 @dataclass
 class Funnel:
-    """The number of candidates that each step of a build let through or rejected, and one refused text of each reason.
-
-    >>> funnel = Funnel()
-    >>> funnel.count(Rejected("swap", "one object only"))
-    >>> funnel.rows()
-    [('candidates', '', 1), ('rejected by swap', 'one object only', 1), ('items', '', 0)]
-    """
+    """The number of candidates that each step of a build let through or rejected, and a refused text of each reason."""
 
     candidates: int = 0
     items: int = 0

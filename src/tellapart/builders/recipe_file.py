@@ -106,12 +106,7 @@ def open_filters(recipe: RecipeFile, place: str) -> list[tuple[str, ItemFilter]]
 
 
 def open_selections(recipe: RecipeFile, place: str) -> list[tuple[str, Selection]]:
-    """Make the selections that a recipe names, in its order, each with its name.
-
-    >>> recipe = RecipeFile(name="few", builder="scenes", selections=[{"name": "per_cluster", "maximum": 2}])
-    >>> open_selections(recipe, "recipe.toml")
-    [('per_cluster', PerCluster(maximum=2))]
-    """
+    """Make the selections that a recipe names, in its order, each with its name."""
     return _open_each("selection", recipe.selections, place)
 
 

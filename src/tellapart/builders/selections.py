@@ -50,12 +50,7 @@ class Selection(BaseModel):
 
 
 class Distinct(Selection):
-    """No item has the captions of an earlier one; with `images`, only one of the same images, too, is left out.
-
-    >>> items = [Item(id=name, images=(f"{name}.png",), texts=("x", "y")) for name in "ab"]
-    >>> Distinct().left_out(items, seed=1, home=Path("."))
-    {'b': 'the captions of an earlier item'}
-    """
+    """No item has the captions of an earlier one; with `images`, only one of the same images, too, is left out."""
 
     images: bool = False
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel
 
-from tellapart.builders.negatives.wording import words
+from tellapart.builders.negatives.lexicon import words
 from tellapart.data.scores import join_names
 from tellapart.errors import RunError, nearest, quote
 from tellapart.evaluation.item_analysis import ItemOutcomes

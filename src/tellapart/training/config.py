@@ -10,18 +10,19 @@ import hashlib
 import inspect
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from tellapart.catalog import LOSSES, names
 from tellapart.data.rows import read_toml
-from tellapart.data.validation import validate_table
-from tellapart.errors import DataError, nearest
+from tellapart.data.validation import find_problems
+from tellapart.errors import DataError, TellapartError, nearest
 from tellapart.training.losses.loss import Loss, LossTerm, find_loss, read_terms
 
 #: Released code takes equal captions, and copies of a picture, for each other's negatives.
@@ -273,32 +274,8 @@ class LogConfig(_Table):
     wandb: str | None = None
 
 
-class StartSettings(NamedTuple):
-    """The settings of a configuration with which the start is opened; `loss` names the first of the terms."""
-
-    loss: str
-    terms: tuple[LossTerm, ...]
-    device: str
-    seed: int
-    reading: str | None
-    image_size: int | None
-    compiled: str | None
-    matching: MatchingConfig | None
-
-
 class TrainConfig(_Table):
-    """A training run.
-
-    >>> TrainConfig(
-    ...     name="few",
-    ...     model="local-dir:start",
-    ...     data={"train": ["a"]},
-    ...     loss={"name": "itc"},
-    ...     optimiser={"learning_rate": 1e-3, "steps": 2},
-    ...     batch={"size": 4},
-    ... ).seed
-    0
-    """
+    """A training run."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     model: str
@@ -346,11 +323,6 @@ class TrainConfig(_Table):
         """Return the losses that are added up, the one that `find_loss` returns first."""
         return read_terms(self.loss)
 
-    def start_settings(self) -> StartSettings:
-        """Return the settings with which the start is opened."""
-        rest = self.device, self.seed, self.reading, self.image_size, self.compile, self.matching
-        return StartSettings(str(self.loss["name"]), self.loss_terms(), *rest)
-
     def decisive_values(self) -> dict[str, Any]:
         """Return the values that decide the weights, as JSON."""
         decides_nothing: dict[str, Any] = {
@@ -370,18 +342,28 @@ class TrainConfig(_Table):
 def read_config(path: Path) -> TrainConfig:
     """Read a training run from a TOML file; a preset's values fill in the keys that the file leaves out."""
     values = read_values(path)
-    for key, table in config_tables().items():
-        if isinstance(values.get(key), Mapping):
-            validate_table(table, values[key], f"{path}: [{key}]")
-    config = locate_reported(validate_table(TrainConfig, values, str(path)), path.parent)
-    read_terms(config.loss, f"{path}: [loss]")
-    return config
-
-
-def locate_reported(config: TrainConfig, home: Path) -> TrainConfig:
-    """Return a configuration whose reported sets have paths relative to the working folder, not to its folder."""
-    reported = [_locate_set(benchmark, home) for benchmark in config.report.benchmarks]
+    for fault in find_faults(values, path):
+        raise fault
+    config = TrainConfig.model_validate(values)
+    # Reported sets have paths relative to the working folder, not to the configuration's.
+    reported = [_locate_set(benchmark, path.parent) for benchmark in config.report.benchmarks]
     return config.model_copy(update={"report": config.report.model_copy(update={"benchmarks": reported})})
+
+
+def find_faults(values: Mapping[str, Any], path: Path) -> list[TellapartError]:
+    """Return an error for every fault of a file's values: of its tables, then of other keys, then of its losses."""
+    tables = {key: table for key, table in config_tables().items() if isinstance(values.get(key), Mapping)}
+    faults: list[TellapartError] = [
+        fault for key, table in tables.items() for fault in find_problems(table, values[key], f"{path}: [{key}]")
+    ]
+    whole = find_problems(TrainConfig, values, str(path))
+    faults += [fault for fault in whole if re.split(r"[.\[]", fault.field or "")[0] not in tables]
+    if isinstance(loss := values.get("loss"), Mapping):
+        try:
+            read_terms(loss, f"{path}: [loss]")
+        except TellapartError as error:
+            faults.append(error)
+    return faults
 
 
 def _locate_set(name: str, home: Path) -> str:

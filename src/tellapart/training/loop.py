@@ -22,10 +22,22 @@ from tellapart.data.pairset import PairSet
 from tellapart.data.progress import NotedProgress
 from tellapart.errors import DataError, RunError, TellapartWarning
 from tellapart.stats.intervals import share_in_clusters
-from tellapart.training.checkpoint import (
+from tellapart.training.config import OptimiserConfig, TrainConfig
+from tellapart.training.data.duplicates import Duplicates
+from tellapart.training.data.pictures import ImageLoader, find_augmentation
+from tellapart.training.data.rows import BatchOrder, TrainingRows
+from tellapart.training.data.validation import better_beyond_doubt, items_right, match_numbers, metric_of, rescore
+from tellapart.training.encoders.trainable import Inputs, Trainable, count_updated, picture_side
+from tellapart.training.lazy_torch import torch
+from tellapart.training.ranks import RankGroup
+from tellapart.training.run_files import (
+    IDLE_STEPS,
+    RunFiles,
     TrainingState,
     copy_weights,
     delete_older,
+    describe_idle,
+    find_idle_terms,
     latest_checkpoint,
     read_checkpoint,
     read_weights,
@@ -33,18 +45,7 @@ from tellapart.training.checkpoint import (
     write_checkpoint,
     write_folder,
 )
-from tellapart.training.config import OptimiserConfig, TrainConfig
-from tellapart.training.data.batch_order import BatchOrder
-from tellapart.training.data.duplicates import Duplicates
-from tellapart.training.data.pictures import ImageLoader, find_augmentation
-from tellapart.training.data.rows import TrainingRows
-from tellapart.training.data.validation import better_beyond_doubt, items_right, match_numbers, metric_of, rescore
-from tellapart.training.encoders.lora import count_updated
-from tellapart.training.encoders.trainable import Inputs, Trainable, picture_side
-from tellapart.training.lazy_torch import torch
-from tellapart.training.ranks import RankGroup
-from tellapart.training.run_files import IDLE_STEPS, RunFiles, describe_idle, find_idle_terms
-from tellapart.training.steps.step import Drawn, TrainingStep
+from tellapart.training.steps import Drawn, TrainingStep
 
 if TYPE_CHECKING:
     from torch import nn

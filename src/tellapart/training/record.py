@@ -17,8 +17,7 @@ from tellapart.evaluation.compare import Comparison, MetricComparison
 from tellapart.evaluation.why import Why
 from tellapart.records.run_folder import write_text_file
 from tellapart.records.timing_record import Machine
-from tellapart.training.data.duplicates import Duplicates
-from tellapart.training.data.leaks import Leak
+from tellapart.training.data.duplicates import Duplicates, Leak
 from tellapart.training.sweep import Sweep
 
 #: Its file in the run's folder.

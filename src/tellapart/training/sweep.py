@@ -24,8 +24,8 @@ from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.run_folder import write_text_file
 from tellapart.stats.pareto import pareto_best
 from tellapart.tasks.registry import headline
-from tellapart.training.checkpoint import Weights
 from tellapart.training.lazy_torch import Tensor, torch
+from tellapart.training.run_files import Weights
 
 
 @dataclass(frozen=True, slots=True)

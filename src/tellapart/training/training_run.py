@@ -6,10 +6,11 @@ writes.
 
 from __future__ import annotations
 
+import os
 import time
 import warnings
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -19,6 +20,8 @@ from typing import Any, NamedTuple
 
 from tellapart.benchmarks.find import load_pairs
 from tellapart.benchmarks.locations import Locations
+from tellapart.builders.pipeline import build
+from tellapart.builders.recipe_file import read_recipe_file
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import NotedProgress, Progress
 from tellapart.errors import DataError, RunError, TellapartWarning
@@ -30,27 +33,110 @@ from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.transductive import read_mark, write_mark
 from tellapart.records.machine import this_machine, versions
 from tellapart.records.run_folder import write_text_file
-from tellapart.training.checkpoint import TrainingState, Weights, copy_weights, replace_folder, weights_of
 from tellapart.training.config import DataConfig, ReportConfig, TrainConfig
-from tellapart.training.data.duplicates import count_duplicates
-from tellapart.training.data.leaks import Leak, PictureHashes, find_leaks, hash_pictures, refuse_leaks
+from tellapart.training.data.duplicates import (
+    Leak,
+    PictureHashes,
+    count_duplicates,
+    find_leaks,
+    hash_pictures,
+    refuse_leaks,
+)
 from tellapart.training.data.pictures import warn_of_flips
 from tellapart.training.data.rows import TrainingRows, read_rows
-from tellapart.training.data.sources import build_recipes, data_folder, find_sources
 from tellapart.training.data.validation import left_over, metric_of
 from tellapart.training.encoders.load_start import draw_start, open_start, resolve_name
-from tellapart.training.encoders.lora import add_updates, describe_updated, save_merged, with_directions
-from tellapart.training.encoders.trainable import Trainable, add_dropout, freeze_images, settle_norms
+from tellapart.training.encoders.trainable import (
+    Trainable,
+    add_dropout,
+    add_updates,
+    describe_updated,
+    freeze_images,
+    save_merged,
+    settle_norms,
+    with_directions,
+)
 from tellapart.training.lazy_torch import torch
 from tellapart.training.loop import Training, fit_steps, train
 from tellapart.training.losses.loss import FusionLoss
-from tellapart.training.model_card import model_card
 from tellapart.training.ranks import RankGroup, open_accelerator
 from tellapart.training.record import DataRecord, MatchedRound, TrainRecord, write_record
-from tellapart.training.run_files import RunFiles, describe_idle, find_idle_terms, open_trackers
-from tellapart.training.steps.dual_step import DualStep
-from tellapart.training.steps.fusion_step import FusionStep
+from tellapart.training.report.page import model_card
+from tellapart.training.run_files import (
+    RunFiles,
+    TrainingState,
+    Weights,
+    copy_weights,
+    describe_idle,
+    find_idle_terms,
+    open_trackers,
+    replace_folder,
+    weights_of,
+)
+from tellapart.training.steps import DualStep, FusionStep
 from tellapart.training.sweep import run_sweep
+
+# Sources of a run's training rows: files and sets, in the configuration's folder or the data's, and recipes.
+#
+# A recipe among the sources is built first, as `tellapart build` builds it: into `sets/NAME` of the working folder, and
+#     stays there for the next run. The paths in its options are relative to the folder of the data, if one is named.
+
+RECIPE = "recipe:"
+_HUB = "hf:"
+#: Saves a data set of the hub, with `image` and `caption` columns, as rows.jsonl.
+_SAVE = (
+    "python -c \"import datasets, json; [(row['image'].save(f'{{n}}.png'), print(json.dumps({{'image': f'{{n}}.png', "
+    "'caption': row['caption']}}))) for n, row in enumerate(datasets.load_dataset('{}', split='train'))]\" > rows.jsonl"
+)
+
+
+def data_folder(config: DataConfig, home: Path) -> Path | None:
+    """Return the folder of the data that `data.folder` or `--data` names, or None."""
+    if config.folder is None:
+        return None
+    folder = home / Path(config.folder).expanduser()
+    if not folder.is_dir():
+        raise DataError(f"data=, or data.folder: missing folder {folder}")
+    return folder
+
+
+def build_recipes(config: DataConfig, home: Path, progress: Progress | None = None) -> None:
+    """Build the set of every recipe among the sources; one that is built is left as it is."""
+    for source in config.train:
+        if source.startswith(RECIPE):
+            recipe = _recipe_path(source, home)
+            folder, workers = data_folder(config, home), os.cpu_count() or 1
+            build(recipe, _set_of(recipe), workers=workers, progress=progress, paths=folder)
+
+
+def find_sources(config: DataConfig, home: Path) -> list[str]:
+    """Return the sources as `read_rows` takes them: a recipe as its set, a path as the file or folder found.
+
+    A path is relative to the configuration's folder; if nothing is there, to the folder of the data.
+    """
+    data = data_folder(config, home)
+    sources = []
+    for source in config.train:
+        if source.startswith(RECIPE):
+            sources.append(f"folder:{_set_of(_recipe_path(source, home)).absolute()}")
+            continue
+        if source.startswith(_HUB):
+            raise DataError(
+                f"data.train: {source} is a data set of the hub, and training reads files; save its pictures and write "
+                f"the file's name in their place: {_SAVE.format(source.removeprefix(_HUB))}"
+            )
+        path = source.removeprefix("folder:")
+        elsewhere = data is not None and not (home / Path(path).expanduser()).exists()
+        sources.append(f"{source.removesuffix(path)}{(data / path).absolute()}" if elsewhere and data else source)
+    return sources
+
+
+def _recipe_path(source: str, home: Path) -> Path:
+    return home / Path(source.removeprefix(RECIPE)).expanduser()
+
+
+def _set_of(recipe: Path) -> Path:
+    return Path("sets") / read_recipe_file(recipe).name
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +191,9 @@ def run_training(
     hashes = ranks.first(hash_rows)
     with ranks.together():
         rows, validation = choose_validation(config, home, rows.with_pictures(hashes))
-        trainable, facts = open_start(name, config.start_settings())
-        for change in () if trainable is None else prepare_start(config, trainable, ranks.of):
-            change()  # what they refuse is refused before the folder is this run's
+        trainable, facts = open_start(name, config)
+        if trainable is not None:
+            prepare_start(config, trainable, ranks.of)  # what it refuses is refused before the folder is this run's
 
     def begin() -> dict[str, Any]:
         """Check for leaks and claim the run's folder before any rank trains; return the record's first entries."""
@@ -138,10 +224,9 @@ def run_training(
 
     entries = ranks.first(begin)
     if trainable is None:
-        name, trainable = draw_start(name, config.start_settings(), files.start, ranks)
+        name, trainable = draw_start(name, config, files.start, ranks)
         with ranks.together():
-            for change in prepare_start(config, trainable, ranks.of):
-                change()
+            prepare_start(config, trainable, ranks.of)
     with ranks.together():
         before = weights_of(trainable.module) if ranks.leads and _has_sweep(config.report) else {}
     duplicates = ranks.first(lambda: count_duplicates(rows, trainable.reader))
@@ -189,15 +274,23 @@ def _check_leaks(
     return leaks[:count], shared
 
 
-def prepare_start(config: TrainConfig, trainable: Trainable, ranks: int) -> tuple[Callable[[], None], ...]:
-    """Return the changes of the start before its first step, in order: freezing, updates, dropout, norms."""
-    lora, changes = config.lora, list[Callable[[], None]]()
-    if config.optimiser.tower == "text":
-        changes.append(lambda: freeze_images(trainable))
-    if lora is not None:
-        changes.append(lambda: add_updates(trainable, lora, config.seed))
-    changes.append(lambda: add_dropout(trainable.module, config.dropout))
-    return (*changes, lambda: settle_norms(trainable.module, config, ranks))
+def prepare_start(
+    config: TrainConfig,
+    trainable: Trainable,
+    ranks: int,
+    attempt: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> None:
+    """Change the start before its first step: freezing, updates, dropout, norms; each in a context of `attempt`."""
+    with attempt():
+        if config.optimiser.tower == "text":
+            freeze_images(trainable)
+    with attempt():
+        if config.lora is not None:
+            add_updates(trainable, config.lora, config.seed)
+    with attempt():
+        add_dropout(trainable.module, config.dropout)
+    with attempt():
+        settle_norms(trainable.module, config, ranks)
 
 
 def rows_of_step(config: TrainConfig, rows: TrainingRows) -> TrainingRows:

@@ -17,10 +17,15 @@ from tellapart.builders.caption_files import CaptionPair, file_digest, read_capt
 from tellapart.data.images import decode, resolve
 from tellapart.errors import DataError
 from tellapart.models.protocols import Pixels
-from tellapart_render.diffusion.image_filters import open_scorer, unit_vectors
-from tellapart_render.diffusion.loading import DiffusionModel, open_checkpoint
-from tellapart_render.diffusion.pictures import PictureFile
-from tellapart_render.diffusion.sampling import Schedule, random_numbers, room_for, sample_images
+from tellapart_render.diffusion.image_filters import PictureFile, open_scorer, unit_vectors
+from tellapart_render.diffusion.sampling import (
+    DiffusionModel,
+    Schedule,
+    open_checkpoint,
+    random_numbers,
+    room_for,
+    sample_images,
+)
 
 if TYPE_CHECKING:
     from diffusers import DiffusionPipeline

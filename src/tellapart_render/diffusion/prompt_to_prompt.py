@@ -17,10 +17,16 @@ from tellapart.builders.builder import Candidate, Made, Rejected, Start
 from tellapart.builders.caption_files import CaptionPair, file_digest, read_caption_pairs
 from tellapart.errors import DataError
 from tellapart.models.protocols import Pixels
-from tellapart_render.diffusion.image_filters import STEPS, Keep, PairSimilarity, measure_pair, open_scorer
-from tellapart_render.diffusion.loading import DiffusionModel, open_checkpoint
-from tellapart_render.diffusion.pictures import PictureFile
-from tellapart_render.diffusion.sampling import Draw, Schedule, random_numbers, room_for, sample_pairs
+from tellapart_render.diffusion.image_filters import STEPS, Keep, PairSimilarity, PictureFile, measure_pair, open_scorer
+from tellapart_render.diffusion.sampling import (
+    DiffusionModel,
+    Draw,
+    Schedule,
+    open_checkpoint,
+    random_numbers,
+    room_for,
+    sample_pairs,
+)
 
 if TYPE_CHECKING:
     from diffusers import DiffusionPipeline
@@ -79,13 +85,7 @@ Pairs = list[tuple[str, str]]
 
 
 def families(aspect: Aspect, scene_rule: SceneRule = "added") -> list[Pairs]:
-    """Return every pair of captions of an aspect, by the row or set of Figure 15 that it comes from.
-
-    >>> families("object")[4][0]
-    ('A photo of duck on the ground.', 'A photo of chicken on the ground.')
-    >>> families("scene")[3][0], families("scene", "swapped")[3][0]
-    (('A photo of beach.', 'A photo of beach at sunset.'), ('A photo of beach at sunset.', 'A photo of beach at fog.'))
-    """
+    """Return every pair of captions of an aspect, by the row or set of Figure 15 that it comes from."""
     if aspect == "object":
         return [
             [

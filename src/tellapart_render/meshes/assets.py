@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from tellapart.data.whole_pictures import expect_rows, mark_rows, without_end
 from tellapart.errors import DataError
-from tellapart_render.meshes.parts import Model, Part, Top
-from tellapart_render.meshes.solids import Mesh, area_normals
+from tellapart_render.meshes.solids import Mesh, Model, Part, Top, area_normals
 
 # Read a Wavefront OBJ file's geometry: positions, texture coordinates, normals and polygons, and nothing else.
 #
@@ -44,13 +43,6 @@ def read_obj(path: Path) -> Mesh:
     """Read an OBJ file: polygons become triangle fans; missing normals are computed, missing coordinates are 0.
 
     `uv` has its origin at the top left, as pictures have (OBJ files count v from below).
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "model.obj"
-    ...     _ = path.write_text("v 0 0 0\\nv 1 0 0\\nv 1 1 0\\nv 0 1 0\\nf 1 2 3 4\\n")
-    ...     read_obj(path).faces.shape
-    (2, 3)
     """
     read = _Lines(path)
     try:

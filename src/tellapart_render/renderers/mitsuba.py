@@ -146,12 +146,7 @@ def _describe_sensor(camera: Camera, size: int, samples: int, seed: int) -> dict
 
 
 def render(scene: Scene, settings: Settings) -> NDArray[np.uint8]:
-    """Render a scene: sRGB uint8 `(size, size, 3)`.
-
-    >>> from tellapart_render.scenes.quadruple import Key, draw
-    >>> render(draw(Key("test", 0, "counting", 0)).scenes[0], Settings(size=32, samples=1, depth=2)).shape
-    (32, 32, 3)
-    """
+    """Render a scene: sRGB uint8 `(size, size, 3)`."""
     mi = _load_mitsuba()
     loaded = mi.load_dict(
         {
@@ -189,13 +184,7 @@ def _denoise_radiance(
 
 
 def masks(scene: Scene, size: int) -> tuple[NDArray[np.int16], list[int]]:
-    """Return which thing each pixel sees, and how many pixels each would fill alone, as `Renderer.masks` does.
-
-    >>> from tellapart_render.scenes.quadruple import Key, draw
-    >>> visible, alone = masks(draw(Key("test", 0, "attribute", 0)).scenes[0], 32)
-    >>> visible.shape, len(alone), int(visible.max())
-    ((32, 32), 2, 1)
-    """
+    """Return which thing each pixel sees, and how many pixels each would fill alone, as `Renderer.masks` does."""
     together = _render_indices(scene.camera, scene.things, size)
     return together, [count_lone_pixels(scene.camera, thing, size) for thing in scene.things]
 

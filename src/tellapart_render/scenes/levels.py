@@ -14,23 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart_render.captions import grammar
-from tellapart_render.captions.grammar import LOCATIONS, VERBS, Aspect, Noun, Relation, relation_caption
-from tellapart_render.captions.vocabulary import vocabulary
+from tellapart_render.captions.grammar import LOCATIONS, VERBS, Aspect, Noun, Relation, relation_caption, vocabulary
 from tellapart_render.meshes.materials import PALETTE
 from tellapart_render.meshes.objects import shape
-from tellapart_render.scenes import placement, quadruple
+from tellapart_render.scenes import quadruple
 from tellapart_render.scenes.quadruple import Fact, Key, Quadruple, draw_thing, pick_noun, pick_one
-from tellapart_render.scenes.scene import Scene, Thing, corners
+from tellapart_render.scenes.scene import FLAT, Scene, Thing, corners, relate, scatter
 
 _XYZ = ((0.4124564, 0.3575761, 0.1804375), (0.2126729, 0.7151522, 0.0721750), (0.0193339, 0.1191920, 0.9503041))
 
 
 def to_lab(pixels: NDArray[np.uint8]) -> NDArray[np.float64]:
-    """Convert sRGB uint8 `(n, 3)` to CIE L*a*b* under D65, float64 `(n, 3)`.
-
-    >>> to_lab(np.array([[255, 255, 255], [255, 0, 0]], np.uint8))[1].round(1).tolist()
-    [53.2, 80.1, 67.2]
-    """
+    """Convert sRGB uint8 `(n, 3)` to CIE L*a*b* under D65, float64 `(n, 3)`."""
     srgb = pixels / 255.0
     linear = np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)
     xyz = linear @ (np.array(_XYZ) / np.sum(_XYZ, axis=1, keepdims=True)).T
@@ -87,11 +82,7 @@ class Graded:
 
 
 def draw_level(key: Key) -> Quadruple:
-    """Draw the quadruple of a graded aspect that belongs to a key; its step depends on the item's number alone.
-
-    >>> draw_level(Key("test", 0, "size", 0)) == draw_level(Key("test", 0, "size", 0))
-    True
-    """
+    """Draw the quadruple of a graded aspect that belongs to a key; its step depends on the item's number alone."""
     least, largest = LEVELS[key.aspect].steps
     # Multiples of the golden ratio fill the logarithms evenly, however many items there are.
     step = least * (largest / least) ** ((0.5 + key.index * 0.6180339887498949) % 1.0)
@@ -150,7 +141,7 @@ def _scatter(nouns: Sequence[Noun], rng: np.random.Generator) -> tuple[Thing, ..
     patterns = {noun: draw_thing(noun, "", rng) for noun in nouns}
     widest, spots = max(shape(pattern.shape).reach * pattern.size for pattern in patterns.values()), None
     while spots is None:
-        spots = placement.scatter(len(nouns), 1.0, widest, rng)
+        spots = scatter(len(nouns), 1.0, widest, rng)
     stood = zip(nouns, spots, strict=True)
     return tuple(replace(patterns[noun], position=spot, yaw=draw_thing(noun, "", rng).yaw) for noun, spot in stood)
 
@@ -168,8 +159,8 @@ def _draw_count(key: Key, step: float, rng: np.random.Generator) -> Quadruple:
 def _draw_colour(key: Key, step: float, rng: np.random.Generator) -> Quadruple:
     """Mix both paints: the object has more of either in either picture, by the step as a share."""
     noun, other, third = _pick_three(key, rng)
-    subject, relation = draw_thing(third, "", rng), pick_one(placement.FLAT, rng)
-    thing = placement.relate(draw_thing(noun, "", rng), relation, subject, rng)
+    subject, relation = draw_thing(third, "", rng), pick_one(FLAT, rng)
+    thing = relate(draw_thing(noun, "", rng), relation, subject, rng)
     paints = (f"{noun.colour} {0.5 + sign * step / 2:.4f} {other.colour}" for sign in (-1, 1))
     captions = _say([(noun.phrase(), third.phrase()), (other.phrase(), third.phrase())], relation, rng)
     things = ((replace(thing, colour=paint), subject) for paint in paints)
@@ -183,7 +174,7 @@ def _draw_size(key: Key, step: float, rng: np.random.Generator) -> Quadruple:
     large, small = (round(thing.size * step**power, 4) for power in (0.5, -0.5))
     double = replace(thing, colour=other.colour, yaw=draw_thing(other, "", rng).yaw, size=large)
     relation = pick_one(_SIDES, rng)
-    placed = placement.relate(replace(thing, size=large), relation, double, rng)
+    placed = relate(replace(thing, size=large), relation, double, rng)
     words = (("large", "small"), ("small", "large"))
     captions = _say([(f"{a} {noun.phrase()}", f"{b} {other.phrase()}") for a, b in words], relation, rng)
     sizes = ((large, small), (small, large))
@@ -194,7 +185,7 @@ def _draw_distance(key: Key, step: float, rng: np.random.Generator) -> Quadruple
     """Put the object close to the subject, and farther away by the step as a ratio."""
     noun, _, third = _pick_three(key, rng)
     subject = draw_thing(third, "", rng)
-    near = placement.relate(draw_thing(noun, "", rng), pick_one(_SIDES, rng), subject, rng)
+    near = relate(draw_thing(noun, "", rng), pick_one(_SIDES, rng), subject, rng)
     far = replace(near, position=(round(near.position[0] * step, 4), round(near.position[1] * step, 4), 0.0))
     captions = [relation_caption(noun.phrase(), "is", words, third.phrase()) for words in ("near", "far from")]
     return _finish(key, captions, ((near, subject), (far, subject)), rng)
@@ -204,7 +195,7 @@ def _draw_angle(key: Key, step: float, rng: np.random.Generator) -> Quadruple:
     """Put the object left and right of straight in front of the subject, by half of the step in degrees."""
     noun, _, third = _pick_three(key, rng)
     subject = draw_thing(third, "", rng)
-    thing = placement.relate(draw_thing(noun, "", rng), "front", subject, rng)
+    thing = relate(draw_thing(noun, "", rng), "front", subject, rng)
     distance = np.hypot(*thing.position[:2])
     turns = (-np.pi / 2 + sign * np.radians(step) / 2 for sign in (-1, 1))
     spots = ((round(float(distance * np.cos(t)), 4), round(float(distance * np.sin(t)), 4), 0.0) for t in turns)
@@ -235,7 +226,7 @@ def _draw_hidden(key: Key, step: float, rng: np.random.Generator, relation: Rela
     noun, other, third = _pick_three(key, rng)
     subject = draw_thing(third, "", rng)
     subject = replace(subject, size=round(step / shape(subject.shape).height, 4) if step else subject.size)
-    placed = placement.relate(draw_thing(noun, "", rng), relation, subject, rng)
+    placed = relate(draw_thing(noun, "", rng), relation, subject, rng)
     captions = _say([(noun.phrase(), third.phrase()), (other.phrase(), third.phrase())], relation, rng)
     things = ((replace(placed, colour=paint), subject) for paint in (noun.colour, other.colour))
     return _finish(key, captions, things, rng, relation, slack=0.1)

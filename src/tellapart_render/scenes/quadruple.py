@@ -28,14 +28,24 @@ from tellapart_render.captions.grammar import (
     Aspect,
     Noun,
     Relation,
+    Vocabulary,
     count_caption,
     group_caption,
     relation_caption,
+    vocabulary,
 )
-from tellapart_render.captions.vocabulary import Vocabulary, vocabulary
 from tellapart_render.meshes.objects import shape
-from tellapart_render.scenes import placement
-from tellapart_render.scenes.scene import Scene, Thing
+from tellapart_render.scenes.scene import (
+    FLAT,
+    Scene,
+    Thing,
+    camera_for,
+    can_carry,
+    draw_ground,
+    draw_light,
+    relate,
+    scatter,
+)
 
 STREAMS: dict[str, int] = {"demo": 101, "train": 202, "test": 303}
 Wording = Literal["minimal", "paper"]
@@ -169,9 +179,9 @@ def make_scenes(
 ) -> tuple[Scene, Scene]:
     """Make two scenes of two groups of things, with the same camera, light and ground."""
     together = (*first, *second)
-    camera = placement.camera_for(together, rng, high=high, unseen="camera" in key.unseen)
-    light = placement.draw_light(rng, unseen="light" in key.unseen)
-    shared = (camera, light, placement.draw_ground(together, rng, unseen="ground" in key.unseen))
+    camera = camera_for(together, rng, high=high, unseen="camera" in key.unseen)
+    light = draw_light(rng, unseen="light" in key.unseen)
+    shared = (camera, light, draw_ground(together, rng, unseen="ground" in key.unseen))
     return Scene(*shared, first), Scene(*shared, second)
 
 
@@ -185,7 +195,7 @@ def _pick_two(key: Key, rng: np.random.Generator) -> tuple[Noun, Noun]:
 
 def _possible_relations(thing: Thing, subject: Thing) -> tuple[Relation, ...]:
     """Return the relations that can be built: `top` only if the subject can carry the thing."""
-    return (*placement.FLAT, "top") if placement.can_carry(subject, thing) else placement.FLAT
+    return (*FLAT, "top") if can_carry(subject, thing) else FLAT
 
 
 def pick_one(options: tuple[T, ...], rng: np.random.Generator) -> T:
@@ -220,7 +230,7 @@ def _change_attribute(key: Key, rng: np.random.Generator) -> Quadruple:
     )
     # The distance fits the wider of the two shapes, so that both can stand on the same spot.
     widest = max((thing, swapped), key=lambda t: shape(t.shape).reach)
-    position = placement.relate(widest, relation, subject, rng).position
+    position = relate(widest, relation, subject, rng).position
     verb, location = pick_one(VERBS, rng), pick_one(LOCATIONS[relation], rng)
     subject_phrase = f"{sizes[1]} {subject_noun.phrase()}"
     captions = tuple(
@@ -273,8 +283,8 @@ def _change_location(key: Key, rng: np.random.Generator) -> Quadruple:
         change="/".join(sorted((first, second))),
         captions=(captions[0], captions[1]),
         scenes=make_scenes(
-            (placement.relate(thing, first, subject, rng), subject),
-            (placement.relate(thing, second, subject, rng), subject),
+            (relate(thing, first, subject, rng), subject),
+            (relate(thing, second, subject, rng), subject),
             rng,
             high=bool({"front", "behind"} & {first, second}),
             key=key,
@@ -297,7 +307,7 @@ def _change_count(key: Key, rng: np.random.Generator) -> Quadruple:
     pattern = draw_thing(noun, "", rng)
     spots = None
     while spots is None:
-        spots = placement.scatter(max(count, other), pattern.size, shape(pattern.shape).reach, rng)
+        spots = scatter(max(count, other), pattern.size, shape(pattern.shape).reach, rng)
     yaws = [draw_thing(noun, "", rng).yaw for _ in spots]
     things = tuple(replace(pattern, position=s, yaw=y) for s, y in zip(spots, yaws, strict=True))
     place, existential = pick_one(PLACES, rng), bool(rng.random() < 0.5)
@@ -334,8 +344,8 @@ def _exchange_places(key: Key, rng: np.random.Generator) -> Quadruple:
     """Swap the places of object and subject."""
     noun, other = _pick_two(key, rng)
     thing, subject = draw_thing(noun, "", rng), draw_thing(other, "", rng)
-    relation = pick_one(placement.FLAT, rng)
-    placed = placement.relate(thing, relation, subject, rng)
+    relation = pick_one(FLAT, rng)
+    placed = relate(thing, relation, subject, rng)
     swapped = (replace(subject, position=placed.position), replace(thing, position=subject.position))
     scenes = make_scenes((placed, subject), swapped, rng, high=relation in ("front", "behind"), key=key)
     return _relate_twice(key, "places", ((noun, other), (other, noun)), relation, scenes, rng)
@@ -348,8 +358,8 @@ def _exchange_colours(key: Key, pairs: _Crossed, rng: np.random.Generator) -> Qu
     other = pick_noun(tuple(subject for subject, _, _ in pairs[noun]), rng)
     crossed = next((a, b) for subject, a, b in pairs[noun] if subject == other)
     thing, subject = draw_thing(noun, "", rng), draw_thing(other, "", rng)
-    relation = pick_one(placement.FLAT, rng)
-    first = (placement.relate(thing, relation, subject, rng), subject)
+    relation = pick_one(FLAT, rng)
+    first = (relate(thing, relation, subject, rng), subject)
     second = (replace(first[0], colour=crossed[0].colour), replace(subject, colour=crossed[1].colour))
     sides = [((noun, other), first), (crossed, second)]
     if rng.random() < 0.5:
@@ -406,7 +416,7 @@ def _exchange_counts(key: Key, rng: np.random.Generator) -> Quadruple:
     widest = max(patterns, key=lambda thing: shape(thing.shape).reach * thing.size)
     spots = None
     while spots is None:
-        spots = placement.scatter(sum(numbers), widest.size, shape(widest.shape).reach, rng)
+        spots = scatter(sum(numbers), widest.size, shape(widest.shape).reach, rng)
     stood = [
         [replace(pattern, position=spot, yaw=draw_thing(noun, "", rng).yaw) for spot in spots]
         for pattern, noun in zip(patterns, (one, other), strict=True)
@@ -430,11 +440,7 @@ def _exchange_counts(key: Key, rng: np.random.Generator) -> Quadruple:
 
 
 def draw(key: Key) -> Quadruple:
-    """Draw the quadruple that belongs to a key; the same key always gives the same quadruple.
-
-    >>> draw(Key("test", 0, "counting", 0)) == draw(Key("test", 0, "counting", 0))
-    True
-    """
+    """Draw the quadruple that belongs to a key; the same key always gives the same quadruple."""
     makers = {
         "attribute": _change_attribute,
         "counting": _change_count,

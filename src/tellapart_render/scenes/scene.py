@@ -7,7 +7,7 @@ radians.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, Field
 
 from tellapart.errors import DataError
-from tellapart_render.meshes.materials import UNSEEN_WALLS, WALLS
+from tellapart_render.captions.grammar import Relation
+from tellapart_render.meshes.materials import FLOORS, UNSEEN_FLOORS, UNSEEN_WALLS, WALLS
 from tellapart_render.meshes.objects import shape
 from tellapart_render.meshes.solids import Vector, yaw_matrix
 
@@ -80,13 +81,7 @@ class Ground:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """Everything that one picture shows.
-
-    >>> scene = Scene(Camera((0, -5, 2), (0, 0, 0), 35, 0), Light(0, 1, 0.4, 1, 0, 0),
-    ...               Ground("oak", 0, 4, 0, 0, 3), (Thing("mug", "red", 1.0, (0, 0, 0), 0.0),))
-    >>> scene.to_record()["camera"], Scene.from_record(scene.to_record()) == scene
-    ([[0, -5, 2], [0, 0, 0], 35, 0], True)
-    """
+    """Everything that one picture shows."""
 
     camera: Camera
     light: Light
@@ -136,11 +131,7 @@ def corners(thing: Thing) -> NDArray[np.float64]:
 
 
 def project(points: NDArray[np.float64], camera: Camera) -> NDArray[np.float64]:
-    """Project points to the picture: `(n, 3)` of x and y in [-1, 1] (right, up) if visible, and depth.
-
-    >>> project(np.array([[0.0, 0.0, 0.0]]), Camera((0, -4, 0), (0, 0, 0), 90.0, 0.0)).tolist()
-    [[0.0, 0.0, 4.0]]
-    """
+    """Project points to the picture: `(n, 3)` of x and y in [-1, 1] (right, up) if visible, and depth."""
     eye, target = np.asarray(camera.position, dtype=np.float64), np.asarray(camera.target, dtype=np.float64)
     forward = (target - eye) / np.linalg.norm(target - eye)
     right = _cross_product(forward, (0.0, 0.0, 1.0))
@@ -158,3 +149,128 @@ def _cross_product(
     """Return the cross product of two vectors, as `numpy.cross` does, in a tenth of its time for a single pair."""
     (a, b, c), (x, y, z) = one, other
     return np.array([b * z - c * y, c * x - a * z, a * y - b * x])
+
+
+# Floors on which a colour would be hard to see.
+_CAMOUFLAGE = {"white": ("marble", "paper"), "black": ("slate", "walnut"), "brown": ("walnut",), "grey": ("concrete",)}
+_CAMOUFLAGE |= {"green": ("felt",), "red": ("terracotta",), "blue": ("gingham",)}
+FLAT: tuple[Relation, ...] = ("left", "right", "front", "behind")
+"""The relations of two things on the ground."""
+_FACING = {"right": 0.0, "behind": np.pi / 2, "left": np.pi, "front": -np.pi / 2}
+
+
+def can_carry(below: Thing, above: Thing) -> bool:
+    """Return whether `above` rests stably on `below`: on its plateau, across its rim, or within its dish."""
+    top = shape(below.shape).top
+    if top is None:
+        return False
+    narrow, wide = (half * above.size for half in shape(above.shape).base)
+    radius = top.radius * below.size
+    if top.kind == "rim":
+        return narrow >= 1.05 * radius or (above.shape == "round plate" and narrow >= 0.7 * radius)
+    if top.kind == "dish":
+        return wide <= 1.02 * radius
+    # Overhanging is stable as the axes coincide, but a thing on a much smaller one looks wrong.
+    return narrow <= 1.7 * radius and wide >= 0.25 * radius
+
+
+def _round_vector(x: float, y: float, z: float) -> Vector:
+    return (round(float(x), 4), round(float(y), 4), round(float(z), 4))
+
+
+def relate(thing: Thing, relation: Relation, subject: Thing, rng: np.random.Generator) -> Thing:
+    """Return `thing` moved into a relation to `subject`, as the camera sees it."""
+    x, y, z = subject.position
+    if relation == "top":
+        top = shape(subject.shape).top
+        height = 0.0 if top is None else top.height * subject.size
+        return replace(thing, position=_round_vector(x, y, z + height))
+    gap = rng.uniform(0.06, 0.40)
+    distance = shape(thing.shape).reach * thing.size + shape(subject.shape).reach * subject.size + gap
+    angle = _FACING[relation] + rng.uniform(-0.35, 0.35)
+    return replace(thing, position=_round_vector(x + distance * np.cos(angle), y + distance * np.sin(angle), z))
+
+
+def scatter(count: int, size: float, reach: float, rng: np.random.Generator) -> list[Vector] | None:
+    """Return `count` positions on the ground that keep clear of one another, or None after 400 tries."""
+    clear = 2.0 * reach * size + 0.08
+    half = np.array([0.62, 0.74]) * clear * np.sqrt(max(count, 2))
+    spots: list[NDArray[np.float64]] = []
+    for _ in range(400):
+        spot = rng.uniform(-half, half)
+        if all(np.hypot(*(spot - other)) >= clear for other in spots):
+            spots.append(spot)
+            if len(spots) == count:
+                return [_round_vector(s[0], s[1], 0.0) for s in spots]
+    return None
+
+
+def _box_corners(things: Sequence[Thing]) -> NDArray[np.float64]:
+    """Return the corners of the upright boxes round each thing, float64 `(8 n, 3)`."""
+    points = []
+    for thing in things:
+        hull = shape(thing.shape).hull
+        low, high = hull.min(axis=0), hull.max(axis=0)
+        box = np.array([(x, y, z) for x in (low[0], high[0]) for y in (low[1], high[1]) for z in (low[2], high[2])])
+        points.append(place_points(box, thing))
+    return np.concatenate(points)
+
+
+def camera_for(things: Sequence[Thing], rng: np.random.Generator, *, high: bool, unseen: bool = False) -> Camera:
+    """Return the nearest camera that has every thing (of all the pictures that share it) in view.
+
+    `high` looks down more steeply, for things behind one another; `unseen` steeper than either, through a wider lens.
+    """
+    elevation = rng.uniform(0.52, 0.80) if high else rng.uniform(0.38, 0.66)
+    field = rng.uniform(26.0, 40.0)
+    if unseen:
+        elevation, field = elevation + (0.30 if high else 0.44), field + 16.0
+    slack = rng.uniform(1.05, 1.20)
+    lens = rng.uniform(0.0, 0.035)
+    points = _box_corners(things)
+    middle = (points.min(axis=0) + points.max(axis=0)) / 2
+    direction = np.array([0.0, -np.cos(elevation), np.sin(elevation)])
+    near, far = 0.5, 60.0
+    for _ in range(22):
+        distance = (near + far) / 2
+        view = project(points, Camera(tuple(middle + distance * direction), tuple(middle), field, 0.0))
+        inside = np.abs(view[:, :2]).max() * slack <= 1.0 and view[:, 2].min() > 0.2
+        near, far = (near, distance) if inside else (distance, far)
+    # A tilt of the aim moves the group off the centre within the slack.
+    tilt = rng.uniform(-1, 1, 3) * np.array([0.5, 0.0, 0.3])
+    aim = middle + tilt * (slack - 1.05) * far * np.tan(np.radians(field) / 2)
+    return Camera(_round_vector(*(middle + far * direction)), _round_vector(*aim), round(field, 3), round(lens, 4))
+
+
+def draw_light(rng: np.random.Generator, *, unseen: bool = False) -> Light:
+    """Draw a soft box somewhere above and to a side, and a room; `unseen`: overhead, larger, coloured, other rooms."""
+    light = Light(
+        # From a side or over the viewer's shoulder: the wall shades light from behind it.
+        azimuth=round(float(np.pi + rng.choice([-1.0, 1.0]) * rng.uniform(0.45, 1.55)), 4),
+        elevation=round(float(rng.uniform(0.55, 1.10)), 4),
+        spread=round(float(rng.uniform(0.16, 0.42)), 4),
+        strength=round(float(rng.uniform(0.85, 1.2)), 4),
+        warmth=round(float(rng.uniform(-1.0, 1.0)), 4),
+        room=int(rng.integers(0, 16)),
+    )
+    if not unseen:
+        return light
+    far, wide, strong = light.elevation + 0.56, light.spread + 0.27, light.strength + 0.36
+    warmth = round(light.warmth + (1.05 if light.warmth > 0 else -1.05), 4)
+    return Light(light.azimuth, round(far, 4), round(wide, 4), round(strong, 4), warmth, light.room + 16)
+
+
+def draw_ground(things: Sequence[Thing], rng: np.random.Generator, *, unseen: bool = False) -> Ground:
+    """Draw a floor, and a wall behind everything; `unseen`: of other materials, colours and tiles."""
+    depth = float(_box_corners(things)[:, 1].max())
+    colours = {thing.colour or "white" for thing in things}
+    hidden = {floor for colour in colours for floor in _CAMOUFLAGE.get(colour, ())}
+    floors = [floor for floor in (UNSEEN_FLOORS if unseen else FLOORS) if floor not in hidden]
+    return Ground(
+        floor=floors[int(rng.integers(len(floors)))],
+        variant=int(rng.integers(0, 4)),
+        tile=round(float(rng.choice([2.0, 6.0, 7.0] if unseen else [3.0, 4.0, 5.0])), 4),
+        yaw=round(float(rng.uniform(-np.pi, np.pi)), 4),
+        wall=len(WALLS) + int(rng.integers(len(UNSEEN_WALLS))) if unseen else int(rng.integers(len(WALLS))),
+        wall_distance=round(depth + float(rng.uniform(0.7, 4.0)), 4),
+    )

@@ -9,10 +9,16 @@ import numpy as np
 import pytest
 
 from facts import raises
-from tellapart.builders.captions.replacing import MaskedLanguageModel, SentenceGap
-from tellapart.builders.captions.similarity import MeanPooledEncoder, cosines
-from tellapart.builders.captions.stages import CaptionOptions, WordNet, open_stages
-from tellapart.builders.captions.tagging import NltkTagger
+from tellapart.builders.captions.stages import (
+    CaptionOptions,
+    MaskedLanguageModel,
+    MeanPooledEncoder,
+    NltkTagger,
+    SentenceGap,
+    WordNet,
+    cosines,
+    open_stages,
+)
 from tellapart.errors import ModelError
 from tellapart.models.text.text_model import CausalLikelihood, TextModel
 from tellapart.models.torch.backend import Runtime

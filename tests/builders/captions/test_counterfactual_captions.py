@@ -20,9 +20,8 @@ from tellapart.auditing.audit import audit
 from tellapart.builders.builder import Rejected
 from tellapart.builders.caption_files import read_captions
 from tellapart.builders.captions import pairs_file
-from tellapart.builders.captions.counterfactuals import CounterfactualCaptions
+from tellapart.builders.captions.counterfactuals import Counterfactual, CounterfactualCaptions, counterfactuals
 from tellapart.builders.captions.pairs_file import write_caption_pairs
-from tellapart.builders.captions.rewriting import Counterfactual, counterfactuals
 from tellapart.builders.captions.stages import CaptionOptions, Stages, open_stages
 from tellapart.builders.executor import Lost
 from tellapart.builders.journal import count_decided, journal_of
@@ -112,7 +111,7 @@ def test_without_a_language_model_the_most_probable_word_stays(recipe: Write) ->
     found = counterfactual("a cat", stages, options)
     assert isinstance(found, Counterfactual)
     assert found.perplexity is None and found.similarity is None
-    from tellapart.builders.captions.replacing import SentenceGap
+    from tellapart.builders.captions.stages import SentenceGap
 
     likely = [p for p in stages.replacer.fill([SentenceGap("a ", "")], 10)[0] if p.word in NOUNS - {"cat"}]
     assert found.new == likely[0].word

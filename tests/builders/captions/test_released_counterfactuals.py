@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tellapart.builders.caption_files import read_captions
-from tellapart.builders.captions.tagging import NltkTagger
+from tellapart.builders.captions.stages import NltkTagger
 
 ROOT = Path(__file__).parents[3]
 DATA = ROOT.parent / "shared/data/coco_counterfactuals"

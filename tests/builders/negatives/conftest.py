@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tellapart.builders.negatives.language_negatives import NONE, TASKS
-from tellapart.builders.negatives.rewrites import Rewrite, rewrites
+from tellapart.builders.negatives.negatives import Rewrite, rewrites
 
 
 @dataclass

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tellapart.builders.builder import Rejected
 from tellapart.builders.negatives.language_negatives import NONE, TASKS, RewriteReply, check, conversation, parse
-from tellapart.builders.negatives.rewrites import KINDS, rewrites
-from tellapart.builders.negatives.wording import uniform, words
+from tellapart.builders.negatives.lexicon import uniform, words
+from tellapart.builders.negatives.negatives import KINDS, rewrites
 from tellapart.builders.pipeline import Funnel
 
 SUGARCREPE = Path(__file__).parents[4] / "shared/data/sugarcrepe/data"

@@ -14,10 +14,8 @@ from hypothesis import strategies as st
 from facts import raises
 from tellapart.auditing.audit import Options, audit
 from tellapart.builders.builder import Made
-from tellapart.builders.negatives.false_captions import contradiction
 from tellapart.builders.negatives.lexicon import ATTRIBUTES, OBJECTS, RELATIONS, plural
-from tellapart.builders.negatives.negatives import Negatives
-from tellapart.builders.negatives.rewrites import KINDS, explain_none, rewrites
+from tellapart.builders.negatives.negatives import KINDS, Negatives, contradiction, explain_none, rewrites
 from tellapart.builders.pipeline import build
 from tellapart.builders.recipe_file import RecipeFile, open_builder
 from tellapart.data.folder import read_pair_set

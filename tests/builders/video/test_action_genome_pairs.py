@@ -24,7 +24,7 @@ from tellapart.builders.video.action_genome import (
     sentence,
     sparse_pairs,
 )
-from tellapart.builders.video.frames import frame_number
+from tellapart.builders.video.footage import frame_number
 from tellapart.data.images import decode
 from tellapart.errors import DataError
 

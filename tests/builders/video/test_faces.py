@@ -17,7 +17,7 @@ pytest.importorskip("cv2", reason="needs the video extra: opencv-python-headless
 
 import cv2
 
-from tellapart.builders.video.faces import FaceOptions, face_detector
+from tellapart.builders.video.footage import FaceOptions, face_detector
 from tellapart.errors import DataError
 
 ROOT = Path(__file__).parents[3]

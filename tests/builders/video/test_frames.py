@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from facts import raises
-from tellapart.builders.video.frames import EndOfVideoError, frame_at, frame_number
+from tellapart.builders.video.footage import EndOfVideoError, frame_at, frame_number
 from tellapart.errors import DataError
 
 STEADY = list(range(0, 4000, 40))

@@ -12,7 +12,7 @@ import pytest
 from facts import raises
 from tellapart.builders.builder import Start
 from tellapart.builders.pipeline import build
-from tellapart.builders.video.frame_pairs import FramePair
+from tellapart.builders.video.footage import FramePair
 from tellapart.builders.video.gebplus import GebPlus
 from tellapart.data.folder import read_pair_set
 from tellapart.data.images import decode

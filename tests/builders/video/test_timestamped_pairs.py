@@ -12,7 +12,7 @@ import pytest
 
 from facts import raises
 from tellapart.builders.builder import Made, Rejected, Start
-from tellapart.builders.video.frame_pairs import FramePair, differing_words
+from tellapart.builders.video.footage import FramePair, differing_words
 from tellapart.builders.video.timestamped import TimestampedCaptions
 from tellapart.data.images import decode
 from tellapart.errors import DataError

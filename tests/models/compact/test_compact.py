@@ -165,7 +165,7 @@ def test_siglip_trains_a_bias_that_the_model_lacks_and_saves_none(folder: Path, 
             optimiser={"learning_rate": 1e-3, "steps": 1},
             batch={"size": 2},
         )
-        return open_start(config.model, config.start_settings())[0]
+        return open_start(config.model, config)[0]
 
     trainable = opened("siglip")
     pixels = np.zeros((2, 32, 32, 3), np.uint8)

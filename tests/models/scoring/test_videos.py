@@ -24,7 +24,7 @@ from tellapart.models.find import find_model
 from tellapart.models.protocols import Pixels
 from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.training.data.leaks import find_leaks
+from tellapart.training.data.duplicates import find_leaks
 from tellapart.training.data.rows import TrainingRow, TrainingRows
 
 av = pytest.importorskip("av", reason="needs the video extra: av")

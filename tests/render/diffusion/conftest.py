@@ -25,7 +25,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the pipelines `sd` and `xl`."""
     for package in ("torch", "diffusers", "transformers"):
         pytest.importorskip(package, reason=f"diffusion pipelines need the extra 'diffusion': {package}")
-    from tellapart_render.diffusion.loading import quiet_diffusion
+    from tellapart_render.diffusion.sampling import quiet_diffusion
 
     spec = importlib.util.spec_from_file_location("tiny_pipelines", Path(__file__).with_name("tiny_pipelines.py"))
     assert spec is not None and spec.loader is not None
@@ -41,7 +41,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def stable_diffusion(folders: Path) -> Any:
     """The pipeline `sd`, loaded as builders load it."""
-    from tellapart_render.diffusion.loading import DiffusionModel, open_checkpoint
+    from tellapart_render.diffusion.sampling import DiffusionModel, open_checkpoint
 
     return open_checkpoint(DiffusionModel(name="sd", device="cpu"), folders).load()
 
@@ -49,6 +49,6 @@ def stable_diffusion(folders: Path) -> Any:
 @pytest.fixture(scope="session")
 def stable_diffusion_xl(folders: Path) -> Any:
     """The pipeline `xl`, loaded as builders load it."""
-    from tellapart_render.diffusion.loading import DiffusionModel, open_checkpoint
+    from tellapart_render.diffusion.sampling import DiffusionModel, open_checkpoint
 
     return open_checkpoint(DiffusionModel(name="xl", device="cpu"), folders).load()

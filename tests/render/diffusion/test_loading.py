@@ -16,7 +16,7 @@ from facts import raises
 pytest.importorskip("diffusers", reason="needs the extra 'diffusion'")
 
 from tellapart.errors import MissingDependencyError, ModelError
-from tellapart_render.diffusion.loading import DiffusionModel, open_checkpoint
+from tellapart_render.diffusion.sampling import DiffusionModel, open_checkpoint
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 

@@ -17,8 +17,15 @@ pytest.importorskip("diffusers", reason="needs the extra 'diffusion'")
 import torch
 
 from tellapart.errors import ModelError
-from tellapart_render.diffusion.loading import quiet_diffusion
-from tellapart_render.diffusion.sampling import Draw, Schedule, Sharing, sample_pairs, sharing_attention, token_map
+from tellapart_render.diffusion.sampling import (
+    Draw,
+    Schedule,
+    Sharing,
+    quiet_diffusion,
+    sample_pairs,
+    sharing_attention,
+    token_map,
+)
 
 CAT, DOG, LONGER = "a cat on a bed", "a dog on a bed", "a cat on an old bed"
 FEW = Schedule(steps=5)

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from facts import raises
 from tellapart.errors import DataError
-from tellapart.training.data.batch_order import BatchOrder, draw_choices, draw_units
-from tellapart.training.data.rows import TrainingRow, TrainingRows
+from tellapart.training.data.rows import BatchOrder, TrainingRow, TrainingRows, draw_choices, draw_units
 
 SEEDS = st.integers(0, 2**31 - 1)
 

@@ -19,16 +19,14 @@ from training_sets import architecture, config, logged, squares
 from facts import check_facts, raises
 from tellapart.errors import DataError
 from tellapart.training.config import TrainConfig
-from tellapart.training.data.duplicates import TextIds, count_duplicates
-from tellapart.training.data.leaks import hash_pictures
+from tellapart.training.data.duplicates import TextIds, count_duplicates, hash_pictures
 from tellapart.training.data.rows import TrainingRow, TrainingRows, _unit_interval, read_rows
-from tellapart.training.encoders.fusion_encoder import open_fusion
-from tellapart.training.encoders.load_start import draw_start
+from tellapart.training.encoders.load_start import draw_start, open_fusion
 from tellapart.training.encoders.trainable import Trainable
 from tellapart.training.ranks import RankGroup, open_accelerator
 from tellapart.training.record import read_record
-from tellapart.training.report.results import print_trained
-from tellapart.training.steps.fusion_step import matching_settings
+from tellapart.training.steps import matching_settings
+from tellapart.training.train import print_trained
 from tellapart.training.training_run import choose_validation, run_training
 
 LONG = "a red square left of a blue one and of a green one and of a grey one and of a red one and of a blue one"
@@ -47,7 +45,7 @@ def config_of(loss: dict[str, Any], model: str = "new:arch") -> dict[str, Any]:
 
 def opened(folder: Path) -> Trainable:
     values = config_of({"name": "itc"}, architecture(folder / "arch"))
-    settings = TrainConfig.model_validate(values).start_settings()
+    settings = TrainConfig.model_validate(values)
     _, trainable = draw_start(f"new:{folder / 'arch'}", settings, folder / "start", RankGroup(open_accelerator("cpu")))
     return trainable
 
@@ -83,9 +81,7 @@ def test_a_compact_encoders_text_is_its_tokens_within_the_context(tmp_path: Path
 
     home = Path(__file__).parents[3] / "examples" / "demo_encoder" / "architecture"
     values = config(tmp_path, model=f"new:{home}")
-    name, trainable = draw_start(
-        f"new:{home}", values.start_settings(), tmp_path / "start", RankGroup(open_accelerator("cpu"))
-    )
+    name, trainable = draw_start(f"new:{home}", values, tmp_path / "start", RankGroup(open_accelerator("cpu")))
     words = "a red cube " * 60
     check_reader(trainable, [words, words + "and more"], "a red cube")
     assert open_dual(name, "cpu").reader.find_cut([words, "a red cube"]) == [True, False]

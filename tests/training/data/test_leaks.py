@@ -13,7 +13,7 @@ from PIL import Image
 from facts import raises
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.errors import DataError
-from tellapart.training.data.leaks import Leak, find_leaks, hash_pictures, refuse_leaks
+from tellapart.training.data.duplicates import Leak, find_leaks, hash_pictures, refuse_leaks
 from tellapart.training.data.rows import TrainingRow, TrainingRows
 
 

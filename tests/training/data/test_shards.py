@@ -16,12 +16,12 @@ from facts import raises
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.errors import DataError
 from tellapart.training.config import DataConfig
-from tellapart.training.data.leaks import find_leaks
+from tellapart.training.data.duplicates import find_leaks
 from tellapart.training.data.rows import TrainingRow, TrainingRows, read_rows, write_rows
 from tellapart.training.data.shards import read_image
-from tellapart.training.data.sources import find_sources
 from tellapart.training.data.validation import left_over
-from tellapart.training.dry_run.rehearse import open_images
+from tellapart.training.dry_run import open_images
+from tellapart.training.training_run import find_sources
 
 
 def picture(value: int, size: tuple[int, int] = (6, 4)) -> bytes:

@@ -22,7 +22,7 @@ from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.checkpoint import read_checkpoint
 from tellapart.training.config import LoraConfig
 from tellapart.training.encoders.load_start import open_dual
-from tellapart.training.encoders.lora import add_updates, count_updated, linear_layers, merge_updates, save_merged
+from tellapart.training.encoders.trainable import add_updates, count_updated, linear_layers, merge_updates, save_merged
 from tellapart.training.training_run import prepare_start, run_training
 
 pytestmark = pytest.mark.skipif(find_spec("peft") is None, reason="LoRA needs the extra 'train'")
@@ -211,14 +211,11 @@ def test_dropout_before_a_projection_inside_an_attention_is_refused() -> None:
 
 def test_a_tower_that_is_left_as_it_is_has_no_updates(tmp_path: Path) -> None:
     adapted = open_dual(clip(tmp_path / "clip"), "cpu")
-    for change in prepare_start(config(tmp_path, lora={"rank": 2}, optimiser={"tower": "text"}), adapted, 1):
-        change()
+    prepare_start(config(tmp_path, lora={"rank": 2}, optimiser={"tower": "text"}), adapted, 1)
     assert count_updated(adapted.module) and not any("vis" in name for name in count_updated(adapted.module))
     only = config(tmp_path, lora={"rank": 2, "targets": ["visual_projection"]}, optimiser={"tower": "text"})
-    frozen, updates, *_ = prepare_start(only, open_dual(clip(tmp_path / "again"), "cpu"), 1)
-    frozen()
     with raises(ModelError, "lora.targets", "'visual_projection'", "text_projection"):
-        updates()
+        prepare_start(only, open_dual(clip(tmp_path / "again"), "cpu"), 1)
 
 
 class Stopped(Exception):  # noqa: N818

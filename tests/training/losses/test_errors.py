@@ -16,8 +16,7 @@ from facts import raises
 from tellapart.catalog import LOSSES, load, names
 from tellapart.errors import DataError, ModelError, UnknownNameError
 from tellapart.training.losses.batch import Batch
-from tellapart.training.losses.captions import ce_clip, cs_clip, negclip
-from tellapart.training.losses.choices import clic, fsc_clip, fsc_global, negbench
+from tellapart.training.losses.captions import ce_clip, clic, cs_clip, fsc_clip, fsc_global, negbench, negclip
 from tellapart.training.losses.contrast import siglip, tripletclip, trohn_img
 from tellapart.training.losses.eqsim import eqsim_itm
 from tellapart.training.losses.loss import find_loss

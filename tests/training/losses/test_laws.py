@@ -17,7 +17,7 @@ from torch import Tensor
 
 from tellapart.catalog import LOSSES
 from tellapart.training.losses.batch import Batch, LossParts
-from tellapart.training.losses.choices import clic, fsc_clip
+from tellapart.training.losses.captions import clic, fsc_clip
 from tellapart.training.losses.contrast import itc
 from tellapart.training.losses.eqsim import VARIANTS, eqsim, eqsim_itm
 from tellapart.training.losses.loss import DualLoss, FusionLoss, Loss, find_loss

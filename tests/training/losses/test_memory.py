@@ -12,8 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from tellapart.training.losses.batch import Batch, LossParts
-from tellapart.training.losses.captions import ce_clip, cs_clip, negclip
-from tellapart.training.losses.choices import fsc_global, negbench
+from tellapart.training.losses.captions import ce_clip, cs_clip, fsc_global, negbench, negclip
 from tellapart.training.losses.contrast import cyclip, hardneg, itc, siglip, tripletclip, trohn_img
 from tellapart.training.losses.eqsim import eqsim
 from tellapart.training.losses.matching import hard_negatives

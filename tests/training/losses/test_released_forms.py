@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from tellapart.training.losses.batch import Batch
-from tellapart.training.losses.captions import cs_clip
-from tellapart.training.losses.choices import fsc_clip, local_logits
+from tellapart.training.losses.captions import cs_clip, fsc_clip, local_logits
 
 
 def vectors(*rows: object) -> torch.Tensor:

@@ -15,8 +15,7 @@ from test_laws import DUAL, with_entry
 from torch import Tensor
 
 from tellapart.training.losses.batch import Batch, LossParts
-from tellapart.training.losses.captions import cs_clip, negclip
-from tellapart.training.losses.choices import fsc_clip
+from tellapart.training.losses.captions import cs_clip, fsc_clip, negclip
 from tellapart.training.losses.contrast import itc
 from tellapart.training.losses.matching import hard_negatives
 

@@ -18,12 +18,11 @@ from tellapart.evaluation.compare import Comparison, MetricComparison
 from tellapart.evaluation.why import MatchDifference, Reasons, Why, measure_reasons
 from tellapart.records.machine import this_machine
 from tellapart.records.result import BenchmarkResult, Sample
-from tellapart.training.data.leaks import Leak
-from tellapart.training.model_card import model_card
+from tellapart.training.data.duplicates import Leak
 from tellapart.training.record import DataRecord, TrainRecord, read_record, write_record
-from tellapart.training.report.page import difference_bar, write_training_report
-from tellapart.training.report.results import print_trained
+from tellapart.training.report.page import difference_bar, model_card, write_training_report
 from tellapart.training.sweep import Sweep
+from tellapart.training.train import print_trained
 
 HOSTILE = "folder:<script>alert('x')</script>"
 

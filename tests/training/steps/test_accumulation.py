@@ -11,11 +11,10 @@ from training_sets import config, far, logged, weights
 from facts import raises
 from tellapart.errors import DataError
 from tellapart.models.torch.backend import import_torch
-from tellapart.training.data.batch_order import BatchOrder
-from tellapart.training.data.rows import read_rows
+from tellapart.training.data.rows import BatchOrder, read_rows
 from tellapart.training.encoders.load_start import draw_start
 from tellapart.training.ranks import RankGroup, open_accelerator
-from tellapart.training.steps.dual_step import DualStep
+from tellapart.training.steps import DualStep
 from tellapart.training.training_run import run_training
 
 torch = import_torch()
@@ -38,7 +37,7 @@ def test_the_gradient_is_the_mean_of_the_parts_gradients(tmp_path: Path) -> None
     run_training(settings, tmp_path, tmp_path / "run")
     _, trainable = draw_start(
         f"new:{tmp_path / 'arch'}",
-        settings.start_settings(),
+        settings,
         tmp_path / "start",
         RankGroup(open_accelerator(settings.device)),
     )
@@ -74,7 +73,7 @@ def test_parts_must_be_equal_and_hold_two_pairs(tmp_path: Path) -> None:
         with raises(ValueError, f"accumulate = {count}", "8"):
             config(tmp_path, batch={"size": size, "accumulate": count})
     with raises(DataError, "2", "1", "batch.size", "batch.accumulate"):
-        from tellapart.training.steps.fusion_step import matching_settings
+        from tellapart.training.steps import matching_settings
 
         fusion = config(tmp_path, loss={"name": "itm"}, matching={"negatives": 2}, batch={"size": 8, "accumulate": 4})
         matching_settings(fusion, read_rows(["folder:train"], tmp_path))

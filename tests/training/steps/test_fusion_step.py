@@ -22,10 +22,10 @@ from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.checkpoint import read_state_dict
 from tellapart.training.data.rows import read_rows
-from tellapart.training.encoders.fusion_encoder import open_fusion
+from tellapart.training.encoders.load_start import open_fusion
 from tellapart.training.losses.loss import FusionLoss, find_loss
 from tellapart.training.ranks import open_accelerator
-from tellapart.training.steps.fusion_step import FusionStep
+from tellapart.training.steps import FusionStep
 from tellapart.training.training_run import run_training
 
 pytest.importorskip("transformers", reason="fusion encoders need the extra 'models'")
@@ -143,7 +143,7 @@ def test_mined_negatives_are_the_rows_own_and_their_first_are_close(tmp_path: Pa
 
     from tellapart.training.data.rows import TrainingRows
     from tellapart.training.ranks import open_accelerator
-    from tellapart.training.steps.fusion_step import FusionStep
+    from tellapart.training.steps import FusionStep
 
     mined = TrainingRows(
         tuple(replace(row, counterparts=tuple((n + k) % 24 for k in (2, 5, 9))) for n, row in enumerate(rows.rows))

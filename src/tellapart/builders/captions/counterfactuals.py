@@ -3,15 +3,195 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
+import numpy as np
 from pydantic import JsonValue
 
 from tellapart.builders.builder import Candidate, Made, Rejected, Start
 from tellapart.builders.caption_files import ImageFolder, file_digest, read_captions
-from tellapart.builders.captions.rewriting import counterfactuals
-from tellapart.builders.captions.stages import CaptionOptions, open_stages
+from tellapart.builders.captions.stages import (
+    NOUNS,
+    REPLACEMENTS,
+    CaptionOptions,
+    SentenceGap,
+    Stages,
+    Word,
+    cosines,
+    open_stages,
+)
 from tellapart.data.item import Item
 from tellapart.errors import DataError
+
+# Counterfactuals of captions: one noun replaced by a likely one, neither too close nor too far, in a usual sentence.
+#
+# Source: Le et al., COCO-Counterfactuals, NeurIPS Datasets and Benchmarks 2023, section 3.1, and the authors'
+# `counter_caption_generation_perplexity.py` (bounds, tags, number of choices).
+
+#: Endings that transformers' clean-up of blanks joins to the word before them; in this order.
+_ENDINGS = ("n't", "'m", "'s", "'ve", "'re")
+
+
+@dataclass(frozen=True, slots=True)
+class Counterfactual:
+    """A caption with one noun replaced.
+
+    Attributes:
+        text: the new caption.
+        word: the old noun.
+        new: the new noun.
+        tag: Penn tag of the old one.
+        probability: of the new noun in its place, by the masked language model.
+        similarity: cosine of both captions, or None if that stage is left out.
+        perplexity: of the new caption, or None if that stage is left out.
+        choices: from how many it was chosen.
+    """
+
+    text: str
+    word: str
+    new: str
+    tag: str
+    probability: float
+    similarity: float | None = None
+    perplexity: float | None = None
+    choices: int = 1
+
+    def to_record(self) -> dict[str, JsonValue]:
+        """Return the change and its numbers, to six digits, for an item's provenance."""
+        numbers = {"probability": self.probability, "similarity": self.similarity, "perplexity": self.perplexity}
+        rounded: dict[str, JsonValue] = {name: round(value, 6) for name, value in numbers.items() if value is not None}
+        return {"change": f"{self.word} -> {self.new}", **rounded, "choices": self.choices}
+
+
+def replace_word(text: str, words: Sequence[Word], index: int, new: str, wording: Literal["kept", "rejoined"]) -> str:
+    """Return a caption with one of its words replaced; `wording` is as in `CaptionOptions`.
+
+    >>> words = [Word("They", "PRP", 0, 4), Word("'ll", "MD", 4, 7), Word("race", "NN", 8, 12), Word(".", ".", 12, 13)]
+    >>> [replace_word("They'll race.", words, 2, "run", wording) for wording in ("kept", "rejoined")]
+    ["They'll run.", "They 'll run."]
+    """
+    if wording == "kept":
+        word = words[index]
+        # At a sentence's start the new word begins as the old one does; a model may know small letters only.
+        fitting = new[:1].upper() + new[1:] if index == 0 and text[word.start].isupper() else new
+        return text[: word.start] + fitting + text[word.end :]
+    joined = " ".join([*(word.text for word in words[:index]), new, *(word.text for word in words[index + 1 :])])
+    for mark in (".", "?", "!", ","):
+        joined = joined.replace(f" {mark}", mark)
+    joined = joined.replace(" ' ", "'")
+    for ending in _ENDINGS:
+        joined = joined.replace(f" {ending}", ending)
+    return joined
+
+
+def counterfactuals(texts: Sequence[str], stages: Stages, options: CaptionOptions) -> list[Counterfactual | Rejected]:
+    """Make the counterfactuals of captions, or name for each the stage that left nothing.
+
+    All gaps of all captions are filled in one call, and all sentences compared and judged in one each. No number
+    depends on another caption, so neither does the answer.
+    """
+    if not texts:
+        return []
+    cases = [_Case(text, stages.tagger.read(text)) for text in texts]
+    for stage in (_find_nouns, _propose_drafts, _leave_out_related, _compare_drafts):
+        stage([case for case in cases if case.rejected is None], stages, options)
+    remaining = [case for case in cases if case.rejected is None]
+    senses = dict(zip(map(id, remaining), _most_usual(remaining, stages), strict=True))
+    return [case.rejected or senses[id(case)] for case in cases]
+
+
+@dataclass(slots=True, eq=False)
+class _Case:
+    """A caption between stages: its words, the positions of its nouns, the drafts that are left, or why none is."""
+
+    text: str
+    words: Sequence[Word]
+    nouns: list[int] = field(default_factory=list)
+    drafts: list[Counterfactual] = field(default_factory=list)
+    rejected: Rejected | None = None
+
+    def keep(self, drafts: list[Counterfactual], step: str, reason: str) -> None:
+        """Go on with these drafts; without any, the caption is rejected."""
+        self.drafts = drafts
+        if not drafts:
+            self.rejected = Rejected(step, reason)
+
+
+def _find_nouns(cases: Sequence[_Case], _stages: Stages, _options: CaptionOptions) -> None:
+    for case in cases:
+        case.nouns = [index for index, word in enumerate(case.words) if word.tag in NOUNS]
+        if not case.nouns:
+            case.rejected = Rejected("nouns", "the caption has no noun")
+
+
+def _propose_drafts(cases: Sequence[_Case], stages: Stages, options: CaptionOptions) -> None:
+    """Draft the captions with one noun replaced by a likely word that is a noun there, none twice."""
+    gaps = [_make_gap(case.text, case.words, index, options.wording) for case in cases for index in case.nouns]
+    filled = iter(stages.replacer.fill(gaps, options.choices))
+    for case in cases:
+        drafts: dict[str, Counterfactual] = {}
+        for index in case.nouns:
+            old = case.words[index]
+            for proposal in next(filled):
+                if proposal.word.casefold() == old.text.casefold():
+                    continue
+                text = replace_word(case.text, case.words, index, proposal.word, options.wording)
+                words = stages.tagger.read(text)
+                if len(words) == len(case.words) and words[index].tag in REPLACEMENTS:
+                    draft = Counterfactual(text, old.text, words[index].text, old.tag, proposal.probability)
+                    drafts.setdefault(text, draft)
+        case.keep(list(drafts.values()), "replacements", "no likely word is another noun in its place")
+
+
+def _leave_out_related(cases: Sequence[_Case], stages: Stages, options: CaptionOptions) -> None:
+    if stages.wordnet is None:
+        return
+    senses, related = options.wordnet_senses or None, stages.wordnet.relation
+    for case in cases:
+        drafts = [draft for draft in case.drafts if related(draft.word, draft.new, senses) is None]
+        case.keep(drafts, "wordnet", "every replacement names the same thing, a kind of it, or what it is a kind of")
+
+
+def _compare_drafts(cases: Sequence[_Case], stages: Stages, options: CaptionOptions) -> None:
+    """Keep the drafts whose similarity to their caption lies in the range."""
+    if stages.encoder is None:
+        return
+    vectors = stages.encoder.encode([text for case in cases for text in (case.text, *(d.text for d in case.drafts))])
+    start = 0
+    for case in cases:
+        draft_vectors = vectors[start : start + 1 + len(case.drafts)]
+        start += len(draft_vectors)
+        values = cosines(draft_vectors[0], draft_vectors[1:]).tolist()
+        compared = [replace(draft, similarity=value) for draft, value in zip(case.drafts, values, strict=True)]
+        drafts = [draft for draft in compared if options.minimum < (draft.similarity or 0.0) <= options.maximum]
+        case.keep(drafts, "similarity", f"none lies in ({options.minimum:g}, {options.maximum:g}]")
+
+
+def _most_usual(cases: Sequence[_Case], stages: Stages) -> list[Counterfactual]:
+    """Return each caption's draft of the lowest perplexity, without a language model the most probable.
+
+    Of equal drafts the first one wins.
+    """
+    if stages.language_model is None:
+        drafts = [max(case.drafts, key=lambda draft: draft.probability) for case in cases]
+        return [replace(best, choices=len(case.drafts)) for best, case in zip(drafts, cases, strict=True)]
+    scores = stages.language_model.score_texts([draft.text for case in cases for draft in case.drafts])
+    drafts, start = [], 0
+    for case in cases:
+        draft_scores = scores[start : start + len(case.drafts)]
+        start += len(draft_scores)
+        best = int(np.argmax(draft_scores))
+        perplexity = float(np.exp(-draft_scores[best].astype(np.float64)))
+        drafts.append(replace(case.drafts[best], perplexity=perplexity, choices=len(draft_scores)))
+    return drafts
+
+
+def _make_gap(text: str, words: Sequence[Word], index: int, wording: Literal["kept", "rejoined"]) -> SentenceGap:
+    if wording == "kept":
+        return SentenceGap(text[: words[index].start], text[words[index].end :])
+    before = "".join(f"{word.text} " for word in words[:index])
+    return SentenceGap(before, "".join(f" {word.text}" for word in words[index + 1 :]))
 
 
 class CounterfactualCaptions:

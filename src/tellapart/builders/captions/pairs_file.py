@@ -20,7 +20,7 @@ from typing import Any
 
 from tellapart.builders.builder import Rejected
 from tellapart.builders.caption_files import SourceCaption, file_digest, read_captions
-from tellapart.builders.captions.rewriting import counterfactuals
+from tellapart.builders.captions.counterfactuals import counterfactuals
 from tellapart.builders.captions.stages import CaptionOptions, Stages, open_stages
 from tellapart.builders.executor import Lost, ProcessExecutor
 from tellapart.builders.journal import Journal, journal_of

@@ -7,19 +7,260 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from tellapart.builders.captions.replacing import MaskedLanguageModel
-from tellapart.builders.captions.similarity import MeanPooledEncoder
-from tellapart.builders.captions.tagging import NltkTagger
-from tellapart.errors import ModelError
+from tellapart.data.strict_json import decode_text, parse_json
+from tellapart.errors import DataError, ModelError, require
+from tellapart.models.huggingface.files import read_config
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import TextScorer
-from tellapart.models.text.text_model import ROWS, CausalLikelihood
+from tellapart.models.text.text_model import ROWS, CausalLikelihood, TextModel
 from tellapart.models.text.tinystories import TinyStories
-from tellapart.models.torch.backend import runtime
+from tellapart.models.torch.backend import Runtime, forward, import_torch, runtime
+from tellapart.models.vectors import normalise
+
+if TYPE_CHECKING:
+    from nltk.tag.perceptron import PerceptronTagger
+    from nltk.tokenize.destructive import NLTKWordTokenizer
+    from nltk.tokenize.punkt import PunktSentenceTokenizer
+
+
+# Words of a caption with their part of speech: NLTK's tokenizer and perceptron tagger, read from JSON and text alone.
+#
+# A folder of NLTK data is read directly: no pickle of it is opened, and NLTK's search paths play no part.
+#
+#     tokenizers/punkt_tab/english/            abbrev_types.txt collocations.tab ortho_context.tab sent_starters.txt
+#     taggers/averaged_perceptron_tagger_eng/  averaged_perceptron_tagger_eng.{weights,tagdict,classes}.json
+#
+# `python -m nltk.downloader -d FOLDER punkt_tab averaged_perceptron_tagger_eng` fetches both.
+
+NOUNS = frozenset({"NN", "NNS"})
+"""Penn tags of the words that are replaced. Source: the authors' `counter_caption_generation_perplexity.py`."""
+
+REPLACEMENTS = NOUNS | {"NNP"}
+"""Penn tags of the words that may replace them. Source: the same."""
+
+_PUNKT = "tokenizers/punkt_tab/english"
+_TAGGER = "taggers/averaged_perceptron_tagger_eng/averaged_perceptron_tagger_eng"
+_TEXTS = ("abbrev_types.txt", "collocations.tab", "ortho_context.tab", "sent_starters.txt")
+_TABLES = ("weights", "tagdict", "classes")
+
+
+class Word(NamedTuple):
+    """A word as the tokenizer writes it (quotation marks change), its Penn tag, and its span in the text."""
+
+    text: str
+    tag: str
+    start: int
+    end: int
+
+
+class NltkTagger:
+    """NLTK's `word_tokenize` and `pos_tag`, with the data of one folder."""
+
+    def __init__(
+        self, sentences: PunktSentenceTokenizer, words: NLTKWordTokenizer, tagger: PerceptronTagger, fingerprint: str
+    ) -> None:
+        self._sentences, self._words, self._tagger = sentences, words, tagger
+        self.fingerprint = fingerprint
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Read a folder of NLTK data."""
+        names = [f"{_PUNKT}/{name}" for name in _TEXTS] + [f"{_TAGGER}.{name}.json" for name in _TABLES]
+        files = {name: _read_nltk_file(folder, name) for name in names}
+        digest = hashlib.sha256(b"".join(hashlib.sha256(data).digest() for data in files.values())).hexdigest()
+        version = require("nltk", extra="captions").__version__
+        try:
+            texts = [files[f"{_PUNKT}/{name}"].decode() for name in _TEXTS]
+            tables = [_read_table(files, name) for name in _TABLES]
+            sentences, tagger = _make_splitter(texts), _make_tagger(tables)
+        except (DataError, ValueError, TypeError, AttributeError) as error:
+            raise ModelError(
+                f"{folder} does not hold NLTK's data of punkt_tab and averaged_perceptron_tagger_eng ({error}); "
+                "fetch them again"
+            ) from error
+        words = require("nltk.tokenize.destructive", extra="captions").NLTKWordTokenizer()
+        return cls(sentences, words, tagger, f"nltk {version}:{digest[:16]}")
+
+    def read(self, text: str) -> list[Word]:
+        """Return the words of a text, in their order: split by sentence, as `word_tokenize` does, and tagged as one."""
+        words: list[str] = []
+        spans: list[tuple[int, int]] = []
+        for start, end in self._sentences.span_tokenize(text):
+            sentence = text[start:end]
+            words += self._words.tokenize(sentence)
+            spans += [(start + one, start + other) for one, other in self._words.span_tokenize(sentence)]
+        tags = [tag for _, tag in self._tagger.tag(words)]
+        return [Word(word, tag, *span) for word, tag, span in zip(words, tags, spans, strict=True)]
+
+
+def _read_nltk_file(folder: Path, name: str) -> bytes:
+    try:
+        return (folder / name).read_bytes()
+    except OSError as error:
+        raise ModelError(
+            f"{folder / name}: {error.strerror or error}; fetch it with: python -m nltk.downloader -d {str(folder)!r} "
+            "punkt_tab averaged_perceptron_tagger_eng"
+        ) from error
+
+
+def _make_splitter(texts: Sequence[str]) -> PunktSentenceTokenizer:
+    """Return the splitter of sentences, from the texts of its four files."""
+    punkt = require("nltk.tokenize.punkt", extra="captions")
+    abbreviations, collocations, contexts, starters = (text.splitlines() for text in texts)
+    parameters = punkt.PunktParameters()
+    parameters.abbrev_types = set(abbreviations)
+    parameters.collocations = {tuple(line.split("\t")) for line in collocations}
+    parameters.sent_starters = set(starters)
+    for line in contexts:
+        word, _, flags = line.rpartition("\t")
+        parameters.ortho_context[word] = int(flags)
+    splitter = punkt.PunktSentenceTokenizer()
+    splitter._params = parameters  # as its loader does; the constructor takes a text to learn from
+    return splitter
+
+
+def _make_tagger(tables: Sequence[Any]) -> PerceptronTagger:
+    """Return the tagger, from its weights, its words with one tag alone, and its tags."""
+    weights, single, tags = tables
+    tagger = require("nltk.tag.perceptron", extra="captions").PerceptronTagger(load=False)
+    tagger.model.weights, tagger.tagdict = dict(weights), dict(single)
+    tagger.classes = tagger.model.classes = set(tags)
+    return tagger
+
+
+def _read_table(files: Mapping[str, bytes], name: str) -> Any:
+    file = f"{_TAGGER}.{name}.json"
+    return parse_json(decode_text(files[file], file), file)
+
+
+#: Heads of other tasks in checkpoints of masked language models, by `model_type`.
+_OTHER_HEADS = {"bert": ("bert.pooler", "cls.seq_relationship"), "roberta": ("roberta.pooler",)}
+
+
+class SentenceGap(NamedTuple):
+    """A sentence with one word taken out: the text before it and the text after it, blanks included."""
+
+    before: str
+    after: str
+
+
+class Proposal(NamedTuple):
+    """A word for a gap, with its probability there."""
+
+    word: str
+    probability: float
+
+
+class MaskedLanguageModel:
+    """A masked language model: the most probable tokens at the mask, without those that are not words by themselves.
+
+    A token is a word by itself if the tokenizer reads the sentence with the word in the gap as that very token there: a
+    piece that would be glued to its neighbour ("##ing", or "s" without the blank before it) is dropped, a special one
+    too, and none takes its place. All gaps are filled in few forward passes, each padded to a length that depends on it
+    alone, so its proposals depend on no other gap.
+    """
+
+    def __init__(self, text_model: TextModel) -> None:
+        self._text_model, self._tokenizer = text_model, text_model.tokenizer
+        if self._tokenizer.mask_token_id is None:
+            raise ModelError(
+                f"{text_model.source}: its tokenizer has no mask; name a masked language model, such as roberta-base"
+            )
+        self.fingerprint = text_model.fingerprint()
+
+    @classmethod
+    def load(cls, source: str, runtime: Runtime, rows: int = ROWS) -> Self:
+        """Load a folder or a hub id; every forward pass has so many rows."""
+        heads = _OTHER_HEADS.get(read_config(source)["model_type"], ())
+        return cls(TextModel.load("AutoModelForMaskedLM", source, runtime, unused=heads, rows=rows))
+
+    def fill(self, gaps: Sequence[SentenceGap], choices: int) -> list[list[Proposal]]:
+        """Return the most probable words of each gap, the best first: at most `choices`."""
+        rows = self._token_rows(gaps)
+        proposals: list[list[Proposal]] = [[] for _ in gaps]
+        for positions, inputs in self._text_model.batches(rows):
+            tops = self._best_tokens(inputs, choices)[: len(positions)]
+            for position, (ids, chances) in zip(positions, tops, strict=True):
+                proposals[position] = self._list_words(gaps[position], rows[position], ids, chances)
+        return proposals
+
+    def _token_rows(self, gaps: Sequence[SentenceGap]) -> list[list[int]]:
+        mask = self._tokenizer.mask_token
+        for gap in gaps:
+            if mask in gap.before or mask in gap.after:
+                raise ModelError(
+                    f"{self._text_model.source}: a caption holds {mask!r}, by which the model knows a gap; take it out"
+                )
+        return self._text_model.ids([f"{gap.before}{mask}{gap.after}" for gap in gaps], masked=True)
+
+    def _best_tokens(self, inputs: dict[str, Any], choices: int) -> list[tuple[list[int], list[float]]]:
+        """Return the best tokens at each row's mask with their probabilities; among equals the lower id."""
+        model = self._text_model.model
+        with forward(self._text_model.source, model):
+            logits = model(**inputs).logits  # (row, token, vocabulary)
+            masks = (inputs["input_ids"] == self._tokenizer.mask_token_id).int().argmax(1)
+            chances = logits[import_torch().arange(len(masks)), masks].float().softmax(-1).cpu().numpy()
+        best = np.argsort(-chances, axis=1, kind="stable")[:, :choices]
+        return [(ids.tolist(), row[ids].tolist()) for ids, row in zip(best, chances, strict=True)]
+
+    def _list_words(
+        self, gap: SentenceGap, row: list[int], ids: Sequence[int], chances: Sequence[float]
+    ) -> list[Proposal]:
+        words = [str(self._tokenizer.decode([token])).strip() for token in ids]
+        sentences = [f"{gap.before}{word}{gap.after}" for word in words]
+        # Longer than the model's context is not an error here: a word of several tokens is dropped anyway.
+        read = self._tokenizer(sentences, padding=False, truncation=False, verbose=False)["input_ids"]
+        mask, special = row.index(self._tokenizer.mask_token_id), set(self._tokenizer.all_special_ids)
+        return [
+            Proposal(word, chance)
+            for word, chance, token, tokens in zip(words, chances, ids, read, strict=True)
+            if word and token not in special and tokens == [*row[:mask], token, *row[mask + 1 :]]
+        ]
+
+
+# The similarity of sentences: the cosine of their vectors, the mean over the tokens of an encoder of transformers.
+#
+# Source: Reimers and Gurevych, Sentence-BERT, EMNLP 2019 (mean pooling), as all-MiniLM-L6-v2 is used.
+
+
+def cosines(one: NDArray[np.float32], others: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the cosine of a vector of length one with each of others, float32 `(other,)`."""
+    products: NDArray[np.float32] = (others * one).sum(axis=1, dtype=np.float32)
+    return products
+
+
+class MeanPooledEncoder:
+    """An encoder of transformers whose token vectors are averaged, padding left out, and scaled to length one."""
+
+    def __init__(self, text_model: TextModel) -> None:
+        self._text_model, self.fingerprint = text_model, text_model.fingerprint()
+
+    @classmethod
+    def load(cls, source: str, runtime: Runtime, rows: int = ROWS) -> Self:
+        """Load a folder or a hub id; every forward pass has so many rows."""
+        return cls(TextModel.load("AutoModel", source, runtime, unused=("pooler",), rows=rows))
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return a vector of length one for each text: float32 `(text, dimension)`."""
+        rows = self._text_model.ids(texts)
+        vectors = np.zeros((len(rows), int(self._text_model.model.config.hidden_size)), np.float32)
+        for positions, inputs in self._text_model.batches(rows):
+            vectors[positions] = self._pool_tokens(inputs)[: len(positions)]
+        return normalise(vectors)
+
+    def _pool_tokens(self, inputs: dict[str, Any]) -> NDArray[np.float32]:
+        mask, model = inputs["attention_mask"], self._text_model.model
+        with forward(self._text_model.source, model):
+            states = model(**inputs).last_hidden_state.float()  # (row, token, dimension)
+            means: NDArray[np.float32] = ((states * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)).cpu().numpy()
+        return means
+
 
 # Relations of nouns in WordNet, read from its files: the same thing, a kind of the other, or neither.
 #
@@ -68,15 +309,7 @@ class WordNet:
         return list(dict.fromkeys(synsets))
 
     def relation(self, word: str, other: str, senses: int | None = None) -> Relation | None:
-        """Return how `other` is related to `word`: another name of it, a kind of it, or the kind that it belongs to.
-
-        >>> files = getfixture("tmp_path")
-        >>> _ = (files / "index.noun").write_text("dog n 1 1 @ 1 0 00000001  \\nanimal n 1 0 1 0 00000002  \\n")
-        >>> _ = (files / "data.noun").write_text(
-        ...     "00000001 05 n 01 dog 0 001 @ 00000002 n 0000 | barks\\n00000002 03 n 01 animal 0 000 | lives\\n")
-        >>> WordNet(files).relation("animals", "dog"), WordNet(files).relation("dog", "animals")
-        ('hyponym', 'hypernym')
-        """
+        """Return how `other` is related to `word`: another name of it, a kind of it, or the kind that it belongs to."""
         senses_of_word, two = self.senses(word)[:senses], self.senses(other)[:senses]
         if set(senses_of_word) & set(two):
             return "synonym"

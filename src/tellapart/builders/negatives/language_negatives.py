@@ -14,8 +14,8 @@ from typing import Any, Literal, NamedTuple, Protocol, Self
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from tellapart.builders.builder import Candidate, Made, Rejected
-from tellapart.builders.negatives.false_captions import FalseCaptionBuilder, FalseCaptionOptions
-from tellapart.builders.negatives.wording import words
+from tellapart.builders.negatives.lexicon import words
+from tellapart.builders.negatives.negatives import FalseCaptionBuilder, FalseCaptionOptions
 from tellapart.data.answer_text import strip_thought
 from tellapart.errors import ModelError
 from tellapart.models.api.connection import Completions, Connection
@@ -239,75 +239,69 @@ If the caption allows no such change, answer with the single word NONE."""
 _REPLACE, _SWAP, _ADD = "OLD -> NEW", "ONE <-> OTHER", "+ NEW"
 
 
-def _make_task(what: str, form: str, *examples: Example) -> ChangeTask:
-    return ChangeTask(what, form, examples)
-
-
 TASKS: Mapping[str, ChangeTask] = MappingProxyType(
     {
-        "replace_obj": _make_task(
+        "replace_obj": ChangeTask(
             "Replace one thing or being by another of a kind that would be seen in such a place; "
             "the two must not be the same thing under two names, nor the one a kind of the other.",
             _REPLACE,
-            Example("A girl reads a magazine on the sofa.", "magazine -> letter",
+            (Example("A girl reads a magazine on the sofa.", "magazine -> letter",
                     "A girl reads a letter on the sofa."),
             Example("Three ducks swim across the pond at dusk", "ducks -> otters",
                     "Three otters swim across the pond at dusk"),
-            Example("It is very windy today."),
+            Example("It is very windy today.")),
         ),
-        "replace_att": _make_task(
+        "replace_att": ChangeTask(
             "Replace one property of a thing (colour, size, material, state, age, number) by another that excludes it.",
             _REPLACE,
-            Example("A striped towel hangs over a chair.", "striped -> plain", "A plain towel hangs over a chair."),
-            Example("Four candles stand on the window sill.", "Four -> Six",
-                    "Six candles stand on the window sill."),
-            Example("A man is talking to a nurse."),
+            (Example("A striped towel hangs over a chair.", "striped -> plain", "A plain towel hangs over a chair."),
+            Example("Four candles stand on the window sill.", "Four -> Six", "Six candles stand on the window sill."),
+            Example("A man is talking to a nurse.")),
         ),
-        "replace_rel": _make_task(
+        "replace_rel": ChangeTask(
             "Replace one action, or one position of a thing to another, by one that excludes it; the things stay.",
             _REPLACE,
-            Example("A boy climbs over the fence.", "climbs over -> leans on", "A boy leans on the fence."),
+            (Example("A boy climbs over the fence.", "climbs over -> leans on", "A boy leans on the fence."),
             Example("A basket under the table", "under -> on", "A basket on the table"),
-            Example("A portrait of a goat."),
+            Example("A portrait of a goat.")),
         ),
-        "swap_obj": _make_task(
+        "swap_obj": ChangeTask(
             "Exchange two things or beings of the caption with each other, so that the sentence says something else; "
             'only a verb may change its ending to agree. A list of equals ("a cup and a fork") says the same when '
             "exchanged: such a caption allows no change.",
             _SWAP,
-            Example("A nurse watches while the patient writes.", "nurse <-> patient",
+            (Example("A nurse watches while the patient writes.", "nurse <-> patient",
                     "A patient watches while the nurse writes."),
             Example("A kitten is hiding behind two puppies.", "A kitten <-> two puppies",
                     "Two puppies are hiding behind a kitten."),
-            Example("A kettle and a pan."),
+            Example("A kettle and a pan.")),
         ),
-        "swap_att": _make_task(
+        "swap_att": ChangeTask(
             "Exchange the properties of two different things with each other, so that each gets the other's; the "
             "things stay in their places.",
             _SWAP,
-            Example("A tall vase beside a narrow mirror.", "tall <-> narrow",
-                    "A narrow vase beside a tall mirror."),
+            (Example("A tall vase beside a narrow mirror.", "tall <-> narrow", "A narrow vase beside a tall mirror."),
             Example("The boy in green hugs the boy in yellow.", "green <-> yellow",
                     "The boy in yellow hugs the boy in green."),
-            Example("A rusty gate in a field."),
+            Example("A rusty gate in a field.")),
         ),
-        "add_obj": _make_task(
+        "add_obj": ChangeTask(
             "Add one thing or being that the caption does not name and that would be seen in such a place, in a few "
             "words at one spot. Only a verb may change its ending to agree.",
             _ADD,
-            Example("A farmer leads a mule.", "+ and a calf", "A farmer leads a mule and a calf."),
+            (Example("A farmer leads a mule.", "+ and a calf", "A farmer leads a mule and a calf."),
             Example("A kite is in the sky.", "+ and a balloon", "A kite and a balloon are in the sky."),
             Example("There is bread on the counter.", "+ and a jar of honey",
                     "There is bread and a jar of honey on the counter."),
-            Example("What a sunny day!"),
+            Example("What a sunny day!")),
         ),
-        "add_att": _make_task(
+        "add_att": ChangeTask(
             "Add one visible property (colour, size, material, state, age) to a thing that has none, in a word or two "
             "right before it.",
             _ADD,
-            Example("A lamp stands beside a piano.", "+ crooked", "A crooked lamp stands beside a piano."),
+            (Example("A lamp stands beside a piano.", "+ crooked", "A crooked lamp stands beside a piano."),
             Example("Two men carry a mattress upstairs", "+ torn", "Two men carry a torn mattress upstairs"),
-            Example("She is running."),
+            Example("She is running.")),
         ),
     }
 )  # fmt: skip
@@ -315,11 +309,7 @@ TASKS: Mapping[str, ChangeTask] = MappingProxyType(
 
 
 def conversation(kind: str, caption: str) -> list[Message]:
-    """Return the conversation for one true caption: the rules, the examples as turns, and the caption.
-
-    >>> [message.role for message in conversation("add_att", "A dog.")][-3:]
-    ['user', 'assistant', 'user']
-    """
+    """Return the conversation for one true caption: the rules, the examples as turns, and the caption."""
     task = TASKS[kind]
     messages = [Message("system", _RULES.format(what=task.what, form=task.form))]
     for example in task.examples:
@@ -335,18 +325,10 @@ _LONGEST = 6
 _DENIALS = frozenset({"no", "not", "never", "none", "nothing", "nobody"})
 #: Words that may change in addition, so that the sentence agrees with the change; verbs in -s, too. No more than so
 #: many.
-_AGREEING = frozenset(
-    {
-        ("is", "are"),
-        ("was", "were"),
-        ("has", "have"),
-        ("his", "her"),
-        ("his", "their"),
-        ("her", "their"),
-        ("its", "their"),
-    }
-    | {("its", "his"), ("its", "her"), ("he", "she"), ("him", "her"), ("himself", "herself")}
-)
+_AGREEING = (
+    {"is", "are"}, {"was", "were"}, {"has", "have"}, {"his", "her", "their", "its"}, {"he", "she"}, {"him", "her"},
+    {"himself", "herself"},
+)  # fmt: skip
 _MOST_AGREEING = 2
 
 
@@ -357,11 +339,7 @@ class RewriteReply(NamedTuple):
     caption: str
 
     def change(self, kind: str) -> str:
-        """Return the change as the model is asked to note it.
-
-        >>> RewriteReply(("dog", "cat"), "A cat.").change("replace_obj")
-        'dog -> cat'
-        """
+        """Return the change as the model is asked to note it."""
         sign = _SIGNS.get(kind.partition("_")[0])
         return sign.join(self.phrases) if sign else f"+ {self.phrases[0]}"
 
@@ -412,9 +390,7 @@ def check(kind: str, true: str, reply: RewriteReply) -> Rejected | None:
     if way == "swap":
         rewritten = _list_swaps(before, *phrases)
     else:
-        rewritten = (
-            _list_replacements(before, *phrases) if way == "replace" else _list_replacements(before, [], phrases[0])
-        )
+        rewritten = _list_replacements(before, *(phrases if way == "replace" else ([], phrases[0])))
     fits = any(_texts_agree(after, text) for text in rewritten)
     return None if fits else Rejected("check", "another change than the one noted")
 
@@ -447,7 +423,7 @@ def _texts_agree(text: list[str], other: list[str]) -> bool:
 
 def _words_agree(word: str, other: str) -> bool:
     short, long = sorted((word, other), key=len)
-    return (word, other) in _AGREEING or (other, word) in _AGREEING or long in {f"{short}s", f"{short}es"}
+    return any({word, other} <= forms for forms in _AGREEING) or long in {f"{short}s", f"{short}es"}
 
 
 class LanguageNegativesOptions(FalseCaptionOptions):

@@ -50,11 +50,6 @@ class Refine(ScorerSelection):
     Attributes:
         scorers: names of `tellapart.models.text.find.SCORERS`; SugarCrepe takes two, of plausibility and of grammar.
         bins: of the size of a gap, on each side of zero.
-
-    >>> texts = [("a dog", "a big dog"), ("a cat", "cat"), ("a cow on a bed", "a cow"), ("a red bus", "bus")]
-    >>> items = [Item(id=str(k), images=("a.png",), texts=pair) for k, pair in enumerate(texts)]
-    >>> Refine(scorers=["words"], bins=1).left_out(items, seed=1, home=Path("."))
-    {'1': 'its cell outweighs the one opposite', '3': 'its cell outweighs the one opposite'}
     """
 
     scorers: list[str] = Field(min_length=1, max_length=4)
@@ -81,9 +76,6 @@ def balance(gaps: NDArray[np.float64], ids: Sequence[str], bins: int, seed: int)
 
     Returns:
         bool `(item,)`.
-
-    >>> balance(np.array([[1.0], [1.0], [-1.0], [0.0]]), ["a", "b", "c", "d"], bins=1, seed=0).tolist()
-    [True, False, True, True]
     """
     sizes, signs = np.abs(gaps), np.sign(gaps).astype(int)
     cells = np.zeros(gaps.shape, int)
@@ -127,10 +119,6 @@ class Quantile(ScorerSelection):
         scorers: names of `tellapart.models.text.find.SCORERS`.
         q: the quantile.
         minimum: a score that must be reached, too; only with a single scorer.
-
-    >>> items = [Item(id=t, images=("a.png",), texts=("x", t)) for t in ("a", "a b", "a b c")]
-    >>> Quantile(scorers=["words"], q=0.5).left_out(items, seed=1, home=Path("."))
-    {'a': 'words below the 0.5 quantile'}
     """
 
     q: float = Field(default=0.645, ge=0.0, le=1.0)
@@ -166,10 +154,6 @@ class Similarity(Selection):
     Attributes:
         model: a dual encoder as `tellapart run -m` names it.
         minimum, maximum: a cosine may be `minimum` and must be below `maximum`.
-
-    >>> items = [Item(id="a", images=("a.png",), texts=("a red cup", "a red cup"))]
-    >>> Similarity(model="demo-encoder").left_out(items, seed=1, home=Path("."))
-    {'a': 'captions too much alike'}
     """
 
     model: str

@@ -13,8 +13,7 @@ from typing import Any, Literal
 from pydantic import Field, JsonValue
 
 from tellapart.builders.builder import Start
-from tellapart.builders.video.footage import FootageOptions, Still
-from tellapart.builders.video.frame_pairs import FramePair, VideoPairs
+from tellapart.builders.video.footage import FootageOptions, FramePair, Still, VideoPairs
 from tellapart.data.annotations import read_mapping
 from tellapart.data.plain_pickle import read_plain_pickle
 from tellapart.errors import DataError, quote
@@ -178,12 +177,6 @@ def sentence(thing: str, relations: Relations, verb: Verb = "attention") -> Sent
     such as "cup/glass/bottle", is joined by "or": the annotations do not distinguish them.
 
     Source: EqBen, appendix B.1 and Figure 16.
-
-    >>> labels = {"attention": ("unsure",), "spatial": ("behind",), "contacting": ("carrying",)}
-    >>> sentence("pillow", labels, "contacting").text
-    'The person is carrying the pillow which is behind him/her.'
-    >>> sentence("pillow", labels) is None
-    True
     """
     kinds = (("attention", "contacting") if verb == "both" else (verb,)) + ("spatial",)
     labels: dict[str, str] = {}
@@ -282,14 +275,7 @@ class ActionGenome(VideoPairs):
 def sparse_pairs(
     frames: Sequence[ObjectInFrame], differ: int, skip: int
 ) -> Iterator[tuple[ObjectInFrame, ObjectInFrame]]:
-    """Yield the pairs `i < j` of an object's frames that differ enough, none with the neighbour of a chosen frame.
-
-    >>> def frame(number, spatial):
-    ...     return ObjectInFrame(number, {"attention": ("a",), "spatial": (spatial,), "contacting": ("c",)}, None)
-    >>> frames = [frame(1, "above"), frame(2, "behind"), frame(3, "behind"), frame(4, "behind")]
-    >>> [(i.number, j.number) for i, j in sparse_pairs(frames, 1, 1)]
-    [(1, 2), (1, 4)]
-    """
+    """Yield the pairs `i < j` of an object's frames that differ enough, none with the neighbour of a chosen frame."""
     i = 0
     while i < len(frames):
         selected = False

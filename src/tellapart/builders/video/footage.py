@@ -5,23 +5,148 @@ from __future__ import annotations
 import hashlib
 import io
 import logging
+import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property, lru_cache
 from importlib import metadata
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from tellapart.builders.builder import Rejected
-from tellapart.builders.video.frames import EndOfVideoError, Frame, frame_at, frame_number, scaled_size
+from tellapart.builders.builder import Candidate, Made, Rejected, Start
 from tellapart.data.images import IMAGE_SUFFIXES, decode
+from tellapart.data.item import Item
 from tellapart.data.strict_json import read_whole
-from tellapart.errors import DataError, nearest, plain, require
+from tellapart.data.video import upright
+from tellapart.errors import DataError, first_line, nearest, plain, require
+
+#: Annotated times are rounded: half a millisecond keeps 0.0333 on the frame of 1/30 s, and is far less than a frame.
+_ROUNDING = Fraction(1, 2000)
+
+#: Seconds further back to begin decoding when a seek came out behind the frame; then from the very beginning.
+_FURTHER_BACK = (0, 2, 10)
+
+
+class EndOfVideoError(DataError):
+    """The video ends before the requested frame."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A decoded frame, upright: RGB uint8 `(height, width, 3)`, and the seconds from the video's first frame to it."""
+
+    pixels: NDArray[np.uint8]
+    time: float
+
+
+def scaled_size(pixels: NDArray[np.uint8], side: int) -> tuple[int, int]:
+    """Return the width and height of a frame that is scaled until its longer side is `side`."""
+    height, width = pixels.shape[:2]
+    scale = side / max(height, width)
+    return max(1, round(width * scale)), max(1, round(height * scale))
+
+
+def frame_at(path: Path, seconds: float) -> Frame:
+    """Return the frame that is on the screen `seconds` after the first frame appeared.
+
+    It is found by presentation timestamps, so reordered frames (B-frames), variable frame rates and videos that do not
+    begin at 0 make no difference, nor do the places of its key frames.
+    """
+    if not (math.isfinite(seconds) and seconds >= 0):
+        raise DataError(f"{path}: there is no frame at {seconds} s; a time is a number of seconds from 0")
+    with _open_video(path) as (container, stream):
+        first = next(_decode_frames(container, stream, path), None)
+        if first is None:
+            raise EndOfVideoError(f"{path}: holds no frame")
+        base = Fraction(stream.time_base)
+        target = first.pts + math.floor((Fraction(seconds) + _ROUNDING) / base)
+        current, followed = _on_screen(container, stream, target, path)
+        end = current.pts + (current.duration or 1)
+        if not followed and target >= end:
+            raise EndOfVideoError(
+                f"{path}: ends after {float((end - first.pts) * base):.3f} s; there is no frame at {seconds:.3f} s"
+            )
+        return Frame(upright(current), float((current.pts - first.pts) * base))
+
+
+def frame_number(path: Path, number: int) -> Frame:
+    """Return the frame of a number, counting decoded frames from 1 as `ffmpeg -i VIDEO %06d.png` does at a steady
+    rate.
+    """
+    if number < 1:
+        raise DataError(f"{path}: there is no frame number {number}; frames are counted from 1")
+    start, count = 0, 0
+    with _open_video(path) as (container, stream):
+        for count, frame in enumerate(_decode_frames(container, stream, path), start=1):
+            start = frame.pts if count == 1 else start
+            if count == number:
+                if frame.is_corrupt:
+                    raise DataError(f"{path}: its frame number {number} is damaged; get the video again")
+                return Frame(upright(frame), float((frame.pts - start) * Fraction(stream.time_base)))
+    raise EndOfVideoError(f"{path}: has {count} frames; there is no frame number {number}")
+
+
+@contextmanager
+def _open_video(path: Path) -> Iterator[tuple[Any, Any]]:
+    """Open a video file and its best video stream; FFmpeg's errors become DataErrors."""
+    av = require("av", extra="video")
+    try:
+        with av.open(str(path), metadata_errors="replace") as container:  # a title in an old encoding does no harm
+            stream = container.streams.best("video")
+            if stream is None:
+                raise DataError(f"{path}: holds no video; is it complete?")
+            if stream.codec_context is None:
+                raise DataError(
+                    f"{path}: is in a format that this FFmpeg does not decode; convert it, for instance to H.264"
+                )
+            stream.codec_context.thread_count = 1  # a build's workers run at once
+            yield container, stream
+    except av.FFmpegError as error:
+        raise DataError(f"{path}: cannot be decoded ({error.strerror}); is it a complete video?") from error
+
+
+def _decode_frames(container: Any, stream: Any, path: Path) -> Iterator[Any]:
+    """Yield frames in the order in which they are shown, from the container's position on."""
+    for frame in container.decode(stream):
+        if frame.pts is None:
+            raise DataError(f"{path}: its frames have no timestamps; remux it, for instance into an MP4 file")
+        yield frame
+
+
+def _on_screen(container: Any, stream: Any, target: int, path: Path) -> tuple[Any, bool]:
+    """Return the last frame with a timestamp of at most `target`, and whether another one follows.
+
+    A seek may come out too late: some formats look for decoding times, and the frames before an open group's key frame
+    cannot be decoded from it. Then it begins further back.
+    """
+    for back in _FURTHER_BACK:
+        container.seek(target - int(back / stream.time_base), stream=stream)
+        current, followed = _last_until(_decode_frames(container, stream, path), target)
+        if current is not None and not current.is_corrupt:
+            return current, followed
+    with _open_video(path) as (anew, film):
+        current, followed = _last_until(_decode_frames(anew, film, path), target)
+    if current is None or current.is_corrupt:
+        raise DataError(f"{path}: its frame at timestamp {target} is damaged; get the video again")
+    return current, followed
+
+
+def _last_until(frames: Iterator[Any], target: int) -> tuple[Any | None, bool]:
+    current = None
+    for frame in frames:
+        if frame.pts > target:
+            return current, True
+        current = frame
+    return current, False
+
 
 _log = logging.getLogger(__name__)
 
@@ -105,12 +230,6 @@ def clip_files(folder: Path) -> Mapping[str, Path]:
 
     A file `ID.mp4`, of any suffix that is not a picture's, a text's or a sound's, has the names `ID` and `ID.mp4`;
     Kinetics' `ID_000010_000020.mp4` is `ID`, too. A folder of pictures is a video's dumped frames, under its name.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = (Path(folder) / "-kqZ_000010_000020.mkv").write_bytes(b"")
-    ...     sorted(clip_files(Path(folder)))
-    ['-kqZ', '-kqZ_000010_000020', '-kqZ_000010_000020.mkv']
     """
     paths: dict[str, list[Path]] = {}
     for path in sorted(folder.rglob("*")):
@@ -239,3 +358,213 @@ def file_sha256(path: Path) -> str:
             return hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+
+
+_YUNET = "face_detection_yunet_2023mar.onnx of OpenCV's model zoo (MIT licence, 0.2 MB)"
+_CASCADE = "haarcascade_frontalface_default.xml"
+
+
+class FaceOptions(BaseModel):
+    """The detector of faces and its settings: part of a builder's `[options]`.
+
+    Attributes:
+        faces: the detector, or `none`.
+        face_model: the detector's file, relative to the recipe. OpenCV ships none for `yunet`; OpenCV 4 one for `haar`.
+        face_score: `yunet` reports a face from this score on.
+        face_side: frames are scaled so that their longer side is this before they are searched.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    faces: Literal["yunet", "haar", "none"] = "yunet"
+    face_model: str = ""
+    face_score: float = Field(default=0.8, gt=0, le=1)
+    face_side: int = Field(default=640, ge=32, le=4096)
+
+
+class FaceDetector(ABC):
+    """A detector of OpenCV that rejects frames with a face; `inputs` has its model file, `models` the library."""
+
+    def __init__(self, options: FaceOptions, path: Path) -> None:
+        self.cv2 = require("cv2", extra="video")
+        self.options = options
+        self.path = path
+        try:
+            self.inputs = {path.name: hashlib.sha256(path.read_bytes()).hexdigest()}
+        except OSError as error:
+            raise DataError(f"[options] face_model: {path} cannot be read ({error.strerror})") from error
+        self.models = {"opencv": self.cv2.__version__}
+
+    @abstractmethod
+    def find_fault(self, pixels: NDArray[np.uint8], /) -> str | None:
+        """Return "shows a face" if RGB pixels `(height, width, 3)` do, or None."""
+
+    def _model_error(self, error: Exception) -> DataError:
+        name = self.options.faces
+        return DataError(
+            f"[options] face_model: {self.path} is no model of the detector {name!r} ({first_line(error)})"
+        )
+
+    def _resize_frame(self, pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Return BGR pixels whose longer side is `face_side`."""
+        side = self.options.face_side
+        method = self.cv2.INTER_AREA if side < max(pixels.shape[:2]) else self.cv2.INTER_LINEAR
+        bgr = np.ascontiguousarray(pixels[:, :, ::-1])
+        resized: NDArray[np.uint8] = self.cv2.resize(bgr, scaled_size(pixels, side), interpolation=method)
+        return resized
+
+
+class _YuNet(FaceDetector):
+    """`cv2.FaceDetectorYN`: a small network, far better than the cascade on turned and half-hidden faces."""
+
+    def __init__(self, options: FaceOptions, home: Path) -> None:
+        if not options.face_model:
+            raise DataError(
+                f"the detector 'yunet' needs its model file, which OpenCV does not ship: get {_YUNET}, "
+                'and name it in [options] face_model; or set faces = "none"'
+            )
+        super().__init__(options, home / options.face_model)
+        logging = self.cv2.utils.logging
+        level = logging.setLogLevel(logging.LOG_LEVEL_ERROR)  # OpenCV 5 warns of a setting that it makes itself
+        try:
+            self._network = self.cv2.FaceDetectorYN.create(str(self.path), "", (32, 32), options.face_score)
+        except self.cv2.error as error:
+            raise self._model_error(error) from error
+        finally:
+            logging.setLogLevel(level)
+
+    def find_fault(self, pixels: NDArray[np.uint8]) -> str | None:
+        frame = self._resize_frame(pixels)
+        try:
+            self._network.setInputSize((frame.shape[1], frame.shape[0]))
+            _, faces = self._network.detect(frame)
+        except self.cv2.error as error:
+            raise self._model_error(error) from error
+        return None if faces is None or not len(faces) else "shows a face"
+
+
+class _Haar(FaceDetector):
+    """`cv2.CascadeClassifier`, frontal faces; OpenCV 5 dropped it from its main modules."""
+
+    def __init__(self, options: FaceOptions, home: Path) -> None:
+        cv2: Any = require("cv2", extra="video")
+        if not hasattr(cv2, "CascadeClassifier"):
+            raise DataError(
+                f'OpenCV {cv2.__version__} has no cascade detector; use faces = "yunet", '
+                'or install OpenCV 4: pip install "opencv-python-headless<5"'
+            )
+        shipped = Path(cv2.data.haarcascades) / _CASCADE
+        super().__init__(options, home / options.face_model if options.face_model else shipped)
+        try:
+            self._cascade = cv2.CascadeClassifier(str(self.path))
+        except (cv2.error, SystemError) as error:  # the constructor passes its error on as the second
+            raise self._model_error(error) from error
+        if self._cascade.empty():
+            raise self._model_error(ValueError("it holds no cascade"))
+
+    def find_fault(self, pixels: NDArray[np.uint8]) -> str | None:
+        grey = self.cv2.cvtColor(self._resize_frame(pixels), self.cv2.COLOR_BGR2GRAY)
+        return "shows a face" if len(self._cascade.detectMultiScale(grey, 1.1, 5)) else None
+
+
+def face_detector(options: FaceOptions, home: Path) -> FaceDetector | None:
+    """Return the detector that options name, or None for `none`."""
+    if options.faces == "none":
+        return None
+    return _YuNet(options, home) if options.faces == "yunet" else _Haar(options, home)
+
+
+@dataclass(frozen=True, slots=True)
+class FramePair:
+    """Two moments of a video with their captions, and a fault that the annotations alone show.
+
+    Attributes:
+        video: its id; also the item's cluster.
+        stills: the two frames; the first is the earlier one.
+        fault: step and reason of a rejection that needs no frame, or None.
+        tags, provenance: the item's, to which the frames' times are added.
+    """
+
+    video: str
+    stills: tuple[Still, Still]
+    fault: tuple[str, str] | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+    provenance: Mapping[str, JsonValue] = field(default_factory=dict)
+
+
+def differing_words(first: str, second: str) -> int:
+    """Return how many words, case and punctuation aside, only one of two captions has; repetitions count."""
+    counts: dict[str, int] = {}
+    for text, sign in ((first, 1), (second, -1)):
+        for word in text.lower().split():
+            bare = word.strip(".,;:!?\"'()")
+            counts[bare] = counts.get(bare, 0) + sign
+    return sum(abs(count) for word, count in counts.items() if word)
+
+
+class VideoPairs(ABC):
+    """The base of all builders from video; a subclass lists the pairs.
+
+    Subclasses define `pairs`, id -> pair, from the annotations alone, and `about`. Their annotations are read once, for
+    the candidates: worker processes receive theirs. `inputs` has the SHA-256 of the files that the builder reads; a
+    video's is in the provenance of its items.
+    """
+
+    def __init__(self, start: Start, annotations: Path, *others: Path, detector: FaceDetector | None = None) -> None:
+        options: FootageOptions = start.options
+        self.annotations = annotations
+        self.footage = Footage(options, start.home, detector.find_fault if detector else None)
+        self.inputs: Mapping[str, str] = {path.name: file_sha256(path) for path in (annotations, *others)}
+        self.models = self.footage.models
+        if detector:
+            self.inputs = {**self.inputs, **detector.inputs}
+            self.models = {**self.models, **detector.models}
+        self._least = options.min_difference
+
+    @property
+    @abstractmethod
+    def pairs(self) -> Mapping[str, FramePair]:
+        """The pairs by id, in the order of the set."""
+
+    def candidates(self) -> Sequence[Candidate]:
+        """Return every pair."""
+        pairs = self.pairs
+        if pairs:
+            self.footage.check(pair.video for pair in pairs.values())
+        return [Candidate(name, pair) for name, pair in pairs.items()]
+
+    def make(self, candidate: Candidate) -> Made | Rejected:
+        """Decode both frames, or return the reason why they make no pair."""
+        pair: FramePair = candidate.data
+        if pair.fault:
+            return Rejected(*pair.fault)
+        first, second = (self.footage.still(pair.video, still) for still in pair.stills)
+        if isinstance(first, Rejected):
+            return first
+        if isinstance(second, Rejected):
+            return second
+        difference = float(np.abs(first.thumbnail - second.thumbnail).mean())
+        if (reason := self._find_reason(first, second, difference)) is not None:
+            return Rejected("frames", reason)
+        measured: dict[str, JsonValue] = {
+            "video_sha256": self.footage.sha256(pair.video),
+            "frame_times": [first.time, second.time],
+            "difference": round(difference, 6),
+        }
+        item = Item(
+            id=candidate.id,
+            images=(first.reference, second.reference),
+            texts=(pair.stills[0].caption, pair.stills[1].caption),
+            tags=dict(pair.tags),
+            cluster=pair.video,
+            provenance={"video": pair.video, **pair.provenance, **measured},
+        )
+        return Made(item, {still.reference: still.data for still in (first, second)})
+
+    def _find_reason(self, first: StillFile, second: StillFile, difference: float) -> str | None:
+        """Return the reason why two stills make no pair, or None."""
+        if first.reference == second.reference:
+            return "both moments are the same frame"
+        if first.fault or second.fault:
+            return first.fault or second.fault
+        return f"differ by less than {self._least}" if difference < self._least else None

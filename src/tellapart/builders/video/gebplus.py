@@ -12,8 +12,7 @@ from pydantic import Field, JsonValue
 
 from tellapart.benchmarks.gebplus import read_moments
 from tellapart.builders.builder import Start
-from tellapart.builders.video.footage import FootageOptions, Still
-from tellapart.builders.video.frame_pairs import FramePair, VideoPairs
+from tellapart.builders.video.footage import FootageOptions, FramePair, Still, VideoPairs
 from tellapart.data.task_records import Moment
 
 #: The paper names five words, "e.g."; these are the five with their other spellings.

@@ -15,8 +15,7 @@ from typing import Any, Literal
 from pydantic import Field, JsonValue
 
 from tellapart.builders.builder import Start
-from tellapart.builders.video.footage import FootageOptions, Still
-from tellapart.builders.video.frame_pairs import FramePair, VideoPairs, differing_words
+from tellapart.builders.video.footage import FootageOptions, FramePair, Still, VideoPairs, differing_words
 from tellapart.data.images import check_reference
 from tellapart.data.rows import read_csv, read_jsonl
 from tellapart.data.strict_json import plain_suffix

@@ -10,9 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, JsonValue
 
 from tellapart.builders.builder import Start
-from tellapart.builders.video.faces import FaceOptions, face_detector
-from tellapart.builders.video.footage import FootageOptions, Still
-from tellapart.builders.video.frame_pairs import FramePair, VideoPairs
+from tellapart.builders.video.footage import FaceOptions, FootageOptions, FramePair, Still, VideoPairs, face_detector
 from tellapart.data.annotations import AnnotationRow, check_row, read_mapping
 from tellapart.errors import DataError
 

@@ -20,7 +20,7 @@ import re
 import unicodedata
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, lru_cache
 from itertools import chain
 from pathlib import Path, PurePosixPath
@@ -90,18 +90,18 @@ def table_rows(path: Path, columns: Mapping[str, str]) -> Iterator[tuple[str, di
 
 def _pick_fields(path: Path, row: Mapping[str, str], columns: Mapping[str, str]) -> dict[str, Any]:
     fields = {}
-    for field, names in _USUAL.items():
-        wanted = (columns[field],) if field in columns else names
+    for key, names in _USUAL.items():
+        wanted = (columns[key],) if key in columns else names
         name = next((column for column in wanted if column in row), None)
         if name is not None:
-            fields[field] = row[name]
-        elif field in columns or field != "cluster":
+            fields[key] = row[name]
+        elif key in columns or key != "cluster":
             near = next((f"; is it {cell!r}?" for cell in row if nearest(cell, wanted)), "")
             raise DataError(
-                f"{path}: no column {' or '.join(map(repr, wanted))} for {field!r} among {', '.join(row)}{near}; name "
-                f'it: data.columns = {{{field} = "..."}}',
+                f"{path}: no column {' or '.join(map(repr, wanted))} for {key!r} among {', '.join(row)}{near}; name "
+                f'it: data.columns = {{{key} = "..."}}',
                 path=path,
-                field=field,
+                field=key,
             )
     _refuse_false(path, row, columns)
     return fields
@@ -251,13 +251,7 @@ class TrainingRow:
 
 @dataclass(frozen=True)
 class TrainingRows:
-    """All rows of a run, in the order of the sources.
-
-    >>> row = TrainingRow(Path("a.png"), "a cat")
-    >>> rows = TrainingRows((row, replace(row, caption="a pet", item=1), TrainingRow(Path("b.png"), "a dog", item=2)))
-    >>> len(rows), rows.image_ids.tolist()
-    (3, [0, 0, 1])
-    """
+    """All rows of a run, in the order of the sources."""
 
     rows: tuple[TrainingRow, ...]
 
@@ -591,3 +585,73 @@ def write_rows(path: Path, rows: TrainingRows, root: Path, *, outside: bool = Fa
         }
         lines.append(json.dumps(fields, ensure_ascii=False) + "\n")
     write_text_file(path, "".join(lines))
+
+
+# The order of rows, and the draws for each: functions of the seed and the step alone.
+#
+# So a run that is stopped goes on with the same numbers, on any number of ranks.
+
+
+@dataclass(frozen=True)
+class BatchOrder:
+    """The batches of a run: `size` pairs a step over all ranks; `together` keeps the rows of an item in one batch."""
+
+    rows: TrainingRows
+    size: int
+    seed: int
+    together: bool = False
+    _permutations: dict[int, list[int]] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.together:
+            sizes = {len(item) for item in self.rows.items}
+            if len(sizes) > 1 or self.size % next(iter(sizes)):
+                raise DataError(
+                    f"data.together: items have {' and '.join(map(str, sorted(sizes)))} rows, and a batch {self.size} "
+                    "pairs; items must be of one size that divides the batch"
+                )
+        if len(self.rows) < self.size:
+            raise DataError(
+                f"there are {len(self.rows)} rows to train on, and a batch takes {self.size} pairs; lower batch.size"
+            )
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Full batches; the rows that are left over wait for the next permutation."""
+        return len(self.rows) // self.size
+
+    def batch(self, step: int, rank: int = 0, ranks: int = 1, *, parts: int = 1) -> list[int]:
+        """Return the rows of a step, in order; on several ranks each gets an equal part of the same batch.
+
+        With `parts`, a step's rows are cut into so many, which are numbered through all steps: part `p` of step `s` is
+        `s * parts + p`.
+        """
+        step, part = divmod(step, parts)
+        epoch, number = divmod(step, self.steps_per_epoch)
+        size, share = self.size // parts, self.size // parts // ranks
+        start = number * self.size + part * size + rank * share
+        return self._permute_rows(epoch)[start : start + share]
+
+    def _permute_rows(self, epoch: int) -> list[int]:
+        if epoch not in self._permutations:
+            self._permutations.clear()  # the run moves on: one epoch's is enough
+            rng = np.random.default_rng([self.seed, epoch])
+            units = self.rows.items if self.together else [(number,) for number in range(len(self.rows))]
+            self._permutations[epoch] = [n for unit in rng.permutation(len(units)) for n in units[unit]]
+        return self._permutations[epoch]
+
+
+def draw_choices(pool: Sequence[int], count: int, seed: int, step: int, row: int) -> list[int]:
+    """Draw `count` different entries of a pool, or all of it if it has fewer, by seed, step and row alone."""
+    rng = np.random.default_rng([seed, step, row, 1])  # the 1 keeps these draws apart from the permutations
+    return [pool[k] for k in rng.permutation(len(pool))[:count]]
+
+
+def draw_units(row: TrainingRow, count: int, seed: int, step: int, number: int) -> list[tuple[str, str]]:
+    """Draw units with their foils, with replacement, by seed, step and row alone; relations alone if there are some.
+
+    Source: CS-CLIP (Kargi et al. 2026), `StructuredSampler` of its code with its released settings.
+    """
+    rng = np.random.default_rng([seed, step, number, 4])  # the 4 keeps these draws apart from all others
+    pool = [row.units[k] for k in row.relations] or list(row.units)
+    return [pool[k] for k in rng.integers(len(pool), size=count)]

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
 
 from tellapart.data.arguments import suggest_beside
 from tellapart.errors import DataError, ModelError, require
@@ -14,21 +19,216 @@ from tellapart.models.compact.dual_encoder import PREFIX as COMPACT
 from tellapart.models.compact.dual_encoder import CompactParts
 from tellapart.models.compact.towers import build_encoder
 from tellapart.models.find import declared_prefix, find_model
-from tellapart.models.fusion.prefix import FusionPrefix
+from tellapart.models.fusion.family import Contrast, Halves, Tensors, pad_tokens
+from tellapart.models.fusion.load import find_family, prepare_pixels
+from tellapart.models.fusion.prefix import FusionPrefix, TrainableParts
+from tellapart.models.fusion.scoring import FusionScorer
+from tellapart.models.fusion.torch_encoder import TorchFusionEncoder
 from tellapart.models.huggingface.dual_encoder import SCALED
 from tellapart.models.huggingface.files import import_transformers, load_processor, quiet, read_config
 from tellapart.models.openclip.library import import_open_clip, quiet_open_clip
 from tellapart.models.openclip.source import FOLDER, HUB, TAG
 from tellapart.models.options import ModelOptions
-from tellapart.models.torch.backend import import_torch
+from tellapart.models.protocols import Pixels
+from tellapart.models.torch.backend import Runtime, import_torch, runtime
 from tellapart.models.torch.checkpoint import split_part
 from tellapart.models.torch.dual_encoder import TorchDual
-from tellapart.training.checkpoint import replace_folder
-from tellapart.training.config import StartSettings
-from tellapart.training.encoders.fusion_encoder import open_fusion
-from tellapart.training.encoders.trainable import Trainable, TrainableDual
+from tellapart.training.config import TrainConfig
+from tellapart.training.encoders.trainable import Inputs, Trainable, TrainableDual, unit
 from tellapart.training.losses.loss import DualLoss, FusionLoss
 from tellapart.training.ranks import RankGroup
+from tellapart.training.run_files import replace_folder
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+
+def open_fusion(
+    name: str,
+    device: str,
+    reading: str | None = None,
+    *,
+    contrast: bool = True,
+    image_size: int | None = None,
+    also: Sequence[str] = (),
+) -> TrainableFusion:
+    """Open a fusion encoder to train its matching head and all below it."""
+    place = runtime(ModelOptions(device=device))
+    prefix = declared_prefix(name)
+    if isinstance(prefix, FusionPrefix) and prefix.open_trainable is not None:
+        readings = (reading or "itm", *also)
+        parts = prefix.open_trainable(name, place, readings, image_size)
+        trainable = TrainableFusion(parts, place, parts.read, readings)
+        _freeze_unread(trainable, place.device, contrast=contrast)
+        return trainable
+    if also:
+        raise ModelError(
+            f"{name}: has one matching head, and a loss names another, {also[0]!r}; leave out `reading` of that loss"
+        )
+    if image_size is not None:
+        raise ModelError(f"{name}: image_size is for models in their authors' files (meter:, fiber:); leave it out")
+    source = name.removeprefix("hf:")
+    repository = "/" in name and not name.startswith(("open_clip:", "hf-hub:", "local-dir:", "new:", "onnx:"))
+    config_type = read_config(source)["model_type"] if repository or (Path(source) / "config.json").is_file() else ""
+    family = find_family(config_type)
+    if family is None or family.load_trainable is None:
+        raise ModelError(
+            f"{name} cannot be trained by a matching loss: name a BLIP or ViLT of transformers for image-text "
+            "retrieval, by hub id or folder, or METER or FIBER in its authors' file; or take a loss of dual encoders "
+            "(itc, negclip, eqsim, ...)"
+        )
+    halves, processor = family.load_trainable(source, place), load_processor(source)
+    preparation = prepare_pixels(source, family, halves, processor)
+
+    def save(folder: Path) -> str:
+        folder.mkdir(parents=True)
+        with quiet():
+            halves.module.save_pretrained(folder)
+            processor.save_pretrained(folder)
+        return f"hf:{folder}"
+
+    trainable = TrainableFusion(TrainableParts(source, halves, preparation, family.contrast, save), place, reading)
+    if family.contrast is not None and not contrast:
+        for head in family.contrast.heads:
+            halves.module.get_submodule(head).requires_grad_(False)
+    return trainable
+
+
+def _freeze_unread(trainable: TrainableFusion, device: str, *, contrast: bool) -> None:
+    """Freeze heads of other readings and all else that no gradient comes to: several ranks would wait for it."""
+    torch, module = import_torch(), trainable.module
+    image = {name: tensor.to(device) for name, tensor in trainable.image(np.zeros((8, 8, 3), np.uint8)).items()}
+    tokens = {name: tensor.to(device) for name, tensor in trainable.tokens(["a"]).items()}
+
+    def compute(fusion: Any) -> Any:
+        images, texts = fusion.images([image]), fusion.texts(tokens)
+        parts = [fusion.join(images, texts)]
+        if contrast and fusion.scale is not None:
+            vectors = fusion.vectors(images, texts)
+            parts += [*vectors, torch.as_tensor(fusion.scale)]
+        return sum(part.sum() for part in parts)
+
+    module(compute).backward()
+    for parameter in module.parameters():
+        parameter.requires_grad_(parameter.grad is not None)
+        parameter.grad = None
+
+
+class TrainableFusion:
+    """A fusion encoder with gradients.
+
+    Attributes:
+        module: the model in its wrapper; called with a function, it calls that with itself: one forward of a full
+            step. Its `heads` are the readings of the columns that `join` returns.
+    """
+
+    def __init__(self, parts: TrainableParts, place: Runtime, reading: str | None, heads: tuple[str, ...] = ()) -> None:
+        self._parts, self._where, self._reading = parts, place, reading or "itm"
+        parts.halves.module.requires_grad_(True)
+        self.module: nn.Module = _matcher_class()(parts.halves, parts.contrast, parts.others)
+        cast("Any", self.module).heads = heads or (self._reading,)
+        self.reader = parts.preparation.texts
+
+    @property
+    def log_scale(self) -> Tensor | None:
+        """The contrastive scale's logarithm, if it is trained; the library's models hold none that is saved."""
+        contrast, module = self._parts.contrast, self._parts.halves.module
+        scale = None if contrast is None else contrast.log_scale(module)
+        return None if scale is None or isinstance(scale, int | float) or not scale.requires_grad else scale
+
+    def image(self, pixels: Pixels) -> Inputs:
+        """Prepare one image, uint8 `(height, width, 3)`, as the model's processor does."""
+        torch = import_torch()
+        return {key: torch.as_tensor(value) for key, value in self._parts.preparation.images(pixels).items()}
+
+    def tokens(self, texts: Sequence[str]) -> Inputs:
+        """Tokenise texts to `input_ids` and `attention_mask`, int64 `(m, length)`, as long as the longest needs."""
+        lengths, _ = self.reader.lengths(texts)
+        tokens = self.reader.tokens(texts, max(lengths))
+        return {name: tokens[name] for name in ("input_ids", "attention_mask")}
+
+    def model(self) -> FusionScorer:
+        """Return a model that measures with the weights as they are; it shares them."""
+        parts = self._parts
+        return FusionScorer(
+            TorchFusionEncoder(parts.name, parts.halves, parts.preparation, self._where, reading=self._reading)
+        )
+
+    def save(self, folder: Path) -> str:
+        """Write the model's new folder: configuration, safetensors, processor or tokenizer."""
+        return self._parts.save(folder)
+
+
+@cache
+def _matcher_class() -> type[nn.Module]:
+    # Made on first use, because its base class is torch's.
+    torch = import_torch()
+
+    class Matcher(torch.nn.Module):  # type: ignore[name-defined,misc]
+        """`model` is the library's or the authors'."""
+
+        def __init__(self, halves: Halves, contrast: Contrast | None, others: Sequence[Halves]) -> None:
+            super().__init__()
+            self.model, self._halves, self._contrast = halves.module, halves, contrast
+            self._others = tuple(others)
+
+        @property
+        def scale(self) -> Tensor | float | None:
+            """The scale of cosines, a parameter's or a number; None without a contrast."""
+            if self._contrast is None:
+                return None
+            # BLIP learnt a temperature, which transformers' checkpoints lack; its configuration holds that one's first
+            # value.
+            logarithm = self._contrast.log_scale(self.model)
+            scale: Tensor | float = logarithm.exp() if isinstance(logarithm, torch.Tensor) else math.exp(logarithm)
+            return scale
+
+        def forward(self, compute: Callable[[Any], Any]) -> Any:
+            return compute(self)
+
+        def images(self, inputs: Sequence[Inputs]) -> Tensors:
+            """States `(n, length, ...)` of prepared images; those of one shape together, padded to the longest."""
+            groups: dict[Any, list[int]] = {}
+            for number, sample in enumerate(inputs):
+                groups.setdefault(sample["pixel_values"].shape, []).append(number)
+            states = [
+                self._halves.images(**{name: torch.stack([inputs[n][name] for n in numbers]) for name in inputs[0]})
+                for numbers in groups.values()
+            ]
+            length = max(group[0].shape[1] for group in states)
+            order = torch.tensor([n for numbers in groups.values() for n in numbers]).argsort()
+            columns = zip(*[[pad_tokens(tensor, length) for tensor in group] for group in states], strict=True)
+            return tuple(torch.cat(column)[order.to(column[0].device)] for column in columns)
+
+        def texts(self, tokens: Inputs) -> Tensors:
+            """States `(m, length, ...)` of tokenised texts."""
+            return self._halves.texts(tokens["input_ids"], tokens["attention_mask"].bool())
+
+        def vectors(self, images: Tensors, texts: Tensors) -> tuple[Any, Any]:
+            """Unit vectors of images and of texts, float32 `(n, d)`; all the same without a contrast."""
+            if self._contrast is None:
+                return (torch.ones(len(images[0]), 1, device=images[0].device),) * 2
+            image, text = self._contrast.vectors(self.model, images, texts)
+            return unit(image.float()), unit(text.float())
+
+        def join(self, images: Tensors, texts: Tensors) -> Tensor:
+            """The logit of a match less that of none, float32 `(n, heads)`."""
+            if not self._others:
+                return _of_match(self._halves, self._halves.join(images, texts))[:, None]
+            pooled = self._halves.pool_states(images, texts)  # type: ignore[attr-defined]
+            logits: Tensor = torch.stack(
+                [_of_match(halves, halves.match_head(pooled)) for halves in (self._halves, *self._others)],  # type: ignore[attr-defined]
+                dim=1,
+            )
+            return logits
+
+    return Matcher
+
+
+def _of_match(halves: Halves, logits: Tensor) -> Tensor:
+    logits, match = logits.float(), halves.match
+    return logits[:, 0] if match is None else logits[:, match] - logits[:, 1 - match]
+
 
 #: Prefixes of models that a contrastive loss trains, beside those of transformers.
 _TRAINED = (COMPACT, TAG, HUB, FOLDER)
@@ -56,23 +256,16 @@ def new_model_facts(folder: Path) -> str:
 
 
 def write_new_model(folder: Path, target: Path, seed: int) -> str:
-    """Draw weights for a folder's configuration, write the model to `target` unless that exists, and return its
-    name.
-    """
+    """Draw weights for a folder's configuration, write the model to `target` unless it exists, and return its name."""
     new_model_facts(folder)
     if not target.exists():
         import_torch().manual_seed(seed)
         with replace_folder(target) as draft:
-            _find_drawer(folder)(folder, draft)
+            draw_other = _draw_open_clip if (folder / _OPEN_CLIP).is_file() else _draw_transformers
+            (_draw_compact if is_compact(folder) else draw_other)(folder, draft)
     if is_compact(target):
         return f"{COMPACT}{target}"
     return f"local-dir:{target}" if (target / _OPEN_CLIP).is_file() else f"hf:{target}"
-
-
-def _find_drawer(folder: Path) -> Callable[[Path, Path], None]:
-    if is_compact(folder):
-        return _draw_compact
-    return _draw_open_clip if (folder / _OPEN_CLIP).is_file() else _draw_transformers
 
 
 def _draw_compact(folder: Path, draft: Path) -> None:
@@ -111,7 +304,7 @@ def _draw_transformers(folder: Path, draft: Path) -> None:
         load_processor(str(folder)).save_pretrained(draft)
 
 
-def open_start(name: str, settings: StartSettings) -> tuple[Trainable | None, str]:
+def open_start(name: str, config: TrainConfig) -> tuple[Trainable | None, str]:
     """Open the start; return it with the fingerprint of its weights.
 
     A `new:` model has no weights yet: it comes back as None, with the fingerprint of its architecture; `draw_start`
@@ -119,49 +312,44 @@ def open_start(name: str, settings: StartSettings) -> tuple[Trainable | None, st
     """
     if name.startswith(NEW):
         return None, new_model_facts(Path(name.removeprefix(NEW)))
-    trainable = _open_trainable(name, settings)
+    trainable = _open_trainable(name, config)
     return trainable, trainable.model().fingerprint
 
 
-def draw_start(name: str, settings: StartSettings, folder: Path, ranks: RankGroup) -> tuple[str, Trainable]:
-    """Draw a `new:` model's weights on rank 0, unless the folder exists, and open it on all ranks.
-
-    Returns:
-        Its name, and itself.
-    """
+def draw_start(name: str, config: TrainConfig, folder: Path, ranks: RankGroup) -> tuple[str, Trainable]:
+    """Draw a `new:` model's weights on rank 0, unless the folder exists; return its name, and itself, on all ranks."""
     new = Path(name.removeprefix(NEW))
-    ranks.first(lambda: write_new_model(new, folder, settings.seed))
+    ranks.first(lambda: write_new_model(new, folder, config.seed))
     with ranks.together():
-        drawn = write_new_model(new, folder, settings.seed)  # again by ranks that do not see the first's disk
-        trainable = _open_trainable(drawn, settings)
-    return drawn, trainable
+        drawn = write_new_model(new, folder, config.seed)  # again by ranks that do not see the first's disk
+        return drawn, _open_trainable(drawn, config)
 
 
-def _open_trainable(name: str, settings: StartSettings) -> Trainable:
+def _open_trainable(name: str, config: TrainConfig) -> Trainable:
     """Open a fusion encoder or a dual one, as the loss needs it."""
-    if isinstance(settings.terms[0].loss, FusionLoss):
-        if settings.compiled is not None:
+    terms = config.loss_terms()
+    if isinstance(terms[0].loss, FusionLoss):
+        if config.compile is not None:
             raise DataError(
-                f"compile: {settings.compiled!r} is for dual encoders; a step of a fusion encoder draws its pairs "
+                f"compile: {config.compile!r} is for dual encoders; a step of a fusion encoder draws its pairs "
                 "inside the pass, which leaves nothing to compile; leave it out"
             )
-        contrast = settings.matching is None or settings.matching.contrast
-        heads = (term.reading for term in settings.terms)
-        other_heads = [head for head in dict.fromkeys(heads) if head not in {None, settings.reading or "itm"}]
-        return open_fusion(
-            name, settings.device, settings.reading, contrast=contrast, image_size=settings.image_size, also=other_heads
-        )
-    if settings.image_size is not None:
+        contrast = config.matching is None or config.matching.contrast
+        heads = dict.fromkeys(term.reading for term in terms)
+        also = [head for head in heads if head not in {None, config.reading or "itm"}]
+        size = config.image_size
+        return open_fusion(name, config.device, config.reading, contrast=contrast, image_size=size, also=also)
+    if config.image_size is not None:
         raise DataError(
-            f"image_size: {settings.image_size} pixels are for a fusion encoder in its authors' file; leave it out"
+            f"image_size: {config.image_size} pixels are for a fusion encoder in its authors' file; leave it out"
         )
-    if settings.matching is not None:
-        raise DataError(f"[matching] is of fusion encoders' losses (itm, ranking, ...), and {settings.loss!r} is none")
-    trainable = open_dual(name, settings.device)
-    losses = [term.loss for term in settings.terms if isinstance(term.loss, DualLoss)]
-    if any(loss.bias for loss in losses) and isinstance(trainable, TrainableDual):
+    if config.matching is not None:
+        raise DataError(f"[matching] is of fusion encoders' losses (itm, ranking, ...), and {terms[0].name!r} is none")
+    trainable = open_dual(name, config.device)
+    losses = [term.loss for term in terms if isinstance(term.loss, DualLoss)]
+    if any(loss.bias for loss in losses):
         trainable.add_bias()
-    if any(loss.local for loss in losses) and isinstance(trainable, TrainableDual):
+    if any(loss.local for loss in losses):
         trainable.add_local()
     return trainable
 
@@ -194,11 +382,7 @@ def open_dual(name: str, device: str) -> TrainableDual:
 
 
 def resolve_name(name: str, home: Path) -> str:
-    """Return a model's or a set's name with its path relative to the working folder, not to the configuration's.
-
-    >>> resolve_name("demo", Path("sets")), resolve_name("openai/clip-vit-base-patch32", Path("sets"))
-    ('demo', 'openai/clip-vit-base-patch32')
-    """
+    """Return a model's or a set's name with its path relative to the working folder, not to the configuration's."""
     prefix, colon, path = name.partition(":")
     prefixed = prefix in {"folder", "local-dir", "hf", "new", "compact"}
     if (

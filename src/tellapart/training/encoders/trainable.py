@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
@@ -12,10 +14,12 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
-from tellapart.errors import DataError, ModelError
+from tellapart.errors import DataError, ModelError, require
 from tellapart.models.protocols import Bounded, Model, Pixels
 from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.dual_encoder import LocalFeatures, TorchDual
+from tellapart.training.config import LoraConfig
+from tellapart.training.run_files import Weights
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -144,27 +148,13 @@ def freeze_images(trainable: Trainable) -> None:
 
 
 def keep_still(part: nn.Module) -> None:
-    """Keep a part of a model in evaluation while the rest trains: no dropout, and norms keep their statistics.
-
-    >>> torch = import_torch()
-    >>> layers = torch.nn.Sequential(torch.nn.BatchNorm1d(2), torch.nn.Dropout())
-    >>> keep_still(layers[0])
-    >>> [layer.training for layer in layers.train()]
-    [False, True]
-    """
+    """Keep a part of a model in evaluation while the rest trains: no dropout, and norms keep their statistics."""
     part.eval()
     part.train = lambda mode=True: part  # type: ignore[method-assign]  # noqa: ARG005
 
 
 def add_dropout(module: nn.Module, patterns: Mapping[str, float]) -> None:
-    """Have parts of a module lose a share of their output while it trains; the first pattern that matches counts.
-
-    >>> torch = import_torch()
-    >>> layers = torch.nn.Sequential(torch.nn.Identity()).train()
-    >>> add_dropout(layers, {"0": 0.5})
-    >>> sorted(set(layers(torch.ones(100)).tolist())), layers.eval()(torch.ones(1)).tolist()
-    ([0.0, 2.0], [1.0])
-    """
+    """Have parts of a module lose a share of their output while it trains; the first pattern that matches counts."""
     drop, names = import_torch().nn.functional.dropout, dict(module.named_modules())
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
@@ -226,17 +216,7 @@ def unit(vectors: Tensor) -> Tensor:
 
 
 def settle_norms(module: nn.Module, config: TrainConfig, ranks: int) -> None:
-    """Freeze the statistics of batch normalisation if the configuration asks for it, or trains low-rank updates alone.
-
-    >>> torch, batch = import_torch(), {"size": 4, "micro": 2}
-    >>> settings = {"name": "few", "model": "-", "data": {"train": ["a"]}, "loss": {"name": "itc"}, "batch": batch}
-    >>> settings |= {"optimiser": {"learning_rate": 1e-3, "steps": 2}, "batch_norm": "frozen"}
-    >>> from tellapart.training.config import TrainConfig
-    >>> layers = torch.nn.Sequential(torch.nn.BatchNorm1d(3))
-    >>> settle_norms(layers, TrainConfig(**settings), 1)
-    >>> layers.train()[0].training
-    False
-    """
+    """Freeze batch normalisation's statistics if the configuration asks for it, or trains low-rank updates alone."""
     live = _moving_norms(module.train())
     frozen = config.batch_norm == "frozen"
     if frozen and not (live and all(layer.running_mean is not None for layer in live.values())):
@@ -268,3 +248,168 @@ def _moving_norms(module: nn.Module) -> dict[str, nn.modules.batchnorm._NormBase
         and (layer.training or layer.running_mean is None)
         and (layer.track_running_stats or isinstance(layer, base._BatchNorm))
     }
+
+
+# LoRA: low-rank updates of linear layers are trained, and all else is frozen; the written model has them merged.
+#
+# Source: Hu et al. 2022, LoRA: Low-Rank Adaptation of Large Language Models, section 4.1; the layers are peft's. The
+# projections of an attention that reads their weights without calling a layer (torch's `MultiheadAttention`) are
+# updated where they are read: peft 0.21 adds the update of the last one twice, and rounds the frozen weights at each
+# step.
+
+#: Weights that an attention reads without a layer's call; classes, and their layers whose weights alone are read.
+_READ = ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight")
+_READ_LAYERS = {"MultiheadAttention": ("out_proj",), "AttentionPool2d": ("q_proj", "k_proj", "v_proj", "c_proj")}
+
+
+def add_updates(trainable: Trainable, config: LoraConfig, seed: int) -> None:
+    """Add low-rank updates to linear layers, and freeze all else but the contrastive scale.
+
+    The updates' length is 0 at first, so the model begins unchanged.
+    """
+    peft, torch = require("peft", extra="models"), import_torch()
+    names, read = linear_layers(trainable.module, config.targets), _read_weights(trainable.module)
+    called = [name for name in names if name not in read]
+    if config.dropout and len(called) < len(names):
+        raise ModelError(
+            f"lora.dropout: {next(name for name in names if name in read)} is a projection inside an attention, whose "
+            "input cannot be dropped; leave lora.dropout out, or name other layers in lora.targets"
+        )
+    trainable.module.requires_grad_(False)
+    torch.manual_seed(seed)
+    if called:
+        settings = peft.LoraConfig(
+            r=config.rank,
+            lora_alpha=config.alpha,
+            lora_dropout=config.dropout,
+            target_modules="|".join(map(re.escape, called)),  # a text is a pattern of full names
+        )
+        peft.inject_adapter_in_model(settings, trainable.module)
+    for name in names:
+        if name in read:
+            owner, weight = read[name]
+            update = _update_class()(getattr(owner, weight), config.rank, config.alpha / config.rank)
+            torch.nn.utils.parametrize.register_parametrization(owner, weight, update)
+    if trainable.log_scale is not None:
+        trainable.log_scale.requires_grad_(True)
+
+
+def count_updated(module: nn.Module, *, idle: bool = False) -> dict[str, int]:
+    """Return how many layers have an update, by name with `*` for numbers; `idle` ones are those without a gradient."""
+    names = (name for name, weight in module.named_parameters() if not idle or weight.grad is None)
+    names = (name.partition(".lora_A.")[0] for name in names if ".lora_A." in name)
+    layers = (re.sub(r"[._]weight\.0$", "", name.replace("parametrizations.", "")) for name in names)
+    return dict(Counter(re.sub(r"\b\d+\b", "*", name) for name in layers))
+
+
+def describe_updated(module: nn.Module) -> str:
+    """Describe the layers that have an update; empty if none has."""
+    counts = count_updated(module)
+    listing = ", ".join(f"{name} ({count})" for name, count in counts.items())
+    return listing and f"{sum(counts.values())} layers: {listing}"
+
+
+def save_merged(trainable: Trainable, folder: Path) -> str:
+    """Write an ordinary model, which has the updates, if there are any, in its weights; return its name."""
+    with merge_updates(trainable.module):
+        return trainable.save(folder)
+
+
+def linear_layers(module: nn.Module, ends: Sequence[str] = ()) -> list[str]:
+    """Return the names of the linear layers that can have an update: those that are not frozen."""
+    read = _read_weights(module)
+    linear = {name: layer for name, layer in module.named_modules() if isinstance(layer, import_torch().nn.Linear)}
+    weights = {name: layer.weight for name, layer in linear.items()}
+    weights |= {name: getattr(owner, weight) for name, (owner, weight) in read.items()}
+    trained = [name for name, weight in weights.items() if weight.requires_grad]
+    for end in ends:
+        if not any(f".{name}".endswith(f".{end}") for name in trained):
+            kinds = ", ".join(sorted({name.rpartition(".")[2] for name in trained})) or "none at all"
+            raise ModelError(
+                f"lora.targets: no linear layer's name ends in {end!r}; the layers' last names are {kinds}"
+            )
+    layers = [name for name in trained if not ends or any(f".{name}".endswith(f".{end}") for end in ends)]
+    if not layers:
+        raise ModelError("lora: the model has no linear layer to update; leave out [lora]")
+    return layers
+
+
+def _read_weights(module: nn.Module) -> dict[str, tuple[nn.Module, str]]:
+    """Return the layers that are never called, by name: the module that has the weight, and its name there."""
+    read: dict[str, tuple[nn.Module, str]] = {}
+    for name, part in module.named_modules():
+        before = f"{name}." if name else ""
+        kinds = {kind.__name__ for kind in type(part).__mro__}
+        for weight in _READ:
+            if getattr(part, weight, None) is not None:
+                read[before + weight.removesuffix("_weight")] = (part, weight)
+        for kind in kinds & _READ_LAYERS.keys():
+            read |= {before + layer: (part.get_submodule(layer), "weight") for layer in _READ_LAYERS[kind]}
+    return read
+
+
+@cache
+def _update_class() -> type[nn.Module]:
+    # Made on first use, because its base class is torch's.
+    torch = import_torch()
+
+    class Update(torch.nn.Module):  # type: ignore[name-defined,misc]
+        """Adds scale * B A to a weight, 0 at first."""
+
+        def __init__(self, weight: Tensor, rank: int, scale: float) -> None:
+            super().__init__()
+            rows, columns = weight.shape
+            self.lora_A = torch.nn.Linear(columns, rank, bias=False, device=weight.device)
+            self.lora_B = torch.nn.Linear(rank, rows, bias=False, device=weight.device)
+            torch.nn.init.zeros_(self.lora_B.weight)
+            self.scale = scale
+
+        def forward(self, weight: Tensor) -> Tensor:
+            updated: Tensor = weight + self.scale * (self.lora_B.weight @ self.lora_A.weight)
+            return updated
+
+    return Update
+
+
+@contextmanager
+def merge_updates(module: nn.Module) -> Iterator[None]:
+    """Replace adapted layers, within the context, by ordinary linear layers whose weights hold the updates.
+
+    Afterwards every weight is as it was, to the bit.
+    """
+    torch = import_torch()
+    parametrize = torch.nn.utils.parametrize
+    adapted: list[tuple[Any, str, Any, Any]] = []
+    read: list[tuple[Any, str, Any, Any]] = []
+    for name, layer in list(module.named_modules()):
+        if hasattr(layer, "get_delta_weight"):  # peft's
+            parent, _, leaf = name.rpartition(".")
+            adapted.append((module.get_submodule(parent), leaf, layer, layer.get_base_layer().weight.data))
+        elif parametrize.is_parametrized(layer):
+            for weight, (update, *_) in layer.parametrizations.items():
+                if isinstance(update, _update_class()):  # a model may have others, such as weight norm
+                    read.append((layer, weight, update, layer.parametrizations[weight].original.data.clone()))
+    try:
+        with torch.no_grad():
+            for owner, leaf, layer, weight in adapted:
+                base = layer.get_base_layer()
+                base.weight.data = weight + sum(layer.get_delta_weight(adapter) for adapter in layer.active_adapters)
+                setattr(owner, leaf, base)
+            for owner, name, _, _ in read:
+                parametrize.remove_parametrizations(owner, name)
+        yield
+    finally:
+        for owner, leaf, layer, weight in adapted:
+            layer.get_base_layer().weight.data = weight
+            setattr(owner, leaf, layer)
+        for owner, name, update, weight in read:
+            getattr(owner, name).data = weight
+            parametrize.register_parametrization(owner, name, update)
+
+
+def with_directions(start: Weights, trained: Weights) -> Weights:
+    """Return the start's weights with the trained directions: a mean of both is then a mean of merged weights.
+
+    An update is a product B A, and the start's B is 0: with A the same at both ends, B alone is interpolated.
+    """
+    return {name: trained[name] if ".lora_A." in name else value for name, value in start.items()}

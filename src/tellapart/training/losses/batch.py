@@ -193,12 +193,7 @@ class Matches:
 
 
 def sum_parts(**parts: Tensor) -> LossParts:
-    """Return scalar parts by name, and their sum under `total`.
-
-    >>> import torch
-    >>> {name: part.item() for name, part in sum_parts(itc=torch.tensor(1.0), v1=torch.tensor(0.5)).items()}
-    {'itc': 1.0, 'v1': 0.5, 'total': 1.5}
-    """
+    """Return scalar parts by name, and their sum under `total`."""
     first, *others = parts.values()
     return {**parts, "total": sum(others, start=first)}
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.benchmarks.plugins import exit_is_error, open_model
-from tellapart.builders.negatives.wording import words
+from tellapart.builders.negatives.lexicon import words
 from tellapart.data.annotations import make_item
 from tellapart.data.arguments import PathGiven, as_path, expect_used
 from tellapart.data.pairset import PairSet

@@ -1,16 +1,20 @@
-"""A dry run: every part of a training run is tried in a temporary folder, and all problems are kept."""
+"""A dry run: every part of a training run is tried in a temporary folder; its problems, plan and forecast are shown."""
 
 from __future__ import annotations
 
 import io
 import math
 import os
+import re
 import shutil
+import sys
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
@@ -24,43 +28,31 @@ from tellapart.data.images import decode, pixel_hash
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import NotedProgress
 from tellapart.data.rows import read_jsonl
+from tellapart.data.scores import join_names
 from tellapart.data.strict_json import read_whole
-from tellapart.data.validation import find_problems
-from tellapart.errors import DataError, RunError, TellapartError, TellapartWarning, quote, require
+from tellapart.errors import DataError, RunError, TellapartError, TellapartWarning, plain, quote, require
 from tellapart.evaluation.run import run
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.machine import device_peak, forget_device_peak, resident_memory
+from tellapart.report.numbers import thousands
+from tellapart.report.terminal import console, print_lines, table
 from tellapart.tasks.registry import find_task
-from tellapart.training.config import TrainConfig, config_tables, list_presets, locate_reported, read_values
-from tellapart.training.data.batch_order import BatchOrder
-from tellapart.training.data.duplicates import Duplicates, count_duplicates
-from tellapart.training.data.leaks import find_leaks, refuse_leaks
+from tellapart.training.config import TrainConfig, find_faults, list_presets, read_config, read_values
+from tellapart.training.data.duplicates import Duplicates, count_duplicates, find_leaks, refuse_leaks
 from tellapart.training.data.pictures import warn_of_flips
-from tellapart.training.data.rows import TrainingRows
+from tellapart.training.data.rows import BatchOrder, TrainingRows
 from tellapart.training.data.shards import read_image
-from tellapart.training.data.sources import RECIPE, find_sources
 from tellapart.training.data.validation import better_beyond_doubt, items_right, metric_of, rescore
-from tellapart.training.dry_run.plan import (
-    DataPlan,
-    DryRun,
-    Forecast,
-    Problems,
-    Schedule,
-    Span,
-    Trial,
-    WeightGroup,
-    join_faults,
-)
 from tellapart.training.encoders.load_start import draw_start, open_start, resolve_name
-from tellapart.training.encoders.lora import describe_updated
-from tellapart.training.encoders.trainable import Trainable
+from tellapart.training.encoders.trainable import Trainable, describe_updated
 from tellapart.training.loop import Training, fit_steps, make_optimiser, rate, time_steps
-from tellapart.training.losses.loss import read_terms
 from tellapart.training.ranks import RankGroup, open_accelerator
 from tellapart.training.run_files import IDLE_STEPS, NOT_TERMS, RunFiles, describe_idle, find_idle_terms
 from tellapart.training.training_run import (
+    RECIPE,
     choose_validation,
     data_locations,
+    find_sources,
     prepare_start,
     read_sources,
     report_settings,
@@ -68,6 +60,15 @@ from tellapart.training.training_run import (
     save_model,
     step_of,
 )
+
+#: Missing pictures that are listed on the terminal; JSON has all.
+_LISTED = 10
+
+_BLOCKS = {True: "▁▂▃▄▅▆▇█", False: "_.-=+*#@"}
+
+#: A line on a row or a file that cannot be read; and the values in it, which differ from row to row.
+_FAULT = re.compile(r"(?P<place>.+?)(?::(?P<line>\d+))?: (?P<fault>.*)", re.DOTALL)
+_VALUE = re.compile(r"(field '[^']*')|'[^']*'|\"[^\"]*\"")
 
 #: Items of each set on which the evaluation is tried, and then those by which its time is measured; seconds after which
 #: no more are tried.
@@ -87,53 +88,225 @@ _COUNTED, _PLACEHOLDER = 100_000, 10
 #: Columns of the schedule's picture; share by which the forecast of a part that was measured once may be wrong.
 _COLUMNS, _DOUBT = 60, 0.25
 
-#: Values of needed tables that are wrong or missing, by which the rest of a configuration can still be checked.
-_STAND_INS: Mapping[str, Any] = {
-    "name": "unnamed",
-    "model": "unnamed",
-    "loss": {"name": "itc"},
-    "optimiser": {"learning_rate": 1e-6, "steps": 2},
-    "batch": {"size": 2},
-}
+
+@dataclass
+class Problems:
+    """The problems found so far, each a line that names its place and the next step."""
+
+    found: list[str] = field(default_factory=list)
+
+    def add(self, problem: object) -> None:
+        """Keep a problem, once."""
+        if (text := plain(str(problem))) not in self.found:
+            self.found.append(text)
+
+    @contextmanager
+    def collect(self, before: str = "") -> Iterator[None]:
+        """Keep an error of the block as a problem, with a text before it, and go on after the block."""
+        try:
+            yield
+        except (TellapartError, OSError) as error:
+            self.add(f"{before}{error}")
 
 
-def read_leniently(path: Path, problems: Problems) -> TrainConfig | None:
-    """Read a configuration and keep all of its problems.
+def join_faults(lines: Iterable[str]) -> list[str]:
+    """Return the first line of each fault, with the other rows or files that have it.
 
-    Wrong keys are left out, and stand-ins take the place of needed ones, so that data and sets can be checked in the
-    same call. None if the file cannot be read, or names no data.
+    >>> join_faults(["a.csv:2: field 'image': no 'x'", "a.csv:3: field 'image': no 'y'", "a.csv:4: field 'text': ''"])
+    ["a.csv:2: field 'image': no 'x'; likewise line 3", "a.csv:4: field 'text': ''"]
+    """
+    alike: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    for line in lines:
+        match = _FAULT.fullmatch(line)
+        place, number, fault = match.groups() if match else (line, None, line)
+        key = (place if number else "", _VALUE.sub(r"\1", fault))
+        alike.setdefault(key, []).append((line, f"line {number}" if number else place))
+    return [
+        first + (f"; likewise {join_names([place for _, place in others], limit=3)}" if others else "")
+        for (first, _), *others in alike.values()
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class DataPlan:
+    """The data: rows and images of training, and how many images were decoded and compared with the reported sets.
+
+    `missing` has a line for each image or row that cannot be read; `validation` is the number of items that choose the
+    weights, by a `metric` of theirs, if any do. `duplicates` are counted if the model was opened.
     """
 
-    def keep_right(table: Any, values: Mapping[str, Any], place: str, checked: frozenset[str]) -> dict[str, Any]:
-        right = dict(values)
-        for problem in find_problems(table, values, place):
-            key = str(problem.field).partition(".")[0].partition("[")[0]
-            if key not in checked:
-                problems.add(problem)
-            right.pop(key, None)
-        return right
+    rows: int
+    images: int
+    decoded: int
+    compared: int
+    missing: tuple[str, ...]
+    validation: int | None = None
+    metric: str | None = None
+    duplicates: Duplicates | None = None
 
-    values: dict[str, Any] = {}
-    with problems.collect():
-        values, checked = read_values(path), set[str]()
-        for key, table in config_tables().items():
-            if isinstance(values.get(key), Mapping):
-                checked.add(key)
-                values[key] = keep_right(table, values[key], f"{path}: [{key}]", frozenset())
-                if find_problems(table, values[key], ""):
-                    values[key] = _STAND_INS.get(key, {})
-        values = keep_right(TrainConfig, values, str(path), frozenset(checked))
-        if isinstance(values.get("loss"), Mapping):
-            read_terms(values["loss"], f"{path}: [loss]")
-    if problems.found:
-        values = {**_STAND_INS, **values}
-        try:
-            read_terms(values["loss"])
-        except TellapartError:
-            values["loss"] = _STAND_INS["loss"]
-    if find_problems(TrainConfig, values, ""):
-        return None
-    return locate_reported(TrainConfig.model_validate(values), path.parent)
+
+@dataclass(frozen=True, slots=True)
+class WeightGroup:
+    """Weights of one part of the model that are treated alike: a factor on the learning rate, None if frozen."""
+
+    part: str
+    parameters: int
+    rate: float | None
+    decay: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The steps in all, their pairs in equal parts, shares of the highest rate evenly spread, and measurements."""
+
+    steps: int
+    epochs: float
+    pairs: int
+    parts: int
+    learning_rate: float
+    warm_up: int
+    decay: str
+    rates: tuple[float, ...]
+    every: int
+    measurements: int
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """The steps that were taken and thrown away.
+
+    `seconds` are of those that were timed. `same` is whether the step taken again after resuming wrote the same
+    checkpoint. `loss` has the parts of the last step.
+    """
+
+    steps: int
+    seconds: tuple[float, ...]
+    peak_bytes: int | None
+    checkpoint_bytes: int
+    checkpoint_seconds: float
+    same: bool
+    loss: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A forecast number with its interval."""
+
+    low: float
+    value: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """The cost of the run: wall time as if nothing else ran, its parts, and disk in the end and at most.
+
+    The interval of time has steps as fast as the tenth and as slow as the ninetieth percentile of those taken, and a
+    quarter more or less for each other part.
+    """
+
+    seconds: Span
+    parts: dict[str, float]
+    disk_bytes: int
+    disk_peak_bytes: int
+
+
+@dataclass(slots=True)
+class DryRun:
+    """The outcome of a dry run, whose folder does not exist yet; parts that a problem kept from being tried are None.
+
+    `problems` are lines: training would fail, or not do as the configuration means. `notes` are worth reading. The
+    forecast is for so many `seeds`; `seconds` are the dry run's.
+    """
+
+    name: str
+    out: str
+    problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    seeds: int = 1
+    data: DataPlan | None = None
+    weights: tuple[WeightGroup, ...] = ()
+    schedule: Schedule | None = None
+    trial: Trial | None = None
+    forecast: Forecast | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether no problem was found."""
+        return not self.problems
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON of `tellapart train --dry-run --json`."""
+        return {"passed": self.passed, **asdict(self)}
+
+    def show(self) -> None:
+        """Print the plan, the forecast, and every problem."""
+        print_lines(*map(plain, self._plan_lines()))
+        if self.weights:
+            rows = table("weights", "parameters", "rate", "decay", numbers_from=1)
+            for group in self.weights:
+                rate = "frozen" if group.rate is None else f"x {group.rate:g}"
+                decay = "" if group.decay is None else f"{group.decay:g}"
+                rows.add_row(plain(group.part), thousands(group.parameters), rate, decay)
+            print_lines("")
+            console().print(rows)
+        print_lines("", *map(plain, self._result_lines()))
+
+    def _plan_lines(self) -> Iterator[str]:
+        yield f"{self.name}: a dry run, in {self.seconds:.0f} s; nothing is written, and the run would go to {self.out}"
+        data, schedule = self.data, self.schedule
+        if data is not None:
+            yield (
+                f"data: {data.rows:,} rows, {data.images:,} images, {data.decoded:,} of them decoded; "
+                f"{data.compared:,} compared with the reported sets"
+            )
+            if data.duplicates is not None and (counts := data.duplicates.describe()):
+                yield f"  {counts}"
+            faults = join_faults(data.missing)
+            if len(faults) > 1:  # one alone is among the problems
+                yield from (f"  {fault}" for fault in faults[:_LISTED])
+            if len(faults) > _LISTED:
+                yield f"  and {len(faults) - _LISTED:,} more (--json lists all)"
+        if schedule is not None:
+            parts = "" if schedule.parts == 1 else f" in {schedule.parts} parts of {schedule.pairs // schedule.parts}"
+            yield (
+                f"schedule: {schedule.steps:,} steps of {schedule.pairs:,} pairs{parts}, {schedule.epochs:.2f} epochs; "
+                f"rate {schedule.learning_rate:g} after {schedule.warm_up:,} steps, then {schedule.decay}"
+            )
+            blocks, width = _BLOCKS[(sys.stdout.encoding or "ascii").lower().startswith("utf")], len(schedule.rates)
+            yield "  " + "".join(blocks[min(7, int(8 * rate))] for rate in schedule.rates)
+            measured = (*range(schedule.every, schedule.steps, schedule.every), schedule.steps)
+            marked = {(step - 1) * width // schedule.steps for step in measured} | {width - 1}
+            yield "  " + "".join("^" if column in marked else " " for column in range(width))
+            many = schedule.measurements > 1
+            times = f"every {schedule.every:,} steps, {schedule.measurements:,} times (^)" if many else "at the end (^)"
+            if data is not None and data.validation is not None:
+                yield f"measured {times}; weights are chosen by {data.metric} of {data.validation:,} items"
+            else:
+                yield f"a checkpoint {times}; nothing is measured on the way, and the last weights are kept"
+
+    def _result_lines(self) -> Iterator[str]:
+        trial, forecast = self.trial, self.forecast
+        if trial is not None:
+            middle = sorted(trial.seconds)[len(trial.seconds) // 2]
+            memory = "" if trial.peak_bytes is None else f", {decimal(trial.peak_bytes)} of memory at the peak"
+            yield f"tried: {trial.steps} steps of {middle:.3g} s{memory}"
+            yield (
+                f"checkpoint: {decimal(trial.checkpoint_bytes)} in {trial.checkpoint_seconds:.2g} s; read again "
+                f"and resumed: {'the same weights' if trial.same else 'other weights'}"
+            )
+        if forecast is not None:
+            seconds, seeds = forecast.seconds, "" if self.seeds == 1 else f" for {self.seeds} seeds"
+            clock = [str(timedelta(seconds=round(bound))) for bound in (seconds.value, seconds.low, seconds.high)]
+            parts = (f"{name} {timedelta(seconds=round(long))}" for name, long in forecast.parts.items() if long >= 0.5)
+            yield f"time{seeds}: {clock[0]} ({clock[1]} to {clock[2]}), of it {', '.join(parts)}"
+            yield (
+                f"disk{seeds}: {decimal(forecast.disk_bytes)} in the end, {decimal(forecast.disk_peak_bytes)} at most"
+            )
+        yield from (f"note: {note}" for note in self.notes)
+        yield from (f"problem: {problem}" for problem in self.problems)
+        yield "no problem found" if self.passed else f"{len(self.problems)} to mend before this run"
 
 
 def open_images(rows: TrainingRows, seconds: float) -> tuple[TrainingRows, int, list[str]]:
@@ -216,71 +389,78 @@ def rehearse(
     seconds: float = _SECONDS,
     progress: NotedProgress | None = None,
 ) -> DryRun:
-    """Try everything of a training run but its long part, and keep every problem; nothing is left behind."""
+    """Try everything of a training run but its long part, and keep every problem; nothing is left behind.
+
+    All faults of the configuration are found before anything else is tried.
+    """
     began, problems = time.monotonic(), Problems()
-    config = read_leniently(path, problems)
-    if config is None:
-        return DryRun(path.stem, str(out or Path("runs")), tuple(problems.found), (), time.monotonic() - began)
+    plan = DryRun(path.stem, str(out or Path("runs")), problems.found, seeds=seeds)
+    with problems.collect():
+        values = read_values(path)
+        plan.name = str(values.get("name", path.stem))
+        for fault in find_faults(values, path):
+            problems.add(fault)
+    if problems.found:
+        plan.notes.append("data, model and steps are not tried before the configuration is mended")
+        plan.seconds = time.monotonic() - began
+        return plan
+    config = read_config(path)
     if config.test_time_matching is not None:
         raise DataError(f"{path}: dry_run=True tries rows that are there, test_time_matching makes them; take limit=1")
-    out = out or Path("runs") / f"train-{config.name}"
+    plan.out = str(out := out or Path("runs") / f"train-{config.name}")
     if data is not None:
         config = config.model_copy(update={"data": config.data.model_copy(update={"folder": str(data.absolute())})})
     with TemporaryDirectory(prefix="tellapart-dry-run-") as scratch, warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always", TellapartWarning)
         files, until = RunFiles(Path(scratch) / "run"), began + seconds
-        rehearsal = _Rehearsal(config, path.parent, out, files, problems, limit, allow_leak, seeds, until, progress)
-        done = rehearsal.try_all(sound=not problems.found)
-    notes = [str(warning.message) for warning in warned if issubclass(warning.category, TellapartWarning)]
-    notes = [*done.notes, *dict.fromkeys(note for note in notes if note not in problems.found)]
-    seconds = time.monotonic() - began
-    return replace(done, problems=tuple(problems.found), notes=tuple(notes), seconds=seconds)
+        _Rehearsal(plan, problems, config, path.parent, out, files, limit, allow_leak, until, progress).try_all()
+    notes = (str(warning.message) for warning in warned if issubclass(warning.category, TellapartWarning))
+    plan.notes += dict.fromkeys(note for note in notes if note not in problems.found)
+    plan.seconds = time.monotonic() - began
+    return plan
 
 
 @dataclass
 class _Rehearsal:
+    plan: DryRun
+    problems: Problems
     config: TrainConfig
     home: Path
     out: Path
     files: RunFiles
-    problems: Problems
     limit: int | None
     allow_leak: bool
-    seeds: int
     until: float
     progress: NotedProgress | None
-    notes: list[str] = field(default_factory=list)
     parts: dict[str, float] = field(default_factory=dict)
     report_bytes: float = 0.0
 
-    def try_all(self, *, sound: bool) -> DryRun:
-        """Try each part whose needs are met; `sound` is whether the configuration can be trained by as it is."""
-        config, problems = self.config, self.problems
+    def try_all(self) -> None:
+        """Try each part whose needs are met."""
+        config, plan, problems = self.config, self.plan, self.problems
         self._check_out()
-        rows, validation, data = self._read_data()
-        plan = DryRun(config.name, str(self.out), (), (), 0.0, self.seeds, data)
-        if not sound:
-            self.notes.append("model and steps are not tried before the configuration is mended")
-        if not sound or rows is None:
-            return replace(plan, notes=tuple(self.notes))
+        rows, validation = self._read_data()
+        if rows is None:
+            return
         begun, before = time.perf_counter(), len(problems.found)
         training, name = self._open_training(rows, validation)
         self.parts["load"] = time.perf_counter() - begun
-        if training is not None:
-            with problems.collect():
-                plan = replace(plan, data=replace(data, duplicates=self._judge_duplicates(rows, training.trainable)))
-            with problems.collect():
-                plan = replace(plan, weights=_group_weights(training.trainable, config))
-            with problems.collect():
-                plan = replace(plan, schedule=self._plan_schedule(rows))
-            with problems.collect():  # rows hold all that the loss reads
-                training.step(config, training.trainable, rows, training.ranks.accelerator, None)
-            if len(problems.found) == before:
-                with problems.collect("the tried steps: "):
-                    plan = self._try_training(training, name, plan)
+        if training is None:
+            return
+        with problems.collect():
+            duplicates = self._judge_duplicates(rows, training.trainable)
+            plan.data = plan.data and replace(plan.data, duplicates=duplicates)
+        with problems.collect():
+            plan.weights = _group_weights(training.trainable, config)
+        with problems.collect():
+            plan.schedule = self._plan_schedule(rows)
+        with problems.collect():  # rows hold all that the loss reads
+            training.step(config, training.trainable, rows, training.ranks.accelerator, None)
+        if len(problems.found) == before and plan.schedule is not None:
+            with problems.collect("the tried steps: "):
+                self._try_training(training, name, plan.schedule)
         if plan.schedule is not None:
             self._judge_schedule(plan.schedule, validation)
-        return replace(plan, notes=tuple(self.notes))
 
     def _check_out(self) -> None:
         """Keep as problems a folder that is not empty, and a place that cannot be written."""
@@ -298,7 +478,7 @@ class _Rehearsal:
             if self.config.log.tensorboard:
                 require("torch.utils.tensorboard", extra="train")
 
-    def _read_data(self) -> tuple[TrainingRows | None, PairSet | None, DataPlan]:
+    def _read_data(self) -> tuple[TrainingRows | None, PairSet | None]:
         """Read and open rows and validation set, and compare their pictures with those of the reported sets."""
         config, problems, refused = self.config, self.problems, list[DataError]()
         rows, validation, metric, compared = None, None, None, 0
@@ -316,7 +496,8 @@ class _Rehearsal:
         if bad:
             problems.add(f"data.train: {len(bad):,} rows or images cannot be read: {join_faults(bad)[0]}")
         if not rows:
-            return None, None, DataPlan(0, 0, 0, 0, tuple(bad))
+            self.plan.data = DataPlan(0, 0, 0, 0, tuple(bad))
+            return None, None
         with problems.collect():
             rows, validation = choose_validation(config, self.home, rows)
             metric = None if validation is None else metric_of(config.validation.metric, validation.shape)
@@ -329,7 +510,8 @@ class _Rehearsal:
         images = {row.image: bool(row.picture) for row in rows.rows}
         self.parts["reading"] += 0 if compared else pace * len(images)  # a comparison's time has that of decoding
         items, decoded = None if validation is None else len(validation), sum(images.values())
-        return rows, validation, DataPlan(len(rows), len(images), decoded, compared, tuple(bad), items, metric)
+        self.plan.data = DataPlan(len(rows), len(images), decoded, compared, tuple(bad), items, metric)
+        return rows, validation
 
     def _expect_recipes(self) -> None:
         data = self.config.data
@@ -369,23 +551,22 @@ class _Rehearsal:
     def _open_training(self, rows: TrainingRows, validation: PairSet | None) -> tuple[Training | None, str]:
         """Open the start and change it as the run would; return it with its name, or None if that fails."""
         config, problems = self.config, self.problems
-        name, settings = resolve_name(config.model, self.home), config.start_settings()
+        name = resolve_name(config.model, self.home)
         with problems.collect():
             ranks = RankGroup(open_accelerator(config.device))
             if ranks.of > 1:
                 raise RunError("dry_run=True tries one process; start it without torchrun")
-            trainable, _ = open_start(name, settings)
+            trainable, _ = open_start(name, config)
             if trainable is None:
-                name, trainable = draw_start(name, settings, self.files.start, ranks)
-            for change in prepare_start(config, trainable, ranks.of):
-                with problems.collect():
-                    change()
-            self.notes += [f"lora: {layers}"] if (layers := describe_updated(trainable.module)) else []
+                name, trainable = draw_start(name, config, self.files.start, ranks)
+            prepare_start(config, trainable, ranks.of, problems.collect)
+            self.plan.notes += [f"lora: {layers}"] if (layers := describe_updated(trainable.module)) else []
             trained = rows_of_step(config, rows)
             training = Training(config, trainable, trained, step_of(config), self.files, validation, ranks)
             if config.optimiser.minutes is not None:
                 self.config = config = config.with_steps(fit_steps(training))
-                self.notes.append(f"optimiser.minutes: about {config.optimiser.steps:,} steps fit; the run measures it")
+                note = f"optimiser.minutes: about {config.optimiser.steps:,} steps fit; the run measures it"
+                self.plan.notes.append(note)
             return replace(training, config=config), name
         return None, name
 
@@ -410,7 +591,7 @@ class _Rehearsal:
                 "put what differs first, or take a model with a longer context"
             )
         if self.config.data.duplicates == "negatives" and duplicates.captions + duplicates.pictures:
-            self.notes.append(
+            self.plan.notes.append(
                 'data.duplicates = "negatives": equal captions and copies of a picture count as each other\'s negatives'
             )
         return duplicates
@@ -447,9 +628,9 @@ class _Rehearsal:
             if schedule.epochs > epochs:
                 problems.add(f"{text}, and the longest preset {epochs} times; lower it, or add data")
             else:
-                self.notes.append(text)
+                self.plan.notes.append(text)
         if validation is None:
-            self.notes.append("no validation set: the last weights are kept")
+            self.plan.notes.append("no validation set: the last weights are kept")
         elif interval >= steps:
             problems.add(
                 f"validation.every: {interval:,} of {steps:,} steps: the validation set is measured once, after the "
@@ -463,17 +644,16 @@ class _Rehearsal:
                     "is not beyond doubt, and training stops early; take more items, or leave patience out"
                 )
 
-    def _try_training(self, training: Training, name: str, plan: DryRun) -> DryRun:
+    def _try_training(self, training: Training, name: str, schedule: Schedule) -> None:
         """Take steps, measure a few items of each set, and forecast time, disk and memory."""
-        config, problems, schedule, validation = self.config, self.problems, plan.schedule, training.validation
-        assert schedule is not None  # noqa: S101  (for the type checker)
+        config, problems, validation = self.config, self.problems, training.validation
         few = replace(training, validation=validation and validation.select(range(len(validation))[: TRIED_ITEMS[0]]))
         trial = try_steps(few, schedule.steps, _STEPPING * max(0.0, self.until - time.monotonic()), self.progress)
         if not trial.same:
             problems.add("a run that is resumed from its checkpoint does not get the same weights; report this")
         if idle := find_idle_terms(self.files.log_path, trial.steps):
             line = describe_idle(idle, config.loss_terms(), trial.steps)
-            problems.add(line) if trial.steps >= min(IDLE_STEPS, schedule.steps) else self.notes.append(line)
+            problems.add(line) if trial.steps >= min(IDLE_STEPS, schedule.steps) else self.plan.notes.append(line)
         self.parts["steps"] = schedule.steps * fmean(trial.seconds)
         self.parts["checkpoints"] = schedule.measurements * trial.checkpoint_seconds
         if validation is not None:
@@ -490,7 +670,7 @@ class _Rehearsal:
                 reported += self.parts[benchmark]
         self.parts["sweep"] = len({*config.report.alphas} - {0, 1}) * reported / 2  # the ends are measured already
         self._expect_memory(training, trial)
-        return replace(plan, trial=trial, forecast=self._forecast_costs(schedule, trial))
+        self.plan.trial, self.plan.forecast = trial, self._forecast_costs(schedule, trial)
 
     def _try_benchmark(self, name: str, models: tuple[str, str]) -> float:
         """Measure a few items with both models, and return the seconds that all items would take."""
@@ -523,7 +703,7 @@ class _Rehearsal:
             )
 
     def _forecast_costs(self, schedule: Schedule, trial: Trial) -> Forecast:
-        config, files, seeds = self.config, self.files, self.seeds
+        config, files, seeds = self.config, self.files, self.plan.seeds
         rest = sum(self.parts.values()) - self.parts["steps"]
         fast, slow = np.quantile(trial.seconds, (0.1, 0.9)) * schedule.steps
         if len(trial.seconds) == 1:

@@ -1,0 +1,558 @@
+"""Training steps of fusion encoders: the matching head scores true pairs, and images with wrong texts or vice versa.
+
+Every image and every text is encoded once; the fusion layers then join each pair. Negatives come from the batch, over
+all ranks, sampled by the contrastive logits (by the seed alone if a model has no unimodal towers), or they are a row's
+mined counterparts. EqSim needs a fourth similarity, that of the negative's image with its text. For a negative from
+the batch it is already computed; a mined one that is not in the batch costs another forward pass of its pair.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.errors import DataError, ModelError, quote
+from tellapart.models.fusion.family import Tensors, pad_tokens
+from tellapart.training.config import MatchingConfig, TrainConfig
+from tellapart.training.data.duplicates import TextIds
+from tellapart.training.data.pictures import JoinedRows, draw_joined
+from tellapart.training.data.rows import TrainingRows, draw_choices, draw_units
+from tellapart.training.encoders.trainable import Encoded, Inputs, Trainable, autocast
+from tellapart.training.lazy_torch import Tensor, torch
+from tellapart.training.losses.batch import Batch, LossParts, Matches
+from tellapart.training.losses.contrast import itc
+from tellapart.training.losses.loss import DualLoss, FusionLoss, LossTerm, sum_terms
+from tellapart.training.losses.matching import NegativePairs, counterparts, hard_negatives
+from tellapart.training.losses.matrix_rows import gather, rank_and_count
+
+# Training steps of dual encoders.
+#
+# With a gradient cache (Gao et al. 2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup") the
+# towers first run without gradients, a few pairs at a time; the loss gives each vector its gradient; then the towers
+# run again, with gradients, and each vector's gradient flows on. Memory is that of a few pairs, the numbers are those
+# of the whole batch.
+
+#: The rows that one family draws for a step.
+Drawn = TypeVar("Drawn")
+
+
+@dataclass
+class TrainingStep(ABC, Generic[Drawn]):
+    """Steps of one family of encoders, with accelerate's accelerator and the module that it wrapped."""
+
+    config: TrainConfig
+    trainable: Trainable
+    rows: TrainingRows
+    accelerator: Any
+    module: Any
+
+    def __post_init__(self) -> None:
+        self._terms: tuple[LossTerm, ...] = self.config.loss_terms()
+        masked = self.config.data.duplicates == "masked"
+        self._text_ids = TextIds(self.trainable.reader) if masked else None
+
+    @abstractmethod
+    def draw(self, numbers: Sequence[int], step: int) -> Drawn:
+        """Return the inputs of this rank's rows of a part; they depend on the seed, the part's number and the row only.
+
+        Parts are numbered through all steps: part `p` of step `s` is `s * accumulate + p`. Its `rows` are the numbers
+        of the rows whose images it needs.
+        """
+
+    @abstractmethod
+    def backward(self, drawn: Drawn, images: Sequence[Inputs], step: int) -> LossParts:
+        """Take the loss of drawn rows, add gradients to the parameters', and return the loss's parts, detached."""
+
+    def _sum_losses(self, inputs: Sequence[Any]) -> LossParts:
+        """Add up the losses, each of its `Batch` or `Matches`."""
+        parts = [term.loss(own, **term.options) for term, own in zip(self._terms, inputs, strict=True)]
+        return sum_terms(self._terms, parts)
+
+    def _read_tokens(self, texts: Sequence[str]) -> Inputs:
+        device = self.accelerator.device
+        return {name: tensor.to(device) for name, tensor in self.trainable.tokens(texts).items()}
+
+    def _seed_dropout(self, step: int, piece: int | None = None) -> None:
+        """Let dropout draw from the seed, the step, the rank and the piece alone."""
+        number = (self.config.seed * 1_000_003 + step) * 4099 + self.accelerator.process_index
+        torch.manual_seed(number if piece is None else number * 4099 + piece)
+
+
+#: Some prepared images and some texts that are encoded at a time.
+_Piece = tuple[Sequence[Inputs], Sequence[str]]
+
+#: Fields of a batch with the vectors of the texts, and with their numbers, in the order of encoding.
+_TEXTS = ("texts", "negative_texts", "positive_texts", "units")
+_TEXT_IDS = ("text_ids", "negative_text_ids", "positive_text_ids", "unit_ids")
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnRows:
+    """The inputs of one rank in one step.
+
+    `rows` are numbers of the rows whose images and captions are encoded: the batch's `own` ones, then their hard
+    counterparts. Each has its false captions in `negatives`; `units` are each followed by their foils, and `joined` has
+    for each row the one that its picture is joined to, if any is.
+    """
+
+    rows: list[int]
+    own: int
+    negatives: list[list[str]]
+    units: list[str]
+    joined: list[JoinedRows] = field(default_factory=list)
+
+    @property
+    def positives(self) -> int:
+        """True captions of each picture after its first."""
+        return len(self.joined[0].captions) - 1 if self.joined else 0
+
+
+class DualStep(TrainingStep[DrawnRows]):
+    """Training steps of a dual encoder."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._captions, self._counterparts = self._choose_negatives()
+        loss = self.config.find_loss()
+        self._units: int = getattr(loss, "units", 0)
+        if getattr(loss, "local", False) and self.config.batch.micro is not None:
+            raise DataError(
+                f"batch.micro: loss {self.config.loss['name']!r} reads patches and words, which are not encoded in "
+                "pieces; leave it out"
+            )
+        self._join, self._positives = self._choose_joins()
+
+    def _choose_negatives(self) -> tuple[int, str]:
+        """Return how many false captions each image gets, and the use of its hard counterpart.
+
+        The loss's published numbers fill in the keys that the configuration leaves out.
+        """
+        loss, data, rows = self.config.find_loss(), self.config.data, self.rows.rows
+        assert isinstance(loss, DualLoss)  # noqa: S101  (for the type checker)
+        complete = all(self.rows.counterparts)
+        if loss.units:
+            self._expect_rows([row.units for row in rows], "no units; give units in its file, or leave it out")
+        captions = loss.negative_captions if data.negative_captions is None else data.negative_captions
+        published = "none" if loss.negative_images == "pairs" and not complete else loss.negative_images
+        images = data.negative_images or published
+        if images != "none" and not complete:
+            remedy = 'give negative_images in its file, or set data.negative_images = "none"'
+            self._expect_rows(self.rows.counterparts, f'no hard counterpart, for "{images}"; {remedy}')
+        return captions, images
+
+    def _expect_rows(self, values: Sequence[Sequence[object]], lack: str) -> None:
+        """Refuse the first row without a value that the loss reads."""
+        for number, (row, value) in enumerate(zip(self.rows.rows, values, strict=True)):
+            if not value:
+                place = f"row {number} ({row.image.name}: {quote(row.caption)})"
+                raise DataError(f"loss {self.config.loss['name']!r}: {place} has {lack}")
+
+    def _choose_joins(self) -> tuple[str, int]:
+        """Return which steps join pictures (`none`, `always`, `alternate`), and further true captions of each."""
+        name, data = self.config.loss["name"], self.config.data
+        joins = getattr(self.config.find_loss(), "joins", False)
+        how = data.join or ("alternate" if joins else "none")
+        count = 2 if data.positive_captions is None else data.positive_captions
+        if not joins and (how != "none" or data.positive_captions):
+            raise DataError(
+                f"data.join, data.positive_captions: loss {name!r} reads no joined pictures; leave them out"
+            )
+        if how == "none":
+            return how, 0
+        if len(set(self.rows.image_ids.tolist())) < 2:
+            raise DataError(f'data.join = "{how}": all rows show one picture, and there is no other to join to it')
+        if count:
+            remedy = "give positive_captions in its file, or set data.positive_captions = 0"
+            self._expect_rows([row.positives for row in self.rows.rows], f"no further true caption; {remedy}")
+        return how, count
+
+    def draw(self, numbers: Sequence[int], step: int) -> DrawnRows:
+        """Return the inputs of a step, of this rank's rows."""
+        seed, rows = self.config.seed, list(numbers)
+        if self._join == "always" or (self._join == "alternate" and step // self.config.batch.accumulate % 2 == 0):
+            joined = [draw_joined(self.rows, n, self._positives, seed, step) for n in rows]
+            return DrawnRows(rows, len(rows), [[row.false] if row.false else [] for row in joined], [], joined)
+        if self._join != "none":
+            return DrawnRows(rows, len(rows), [], [])
+        if self._counterparts != "none":
+            rows += [draw_choices(self.rows.counterparts[n], 1, seed, step, n)[0] for n in numbers]
+        batch = numbers if self._counterparts == "mate" else rows  # a mate is no pair of the batch
+        drawn = [draw_units(self.rows.rows[n], self._units, seed, step, n) for n in batch] if self._units else []
+        units = [text for units in drawn for unit in units for text in unit]
+        return DrawnRows(
+            rows, len(numbers), [self._draw_negatives(n, step) for n in rows] if self._captions else [], units
+        )
+
+    def _draw_negatives(self, number: int, step: int) -> list[str]:
+        texts = self.rows.rows[number].negatives
+        return [texts[k] for k in draw_choices(range(len(texts)), self._captions, self.config.seed, step, number)]
+
+    def backward(self, drawn: DrawnRows, images: Sequence[Inputs], step: int) -> LossParts:
+        """Take the loss of drawn rows, in pieces if `batch.micro` asks for it, and add its gradients."""
+        captions = [self.rows.rows[number].caption for number in drawn.rows]
+        captions = [row.captions[0] for row in drawn.joined] or captions
+        texts = list(captions)
+        for caption, false in zip(captions, drawn.negatives, strict=False):
+            # The true caption fills the place of a missing false one; the mask leaves it out.
+            texts += false + [caption] * (self._captions - len(false))
+        positives = [text for row in drawn.joined for text in row.captions[1:]]
+        texts += drawn.units + positives
+        pieces = list(self._cut_pieces(images, texts))
+        if len(pieces) > 1:
+            return self._backward_in_pieces(drawn, pieces, texts, step)
+        batch = self._make_batch(drawn, self._encode_piece(pieces[0], step, 0), texts, step)
+        parts = self._sum_losses([batch] * len(self._terms))
+        self.accelerator.backward(parts["total"])
+        return {name: part.detach() for name, part in parts.items()}
+
+    def _cut_pieces(self, images: Sequence[Inputs], texts: Sequence[str]) -> Iterator[_Piece]:
+        """Cut images and texts into as many pieces, each with some of both."""
+        count = -(-len(images) // (self.config.batch.micro or len(images)))
+        for k in range(count):
+            image = slice(k * len(images) // count, (k + 1) * len(images) // count)
+            text = slice(k * len(texts) // count, (k + 1) * len(texts) // count)
+            yield images[image], texts[text]
+
+    def _encode_piece(self, piece: _Piece, step: int, number: int) -> Encoded:
+        prepared, texts = piece
+        device = self.accelerator.device
+        images = {name: torch.stack([row[name] for row in prepared]).to(device) for name in prepared[0]}
+        tokens = self._read_tokens(texts)
+        self._seed_dropout(step, number)  # by piece: the second pass sees the inputs of the first
+        with autocast(self.config.precision, device.type):
+            return Encoded(*self.module(images, tokens))
+
+    def _backward_in_pieces(
+        self, drawn: DrawnRows, pieces: Sequence[_Piece], every: Sequence[str], step: int
+    ) -> LossParts:
+        with torch.no_grad():
+            first = [self._encode_piece(piece, step, number) for number, piece in enumerate(pieces)]
+        images = torch.cat([row.images for row in first]).requires_grad_()
+        texts = torch.cat([row.texts for row in first]).requires_grad_()
+        scale = first[0].scale.detach().clone().requires_grad_()
+        bias = None if first[0].bias is None else first[0].bias.detach().clone().requires_grad_()
+        batch = self._make_batch(drawn, Encoded(images, texts, scale, bias), every, step)
+        parts = self._sum_losses([batch] * len(self._terms))
+        torch.autograd.backward(parts["total"])
+        image = text = 0
+        for number, piece in enumerate(pieces):
+            last = number == len(pieces) - 1
+            # Gradients of all pieces are added up here, and exchanged between ranks once, with the last.
+            with nullcontext() if last else self.accelerator.no_sync(self.module):
+                again = self._encode_piece(piece, step, number)
+                flow = _dot_rows(again.images, images, image) + _dot_rows(again.texts, texts, text)
+                if last:  # the scale is one for all pieces
+                    flow = flow + _dot_rows(again.scale.reshape(1), scale.reshape(1), 0, scale.grad)
+                    if again.bias is not None and bias is not None:
+                        flow = flow + _dot_rows(again.bias.reshape(1), bias.reshape(1), 0, bias.grad)
+                self.accelerator.backward(flow)
+            image, text = image + len(again.images), text + len(again.texts)
+        return {name: part.detach() for name, part in parts.items()}
+
+    def _make_batch(self, drawn: DrawnRows, encoded: Encoded, every: Sequence[str], step: int) -> Batch:
+        device, count = encoded.images.device, len(drawn.rows)
+        block, rest = slice(drawn.own if self._counterparts == "mate" else count), slice(drawn.own, count)
+        ids = torch.from_numpy(self._image_ids(drawn)).to(device)
+        fields: dict[str, Any] = self._part_texts(drawn, encoded.texts, _TEXTS)
+        shared: dict[str, Any] = {"scale": encoded.scale, "chunk": self.config.batch.chunk, "step": step}
+        rest_ids = None
+        if self._text_ids is not None:
+            numbers = torch.tensor(self._text_ids(every), device=device)
+            fields |= self._part_texts(drawn, numbers, _TEXT_IDS)
+            rest_ids = numbers[rest]
+        if self._counterparts == "mate":
+            fields["mates"] = Batch(
+                encoded.images[rest], encoded.texts[rest], image_ids=ids[rest], text_ids=rest_ids, **shared
+            )
+        if drawn.negatives:
+            counts = torch.tensor([len(texts) for texts in drawn.negatives], device=device)[block]
+            fields["has_negative"] = torch.arange(self._captions, device=device)[None, :] < counts[:, None]
+        return Batch(
+            encoded.images[block],
+            image_ids=ids[block],
+            bias=None if encoded.bias is None else encoded.bias.reshape(()),
+            patches=None if encoded.patches is None else encoded.patches[block],
+            words=self._of_captions(encoded.words, count, block),
+            real_words=self._of_captions(encoded.real_words, count, block),
+            **fields,
+            **shared,
+        )
+
+    def _part_texts(self, drawn: DrawnRows, values: Tensor, names: Sequence[str]) -> dict[str, Tensor | None]:
+        """Return the parts of a tensor that has a vector or a number of each text, in the order of encoding."""
+        count, rest = len(drawn.rows), values.shape[1:]
+        block = slice(drawn.own if self._counterparts == "mate" else count)
+        false = values[count : count * (1 + self._captions)]
+        parts = (
+            values[block],
+            false.reshape(count, self._captions, *rest)[block] if drawn.negatives else None,
+            values[-count * drawn.positives :].reshape(count, -1, *rest) if drawn.joined else None,
+            values[-len(drawn.units) :].reshape(-1, self._units, 2, *rest) if drawn.units else None,
+        )
+        return dict(zip(names, parts, strict=True))
+
+    def _of_captions(self, tokens: Tensor | None, count: int, own: slice) -> Tensor | None:
+        """Return the tokens of each caption and its false ones, `(b, 1 + f, ...)`, from those of all texts in order."""
+        if tokens is None:
+            return None
+        false = tokens[count : count * (1 + self._captions)].reshape(count, self._captions, *tokens.shape[1:])
+        return torch.cat([tokens[:count, None], false], dim=1)[own]
+
+    def _image_ids(self, drawn: DrawnRows) -> NDArray[np.int64]:
+        """Return one number for each picture; two rows joined in either order make one picture."""
+        ids = self.rows.image_ids[drawn.rows]
+        if not drawn.joined:
+            return ids
+        others = self.rows.image_ids[[row.second for row in drawn.joined]]
+        return np.minimum(ids, others) * len(self.rows) + np.maximum(ids, others)
+
+
+def _dot_rows(values: Tensor, leaf: Tensor, start: int, gradient: Tensor | None = None) -> Tensor:
+    """Return a number whose gradient by `values` is that of the leaf's rows from `start` on; 0 if the leaf has none."""
+    rows = leaf.grad if gradient is None else gradient.reshape(leaf.shape)
+    return (values * (0.0 if rows is None else rows[start : start + len(values)])).sum()
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnPairs:
+    """The inputs of one rank in one step: numbers of the batch's `own` rows, then of other, mined rows.
+
+    `negatives` has for each batch row the positions of its mined negatives in `rows`, and `close` whether each is one
+    of its first `matching.close` counterparts; both are None if the configuration asks for none.
+    """
+
+    rows: list[int]
+    own: int
+    negatives: list[list[int]] | None
+    close: list[list[bool]] | None
+    joined: ClassVar[tuple[()]] = ()  # fusion encoders never take two pictures joined into one
+
+
+def matching_settings(config: TrainConfig, rows: TrainingRows) -> MatchingConfig:
+    """Return `[matching]` with the number of negatives filled in: the loss's default if the configuration has none."""
+    name, matching = config.loss["name"], config.matching or MatchingConfig()
+    count = matching.negatives or max(loss.negatives for loss in _matching_losses(config.loss_terms()))
+    part = config.batch.part
+    if config.data.negative_captions or config.data.negative_images not in {None, "none"}:
+        raise DataError(
+            f"loss {name!r} takes pairs of an image and its caption: leave out data.negative_captions and "
+            'data.negative_images, and set [matching] source = "rows" to take the hard counterparts of the rows'
+        )
+    if config.batch.chunk is not None:
+        raise DataError(
+            f"batch.chunk: loss {name!r} has no matrix of similarities to cut; set batch.micro to save memory"
+        )
+    if matching.source == "batch" and count >= part:
+        raise DataError(
+            f"matching.negatives: {count} for each pair, and a batch of {part} pairs has {part - 1} others; raise "
+            "batch.size, or lower batch.accumulate or matching.negatives, or take mined ones with "
+            'matching.source = "rows"'
+        )
+    for number, row in enumerate(rows.rows if matching.source == "rows" else ()):
+        if (hard := len(rows.counterparts[number])) < count:
+            raise DataError(
+                f"matching.negatives: {count} for each pair, and row {number} ({row.image.name}: {quote(row.caption)}) "
+                f"has {hard} hard counterparts of other pictures; mine more (`tellapart mine`), or lower "
+                "matching.negatives"
+            )
+    return matching.model_copy(update={"negatives": count})
+
+
+def _matching_losses(terms: Sequence[LossTerm]) -> list[FusionLoss]:
+    return [term.loss for term in terms if isinstance(term.loss, FusionLoss)]
+
+
+class FusionStep(TrainingStep[DrawnPairs]):
+    """Training steps of a fusion encoder."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._matching = matching_settings(self.config, self.rows)
+        self._count = self._matching.negatives or 1
+        losses, towers = _matching_losses(self._terms), self.trainable.module.scale is not None
+        self._wrong_images = any(loss.wrong_images for loss in losses)
+        self._counterparts = any(loss.counterparts for loss in losses)
+        self._rows_of: dict[int, list[int]] = {}
+        for number, image in enumerate(self.rows.image_ids.tolist()):
+            self._rows_of.setdefault(image, []).append(number)
+        contrasts = [term.name for term in self._terms if not isinstance(term.loss, FusionLoss)]
+        # A contrastive loss that the configuration names replaces the default one.
+        self._itc = self._matching.contrast and towers and not contrasts
+        self._contrast = self._itc or bool(contrasts)
+        if contrasts and not (towers and self._matching.contrast):
+            raise ModelError(
+                f"loss.also.{contrasts[0]}: a contrastive loss needs matching.contrast and a model with unimodal "
+                "towers; leave it out"
+            )
+        if self._matching.hardest and not towers:
+            raise ModelError(
+                "matching.hardest: the model has no unimodal towers whose similarities name the hardest pairs; leave "
+                'it out, or mine negatives and set matching.source = "rows"'
+            )
+
+    def draw(self, numbers: Sequence[int], step: int) -> DrawnPairs:
+        """Return this rank's inputs of a step: its batch rows, and their mined negatives if there are any."""
+        if self._matching.source == "batch":
+            return DrawnPairs(list(numbers), len(numbers), None, None)
+        rows, negatives, close = list(numbers), [], []
+        position = {number: k for k, number in enumerate(rows)}
+        for number in numbers:
+            pool = self.rows.counterparts[number]
+            choices = draw_choices(range(len(pool)), self._count, self.config.seed, step, number)
+            for k in choices:
+                if pool[k] not in position:
+                    position[pool[k]] = len(rows)
+                    rows.append(pool[k])
+            negatives.append([position[pool[k]] for k in choices])
+            close.append([k < (self._matching.close or 0) for k in choices])
+        return DrawnPairs(rows, len(numbers), negatives, None if self._matching.close is None else close)
+
+    def _captions(self, numbers: Sequence[int]) -> list[str]:
+        return [self.rows.rows[number].caption for number in numbers]
+
+    def _find_true(self, drawn: DrawnPairs) -> tuple[list[list[bool]] | None, list[list[bool]] | None]:
+        """Return which mined texts are true of their row's image, and of which mined images the row's text is true.
+
+        A text is true of an image if a row of the data joins them; of a batch no such pair is drawn.
+        """
+        if drawn.negatives is None or self._text_ids is None:
+            return None, None
+        images, texts = self.rows.image_ids[drawn.rows].tolist(), self._text_ids(self._captions(drawn.rows))
+        of_image = {image: set(self._text_ids(self._captions(self._rows_of[image]))) for image in set(images)}
+        rows = list(enumerate(drawn.negatives))
+        return (
+            [[texts[other] in of_image[images[row]] for other in others] for row, others in rows],
+            [[texts[row] in of_image[images[other]] for other in others] for row, others in rows],
+        )
+
+    def backward(self, drawn: DrawnPairs, images: Sequence[Inputs], step: int) -> LossParts:
+        """Take the loss of drawn pairs and their negatives, and add its gradients."""
+        device = self.accelerator.device
+        inputs = [{name: tensor.to(device) for name, tensor in image.items()} for image in images]
+        tokens = self._read_tokens(self._captions(drawn.rows))
+        self._seed_dropout(step)
+        with autocast(self.config.precision, device.type):
+            joined = self.module(lambda fusion: self._join_pairs(fusion, drawn, inputs, tokens, step))
+        names: Any = self.trainable.module.heads
+        batch, heads = joined["batch"], dict(zip(names, joined["matches"], strict=True))
+        parts = self._sum_losses(
+            [heads[term.reading or names[0]] if isinstance(term.loss, FusionLoss) else batch for term in self._terms]
+        )
+        if self._itc:
+            parts["itc"] = itc(batch)["total"]
+            parts["total"] = parts["total"] + parts["itc"]
+        self.accelerator.backward(parts["total"])
+        return {name: part.detach() for name, part in parts.items()}
+
+    def _join_pairs(
+        self, fusion: Any, drawn: DrawnPairs, inputs: Sequence[Inputs], tokens: Inputs, step: int
+    ) -> dict[str, Any]:
+        """Encode, choose negatives and join, in one forward call of the module: DDP allows one a step."""
+        count, device = drawn.own, self.accelerator.device
+        images, texts = fusion.images(inputs), fusion.texts(tokens)
+        ids = torch.from_numpy(self.rows.image_ids[drawn.rows]).to(device)
+        batch = None
+        if self._contrast or drawn.negatives is None:
+            image, text = fusion.vectors(*(tuple(tensor[:count] for tensor in side) for side in (images, texts)))
+            scale = torch.as_tensor(fusion.scale or 1.0, device=device)
+            numbers = None if self._text_ids is None else self._text_ids(self._captions(drawn.rows[:count]))
+            text_ids = None if numbers is None else torch.tensor(numbers, device=device)
+            batch = Batch(image, text, scale, ids[:count], step=step, text_ids=text_ids)
+        if drawn.negatives is None:
+            assert batch is not None  # noqa: S101  (for the type checker)
+            hardest, shared = self._matching.hardest, self._counterparts
+            pairs = hard_negatives(batch, self._count, shared=shared, hardest=hardest)
+            images, texts, ids = _gather_states(images), _gather_states(texts), gather(ids)
+            start = rank_and_count()[0] * count
+        else:
+            positions, start = torch.tensor(drawn.negatives, device=device), 0
+            pairs = NegativePairs(positions, positions)
+        join = partial(_join_positions, fusion, (images, texts), self.config.batch.micro)
+        matches = self._make_matches(join, pairs, ids, range(start, start + count), drawn)
+        return {"matches": matches, "batch": batch if self._contrast else None}
+
+    def _make_matches(
+        self,
+        join: Callable[[Tensor, Tensor], Tensor],
+        pairs: NegativePairs,
+        ids: Tensor,
+        positions: range,
+        drawn: DrawnPairs,
+    ) -> list[Matches]:
+        """Join the true pairs at `positions`, their negatives, and mined pairs from outside the batch, in one call."""
+        mined = drawn.negatives is not None
+        device, (b, m) = ids.device, pairs.texts.shape
+        true_rows = torch.arange(positions.start, positions.stop, device=device)
+        repeated = true_rows.repeat_interleave(m)
+        wrong_texts, wrong_images = (side.clamp(min=0).flatten() for side in (pairs.texts, pairs.images))
+        # Each call is a list of images and one of texts, by position; the last gives EqSim's fourth similarity.
+        calls = [(true_rows, true_rows), (repeated, wrong_texts)]
+        calls += [(wrong_images, repeated)] if self._wrong_images else []
+        calls += [(torch.arange(b, len(drawn.rows), device=device),) * 2] if mined and self._counterparts else []
+        true_texts, true_images = self._find_true(drawn)
+        logits = join(*(torch.cat(side) for side in zip(*calls, strict=True)))
+        sizes, heads = [len(side) for side, _ in calls], []
+        for head_logits in logits.unbind(1):
+            true, crossed, *rest = torch.split(head_logits, sizes)
+            fourth = None
+            if self._counterparts:
+                fourth = torch.cat([true, rest[-1]])[pairs.texts] if mined else counterparts(true, pairs.texts)
+            heads.append(
+                Matches(
+                    true=true,
+                    wrong_texts=crossed.reshape(b, m),
+                    wrong_images=(rest[0] if self._wrong_images else crossed).reshape(b, m),
+                    counterparts=fourth,
+                    image_ids=ids[true_rows],
+                    negative_text_ids=_take_ids(ids, pairs.texts, true_rows, true_texts),
+                    negative_image_ids=_take_ids(ids, pairs.images, true_rows, true_images),
+                    close=None if drawn.close is None else torch.tensor(drawn.close, device=device),
+                )
+            )
+        return heads
+
+
+def _join_positions(
+    fusion: Any, states: tuple[Tensors, Tensors], micro: int | None, images: Tensor, texts: Tensor
+) -> Tensor:
+    """Join images and texts by position; with `micro`, so many pairs at a time, with gradient checkpointing."""
+
+    def join(*positions: Tensor) -> Tensor:
+        sides = zip(states, positions, strict=True)
+        logits: Tensor = fusion.join(*(tuple(tensor[numbers] for tensor in side) for side, numbers in sides))
+        return logits
+
+    from torch.utils.checkpoint import checkpoint
+
+    if micro is None:
+        return join(images, texts)
+    pieces = zip(torch.split(images, micro), torch.split(texts, micro), strict=True)
+    return torch.cat([checkpoint(join, *piece, use_reentrant=False) for piece in pieces])
+
+
+def _gather_states(states: Tensors) -> Tensors:
+    """Return every rank's states `(n, length, ...)`, padded to the longest of all ranks."""
+    if rank_and_count()[1] == 1:
+        return states
+    import torch.distributed as dist
+
+    length = torch.tensor([states[0].shape[1]], device=states[0].device)
+    dist.all_reduce(length, op=dist.ReduceOp.MAX)
+    padded = (pad_tokens(tensor, int(length)) for tensor in states)
+    # Not every backend of torch.distributed can send bool tensors.
+    return tuple(gather(state.byte()).bool() if state.dtype == torch.bool else gather(state) for state in padded)
+
+
+def _take_ids(ids: Tensor, numbers: Tensor, rows: Tensor, true: Sequence[Sequence[bool]] | None) -> Tensor:
+    """Return the images of negatives, and the row's image for those that are true of it."""
+    token_ids = ids[numbers.clamp(min=0)].masked_fill(numbers < 0, -1)
+    return (
+        token_ids if true is None else torch.where(torch.tensor(true, device=ids.device), ids[rows][:, None], token_ids)
+    )

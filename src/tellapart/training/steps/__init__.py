@@ -1,1 +1,0 @@
-"""Training steps: a batch is encoded, its loss taken, and gradients left in the parameters."""
