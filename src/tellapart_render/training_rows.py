@@ -101,11 +101,8 @@ def mirror(text: str) -> str:
 class SynonymChoice:
     """One choice among the grammar's synonyms, applied alike to a caption and to those that it is compared with.
 
-    Attributes:
-        verb: index in the grammar's `VERBS`.
-        side: index of the phrase for left or right in `LOCATIONS`.
-        there: whether a counting caption begins with "There are".
-        place: index in `PLACES`, the end of a counting caption.
+    `verb`, `side` and `place` are indexes in `VERBS`, in the phrases for left or right, and in `PLACES`; `there` is
+    whether a counting caption begins with "There are".
     """
 
     verb: int

@@ -18,7 +18,7 @@ from tellapart_render.scenes.quadruple import Key, draw
 
 SCENE = draw(Key("test", 4, "location", 1, vocabulary="figure-14")).scenes[0]
 MADE = Path(__file__).parents[2] / "scratch" / "blender" / "bin" / "python"
-SMALL = Settings(size=48, samples=4, depth=3, seed=5)
+BLENDER_SETTINGS = Settings(size=48, samples=4, depth=3, seed=5)
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def test_both_renderers_agree_on_light_and_colour(blender: Blender) -> None:
     pytest.importorskip("pyoidn", reason="needs the render extra: pyoidn")
     from tellapart_render.renderers.mitsuba import MITSUBA
 
-    ours, theirs = (each.render(SCENE, SMALL).astype(float) for each in (blender, MITSUBA))
+    ours, theirs = (each.render(SCENE, BLENDER_SETTINGS).astype(float) for each in (blender, MITSUBA))
     assert ours.shape == theirs.shape == (48, 48, 3)
     np.testing.assert_allclose(ours.mean(axis=(0, 1)), theirs.mean(axis=(0, 1)), atol=12)
     assert np.corrcoef(ours.ravel(), theirs.ravel())[0, 1] > 0.9
@@ -66,10 +66,10 @@ def test_both_renderers_agree_on_light_and_colour(blender: Blender) -> None:
 
 @pytest.mark.slow
 def test_the_same_scene_gives_the_same_pixels_also_in_another_process(blender: Blender, python: str) -> None:
-    once = blender.render(SCENE, SMALL)
+    once = blender.render(SCENE, BLENDER_SETTINGS)
     blender.masks(SCENE, 16)
-    np.testing.assert_array_equal(blender.render(SCENE, SMALL), once)
-    np.testing.assert_array_equal(Blender(python).render(SCENE, SMALL), once)
+    np.testing.assert_array_equal(blender.render(SCENE, BLENDER_SETTINGS), once)
+    np.testing.assert_array_equal(Blender(python).render(SCENE, BLENDER_SETTINGS), once)
 
 
 @pytest.mark.slow

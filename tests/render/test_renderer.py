@@ -5,11 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 
 pytest.importorskip("mitsuba", reason="needs the render extra: mitsuba")
 pytest.importorskip("pyoidn", reason="needs the render extra: pyoidn")
+
+import numpy as np
 
 from tellapart_render.renderers.mitsuba import masks, render
 from tellapart_render.renderers.renderer import Settings

@@ -10,17 +10,16 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-import numpy as np
 import pytest
-from PIL import Image
-
-from facts import raises
 
 pytest.importorskip("mitsuba", reason="needs the render extra: mitsuba")
 pytest.importorskip("pyoidn", reason="needs the render extra: pyoidn")
 
+import numpy as np
+from PIL import Image
 from scanned import shelf
 
+from facts import raises
 from tellapart.auditing.audit import audit
 from tellapart.auditing.card import make_card, markdown
 from tellapart.auditing.datasheet import croissant

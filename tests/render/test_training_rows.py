@@ -9,12 +9,36 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 from PIL import Image
 
 from facts import raises
 from tellapart.errors import DataError
-from tellapart_render.captions.grammar import DEMO
-from tellapart_render.training_rows import main, meaning, mirror, write_training_rows
+from tellapart_render.captions.grammar import (
+    DEMO,
+    LOCATIONS,
+    OBJECTS,
+    PLACES,
+    SIZES,
+    VERBS,
+    Noun,
+    count_caption,
+    relation_caption,
+)
+from tellapart_render.scenes.quadruple import Aspect, Key, Quadruple, draw
+from tellapart_render.scenes.scene import corners, project
+from tellapart_render.training_rows import (
+    GRID,
+    SynonymChoice,
+    draw_synonyms,
+    draw_whereabouts,
+    main,
+    meaning,
+    mirror,
+    reword,
+    write_training_rows,
+)
 
 SCENES = Path(__file__).parents[2] / "examples" / "eqsim_ablation" / "smoke_scenes"
 
@@ -96,3 +120,118 @@ def test_a_set_of_another_grammar_is_refused(scenes: Path, tmp_path: Path) -> No
     (other / "card.json").write_text("{}")
     with raises(DataError, "builder", "'scenes'"):
         write_training_rows(other)
+
+
+def _drawn(aspect: Aspect, index: int) -> Quadruple:
+    return draw(Key("test", 5, aspect, index))
+
+
+def _all_places(quadruple: Quadruple, flip: bool) -> list[set[str]]:
+    """What `draw_whereabouts` may call true of each side, found by drawing many times."""
+    found: list[set[str]] = [set(), set()]
+    for seed in range(20):
+        for side, (caption, _) in enumerate(draw_whereabouts(quadruple, flip, np.random.default_rng(seed))):
+            found[side].add(caption)
+    return found
+
+
+@pytest.mark.parametrize("aspect", ["attribute", "counting", "location"])
+def test_the_column_and_the_row_hold_the_middle_of_the_outline(aspect: Aspect) -> None:
+    for index in range(2):
+        quadruple = _drawn(aspect, index)
+        for side, captions in enumerate(_all_places(quadruple, flip=False)):
+            middles = []
+            for thing in quadruple.scenes[side].things:
+                outline = project(corners(thing), quadruple.scenes[side].camera)[:, :2]
+                middles.append((outline.min(axis=0) + outline.max(axis=0)) / 2)
+            for caption in captions:
+                *_, column, row = caption.removesuffix(".").split()
+                left, top = -1 + (int(column) - 1) * 2 / GRID, 1 - (int(row) - 1) * 2 / GRID
+                assert any(left <= x <= left + 2 / GRID and top - 2 / GRID <= y <= top for x, y in middles)
+
+
+@pytest.mark.parametrize("aspect", ["attribute", "counting", "location"])
+def test_a_mirrored_picture_has_the_columns_from_the_other_side(aspect: Aspect) -> None:
+    def mirrored(caption: str) -> str:
+        *name, column, row = caption.removesuffix(".").split()
+        return " ".join([*name, str(GRID + 1 - int(column)), row]) + "."
+
+    quadruple = _drawn(aspect, 0)
+    plain, flipped = _all_places(quadruple, flip=False), _all_places(quadruple, flip=True)
+    assert [{mirrored(caption) for caption in side} for side in plain] == flipped
+
+
+@pytest.mark.parametrize("aspect", ["attribute", "counting", "location"])
+def test_what_is_false_is_true_of_neither_picture(aspect: Aspect) -> None:
+    for index in range(2):
+        quadruple = _drawn(aspect, index)
+        first, second = _all_places(quadruple, flip=False)
+        for _, false in draw_whereabouts(quadruple, False, np.random.default_rng(index)):
+            assert len(false) == len(set(false)) > 2
+            assert not set(false) & (first | second)
+
+
+nouns = st.sampled_from(OBJECTS)
+wordings = st.integers(0, 10_000).map(lambda seed: draw_synonyms(np.random.default_rng(seed)))
+locations = st.sampled_from([(relation, form) for relation, forms in LOCATIONS.items() for form in forms])
+
+
+@given(nouns, nouns, st.sampled_from(VERBS), locations, wordings)
+def test_rewording_a_relation_keeps_its_meaning(
+    first: Noun, second: Noun, verb: str, location: tuple[str, str], wording: SynonymChoice
+) -> None:
+    text = relation_caption(first.phrase(), verb, location[1], second.phrase())
+    assert meaning(reword(text, wording)) == meaning(text)
+
+
+@given(nouns, nouns, locations, locations)
+def test_two_relations_mean_the_same_only_if_their_locations_are_synonyms(
+    first: Noun, second: Noun, one: tuple[str, str], other: tuple[str, str]
+) -> None:
+    assume(first != second)
+    meanings = [meaning(relation_caption(first.phrase(), "is", form, second.phrase())) for _, form in (one, other)]
+    assert (meanings[0] == meanings[1]) == (one[0] == other[0])
+
+
+@given(nouns, nouns, locations)
+def test_mirroring_swaps_left_and_right_and_nothing_else(first: Noun, second: Noun, location: tuple[str, str]) -> None:
+    text = relation_caption(first.phrase(), "is", location[1], second.phrase())
+    assume(first != second)
+    assert mirror(mirror(text)) == text
+    assert (meaning(mirror(text)) == meaning(text)) == (location[0] not in {"left", "right"})
+
+
+@given(nouns, nouns, locations)
+def test_a_relation_and_its_converse_mean_the_same(first: Noun, second: Noun, location: tuple[str, str]) -> None:
+    assume(first != second)
+    converse = {"left": "right", "right": "left", "front": "behind", "behind": "front"}.get(location[0])
+    assume(converse is not None)
+    texts = [relation_caption(first.phrase(), "is", location[1], second.phrase())]
+    texts += [relation_caption(second.phrase(), "is", form, first.phrase()) for form in LOCATIONS[converse]]
+    assert len({meaning(text) for text in texts}) == 1
+
+
+@given(nouns, st.integers(1, 5), st.sampled_from(PLACES), st.booleans(), wordings)
+def test_rewording_a_count_keeps_number_and_object(
+    each: Noun, count: int, place: str, existential: bool, wording: SynonymChoice
+) -> None:
+    text = count_caption(count, each, place, existential=existential)
+    again = reword(text, wording)
+    assert meaning(again) == meaning(text)
+    assert again in {
+        count_caption(count, each, where, existential=there) for where in PLACES for there in (True, False)
+    }
+
+
+@given(nouns, st.integers(1, 5), st.integers(1, 5))
+def test_counts_mean_the_same_only_if_they_are_equal(each: Noun, one: int, other: int) -> None:
+    meanings = [meaning(count_caption(count, each, "in the scene", existential=True)) for count in (one, other)]
+    assert (meanings[0] == meanings[1]) == (one == other)
+
+
+@given(nouns, nouns, st.sampled_from(SIZES), st.sampled_from(SIZES), locations)
+def test_size_words_do_not_change_the_meaning(
+    first: Noun, second: Noun, small: str, large: str, location: tuple[str, str]
+) -> None:
+    sized = relation_caption(f"{small} {first.phrase()}", "is", location[1], f"{large} {second.phrase()}")
+    assert meaning(sized) == meaning(relation_caption(first.phrase(), "is", location[1], second.phrase()))

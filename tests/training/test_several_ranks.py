@@ -29,6 +29,7 @@ pytestmark = [
     pytest.mark.skipif(find_spec("transformers") is None, reason="fusion encoders need the extra 'models'"),
 ]
 
+
 MODELS = LIBRARY | {name: partial(native, family=name) for name in MAKE}
 EQSIM = {"name": "eqsim", "variant": "v2-all", "normalise": "none", "alpha": 0.0}
 DUAL: dict[str, Any] = {"loss": EQSIM, "data": {"negative_captions": 0, "validation": "folder:train"}}

@@ -146,14 +146,10 @@ _LEAST_JOBS = 64
 class RayExecutor:
     """The workers of a Ray cluster, one CPU each; every node needs this version of tellapart and the recipe's files.
 
-    A process that has joined a cluster with `ray.init` already stays in it, whatever the address.
-
-    Attributes:
-        address: `local` (a cluster of this machine's CPUs, for this build alone), `auto` (the one that runs on this
-            machine, or that `RAY_ADDRESS` names) or `host:port`.
-        workers: jobs at once; as many as there is room for if not given.
-        gpus: the share of a GPU that each worker takes; without any, it sees none.
-        version: of tellapart, that the nodes must have; this one's if not given.
+    A process that has joined a cluster with `ray.init` already stays in it, whatever the address: `local` (a cluster of
+    this machine's CPUs, for this build alone), `auto` (the one that runs here, or that `RAY_ADDRESS` names) or
+    `host:port`. `workers` are jobs at once, as many as there is room for if not given; `gpus` is each one's share of a
+    GPU, and without any it sees none. Nodes must have this `version` of tellapart; this process's if not given.
     """
 
     address: str

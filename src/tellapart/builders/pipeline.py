@@ -39,14 +39,10 @@ from tellapart.errors import DataError, MissingDependencyError, RunError, plain,
 
 @dataclass(frozen=True, slots=True)
 class WorkerPlan:
-    """The recipe of a build, as workers get it.
+    """The recipe of a build as JSON, as workers get it, with the folder that its paths are relative to.
 
-    Attributes:
-        recipe: the recipe as JSON.
-        home: the folder that its paths are relative to.
-        fingerprint: of the recipe and all it reads; items name it.
-        sources: `sources_of` the builder in the process that started the build.
-        insecure: whether a server of another machine may be asked over plain http.
+    `fingerprint` is of the recipe and all it reads; items name it. `sources` are `sources_of` the builder in the
+    process that started the build.
     """
 
     recipe: str
@@ -173,13 +169,7 @@ _MOST_VALUES = 64
 
 @dataclass(frozen=True, slots=True)
 class BuildResult:
-    """A built set.
-
-    Attributes:
-        folder: of the set.
-        funnel: the number of candidates by outcome.
-        resumed: how many outcomes came from an earlier build that was stopped.
-    """
+    """A built set's folder, its candidates by outcome, and how many outcomes came from a build that was stopped."""
 
     folder: Path
     funnel: Funnel

@@ -176,14 +176,11 @@ def group_caption(groups: Sequence[tuple[int, Noun]], place: str, *, existential
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """Objects by the aspect that draws them.
+    """Objects by the aspect that draws them; its name is that of keys and recipes.
 
-    Attributes:
-        name: used by keys and recipes.
-        categories: the sets from which the attribute aspect takes an object and its rival.
-        located: objects that the location aspect relates.
-        objects: all of them; any can be counted, or be the attribute aspect's subject.
-        held_out: pairs of shape and colour that training scenes never show.
+    The attribute aspect takes an object and its rival from one of the `categories`, the location aspect two of the
+    `located`; any of the `objects` can be counted, or be the attribute aspect's subject. Training scenes never show the
+    pairs of shape and colour that are `held_out`.
     """
 
     name: str

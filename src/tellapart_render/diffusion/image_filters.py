@@ -61,14 +61,10 @@ STEPS = ("caption-image", "image-image", "directional")
 
 @dataclass(frozen=True, slots=True)
 class PairSimilarity:
-    """Cosines of one generated pair.
+    """Cosines of a generated pair: of images with their captions (`own`), and with the other's (`crossed`).
 
-    Attributes:
-        own: of image 0 with caption 0, of image 1 with caption 1.
-        crossed: of image 0 with caption 1, of image 1 with caption 0.
-        images: of the two images.
-        directional: of the change from image 0 to image 1 with the change from caption 0 to caption 1; 0 if nothing
-            changes.
+    `images` is that of the two images; `directional` that of the change from image 0 to 1 with the change from caption
+    0 to 1; 0 if nothing changes.
     """
 
     own: tuple[float, float]

@@ -74,13 +74,10 @@ class DiffusionModel(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class DiffusionCheckpoint:
-    """The checked files of a pipeline, not in memory yet.
+    """The checked files of a pipeline of one of the `PIPELINES`, not in memory yet.
 
-    Attributes:
-        kind: the pipeline's class, one of `PIPELINES`.
-        folders: of the pipeline, and of the parts that replace some of it, by name.
-        revisions: of each of them: a commit of the hub, or the SHA-256 of a folder's files.
-        device, dtype, variant: as in `DiffusionModel`, `auto` decided.
+    `folders` are those of the pipeline, and of the parts that replace some of it, by name; `revisions` are commits of
+    the hub, or the SHA-256 of a folder's files. The rest is as in `DiffusionModel`, `auto` decided.
     """
 
     kind: str
@@ -251,12 +248,10 @@ def _choose_device(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TokenMap:
-    """The cross-attention maps of the first caption that each token of the second one takes.
+    """The first caption's maps that each token of the second takes, by words (`replace`) or aligned tokens (`refine`).
 
-    Attributes:
-        rule: `replace` if the captions have as many words, `refine` if they do not.
-        source: float32 `(length, length)`; column `j` weighs the first caption's maps for token `j` of the second.
-        share: float32 `(length,)`: 1 if the mix is taken, 0 if the token keeps its map.
+    Column `j` of `source`, float32 `(length, length)`, weighs the first caption's maps for token `j` of the second.
+    `share`, float32 `(length,)`, is 1 if the mix is taken, 0 if the token keeps its map.
     """
 
     rule: Literal["replace", "refine"]
@@ -412,13 +407,10 @@ _SCHEDULERS = {"euler-ancestral": "EulerAncestralDiscreteScheduler", "ddim": "DD
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """The parameters of one pair of pictures.
+    """The seed of all noise of a pair of pictures, the scale of guidance, and the shares of the steps.
 
-    Attributes:
-        seed: of the initial noise and of the noise that steps add; both pictures get the same.
-        guidance: the scale of classifier-free guidance; the higher, the closer a picture follows its caption.
-        self_fraction, cross_fraction: the share of the steps in which the second picture uses the first one's self- or
-            cross-attention maps.
+    In these the second picture uses the first one's self- or cross-attention maps. The higher the guidance, the closer
+    a picture follows its caption.
     """
 
     seed: int
@@ -429,13 +421,10 @@ class Draw:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """The settings of denoising that all pictures share.
+    """The settings of denoising that all pictures share; the side is in pixels, 0 for the model's size.
 
-    Attributes:
-        steps: number of denoising steps.
-        sampler: `euler-ancestral` (instruct-pix2pix) or `ddim` (Hertz et al.).
-        side: of the pictures, in pixels; 0 for the model's size.
-        batch: pairs in one forward pass. A picture's last bits depend on it, so recipes fix it.
+    `euler-ancestral` is instruct-pix2pix's sampler, `ddim` that of Hertz et al. `batch` is the number of pairs in one
+    forward pass: a picture's last bits depend on it, so recipes fix it.
     """
 
     steps: int = 100

@@ -711,14 +711,9 @@ SHAPES: tuple[str, ...] = tuple(_BUILDERS)
 class Shape:
     """An object's parts scaled so that its longest side is 1, standing on z = 0 over the origin.
 
-    Attributes:
-        parts: meshes, each with the slot of its material.
-        extent: sizes along x, y and z.
-        reach: the largest horizontal distance of a vertex from the z axis.
-        height: the highest vertex's.
-        base: smallest and largest half width of the part that touches the ground.
-        top: the surface on which a thing can rest; None if there is none.
-        hull: all vertices, float32 `(n, 3)`.
+    `extent` are sizes along x, y and z; `reach` is the largest distance of a vertex, float32 `(n, 3)` in `hull`, from
+    the z axis. `base` has the smallest and largest half width of the part on the ground; a thing can rest on `top`, if
+    there is one.
     """
 
     parts: tuple[Part, ...]

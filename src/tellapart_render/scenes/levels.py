@@ -122,7 +122,7 @@ def _finish(
     (caption, first), (other, second) = list(zip(captions, things, strict=True))[:: -1 if rng.random() < 0.5 else 1]
     facts = (Fact(relation, len(first), slack), Fact(relation, len(second), slack))
     scenes = quadruple.make_scenes(first, second, rng, high=high, key=key)
-    return Quadruple(key, key.aspect, (caption, other), scenes, facts, ((), ()), ("", ""), "", "")
+    return Quadruple(key, key.aspect, (caption, other), scenes, facts, ((), ()))
 
 
 def _say(phrases: Iterable[tuple[str, str]], relation: Relation, rng: np.random.Generator) -> list[str]:
@@ -139,10 +139,8 @@ def _say_numbers(numbers: Iterable[tuple[int, Noun]], rng: np.random.Generator) 
 def _scatter(nouns: Sequence[Noun], rng: np.random.Generator) -> tuple[Thing, ...]:
     """Put things on the ground so that they keep clear of one another; equal objects have the same size."""
     patterns = {noun: draw_thing(noun, "", rng) for noun in nouns}
-    widest, spots = max(shape(pattern.shape).reach * pattern.size for pattern in patterns.values()), None
-    while spots is None:
-        spots = scatter(len(nouns), 1.0, widest, rng)
-    stood = zip(nouns, spots, strict=True)
+    widest = max(shape(pattern.shape).reach * pattern.size for pattern in patterns.values())
+    stood = zip(nouns, scatter(len(nouns), 1.0, widest, rng), strict=True)
     return tuple(replace(patterns[noun], position=spot, yaw=draw_thing(noun, "", rng).yaw) for noun, spot in stood)
 
 

@@ -133,9 +133,9 @@ class Quadruple:
     scenes: tuple[Scene, Scene]
     facts: tuple[Fact, Fact]
     nouns: tuple[tuple[Noun, ...], tuple[Noun, ...]]
-    sizes: tuple[str, str]
-    verb: str
-    place: str
+    sizes: tuple[str, str] = ("", "")
+    verb: str = "are"
+    place: str = ""
 
 
 def filter_allowed(group: Iterable[Noun], key: Key, words: Vocabulary) -> tuple[Noun, ...]:
@@ -291,7 +291,6 @@ def _change_location(key: Key, rng: np.random.Generator) -> Quadruple:
         ),
         facts=(Fact(first, 2), Fact(second, 2)),
         nouns=((noun, subject_noun), (noun, subject_noun)),
-        sizes=("", ""),
         verb=verbs[0],
         place="/".join(words),
     )
@@ -305,9 +304,7 @@ def _change_count(key: Key, rng: np.random.Generator) -> Quadruple:
     counts = COUNTS if key.wording == "paper" else COUNTS[1:]
     count, other = (counts[int(k)] for k in rng.permutation(len(counts))[:2])
     pattern = draw_thing(noun, "", rng)
-    spots = None
-    while spots is None:
-        spots = scatter(max(count, other), pattern.size, shape(pattern.shape).reach, rng)
+    spots = scatter(max(count, other), pattern.size, shape(pattern.shape).reach, rng)
     yaws = [draw_thing(noun, "", rng).yaw for _ in spots]
     things = tuple(replace(pattern, position=s, yaw=y) for s, y in zip(spots, yaws, strict=True))
     place, existential = pick_one(PLACES, rng), bool(rng.random() < 0.5)
@@ -321,8 +318,6 @@ def _change_count(key: Key, rng: np.random.Generator) -> Quadruple:
         scenes=make_scenes(things[:count], things[:other], rng, high=True, key=key),
         facts=(Fact(None, count), Fact(None, other)),
         nouns=((noun,), (noun,)),
-        sizes=("", ""),
-        verb="are",
         place=place,
     )
 
@@ -402,7 +397,7 @@ def _relate_twice(
     verb, place = pick_one(VERBS, rng), pick_one(LOCATIONS[relation], rng)
     first, second = (relation_caption(a.phrase(), verb, place, b.phrase()) for a, b in nouns)
     facts = (Fact(relation, 2), Fact(relation, 2))
-    return Quadruple(key, change, (first, second), scenes, facts, nouns, ("", ""), verb, place)
+    return Quadruple(key, change, (first, second), scenes, facts, nouns, verb=verb, place=place)
 
 
 def _exchange_counts(key: Key, rng: np.random.Generator) -> Quadruple:
@@ -414,9 +409,7 @@ def _exchange_counts(key: Key, rng: np.random.Generator) -> Quadruple:
     patterns = [draw_thing(noun, "", rng) for noun in (one, other)]
     numbers = pick_one(_GROUPS, rng)
     widest = max(patterns, key=lambda thing: shape(thing.shape).reach * thing.size)
-    spots = None
-    while spots is None:
-        spots = scatter(sum(numbers), widest.size, shape(widest.shape).reach, rng)
+    spots = scatter(sum(numbers), widest.size, shape(widest.shape).reach, rng)
     stood = [
         [replace(pattern, position=spot, yaw=draw_thing(noun, "", rng).yaw) for spot in spots]
         for pattern, noun in zip(patterns, (one, other), strict=True)
@@ -433,8 +426,6 @@ def _exchange_counts(key: Key, rng: np.random.Generator) -> Quadruple:
         scenes=make_scenes(first, second, rng, high=True, key=key),
         facts=(Fact(None, sum(numbers)), Fact(None, sum(numbers))),
         nouns=(nouns[0], nouns[1]),
-        sizes=("", ""),
-        verb="are",
         place=place,
     )
 

@@ -191,8 +191,8 @@ def relate(thing: Thing, relation: Relation, subject: Thing, rng: np.random.Gene
     return replace(thing, position=_round_vector(x + distance * np.cos(angle), y + distance * np.sin(angle), z))
 
 
-def scatter(count: int, size: float, reach: float, rng: np.random.Generator) -> list[Vector] | None:
-    """Return `count` positions on the ground that keep clear of one another, or None after 400 tries."""
+def scatter(count: int, size: float, reach: float, rng: np.random.Generator) -> list[Vector]:
+    """Return `count` positions on the ground that keep clear of one another; after 400 tries all are drawn again."""
     clear = 2.0 * reach * size + 0.08
     half = np.array([0.62, 0.74]) * clear * np.sqrt(max(count, 2))
     spots: list[NDArray[np.float64]] = []
@@ -202,7 +202,7 @@ def scatter(count: int, size: float, reach: float, rng: np.random.Generator) -> 
             spots.append(spot)
             if len(spots) == count:
                 return [_round_vector(s[0], s[1], 0.0) for s in spots]
-    return None
+    return scatter(count, size, reach, rng)
 
 
 def _box_corners(things: Sequence[Thing]) -> NDArray[np.float64]:

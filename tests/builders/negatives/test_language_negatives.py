@@ -14,15 +14,34 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from facts import check_facts, raises
 from tellapart.auditing.audit import Options, audit
+from tellapart.builders.builder import Rejected
 from tellapart.builders.journal import journal_of
-from tellapart.builders.pipeline import build
+from tellapart.builders.negatives.language_negatives import (
+    NONE,
+    TASKS,
+    ChatOptions,
+    ChatReply,
+    Message,
+    RewriteReply,
+    check,
+    conversation,
+    open_chat,
+    parse,
+)
+from tellapart.builders.negatives.lexicon import uniform, words
+from tellapart.builders.negatives.negatives import KINDS, rewrites
+from tellapart.builders.pipeline import Funnel, build
 from tellapart.builders.recipe_file import read_recipe_file
 from tellapart.data.folder import read_pair_set
-from tellapart.errors import DataError, RunError
+from tellapart.errors import DataError, ModelError, RunError
 from tellapart.models.api import connection
+from tellapart.models.api.connection import HOST, KEY
+from tellapart.models.torch.backend import import_torch
 
 RECIPES = Path(__file__).parents[3] / "docs/recipes"
 ROWS = [
@@ -170,3 +189,503 @@ def test_another_machine_is_asked_over_plain_http_only_where_the_command_line_sa
     assert not (home / "set").exists()
     assert command("build", recipe, "--out", home / "set", "--workers", workers, "--insecure").code == 0
     assert len(server.asked) == 1
+
+
+SUGARCREPE = Path(__file__).parents[4] / "shared/data/sugarcrepe/data"
+
+
+def reason(outcome: RewriteReply | Rejected | None) -> str:
+    assert isinstance(outcome, Rejected), outcome
+    return f"{outcome.step}: {outcome.reason}"
+
+
+def test_every_example_that_the_model_is_shown_passes_its_own_checks() -> None:
+    assert tuple(TASKS) == KINDS
+    for kind, task in TASKS.items():
+        shown = [message.content for message in conversation(kind, "A dog.")]
+        assert task.form in shown[0]
+        for example in task.examples:
+            assert example.answer in shown
+            found = parse(example.answer, kind)
+            if example.answer == NONE:
+                assert reason(found) == "model: no such change, it says"
+            else:
+                assert isinstance(found, RewriteReply)
+                assert check(kind, example.caption, found) is None
+        assert sum(example.answer == NONE for example in task.examples) == 1
+
+
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        ("", "parse: empty"),
+        ("NONE.", "model: no such change, it says"),
+        ("A cat on a bed.", "parse: not of the form"),
+        ("Sure!\nCHANGE: dog -> cat\nCAPTION: A cat.", "parse: not of the form"),
+        ("CHANGE: dog -> cat\nCAPTION: A cat.\nI hope this helps.", "parse: not of the form"),
+        ("CAPTION: A cat.\nCHANGE: dog -> cat", "parse: not of the form"),
+        ("change: dog -> cat\ncaption: A cat.", "parse: not of the form"),
+        ("CHANGE: dog, cat\nCAPTION: A cat.", "parse: the change is not noted in its form"),
+        ("CHANGE: dog <-> cat\nCAPTION: A cat.", "parse: the change is not noted in its form"),
+        ("CHANGE: dog -> cat -> cow\nCAPTION: A cow.", "parse: the change is not noted in its form"),
+        ("CHANGE: dog -> !\nCAPTION: A !.", "parse: the change is not noted in its form"),
+    ],
+)
+def test_a_reply_of_another_form_is_rejected(reply: str, why: str) -> None:
+    assert reason(parse(reply, "replace_obj")) == why
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "<think>CHANGE: dog -> owl\nCAPTION: An owl.</think>\nCHANGE: dog -> cat\nCAPTION: A cat.",
+        "It is a dog, so a cat.</think>CHANGE: dog -> cat\nCAPTION: A cat.",
+        "```\nCHANGE: dog -> cat\nCAPTION: A cat.\n```",
+        "<think></think>\n```text\nCHANGE: dog -> cat\n\nCAPTION: A cat.\n```\n",
+    ],
+)
+def test_neither_a_thought_nor_a_fence_is_part_of_a_reply(reply: str) -> None:
+    assert parse(reply, "replace_obj") == RewriteReply(("dog", "cat"), "A cat.")
+
+
+def test_a_refused_reply_is_kept_and_one_of_each_reason_is_shown() -> None:
+    funnel = Funnel()
+    for reply in ("Sure!\nHere.", "Sure! Another.", "CHANGE: dog\nCAPTION: A cat.", ""):
+        outcome = parse(reply, "replace_obj")
+        assert isinstance(outcome, Rejected)
+        funnel.count(outcome)
+    shown = {reason: number for step, reason, number in funnel.rows() if step == "rejected by parse"}
+    assert shown == {
+        "not of the form, such as 'Sure!\\nHere.'": 2,
+        "the change is not noted in its form, such as 'CHANGE: dog\\nCAPTION: A cat.'": 1,
+        "empty": 1,
+    }
+    # The card of a set holds numbers alone.
+    assert funnel.to_record()["rejected"] == {
+        "parse: empty": 1,
+        "parse: not of the form": 2,
+        "parse: the change is not noted in its form": 1,
+    }
+
+
+def test_blanks_around_lines_and_blank_lines_do_not_count() -> None:
+    assert parse("\n CHANGE: + red \r\n\n CAPTION: A red car. \n", "add_att") == RewriteReply(("red",), "A red car.")
+
+
+@pytest.mark.parametrize(
+    ("kind", "caption", "change", "false"),
+    [
+        ("replace_obj", "A dog on a bed", ("dog", "owl"), "An owl on a bed."),
+        ("replace_obj", "A man holds his hat.", ("man", "woman"), "A woman holds her hat."),
+        ("replace_rel", "Men look on.", ("look on", "walk away"), "Men walk away."),
+        ("swap_obj", "A man is waving at two men.", ("A man", "two men"), "Two men are waving at a man."),
+        ("swap_obj", "A boy near a woman's head.", ("boy", "woman"), "A woman near a boy's head."),
+        ("swap_att", "A red cup, a blue bowl", ("red", "blue"), "A blue cup, a red bowl"),
+        ("add_obj", "A dog is here.", ("and a cat",), "A dog and a cat are here."),
+        ("add_att", "A dog sits.", ("old",), "An old dog sits."),
+    ],
+)
+def test_the_change_that_was_noted_is_found(kind: str, caption: str, change: tuple[str, ...], false: str) -> None:
+    assert check(kind, caption, RewriteReply(change, false)) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "caption", "change", "false", "why"),
+    [
+        ("replace_obj", "A dog.", ("dog", "cat"), "a Dog", "the caption itself"),
+        ("replace_obj", "A dog on a bed.", ("dog", "cat"), "A cat on a big bed.", "another change than the one noted"),
+        ("replace_obj", "A dog on a bed.", ("cow", "cat"), "A cat on a bed.", "another change than the one noted"),
+        ("replace_obj", "A dog sits.", ("dog", "no dog"), "No dog sits.", "denies"),
+        ("replace_rel", "A dog.", ("dog", "b c d e f g h"), "A b c d e f g h.", "a phrase of more than 6 words"),
+        ("swap_obj", "A dog on a bed.", ("dog", "bed"), "A dog on a dog.", "another change than the one noted"),
+        ("swap_obj", "A dog on a bed.", ("dog", "cat"), "A cat on a bed.", "another change than the one noted"),
+        ("add_obj", "A dog on a bed.", ("and a cat",), "A dog and a cat.", "another change than the one noted"),
+        ("add_att", "A dog sits.", ("old",), "An old cat sits.", "another change than the one noted"),
+    ],
+)
+def test_any_other_caption_is_rejected(kind: str, caption: str, change: tuple[str, ...], false: str, why: str) -> None:
+    assert reason(check(kind, caption, RewriteReply(change, false))) == f"check: {why}"
+
+
+WORDS = st.sampled_from(
+    ["a", "the", "red", "blue", "big", "dog", "cat", "cup", "bed", "two", "on", "behind", "sits", "is", "man"]
+)
+
+
+@given(st.lists(WORDS, min_size=1, max_size=12).map(" ".join), st.sampled_from(KINDS))
+def test_whatever_a_rule_changes_passes_as_an_answer(caption: str, kind: str) -> None:
+    for each in rewrites(caption, kind):
+        change = " ".join(each.change.split()[:2]) if kind == "add_att" else each.change  # its noun is noted, too
+        answer = parse(f"CHANGE: {change}\nCAPTION: {each.text}", kind)
+        assert isinstance(answer, RewriteReply)
+        assert check(kind, caption, answer) is None
+
+
+@given(
+    st.lists(WORDS, min_size=1, max_size=10),
+    st.lists(WORDS, min_size=1, max_size=10),
+    st.sampled_from(KINDS),
+    st.data(),
+)
+def test_an_answer_that_passes_is_never_the_caption_and_shares_all_but_the_phrases(
+    before: list[str], after: list[str], kind: str, data: st.DataObject
+) -> None:
+    phrases = tuple(" ".join(data.draw(st.lists(WORDS, min_size=1, max_size=3))) for _ in range(1 + (kind[0] != "a")))
+    if check(kind, " ".join(before), RewriteReply(phrases, " ".join(after))) is None:
+        one, other = words(" ".join(before)), words(" ".join(after))
+        assert one != other
+        grown = {"add": len(words(phrases[0])), "swap": 0}.get(kind.partition("_")[0])
+        assert len(other) - len(one) == (len(words(phrases[1])) - len(words(phrases[0])) if grown is None else grown)
+
+
+@given(st.text(alphabet="aB .,?\n!:;", min_size=1).filter(lambda text: any(c.isalpha() for c in text)))
+def test_one_form_of_a_caption_is_kept_by_another_round(text: str) -> None:
+    once = uniform(text)
+    assert uniform(once) == once
+    assert once[-1] in ".!?"
+    assert words(once) == words(text)
+
+
+@pytest.mark.skipif(not SUGARCREPE.is_dir(), reason="needs SugarCrepe's captions in ../shared/data")
+def test_most_of_sugarcrepe_s_replacements_are_one_phrase_for_another() -> None:
+    # 0.93 to 0.97 of them are, as the paper's templates ask; the check would be wrong if it refused those.
+    for kind in ("replace_obj", "replace_att", "replace_rel"):
+        rows = json.loads((SUGARCREPE / f"{kind}.json").read_text()).values()
+        good = 0
+        for row in rows:
+            one, other = words(row["caption"]), words(row["negative_caption"])
+            start = next((k for k, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), len(one))
+            end = next(
+                (k for k, (a, b) in enumerate(zip(one[start:][::-1], other[start:][::-1], strict=False)) if a != b),
+                min(len(one), len(other)) - start,
+            )
+            phrases = " ".join(one[start : len(one) - end]), " ".join(other[start : len(other) - end])
+            good += all(phrases) and check(kind, row["caption"], RewriteReply(phrases, row["negative_caption"])) is None
+        assert good / len(rows) > 0.9
+
+
+CAPTION = "A dog sits on a red chair."
+ANSWER = "CHANGE: dog -> cat\nCAPTION: A cat sits on a red chair."
+TEMPLATE = (
+    "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}</s>{% endfor %}"
+    "{% if add_generation_prompt %}<assistant>{% endif %}"
+)
+
+
+@pytest.fixture(scope="module")
+def chat_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Llama of one layer that has learnt one answer to one conversation by heart, with the tokenizer of its words."""
+    torch = import_torch()
+    transformers = pytest.importorskip("transformers", reason="needs the models extra: transformers")
+    from tokenizers import Tokenizer, decoders, pre_tokenizers, trainers
+    from tokenizers.models import BPE
+
+    messages = conversation("replace_obj", CAPTION)
+    words = Tokenizer(BPE())
+    words.pre_tokenizer, words.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=700, special_tokens=["<s>", "</s>"], initial_alphabet=alphabet, show_progress=False
+    )
+    words.train_from_iterator([*(message.content for message in messages), ANSWER], trainer)
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=words,
+        chat_template=TEMPLATE,
+        model_max_length=1024,
+        **{"bos_token": "<s>", "eos_token": "</s>"},
+    )
+    prompt = tokenizer.apply_chat_template(
+        [message._asdict() for message in messages], tokenize=False, add_generation_prompt=True
+    )
+    before = tokenizer(prompt, add_special_tokens=False).input_ids
+    after = tokenizer(f"{ANSWER}</s>", add_special_tokens=False).input_ids
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(
+        vocab_size=len(tokenizer), hidden_size=32, intermediate_size=32, num_hidden_layers=1, num_attention_heads=4,
+        max_position_embeddings=1024, bos_token_id=0, eos_token_id=1, pad_token_id=1,
+    )  # fmt: skip
+    model = transformers.LlamaForCausalLM(config)
+    optimiser = torch.optim.Adam(model.parameters(), lr=0.02)
+    ids = torch.tensor([before + after])
+    labels = torch.tensor([[-100] * len(before) + after])
+    for _ in range(1000):  # some 30 steps; as many as it takes, for the vocabulary is not always in one order
+        loss = model(input_ids=ids, labels=labels).loss
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        if (left := float(loss.detach())) < 0.02:
+            break
+    assert left < 0.02
+    folder = tmp_path_factory.mktemp("chat")
+    model.eval().save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def options(folder: Path, **changes: Any) -> ChatOptions:
+    return ChatOptions(**{"source": str(folder), "max_tokens": 40, **changes})
+
+
+@pytest.mark.slow
+def test_the_answer_that_a_model_learnt_becomes_an_item(
+    chat_model: Path, captions: Callable[[list[tuple[str, str]]], Path]
+) -> None:
+    home = captions([("a.png", CAPTION)])
+    (home / "model").symlink_to(chat_model)
+    recipe = home / "recipe.toml"
+    recipe.write_text(
+        'name = "few"\nbuilder = "language-negatives"\n[options]\ncaptions = "captions.jsonl"\nimages = "photos"\n'
+        'kinds = ["replace_obj"]\n[options.model]\nsource = "model"\nmax_tokens = 40\n'
+    )
+    (item,) = read_pair_set(build(recipe, home / "set").folder).items
+    assert item.texts == (CAPTION, "A cat sits on a red chair.")
+    assert item.provenance["change"] == "dog -> cat"
+    assert list(json.loads((home / "set/card.json").read_text())["models"]) == ["LlamaForCausalLM"]
+
+
+@pytest.mark.slow
+def test_a_greedy_answer_needs_no_seed_and_a_drawn_one_has_its_own(chat_model: Path) -> None:
+    torch = import_torch()
+    messages = conversation("replace_obj", CAPTION)
+    greedy = open_chat(options(chat_model))
+    assert {greedy(messages, seed).text for seed in (1, 2)} == {ANSWER}
+    drawing = open_chat(options(chat_model, temperature=2.0, max_tokens=30))
+    torch.manual_seed(11)
+    state = torch.random.get_rng_state()
+    other = [Message("user", "Hello")]
+    first = [drawing(other, seed) for seed in (1, 2, 3, 4, 5, 6, 1)]
+    assert first[0] == first[-1]
+    assert len({reply.text for reply in first}) > 1  # some may be empty: the end is a token, too
+    assert torch.equal(torch.random.get_rng_state(), state)  # nobody else's draws are touched
+
+
+def test_a_reply_is_cut_off_at_the_limit_and_says_so(chat_model: Path) -> None:
+    messages = conversation("replace_obj", CAPTION)
+    assert open_chat(options(chat_model, max_tokens=3))(messages, 0).cut
+    assert not open_chat(options(chat_model))(messages, 0).cut
+
+
+def test_a_conversation_beyond_the_context_is_refused(chat_model: Path) -> None:
+    with raises(ModelError, "1000", "1024", "tokens"):
+        open_chat(options(chat_model, max_tokens=1000))(conversation("replace_obj", CAPTION), 0)
+
+
+def test_a_model_without_a_chat_template_reads_plain_turns(chat_model: Path, tmp_path: Path) -> None:
+    import shutil
+
+    folder = shutil.copytree(chat_model, tmp_path / "base")
+    (folder / "chat_template.jinja").unlink()
+    plain, templated = (open_chat(options(place, max_tokens=8)) for place in (folder, chat_model))
+    said = [Message("user", "A dog.")]
+    assert isinstance(plain(said, 0).text, str)
+    assert plain.models != templated.models  # it is asked in other words
+
+
+def test_a_folder_that_holds_no_causal_model_is_named(tmp_path: Path) -> None:
+    with raises(ModelError, "tokenizer"):
+        open_chat(options(tmp_path))
+
+
+HELLO = [Message("system", "Be short."), Message("user", "a dog — é")]
+
+
+ELSEWHERE = "http://models.example/v1"
+
+
+@pytest.fixture(autouse=True)
+def own_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "_PAUSE", 0.01)
+    for name in (KEY, HOST, "http_proxy", "HTTP_PROXY", "no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def server_options(server: Any, **changes: Any) -> ChatOptions:
+    return ChatOptions(**{"source": server.url, "name": "small", "tries": 3, "timeout": 5.0, **changes})
+
+
+def test_a_request_says_all_that_the_recipe_says(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(KEY, "secret-1")
+    server.write = lambda body: body["messages"][-1]["content"].upper()
+    chat = open_chat(server_options(server, temperature=0.5, max_tokens=7))
+    assert chat(HELLO, 2**40 + 5) == ChatReply("A DOG — É")
+    assert server.asked == [
+        {
+            "path": "/v1/chat/completions",
+            "model": "small",
+            "messages": [message._asdict() for message in HELLO],
+            "temperature": 0.5,
+            "max_tokens": 7,
+            "seed": 5,
+        }
+    ]
+    assert server.keys == ["Bearer secret-1"]
+    assert "secret-1" not in repr(chat.models)
+
+
+def test_a_newer_model_gets_the_limit_by_its_other_name_at_once_from_then_on(server: Any) -> None:
+    server.newer, server.write = True, lambda body: "NONE"
+    chat = open_chat(server_options(server, max_tokens=7))
+    assert [chat(HELLO, seed).text for seed in (1, 2)] == ["NONE", "NONE"]
+    assert ["max_tokens" in body for body in server.asked] == [True, False, False]
+    assert [body.get("max_completion_tokens") for body in server.asked] == [None, 7, 7]
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_a_busy_server_is_asked_again(server: Any, status: int) -> None:
+    server.statuses = [status, status]
+    server.write = lambda body: "NONE"
+    assert open_chat(server_options(server))(HELLO, 1).text == "NONE"
+    assert len(server.asked) == 3
+    assert server.keys == [None] * 3
+
+
+def test_a_server_that_stays_busy_fails_the_candidate_after_its_tries(server: Any) -> None:
+    server.statuses = [429] * 9
+    with raises(ModelError, "/v1", "3", "HTTP", "429"):
+        open_chat(server_options(server))(HELLO, 1)
+    assert len(server.asked) == 3
+
+
+def test_the_wait_that_a_server_asks_for_is_kept(server: Any) -> None:
+    server.statuses, server.headers = [429], {"Retry-After": "1"}
+    began = time.monotonic()
+    server.write = lambda body: "NONE"
+    open_chat(server_options(server))(HELLO, 1)
+    assert time.monotonic() - began >= 1
+
+
+def test_a_server_that_is_too_slow_or_away_is_named(server: Any) -> None:
+    server.seconds = 0.5
+    with raises(ModelError, "timed out", "reply"):
+        open_chat(server_options(server, tries=1, timeout=0.1))(HELLO, 1)
+    with raises(ModelError, "127.0.0.1:9/v1", "2"):
+        open_chat(server_options(server, source="http://127.0.0.1:9/v1", tries=2))(HELLO, 1)
+
+
+@pytest.mark.parametrize(("status", "asked"), [(400, 2), (401, 1), (404, 1)])
+def test_a_refusal_is_told_and_one_that_all_would_get_is_asked_for_once(server: Any, status: int, asked: int) -> None:
+    server.statuses = [status] * 9
+    chat = open_chat(server_options(server))
+    for _ in range(2):
+        with raises(ModelError, f"HTTP {status}", "not now", "'small'", KEY):
+            chat(HELLO, 1)
+    assert len(server.asked) == asked
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["http://me:secret@127.0.0.1/v1", "http://127.0.0.1/v1?key=secret", "https://models.example/v1#secret"],
+)
+def test_an_address_that_would_be_recorded_with_a_secret_is_refused(address: str) -> None:
+    with raises(ModelError, "http(s)://HOST", "server") as refused:
+        open_chat(ChatOptions(source=address, name="small"))
+    assert "secret" not in str(refused.value)
+
+
+def test_a_redirect_does_not_take_the_key_elsewhere(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(KEY, "secret-1")
+    server.statuses, server.headers = [302], {"Location": f"{server.url}/elsewhere"}
+    with raises(ModelError, "HTTP", "302"):
+        open_chat(server_options(server))(HELLO, 1)
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b"<html>", ("JSON", "b'<html>'", "answers")),
+        (b"[" * 9_000, ("JSON", "b'[[", "answers")),
+        (b'{"choices": [], "choices": [1]}', ("JSON", "answers")),
+        (b'{"choices": []}', ("{", "answers")),
+        (b"[1]", ("[1]", "answers")),
+        (b'{"choices": [{"message": {"content": 3}}]}', ("3", "answers", "text")),
+    ],
+)
+def test_an_answer_that_is_no_chat_completion_is_shown(server: Any, body: bytes, says: str | tuple[str, ...]) -> None:
+    server.body = body
+    with raises(ModelError, says):
+        open_chat(server_options(server))(HELLO, 1)
+
+
+def test_a_reply_that_was_cut_off_says_so_and_none_is_empty(server: Any) -> None:
+    server.finish, server.write = "length", lambda body: "CHANGE: a"
+    assert open_chat(server_options(server))(HELLO, 1).cut
+    server.finish, server.write = "stop", lambda body: None
+    assert open_chat(server_options(server))(HELLO, 1) == ChatReply("")
+
+
+def test_what_a_recipe_lacks_is_said_before_anything_is_asked(server: Any) -> None:
+    with raises(ModelError, "'name'", "server"):
+        open_chat(server_options(server, name=""))
+    with raises(ModelError, "models/chat", "model", "'name'"):
+        open_chat(ChatOptions(source="models/chat", name="small"))
+    assert server.asked == []
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["http:///v1", "http://[::1/v1", "http://127.0.0.1:a/v1", "http://local\thost/v1", "http://a\\@127.0.0.1/v1"],
+)
+def test_what_is_no_address_is_refused_in_one_line(address: str) -> None:
+    with raises(ModelError, "https://HOST", "server"):
+        open_chat(ChatOptions(source=address, name="small"))
+
+
+@pytest.mark.parametrize(
+    "host", ["models.example", "192.168.0.7", "localhost.example", "10.0.0.1", "127.0.0.1.example"]
+)
+def test_another_machine_is_not_asked_over_plain_http(host: str) -> None:
+    for scheme in ("http", "HTTP"):
+        with raises(ModelError, host, "https://", "insecure=True"):
+            open_chat(ChatOptions(source=f"{scheme}://{host}/v1", name="small"))
+    for source in (f"https://{host}/v1", f"HTTPS://{host}:8443/v1"):
+        assert open_chat(ChatOptions(source=source, name="small")).models == {"small": f"as served by {source}"}
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:9", "127.0.0.1", "127.8.9.10:9", "[::1]:9"])
+def test_this_machine_is_asked_over_plain_http(host: str) -> None:
+    assert open_chat(ChatOptions(source=f"http://{host}/v1", name="small")).models
+
+
+def test_what_is_for_this_machine_passes_no_proxy(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    server.write = lambda body: "NONE"
+    assert open_chat(server_options(server, tries=1))(HELLO, 1).text == "NONE"
+
+
+def test_a_key_goes_to_no_host_that_only_the_recipe_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(KEY, "secret-1")
+    with raises(ModelError, KEY, "models.example", f"{HOST}=models.example") as refused:
+        open_chat(ChatOptions(source="https://models.example/v1", name="small"))
+    assert "secret-1" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("owner", "sent"), [("models.example", "Bearer secret-1"), ("other.example", None)])
+def test_a_key_goes_to_the_host_that_the_user_names(
+    server: Any, monkeypatch: pytest.MonkeyPatch, owner: str, sent: str | None
+) -> None:
+    monkeypatch.setenv(KEY, "secret-1")
+    monkeypatch.setenv(HOST, owner)
+    monkeypatch.setenv("http_proxy", server.url.removesuffix("/v1"))  # stands in for the way to that host
+    server.write, server.statuses = lambda body: "NONE", [200, 401]
+    chat = open_chat(server_options(server, source=ELSEWHERE), insecure=True)
+    assert chat(HELLO, 1).text == "NONE"
+    with raises(ModelError, KEY, "sent" if sent else owner):
+        chat(HELLO, 1)
+    assert server.keys == [sent, sent]
+    assert server.asked[0]["path"] == f"{ELSEWHERE}/chat/completions"
+
+
+def test_a_key_of_another_host_is_not_sent_to_this_machine(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(KEY, "secret-1")
+    monkeypatch.setenv(HOST, "models.example")
+    server.write = lambda body: "NONE"
+    open_chat(server_options(server))(HELLO, 1)
+    assert server.keys == [None]
+
+
+def test_a_key_with_the_end_of_a_line_in_it_is_refused(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(KEY, "secret-1\nX-Other: 1")
+    with raises(ModelError, KEY, "key") as refused:
+        open_chat(server_options(server))
+    assert "secret-1" not in str(refused.value)

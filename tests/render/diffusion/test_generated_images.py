@@ -6,14 +6,14 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from PIL import Image
-
-from facts import raises
 
 pytest.importorskip("diffusers", reason="needs the extra 'diffusion'")
 
+import numpy as np
+from PIL import Image
+
+from facts import raises
 from tellapart.annotate.surveys import deal, find_survey
 from tellapart.auditing.audit import audit
 from tellapart.builders.builder import Made, Rejected, Start

@@ -7,13 +7,13 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-
-from facts import raises
 
 pytest.importorskip("diffusers", reason="needs the extra 'diffusion'")
 
+import numpy as np
+
+from facts import raises
 from tellapart.auditing.audit import audit
 from tellapart.builders.builder import Made, Rejected, Start
 from tellapart.builders.pipeline import build

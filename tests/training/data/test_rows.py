@@ -6,7 +6,10 @@ import ast
 import csv
 import gzip
 import json
+import random
 import re
+import resource
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,13 +17,24 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image
 from training_sets import squares
 
 from facts import check_facts, raises
 from tellapart.errors import DataError, TellapartWarning
 from tellapart.training.data.pictures import ImageLoader
-from tellapart.training.data.rows import TrainingRow, TrainingRows, read_rows, write_rows
+from tellapart.training.data.rows import (
+    BatchOrder,
+    TrainingRow,
+    TrainingRows,
+    draw_choices,
+    draw_units,
+    read_rows,
+    words_of,
+    write_rows,
+)
 from tellapart.training.data.validation import left_over
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"
@@ -459,3 +473,229 @@ def test_units_and_which_of_them_are_relations_are_read_as_they_were_written(tmp
     assert (read.units, read.relations) == (units, (1,))
     plain = TrainingRows((replace(row, relations=()),)).fingerprint
     assert TrainingRows((row,)).fingerprint != plain
+
+
+SEEDS = st.integers(0, 2**31 - 1)
+
+
+def rows(count: int, each: int = 1) -> TrainingRows:
+    return TrainingRows(tuple(TrainingRow(Path(f"{n}.png"), f"caption {n}", item=n // each) for n in range(count)))
+
+
+@given(st.integers(2, 60), st.integers(2, 20), SEEDS, st.integers(0, 3))
+def test_an_epoch_takes_no_row_twice_and_leaves_less_than_a_batch(count: int, size: int, seed: int, epoch: int) -> None:
+    if count < size:
+        with raises(DataError, count, size, "rows"):
+            BatchOrder(rows(count), size, seed)
+        return
+    order = BatchOrder(rows(count), size, seed)
+    first = epoch * order.steps_per_epoch
+    seen = [n for step in range(first, first + order.steps_per_epoch) for n in order.batch(step)]
+    assert len(seen) == len(set(seen)) == count - count % size
+    assert set(seen) <= set(range(count))
+
+
+@given(st.integers(1, 5), st.integers(1, 4), st.integers(8, 60), SEEDS, st.integers(0, 40))
+def test_ranks_partition_the_batch_in_its_order(share: int, ranks: int, count: int, seed: int, step: int) -> None:
+    order = BatchOrder(rows(max(count, 2 * share * ranks)), 2 * share * ranks, seed)
+    parts = [order.batch(step, rank, ranks) for rank in range(ranks)]
+    assert [n for part in parts for n in part] == order.batch(step)
+    assert {len(part) for part in parts} == {2 * share}
+
+
+@given(SEEDS, st.lists(st.integers(0, 50), min_size=1, max_size=8))
+def test_a_step_is_the_same_whatever_was_asked_before(seed: int, steps: list[int]) -> None:
+    order = BatchOrder(rows(30), 7, seed)
+    for step in steps:
+        assert order.batch(step) == BatchOrder(rows(30), 7, seed).batch(step)
+
+
+@given(SEEDS, st.integers(1, 4), st.integers(0, 30))
+def test_items_stay_together(seed: int, each: int, step: int) -> None:
+    order = BatchOrder(rows(12 * each, each), 4 * each, seed, together=True)
+    batch = order.batch(step)
+    assert batch == [n for start in batch[::each] for n in range(start, start + each)]
+    assert {n % each for n in batch[::each]} == {0}
+
+
+def test_epochs_and_seeds_have_orders_of_their_own() -> None:
+    order = BatchOrder(rows(40), 40, 1)
+    assert len({tuple(order.batch(step)) for step in range(5)} | {tuple(BatchOrder(rows(40), 40, 2).batch(0))}) == 6
+
+
+def test_items_of_several_sizes_cannot_stay_together() -> None:
+    mixed = TrainingRows(tuple(TrainingRow(Path("a.png"), str(n), item=max(n - 1, 0)) for n in range(6)))
+    with raises(DataError, "data.together", "1", "2", "4"):
+        BatchOrder(mixed, 4, 0, together=True)
+
+
+@given(st.integers(1, 20), st.integers(0, 25), SEEDS, st.integers(0, 1000), st.integers(0, 1000))
+def test_choices_are_different_and_as_many_as_there_are(count: int, draws: int, seed: int, step: int, row: int) -> None:
+    pool = [10 * k for k in range(count)]
+    result = draw_choices(pool, draws, seed, step, row)
+    assert len(result) == len(set(result)) == min(draws, count)
+    assert set(result) <= set(pool)
+    assert result == draw_choices(pool, draws, seed, step, row)
+    assert (
+        result[: draws - 1] == draw_choices(pool, max(draws - 1, 0), seed, step, row)[: max(draws - 1, 0)] or draws == 0
+    )
+
+
+def test_every_choice_comes_up_about_equally_often() -> None:
+    counts = [0, 0, 0]
+    for step in range(900):
+        counts[draw_choices([0, 1, 2], 1, seed=3, step=step, row=8)[0]] += 1
+    assert all(240 < count < 360 for count in counts)
+    assert len({tuple(draw_choices(range(9), 9, 0, 0, row)) for row in range(50)}) > 45
+
+
+def test_units_are_drawn_with_replacement_and_relations_alone_where_there_are_some() -> None:
+    things = (("a cup", "a bowl"), ("a table", "a chair"))
+    row = TrainingRow(Path("a.png"), "a cup on a table", units=things)
+    drawn = [draw_units(row, 2, seed=1, step=step, number=4) for step in range(40)]
+    assert drawn == [draw_units(row, 2, seed=1, step=step, number=4) for step in range(40)]
+    assert {tuple(pair) for pair in drawn} == {(one, other) for one in things for other in things}
+    relations = (("a cup on a table", "a cup under a table"), ("a cup on a table", "a table on a cup"))
+    both = replace(row, units=(things[0], relations[0], things[1], relations[1]), relations=(1, 3))
+    drawn = [draw_units(both, 2, seed=1, step=step, number=4) for step in range(40)]
+    assert {unit for pair in drawn for unit in pair} == set(relations)
+
+
+HEADER = "title\tfilepath\tneg_caption\tneg_image"
+ROWS = [
+    (f"a cat {k}", f"{k}.png", repr([f"a dog {k}", "it's a cow"]), repr([other for other in range(4) if other != k]))
+    for k in range(4)
+]
+#: Texts for a column of lists that a reader of Python's literals may choke on.
+CRAFTED = {
+    "minus signs": "[" + "-" * 100_000 + "1]",
+    "sums": "[" + "1+" * 60_000 + "1]",
+    "brackets": "[" * 130_000,
+    "parentheses": "[" + "(" * 60_000 + ")" * 60_000 + "]",
+    "negations": "[" + "not " * 30_000 + "1]",
+    "attributes": "[a" + ".a" * 60_000 + "]",
+    "a power": "[9**9**9**9]",
+    "a long list of one": "[1]*99999999999",
+    "a call": "[__import__('os').mkdir('ran')]",
+    "digits": "[" + "9" * 100_000 + "]",
+    "a list in a list": "[[[1]]]",
+    "a set of a list": "[{(): 1, []: 2}]",
+    "a complex number": "[1+2j]",
+    "true": "[True]",
+    "bytes": "[b'a cow']",
+    "a far row": "[1000000000000000000000000]",
+    "a negative row": "[-1]",
+    "a fraction": "[1.5]",
+    "none": "[None]",
+    "a null byte": "['\0']",
+    "nothing": "",
+    "a longer field": "x" * 200_000,
+}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    for k in range(4):
+        Image.new("RGB", (4, 4), (k, 0, 0)).save(tmp_path / f"{k}.png")
+    return tmp_path
+
+
+def read(home: Path, data: bytes) -> TrainingRows | str:
+    """Read a file of rows; return them, or the error's text."""
+    (home / "rows.tsv").write_bytes(data)
+    began = time.monotonic()
+    try:
+        return read_rows(["rows.tsv"], home)
+    except DataError as error:
+        said = str(error)
+        assert "\n" not in said and len(said) <= 2_000 and ("rows.tsv" in said or str(home) in said), said[:500]
+        return said
+    finally:
+        assert time.monotonic() - began < 10
+        assert not Path("ran").exists()
+
+
+def joined(rows: list[tuple[str, ...]]) -> bytes:
+    return "\n".join((HEADER, *("\t".join(row) for row in rows), "")).encode("utf-8", "surrogatepass")
+
+
+def test_the_file_is_read_as_it_is(home: Path) -> None:
+    rows = read(home, joined(ROWS))
+    assert isinstance(rows, TrainingRows) and len(rows) == 4
+
+
+@pytest.mark.parametrize("name", CRAFTED)
+def test_a_crafted_list_is_one_line(home: Path, name: str) -> None:
+    for column in (2, 3):
+        row = list(ROWS[0])
+        row[column] = CRAFTED[name]
+        found = read(home, joined([tuple(row), *ROWS[1:]]))
+        assert isinstance(found, str) and "rows.tsv" in found, (column, found)
+
+
+def test_mutated_files_are_rows_or_one_line(home: Path) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    refused = 0
+    for number in range(600):
+        drawn = random.Random(f"tsv {number}")
+        data = bytearray(joined(ROWS))
+        for _ in range(drawn.randint(1, 4)):
+            place, way = drawn.randrange(len(data)), drawn.randrange(5)
+            if way == 0:
+                data[place] = drawn.randrange(256)
+            elif way == 1:
+                del data[place : place + drawn.randint(1, 40)]
+            elif way == 2:
+                data[place:place] = data[place : place + drawn.randint(1, 40)] * drawn.choice((1, 3, 500))
+            elif way == 3:
+                data[place:place] = drawn.choice((b"\t", b"\n", b"\r", b"\0", b'"', b"[", b"\xff", b"\\", "é".encode()))
+            else:
+                data[place : place + 1] = drawn.choice(list(CRAFTED.values())[10:20]).encode()
+        refused += isinstance(read(home, bytes(data)), str)
+    assert 200 < refused < 600
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 256 << 10  # KiB
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("two", " TWO ."),
+        ("jack-o-lanterns, carved", "jack - - o lanterns , carved"),
+        ("a 5-year-old", "a 5 year old"),
+        ("it costs 5.", "it costs 5"),
+        ("on it's side", "on it 's side"),
+        ('a sign: "stop"', "a sign \u201cstop\u201d"),
+        ("\u4e24\u53ea\u732b\u3002", "\u4e24\u53ea\u732b"),
+    ],
+)
+def test_case_spaces_and_punctuation_say_nothing(text: str, other: str) -> None:
+    assert words_of(text) == words_of(other)
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("The temp is -5", "the temp is 5"),
+        ("the temp is \u22125", "the temp is 5"),
+        ("3.5 m", "35 m"),
+        ("1/2 cup", "12 cup"),
+        ("at 10:30", "at 1030"),
+        ("5% off", "5 off"),
+        ("6' tall", '6" tall'),
+        ("version v3.5", "version v35"),
+        ("a therapist", "the rapist"),
+        ("an ice man", "a nice man"),
+        ("R&D", "R D"),
+        ("in Ma\u00dfen", "in Massen"),
+        ("?!", "..."),
+        ("\u0915\u093f", "\u0915"),
+    ],
+)
+def test_numbers_signs_and_the_ends_of_words_differ(text: str, other: str) -> None:
+    assert words_of(text) != words_of(other)
+
+
+@given(st.floats(-1e6, 1e6, allow_nan=False), st.floats(-1e6, 1e6, allow_nan=False))
+def test_two_numbers_are_never_one_text(number: float, other: float) -> None:
+    texts = [f"it is {value:.3f} m" for value in (number, other)]
+    assert (words_of(texts[0]) == words_of(texts[1])) is (texts[0] == texts[1])

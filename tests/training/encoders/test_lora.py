@@ -27,6 +27,7 @@ from tellapart.training.training_run import prepare_start, run_training
 
 pytestmark = pytest.mark.skipif(find_spec("peft") is None, reason="LoRA needs the extra 'train'")
 
+
 torch = import_torch()
 
 

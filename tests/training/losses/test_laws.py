@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from itertools import permutations
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_batches import batch, matches, reordered
+from made_batches import batch, matches, reordered, units
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from tellapart.catalog import LOSSES
 from tellapart.training.losses.batch import Batch, LossParts
-from tellapart.training.losses.captions import clic, fsc_clip
-from tellapart.training.losses.contrast import itc
+from tellapart.training.losses.captions import ce_clip, clic, cs_clip, fsc_clip, fsc_global, negbench, negclip
+from tellapart.training.losses.contrast import cyclip, hardneg, itc, siglip, tripletclip, trohn_img
 from tellapart.training.losses.eqsim import VARIANTS, eqsim, eqsim_itm
 from tellapart.training.losses.loss import DualLoss, FusionLoss, Loss, find_loss
 from tellapart.training.losses.matching import counterparts, hard_negatives
+from tellapart.training.losses.matrix_rows import draw, uniform
 
 #: Losses of the catalogue, and the options of those that would show little by their defaults.
 OPTIONS: dict[str, Any] = {
@@ -336,3 +345,349 @@ def test_patches_and_words_are_sets_and_what_is_no_word_says_nothing(
     torch.testing.assert_close(fsc_clip(mixed)["local"], local, rtol=1e-10, atol=1e-12)
     noise = torch.where(made.real_words[..., None], made.words, made.words.flip(0))
     assert fsc_clip(replace(made, words=noise))["local"] == local
+
+
+def test_the_numbers_are_uniform_and_independent_between_rows_columns_and_steps() -> None:
+    drawn = uniform(7, torch.arange(500), 400).double()
+    n = drawn.numel()
+    assert drawn.min() > 0
+    assert drawn.max() < 1
+    assert drawn.mean().item() == pytest.approx(0.5, abs=5 * math.sqrt(1 / 12 / n))
+    counts = torch.histc(drawn, 50, 0, 1)
+    chi2 = ((counts - n / 50) ** 2 / (n / 50)).sum().item()
+    assert chi2 < 49 + 5 * math.sqrt(2 * 49)
+    pairs = {
+        "rows": (drawn[:-1], drawn[1:]),
+        "columns": (drawn[:, :-1], drawn[:, 1:]),
+        "steps": (drawn, uniform(8, torch.arange(500), 400).double()),
+        "transposed": (drawn[:400], drawn[:400].T),
+    }
+    for one, other in pairs.values():
+        correlation = torch.corrcoef(torch.stack([one.flatten(), other.flatten()]))[0, 1].item()
+        assert abs(correlation) < 5 / math.sqrt(one.numel())
+
+
+def test_any_part_of_the_rows_gets_the_numbers_that_the_whole_gets() -> None:
+    whole = uniform(3, torch.arange(10), 6)
+    for rows in ([4], [9, 0], list(range(5, 10))):
+        assert torch.equal(uniform(3, torch.tensor(rows), 6), whole[rows])
+
+
+def test_pairs_of_draws_have_the_probabilities_of_drawing_without_replacement() -> None:
+    logits = torch.tensor([0.0, 1.0, -0.5, -torch.inf, 2.0])
+    times = 40000
+    drawn = draw(logits.expand(times, 5), 2, 11, torch.arange(times))
+    p = logits.softmax(0).tolist()
+    seen = 0
+    for first, second in permutations((0, 1, 2, 4), 2):
+        expected = p[first] * p[second] / (1 - p[first])
+        count = ((drawn[:, 0] == first) & (drawn[:, 1] == second)).sum().item()
+        assert count / times == pytest.approx(expected, abs=5 * math.sqrt(expected * (1 - expected) / times))
+        seen += count
+    assert seen == times
+
+
+pytestmark = pytest.mark.slow
+
+PROGRAM = Path(__file__).with_name("ranks_program.py")
+
+
+def run(out: Path, ranks: int) -> list[dict[str, Any]]:
+    started = [
+        subprocess.Popen(
+            [sys.executable, str(PROGRAM), str(out)],
+            env={**os.environ, "RANK": str(rank), "WORLD_SIZE": str(ranks), "OMP_NUM_THREADS": "1"},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(ranks)
+    ]
+    errors = [process.communicate(timeout=120)[1] for process in started]
+    assert [process.returncode for process in started] == [0] * ranks, "\n".join(errors)
+    return [torch.load(f"{out}.{rank}", weights_only=True) for rank in range(ranks)]
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    folder = tmp_path_factory.mktemp("ranks")
+    return run(folder / "one", 1)[0], run(folder / "two", 2)
+
+
+def test_two_ranks_compute_what_one_computes(result: tuple[dict[str, Any], list[dict[str, Any]]]) -> None:
+    one, two = result
+    assert len(one) > 30
+    for name, expected in one.items():
+        for rank in two:
+            assert list(rank[name]) == list(expected)
+            for part, value in expected.items():
+                torch.testing.assert_close(
+                    rank[name][part], value, rtol=1e-9, atol=1e-12, msg=lambda text, w=f"{name}, {part}": f"{w}: {text}"
+                )
+
+
+def test_what_is_compared_is_not_trivial(result: tuple[dict[str, Any], list[dict[str, Any]]]) -> None:
+    one, _ = result
+    for name, parts in one.items():
+        assert parts["gradient 0"].abs().max() > 1e-4, name
+    for name in ("eqsim None", "released None", "eqsim-itm"):
+        assert one[name]["v1"] + one[name]["v2"] > 1e-6, name
+
+
+def test_both_ranks_print_one_value(result: tuple[dict[str, Any], list[dict[str, Any]]]) -> None:
+    first, second = result[1]
+    assert all(torch.equal(first[name]["total"], second[name]["total"]) for name in first if name != "refused")
+
+
+def test_ranks_with_unequal_numbers_of_pairs_are_refused_on_every_rank(
+    result: tuple[dict[str, Any], list[dict[str, Any]]],
+) -> None:
+    assert all(rank["refused"]["itc"].item() for rank in result[1])
+
+
+class Largest(TorchDispatchMode):
+    """Remembers the number of elements of the largest tensor that any operation made."""
+
+    elements = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = func(*args, **(kwargs or {}))
+        for leaf in tree_leaves(made):
+            if isinstance(leaf, torch.Tensor):
+                self.elements = max(self.elements, leaf.untyped_storage().nbytes() // leaf.element_size())
+        return made
+
+
+N, CHUNK = 96, 4
+
+CHUNKED: dict[str, Callable[[Batch], LossParts]] = {
+    "itc": itc,
+    "siglip": siglip,
+    "negclip": negclip,
+    "trohn-img": trohn_img,
+    "tripletclip": tripletclip,
+    "ce-clip": ce_clip,
+    "cs-clip": cs_clip,
+    "fsc-global": fsc_global,
+    "negbench": negbench,
+    "hardneg": hardneg,
+    "cyclip": cyclip,
+    "eqsim": eqsim,
+    "eqsim-block": lambda made: eqsim(made, normalise="block"),
+    "eqsim-released": lambda made: eqsim(made, as_released=True),
+}
+
+
+def used(loss: Callable[[Batch], LossParts], chunk: int | None, alike: bool) -> tuple[int, int]:
+    """Elements of the largest tensor, and of all that is saved between the forward and the backward pass."""
+    made = batch(ids=list(range(N)), chunk=chunk, alike=alike)
+    learned = [made.images, made.texts, made.negative_texts, made.mates.images, made.mates.texts]
+    for tensor in learned:
+        tensor.requires_grad_()
+    saved: dict[int, int] = {}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        saved[storage.data_ptr()] = storage.nbytes() // tensor.element_size()
+        return tensor
+
+    with Largest() as largest:
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+            total = loss(made)["total"]
+        total.backward()
+    assert made.images.grad is not None
+    return largest.elements, sum(saved.values())
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("alike", [False, True])
+@pytest.mark.parametrize("name", CHUNKED)
+def test_no_tensor_is_larger_than_a_chunk_of_rows(name: str, alike: bool) -> None:
+    # Columns: the pairs; with false captions two more each; with mates twice the pairs and as many rows.
+    columns = {
+        "negclip": 2 * N + 1,
+        "ce-clip": 2 * N + 1,
+        "cs-clip": 2 * N + 1,
+        "trohn-img": 2 * N,
+        "tripletclip": 2 * N,
+    }.get(name, N + 1)
+    kept = 8 * N * 20  # a few values a row: inputs of 5 dimensions, normalisers, neighbours
+    largest, saved = used(CHUNKED[name], CHUNK, alike)
+    # Or the two units of each pair and their foils, or the ids of each image with its true texts, of both sides.
+    assert largest <= max(CHUNK * columns, 4 * N * 5, 2 * 11 * N * alike)
+    assert saved <= kept
+    whole_largest, whole_saved = used(CHUNKED[name], None, alike)
+    assert whole_largest >= N * N
+    assert whole_saved >= 2 * N * N > 2 * largest
+
+
+def test_hard_negatives_are_found_in_chunks_too() -> None:
+    made = batch(ids=list(range(N)), chunk=CHUNK)
+    with Largest() as largest:
+        hard_negatives(made, 2)
+    assert largest.elements <= max(CHUNK * N, 2 * N * 5)
+
+
+SURE = 100.0
+
+#: Losses that a perfect model brings to 0: label smoothing keeps the others above it, and `clic` reads more captions.
+TO_ZERO = ("itc", "negclip", "trohn-img", "tripletclip", "ce-clip", "negbench", "hardneg", "cyclip", "eqsim")
+
+
+def perfect(captions: list[int], images: list[int]) -> Batch:
+    """Pairs of a model that gives each of eight meanings an axis; the false caption of a pair is another pair's."""
+    axes = torch.eye(8, dtype=torch.float64)
+    ids, shown = torch.tensor(captions), torch.tensor(images)
+    foils = torch.where(ids == ids[0], ids[-1], ids[0])
+    mates = Batch(axes[foils], axes[foils], torch.tensor(SURE), shown + 100, text_ids=foils)
+    return Batch(
+        axes[ids],
+        axes[ids],
+        torch.tensor(SURE, dtype=torch.float64),
+        shown,
+        text_ids=ids,
+        negative_texts=axes[foils][:, None],
+        negative_text_ids=foils[:, None],
+        bias=torch.tensor(-50.0, dtype=torch.float64),
+        mates=mates,
+    )
+
+
+@pytest.mark.parametrize("chunk", [None, 2])
+@pytest.mark.parametrize("name", TO_ZERO)
+@pytest.mark.parametrize("captions", [[0, 1], [0, 0, 1, 1], [3, 0, 3, 5, 0, 3]], ids=str)
+def test_a_perfect_model_has_no_loss(name: str, captions: list[int], chunk: int | None) -> None:
+    # The first case is both halves of a 2x2 item, whose captions are each other's false ones.
+    made = replace(perfect(captions, list(range(len(captions)))), chunk=chunk)
+    assert DUAL[name](made)["total"] < 1e-12
+    by_file = replace(made, text_ids=None, negative_text_ids=None, mates=replace(made.mates, text_ids=None))
+    distinct = name in {"itc", "negbench", "hardneg", "eqsim", "cyclip"} and captions == [0, 1]
+    assert (DUAL[name](by_file)["total"] > 0.1) == (not distinct)
+
+
+def test_one_caption_of_four_images_leaves_nothing_to_tell_apart() -> None:
+    made = Batch(torch.eye(4), torch.ones(4, 4) / 2, torch.tensor(10.0), torch.arange(4), text_ids=torch.ones(4).long())
+    assert itc(made)["total"] == 0
+    assert itc(replace(made, text_ids=None))["total"].item() == pytest.approx(np.log(4))
+
+
+def test_a_perfect_model_has_no_loss_by_the_sigmoid_or_by_patches_and_words() -> None:
+    made = perfect([0, 1, 0, 1], [0, 1, 2, 3])
+    assert DUAL["siglip"](made)["total"] < 1e-12
+    words = torch.stack([made.texts, made.negative_texts[:, 0]], dim=1)[:, :, None]
+    local = replace(made, patches=made.images[:, None], words=words, real_words=torch.ones(4, 2, 1, dtype=torch.bool))
+    # A false caption that is true of the image is none of its choices: of the first, here.
+    true = replace(local, negative_text_ids=torch.tensor([[0], [0], [1], [0]]))
+    assert fsc_clip(replace(true, negative_text_ids=true.text_ids[:, None]))["local"] == 0
+    some = fsc_clip(true)
+    without = fsc_clip(replace(true, has_negative=torch.tensor([[False], [True], [True], [True]])))
+    assert some["local"] == without["local"] and some["choice"] == without["choice"]
+
+
+@pytest.mark.parametrize("chunk", [None, 2])
+@pytest.mark.parametrize("name", DUAL)
+@pytest.mark.parametrize("case", ["same text", "same text as another caption of the image", "distinct"])
+def test_a_text_that_is_true_of_an_image_is_no_negative(name: str, case: str, chunk: int | None) -> None:
+    ids, texts = {
+        "same text": ([0, 1, 2, 3, 4], [5, 6, 7, 5, 8]),
+        # Row 4 shows image 0, with the text of row 3.
+        "same text as another caption of the image": ([0, 1, 2, 3, 0], [5, 6, 7, 8, 8]),
+        "distinct": ([0, 1, 2, 3, 4], [5, 6, 7, 8, 9]),
+    }[case]
+    numbers = {
+        "text_ids": torch.tensor(texts),
+        "negative_text_ids": torch.arange(10).reshape(5, 2) + 100,
+        "positive_text_ids": torch.arange(10).reshape(5, 2) + 200,
+        "unit_ids": torch.arange(20).reshape(5, 2, 2) + 300,
+    }
+    low, high = (
+        replace(with_entry(batch(ids=ids, chunk=chunk), value), **numbers, mates=None)
+        if name not in {"trohn-img", "tripletclip"}
+        else with_mate_ids(replace(with_entry(batch(ids=ids, chunk=chunk), value), **numbers))
+        for value in (-5.0, 5.0)
+    )
+    assert (low.images @ low.texts.T != high.images @ high.texts.T).nonzero().tolist() == [[0, 3]]
+    if case == "distinct":
+        assert abs(DUAL[name](low)["total"] - DUAL[name](high)["total"]) > 1e-3
+    else:
+        assert DUAL[name](low)["total"] == DUAL[name](high)["total"]
+
+
+def with_mate_ids(made: Batch) -> Batch:
+    return replace(made, mates=replace(made.mates, text_ids=torch.arange(len(made.images)) + 400))
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_no_text_that_is_true_of_an_image_is_a_hard_negative(shared: bool) -> None:
+    for seed in range(20):
+        made = replace(
+            batch(seed, alike=True, step=seed), facts=None, positive_text_ids=None, unit_ids=None, mates=None
+        )
+        true = set(zip(made.image_ids.tolist(), made.text_ids.tolist(), strict=True))
+        chosen = hard_negatives(made, 7, shared=shared)
+        pairs = [(row, other) for row, others in enumerate(chosen.texts.tolist()) for other in others if other >= 0]
+        assert len(pairs) > 8
+        assert not {(made.image_ids[row].item(), made.text_ids[other].item()) for row, other in pairs} & true
+        pairs = [(row, other) for row, others in enumerate(chosen.images.tolist()) for other in others if other >= 0]
+        assert not {(made.image_ids[other].item(), made.text_ids[row].item()) for row, other in pairs} & true
+
+
+@settings(max_examples=30)
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=2, max_size=7), st.integers(0, 9))
+def test_rows_of_the_same_pair_change_the_loss_as_the_formula_says(rows: list[tuple[int, int]], seed: int) -> None:
+    images, texts = units(5, 4, seed=seed), units(5, 4, seed=seed + 1)
+    shown, said = (torch.tensor(side) for side in zip(*rows, strict=True))
+    made = Batch(images[shown], texts[said], torch.tensor(3.0, dtype=torch.float64), shown, text_ids=said)
+
+    def nats(row: tuple[int, int]) -> float:
+        """A pair's loss: it among the rows whose text is false of its image, and whose image its text is false of."""
+        image, text = row
+        cells = 3.0 * images @ texts.T
+        sides = [
+            [cells[image, other] for _, other in rows if (image, other) not in rows],
+            [cells[other, text] for other, _ in rows if (other, text) not in rows],
+        ]
+        true = cells[image, text]
+        return float(sum(torch.stack([true, *side]).logsumexp(0) - true for side in sides)) / 2
+
+    expected = float(np.mean([nats(row) for row in rows]))
+    assert itc(made)["total"].item() == pytest.approx(expected, abs=1e-12)
+    # Other numbers for the same texts, or for the same images, change nothing.
+    again = replace(made, text_ids=said * 7919 - 10**15, image_ids=shown * 104729 + 3)
+    assert itc(again)["total"] == itc(made)["total"]
+
+
+WITH_FOILS: dict[str, Callable[[Batch], LossParts]] = {
+    "negclip": negclip,
+    "ce-clip": DUAL["ce-clip"],
+    "cs-clip own": lambda made: cs_clip(made, foils="own"),
+    "cs-clip all": lambda made: cs_clip(made, foils="all"),
+}
+
+
+@pytest.mark.parametrize("name", WITH_FOILS)
+def test_a_foil_that_is_a_caption_of_an_image_has_no_part_in_its_row(name: str) -> None:
+    made = batch(alike=True)
+
+    def moved(kind: str, row: int, place: int, image: int) -> Tensor:
+        """How the image's gradient changes if its foil is another vector."""
+        gradients = []
+        for scale in (1.0, -1.0):
+            foils = getattr(made, kind).clone()
+            foils[(row, place) if kind == "negative_texts" else (row, place, 1)] *= scale
+            images = made.images.clone().requires_grad_()
+            total = WITH_FOILS[name](replace(made, **{kind: foils}, images=images))["total"]
+            gradients.append(torch.autograd.grad(total, images)[0][image])
+        return (gradients[0] - gradients[1]).abs().max()
+
+    kind = "units" if name.startswith("cs") else "negative_texts"
+    ids = made.unit_ids[..., 1] if kind == "units" else made.negative_text_ids
+    true = {tuple(pair) for pair in made.true_pairs().tolist()}
+    seen = set()
+    for row, place in np.ndindex(8, 2):
+        if kind == "negative_texts" and not made.has_negative[row, place]:
+            continue
+        is_true = (made.image_ids[row].item(), ids[row, place].item()) in true
+        seen.add(is_true)
+        # CE-CLIP's threshold is fixed here, so that no row reads another's false captions but by `negclip` and `intra`.
+        assert (moved(kind, row, place, row) < 1e-15) == is_true
+    assert seen == {True, False}

@@ -35,17 +35,10 @@ _ENDINGS = ("n't", "'m", "'s", "'ve", "'re")
 
 @dataclass(frozen=True, slots=True)
 class Counterfactual:
-    """A caption with one noun replaced.
+    """A caption in which `new` stands for the noun `word`, of this Penn tag, chosen from so many.
 
-    Attributes:
-        text: the new caption.
-        word: the old noun.
-        new: the new noun.
-        tag: Penn tag of the old one.
-        probability: of the new noun in its place, by the masked language model.
-        similarity: cosine of both captions, or None if that stage is left out.
-        perplexity: of the new caption, or None if that stage is left out.
-        choices: from how many it was chosen.
+    `probability` is that of the new noun in its place, by the masked language model; `similarity` the cosine of both
+    captions, `perplexity` the new caption's: None if their stages are left out.
     """
 
     text: str

@@ -476,13 +476,10 @@ def face_detector(options: FaceOptions, home: Path) -> FaceDetector | None:
 
 @dataclass(frozen=True, slots=True)
 class FramePair:
-    """Two moments of a video with their captions, and a fault that the annotations alone show.
+    """Two moments of a video with their captions, the earlier one first.
 
-    Attributes:
-        video: its id; also the item's cluster.
-        stills: the two frames; the first is the earlier one.
-        fault: step and reason of a rejection that needs no frame, or None.
-        tags, provenance: the item's, to which the frames' times are added.
+    `video` is its id, and the item's cluster. `fault` has step and reason of a rejection that the annotations alone
+    show. The frames' times are added to the item's `provenance`.
     """
 
     video: str

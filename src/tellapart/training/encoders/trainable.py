@@ -33,16 +33,10 @@ Inputs = Mapping[str, "Tensor"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Encoded:
-    """The vectors of a few images and texts.
+    """Unit vectors of images `(n, d)` and texts `(m, d)`, with the scale of cosines, and a bias of logits or None.
 
-    Attributes:
-        images: `(n, d)`, unit vectors.
-        texts: `(m, d)`, unit vectors.
-        scale: scalar that cosines are multiplied by.
-        bias: scalar that is added to logits, or None.
-        patches: `(n, p, d)`, unit vectors of parts of the images, if the loss reads them.
-        words: `(m, w, d)`, unit vectors of the texts' tokens, if the loss reads them.
-        real_words: bool `(m, w)`, which tokens there are.
+    If the loss reads them: `patches` `(n, p, d)` of the images, `words` `(m, w, d)` of the texts' tokens, and which
+    tokens there are, bool `(m, w)`.
     """
 
     images: Tensor

@@ -6,8 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
+
+pytest.importorskip("transformers", reason="fusion encoders need the extra 'models'")
+
+import numpy as np
 from tiny_fusion import MODELS, blip, vilt
 from training_sets import architecture, config, far, logged, squares, table, weights
 
@@ -27,8 +30,6 @@ from tellapart.training.losses.loss import FusionLoss, find_loss
 from tellapart.training.ranks import open_accelerator
 from tellapart.training.steps import FusionStep
 from tellapart.training.training_run import run_training
-
-pytest.importorskip("transformers", reason="fusion encoders need the extra 'models'")
 
 torch = import_torch()
 
