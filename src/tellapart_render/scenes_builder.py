@@ -1,4 +1,4 @@
-"""The builder `scenes`: rendered quadruples after EqBen's Figure 14, each verified by the renderer's masks."""
+"""The builder `scenes`: rendered quadruples after EqBen's Figure 14, verified by masks; also of scanned objects."""
 
 from __future__ import annotations
 

@@ -118,13 +118,7 @@ def draw_synonyms(rng: np.random.Generator) -> SynonymChoice:
 
 
 def reword(text: str, choice: SynonymChoice) -> str:
-    """Return the caption with those synonyms; its meaning is unchanged.
-
-    >>> reword("The mug is on the left of the bowl.", SynonymChoice(2, 1, False, 0))
-    'The mug is placed on the left side of the bowl.'
-    >>> reword("2 red mugs are on the platform.", SynonymChoice(0, 0, True, 0))
-    'There are 2 red mugs in the scene.'
-    """
+    """Return the caption with those synonyms; its meaning is unchanged."""
     if counted := _parse_count(text):
         count, objects, verb = counted
         place = PLACES[choice.place]
@@ -153,11 +147,6 @@ def truths(quadruple: Quadruple, side: int) -> list[str]:
 
     Synonyms of the location and of the verb, the converse relation, the relation without sizes, both counting
     templates.
-
-    >>> from tellapart_render.scenes.quadruple import Key, draw
-    >>> quadruple = draw(Key("test", 0, "counting", 0))
-    >>> truths(quadruple, 0)[0] == quadruple.captions[0], len(truths(quadruple, 0))
-    (True, 4)
     """
     fact, nouns = quadruple.facts[side], quadruple.nouns[side]
     captions = [quadruple.captions[side]]

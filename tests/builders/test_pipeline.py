@@ -246,10 +246,7 @@ def test_filters_reject_and_are_counted(recipe: Callable[..., Path], tmp_path: P
 
 @pytest.mark.parametrize(
     ("builder", "says"),
-    [
-        ("twice", ("builder", "'twice'", "id", "'a'", "distinct")),
-        ("barren", ("builder", "'barren'")),
-    ],
+    [("twice", ("builder", "'twice'", "id", "'a'", "distinct")), ("barren", ("builder", "'barren'"))],
 )
 def test_a_builder_without_proper_candidates_is_refused(
     recipe: Callable[..., Path], tmp_path: Path, builder: str, says: str | tuple[str, ...]
@@ -437,56 +434,24 @@ def test_the_recipes_in_the_documents_are_right(name: str) -> None:
 @pytest.mark.parametrize(
     ("wrong", "error", "says"),
     [
-        (
-            RIGHT.replace("builder", "bilder"),
-            DataError,
-            ("recipe.toml", "'bilder'", "'builder'"),
-        ),
-        (
-            RIGHT.replace("captions =", "caption ="),
-            DataError,
-            ("[options]", "'caption'", "'captions'"),
-        ),
+        (RIGHT.replace("builder", "bilder"), DataError, ("recipe.toml", "'bilder'", "'builder'")),
+        (RIGHT.replace("captions =", "caption ="), DataError, ("[options]", "'caption'", "'captions'")),
         (RIGHT.replace("negatives", "negative"), UnknownNameError, ("builder", "'negative'", "'negatives'")),
-        (
-            RIGHT.replace("negatives", "zebra"),
-            UnknownNameError,
-            ("builder", "'zebra'", "all"),
-        ),
+        (RIGHT.replace("negatives", "zebra"), UnknownNameError, ("builder", "'zebra'", "all")),
         (RIGHT.replace('name = "few"\n', ""), DataError, ("recipe.toml", "'name'")),
         (RIGHT.replace('"few"', '"a/b"'), DataError, ("'name'", "'a/b'")),
         (f"seed = -1\n{RIGHT}", DataError, ("'seed'", "input", "0", "-1")),
         (f"{RIGHT}kinds = []\n", DataError, ("[options]", "'kinds'")),
-        (
-            f'{RIGHT}kinds = ["swap"]\n',
-            DataError,
-            ("[options]", "'kinds[0]'", "input", "'replace_obj'", "'swap'"),
-        ),
-        (
-            f'{RIGHT}[[filters]]\nname = "word"\n',
-            UnknownNameError,
-            ("filters[0]", "filter", "'word'", "'words'"),
-        ),
-        (
-            f"{RIGHT}[[filters]]\nmaximum = 3\n",
-            DataError,
-            ("filters[0]", "'name'", "words"),
-        ),
-        (
-            f'{RIGHT}[[filters]]\nname = "words"\nmax = 3\n',
-            DataError,
-            ("filters[0]", "'max'", "'maximum'"),
-        ),
+        (f'{RIGHT}kinds = ["swap"]\n', DataError, ("[options]", "'kinds[0]'", "input", "'replace_obj'", "'swap'")),
+        (f'{RIGHT}[[filters]]\nname = "word"\n', UnknownNameError, ("filters[0]", "filter", "'word'", "'words'")),
+        (f"{RIGHT}[[filters]]\nmaximum = 3\n", DataError, ("filters[0]", "'name'", "words")),
+        (f'{RIGHT}[[filters]]\nname = "words"\nmax = 3\n', DataError, ("filters[0]", "'max'", "'maximum'")),
         (
             f'{RIGHT}[[selections]]\nname = "distinkt"\n',
             UnknownNameError,
             ("selections[0]", "selection", "'distinkt'", "'distinct'", "distinct"),
         ),
-        (
-            f'{RIGHT}[[selections]]\nname = "per_cluster"\n',
-            DataError,
-            ("selections[0]", "'maximum'"),
-        ),
+        (f'{RIGHT}[[selections]]\nname = "per_cluster"\n', DataError, ("selections[0]", "'maximum'")),
         ("name = \n", DataError, ("recipe.toml", "TOML", "Invalid")),
         (
             'name = "few"\nbuilder = "scenes"\n[options]\nrenderer = "blender"\nblender_python = "./evil"\n',
@@ -498,11 +463,7 @@ def test_the_recipes_in_the_documents_are_right(name: str) -> None:
             DataError,
             ("[options]", "'model.key_variable'", "TELLAPART_API_KEY"),
         ),
-        (
-            SERVED + 'api_key = "sk-1"\n',
-            DataError,
-            ("[options]", "'model.api_key'", "TELLAPART_API_KEY"),
-        ),
+        (SERVED + 'api_key = "sk-1"\n', DataError, ("[options]", "'model.api_key'", "TELLAPART_API_KEY")),
     ],
 )
 def test_a_wrong_recipe_says_what_is_wrong(

@@ -151,12 +151,7 @@ def test_a_key_determines_its_quadruple(seed: int, index: int, aspect: str) -> N
 
 def test_streams_seeds_indices_and_attempts_give_different_scenes() -> None:
     key = Key("demo", 1, "location", 0)
-    others = [
-        replace(key, stream="train"),
-        replace(key, seed=2),
-        replace(key, index=1),
-        replace(key, attempt=1),
-    ]
+    others = [replace(key, stream="train"), replace(key, seed=2), replace(key, index=1), replace(key, attempt=1)]
     assert len({draw(each).scenes for each in (key, *others)}) == 5
 
 

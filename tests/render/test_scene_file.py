@@ -14,14 +14,7 @@ from facts import raises
 from tellapart.data.item import Item
 from tellapart.errors import DataError
 from tellapart_render.renderers.renderer import Settings
-from tellapart_render.scene_file import (
-    SceneFile,
-    load_renderer,
-    main,
-    read_scene_file,
-    scene_of_item,
-    write_scene_file,
-)
+from tellapart_render.scene_file import SceneFile, load_renderer, main, read_scene_file, scene_of_item, write_scene_file
 from tellapart_render.scenes.quadruple import Key, draw
 from tellapart_render.scenes_builder import encode
 

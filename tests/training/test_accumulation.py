@@ -36,10 +36,7 @@ def test_the_gradient_is_the_mean_of_the_parts_gradients(tmp_path: Path) -> None
     )  # fmt: skip
     run_training(settings, tmp_path, tmp_path / "run")
     _, trainable = draw_start(
-        f"new:{tmp_path / 'arch'}",
-        settings,
-        tmp_path / "start",
-        RankGroup(open_accelerator(settings.device)),
+        f"new:{tmp_path / 'arch'}", settings, tmp_path / "start", RankGroup(open_accelerator(settings.device))
     )
     trainable.module.train()
     rows = read_rows(["folder:train"], tmp_path)

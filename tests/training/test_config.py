@@ -78,10 +78,7 @@ def test_a_file_says_all_that_it_says_and_defaults_stand_for_the_rest(tmp_path: 
         ({"device": "tpu"}, ("'device'", "'cpu'", "'cuda'", "'mps'", "'tpu'")),
         ({"name": "a/b"}, ("'name'", "key")),
         ({"seed": -1}, ("'seed'", "key")),
-        (
-            {"preset": "eqsim"},
-            ("'eqsim'", "'eqsim-f30k'", "coco-cf-base"),
-        ),
+        ({"preset": "eqsim"}, ("'eqsim'", "'eqsim-f30k'", "coco-cf-base")),
         ({"loss": {"margin": 1}}, ("[loss]", "'eqsim'", "'margin'", "k")),
         ({"loss": {"name": "itc"}}, ("[loss]", "'itc'", "'k'")),
         ({"loss": {"name": 3}}, ("[loss]", "'name'")),

@@ -198,10 +198,7 @@ def test_a_hostile_name_ends_no_cell_and_no_line(run: tuple[Path, FinishedRun]) 
     assert "from `local-dir:x' --- \\|y`" in model_card(TrainRecord.model_validate(bare))
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [("{", ("record.json", "JSON")), ("{}", ("record.json", "'config'"))],
-)
+@pytest.mark.parametrize(("content", "said"), [("{", ("record.json", "JSON")), ("{}", ("record.json", "'config'"))])
 def test_a_record_that_is_damaged_is_said(tmp_path: Path, content: str, said: str | tuple[str, ...]) -> None:
     (tmp_path / "record.json").write_text(content)
     with raises(RunError, said):

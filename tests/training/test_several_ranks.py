@@ -173,10 +173,7 @@ def test_a_command_that_is_refused_on_the_first_rank_ends_alike_on_both(
     [
         ("image", r"DataError: rank 1: .*/broken/images/.*\.png.*"),
         ("elsewhere", r"DataError: rank 1: .*nowhere/train.*"),
-        (
-            "full",
-            r"RunError: .*full/start: cannot be written \(.*[Ff]ile too large.*resume=True",
-        ),
+        ("full", r"RunError: .*full/start: cannot be written \(.*[Ff]ile too large.*resume=True"),
         ("claimed", r"RunError: .*dual holds this run already; add resume=True.*"),
         (
             "unseen",

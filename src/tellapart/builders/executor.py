@@ -1,4 +1,4 @@
-"""Worker processes that survive the death of one of them: its job is reported as lost, the others go on."""
+"""Workers of this machine or a Ray cluster: if one of them dies, its job is reported as lost, the others go on."""
 
 from __future__ import annotations
 

@@ -86,11 +86,6 @@ class Sample(Selection):
     """At most `number` items, drawn by the recipe's seed; with `balance`, as many of each value of that tag as can be.
 
     An item's place in the draw depends on its id and the seed alone.
-
-    >>> names = ("a1", "a2", "b")
-    >>> items = [Item(id=name, images=("a.png",), texts=("x", "y"), tags={"kind": name[0]}) for name in names]
-    >>> Sample(number=2, balance="kind").left_out(items, seed=1, home=Path("."))
-    {'a1': 'more than 2 items'}
     """
 
     number: int = Field(ge=1)

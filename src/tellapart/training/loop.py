@@ -193,11 +193,7 @@ def _read_parts(
 
 
 def _accumulate_parts(
-    training: Training,
-    steps: TrainingStep[Any],
-    feed: Iterator[tuple[Any, list[Inputs]]],
-    step: int,
-    order: BatchOrder,
+    training: Training, steps: TrainingStep[Any], feed: Iterator[tuple[Any, list[Inputs]]], step: int, order: BatchOrder
 ) -> dict[str, float]:
     """Accumulate the mean gradient of a step's parts in the parameters, and return the mean of their losses.
 

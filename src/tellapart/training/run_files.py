@@ -1,4 +1,4 @@
-"""The folder of a training run: its files, which run it belongs to, and its log, which trackers get too."""
+"""The folder of a training run: its checkpoints, which run it belongs to, and its log, which trackers get, too."""
 
 from __future__ import annotations
 

@@ -1,6 +1,12 @@
-"""Training steps of fusion encoders: the matching head scores true pairs, and images with wrong texts or vice versa.
+"""Training steps: rows are drawn, images and texts encoded, the loss taken, and gradients left in the parameters.
 
-Every image and every text is encoded once; the fusion layers then join each pair. Negatives come from the batch, over
+Dual encoders may have a gradient cache (Gao et al. 2021, "Scaling Deep Contrastive Learning Batch Size under Memory
+Limited Setup"). The towers first run without gradients, a few pairs at a time; the loss gives each vector its gradient;
+then the towers run again, with gradients, and each vector's gradient flows on. Memory is that of a few pairs, the
+numbers are those of the whole batch.
+
+A fusion encoder's matching head scores true pairs, and images with wrong texts or vice versa. Every image and every
+text is encoded once; the fusion layers then join each pair. Negatives come from the batch, over
 all ranks, sampled by the contrastive logits (by the seed alone if a model has no unimodal towers), or they are a row's
 mined counterparts. EqSim needs a fourth similarity, that of the negative's image with its text. For a negative from
 the batch it is already computed; a mined one that is not in the batch costs another forward pass of its pair.
@@ -31,13 +37,6 @@ from tellapart.training.losses.contrast import itc
 from tellapart.training.losses.loss import DualLoss, FusionLoss, LossTerm, sum_terms
 from tellapart.training.losses.matching import NegativePairs, counterparts, hard_negatives
 from tellapart.training.losses.matrix_rows import gather, rank_and_count
-
-# Training steps of dual encoders.
-#
-# With a gradient cache (Gao et al. 2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup") the
-# towers first run without gradients, a few pairs at a time; the loss gives each vector its gradient; then the towers
-# run again, with gradients, and each vector's gradient flows on. Memory is that of a few pairs, the numbers are those
-# of the whole batch.
 
 #: The rows that one family draws for a step.
 Drawn = TypeVar("Drawn")

@@ -79,7 +79,7 @@ from tellapart.training.sweep import run_sweep
 # Sources of a run's training rows: files and sets, in the configuration's folder or the data's, and recipes.
 #
 # A recipe among the sources is built first, as `tellapart build` builds it: into `sets/NAME` of the working folder, and
-#     stays there for the next run. The paths in its options are relative to the folder of the data, if one is named.
+# stays there for the next run. The paths in its options are relative to the folder of the data, if one is named.
 
 RECIPE = "recipe:"
 _HUB = "hf:"

@@ -1,4 +1,4 @@
-"""Pairs of pictures drawn from the same noise: one denoising loop for many draws of one pair of captions."""
+"""Diffusion pipelines, safely loaded, and pairs of pictures drawn from the same noise in one denoising loop."""
 
 from __future__ import annotations
 

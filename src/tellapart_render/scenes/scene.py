@@ -1,4 +1,4 @@
-"""Scenes as plain numbers: things, camera, light and ground are all that a renderer needs.
+"""Scenes as plain numbers: things, camera, light and ground are all that a renderer needs; and how they are drawn.
 
 Axes: x to the right of the camera, y away from it, z up; the ground is z = 0. Lengths in scene units, angles in
 radians.

@@ -75,11 +75,7 @@ def test_the_audit_looks_at_a_built_set(recipe: Write, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "step"),
-    [
-        ({"minimum": 0.99999, "maximum": 1.0}, "similarity"),
-        ({"choices": 1}, "replacements"),
-    ],
+    ("changed", "step"), [({"minimum": 0.99999, "maximum": 1.0}, "similarity"), ({"choices": 1}, "replacements")]
 )
 def test_a_stage_that_leaves_nothing_is_named(recipe: Write, changed: dict[str, float], step: str) -> None:
     stages, options = opened(recipe(**changed))

@@ -67,10 +67,7 @@ def server() -> Iterator[Server]:
                 status = 400
                 data = b'{"error": {"message": "max_tokens is not supported. Use max_completion_tokens instead."}}'
             if status == 200 and state.body is None:
-                choice = {
-                    "message": {"role": "assistant", "content": state.write(body)},
-                    "finish_reason": state.finish,
-                }
+                choice = {"message": {"role": "assistant", "content": state.write(body)}, "finish_reason": state.finish}
                 data = json.dumps({"object": "chat.completion", "choices": [choice]}).encode()
             self.send_response(status)
             for name, value in state.headers.items():

@@ -573,8 +573,7 @@ def test_a_refusal_is_told_and_one_that_all_would_get_is_asked_for_once(server: 
 
 
 @pytest.mark.parametrize(
-    "address",
-    ["http://me:secret@127.0.0.1/v1", "http://127.0.0.1/v1?key=secret", "https://models.example/v1#secret"],
+    "address", ["http://me:secret@127.0.0.1/v1", "http://127.0.0.1/v1?key=secret", "https://models.example/v1#secret"]
 )
 def test_an_address_that_would_be_recorded_with_a_secret_is_refused(address: str) -> None:
     with raises(ModelError, "http(s)://HOST", "server") as refused:

@@ -133,11 +133,7 @@ def test_another_model_or_reading_has_another_fingerprint(folders: Path) -> None
 @pytest.mark.parametrize(
     ("name", "error", "says"),
     [
-        (
-            "grammar",
-            UnknownNameError,
-            ("'grammar'", "'link-grammar'", "words"),
-        ),
+        ("grammar", UnknownNameError, ("'grammar'", "'link-grammar'", "words")),
         ("words:file", ModelError, ("'words'", "'words:file'")),
         ("likelihood:", ModelError, ("model", "likelihood:FOLDER")),
         ("likelihood:cola", ModelError, "weights"),
@@ -204,11 +200,7 @@ def test_the_parser_is_asked_for_where_it_is_missing(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(
-    ("script", "says"),
-    [
-        ("exit 3", ("exit", "3", "failed")),
-        ("cat > /dev/null; echo Found 2 linkages", ("1", "2")),
-    ],
+    ("script", "says"), [("exit 3", ("exit", "3", "failed")), ("cat > /dev/null; echo Found 2 linkages", ("1", "2"))]
 )
 def test_a_parser_that_does_not_answer_is_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: str, says: str | tuple[str, ...]

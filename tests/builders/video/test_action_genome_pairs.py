@@ -232,14 +232,8 @@ def test_frames_come_from_the_video_or_from_its_dumped_frames_alike(film, number
         ({"A.mp4/000001.png": {}}, "'A.mp4/000001.png'"),
         ({"A.mp4/000001.png": [{}]}, ("object", "0", "object", "'class'")),
         ({"A.mp4/000001.png": [{"class": "bed"}]}, ("object", "0", "'visible'", "None")),
-        (
-            {"A.mp4/000001.png": [thing("bed", "looking_at", [], [])]},
-            ("'attention_relationship'", "labels"),
-        ),
-        (
-            {"A.mp4/000001.png": [thing("bed", ["unsure"], ["above"], ["holding"], bbox=[1, 2])]},
-            ("'bbox'", "field"),
-        ),
+        ({"A.mp4/000001.png": [thing("bed", "looking_at", [], [])]}, ("'attention_relationship'", "labels")),
+        ({"A.mp4/000001.png": [thing("bed", ["unsure"], ["above"], ["holding"], bbox=[1, 2])]}, ("'bbox'", "field")),
     ],
 )
 def test_wrong_annotations_are_named(

@@ -145,10 +145,7 @@ def test_frames_are_written_as_asked_and_shared_by_pairs(
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        (
-            {"video": "v", "caption": "a"},
-            ("captions.jsonl:2", "'start'", "'time'", "'start'", "'end'"),
-        ),
+        ({"video": "v", "caption": "a"}, ("captions.jsonl:2", "'start'", "'time'", "'start'", "'end'")),
         ({"video": "v", "caption": "a", "start": 1}, ("captions.jsonl:2", "'end'")),
         ({"video": "v", "caption": "a", "start": 2, "end": 1}, ("'end'", "1.0", "2.0")),
         ({"video": "v", "caption": "a", "time": "soon"}, ("'time'", "0", "'soon'")),
@@ -284,10 +281,7 @@ def test_a_damaged_video_and_one_that_is_too_short_are_counted(
         ({"database": {"v": annotated([([1.0], "chop")])}}, ("'v'", "0", "'segment'")),
         ({"database": {"v": annotated([([1.0, -2.0], "chop")])}}, ("0", "'segment[1]'")),
         ({"database": {"v": annotated([([0, 1], "chop"), ([1, 2], " ")])}}, ("1", "'sentence'")),
-        (
-            {"database": {"v": annotated([([2, 1], "chop")])}},
-            ("0", "'segment'", "1.0", "2.0"),
-        ),
+        ({"database": {"v": annotated([([2, 1], "chop")])}}, ("0", "'segment'", "1.0", "2.0")),
     ],
 )
 def test_wrong_annotations_are_named(

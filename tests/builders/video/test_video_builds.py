@@ -72,10 +72,7 @@ def boundary(k: int, words: tuple[str, ...]) -> dict[str, object]:
         "next_timestamp": 0.5 * (k + 2),
     }
     row |= {"label": "Change of Color", "subject": "box", "status_before": before, "status_after": after}
-    return row | {
-        "action_of_cause": None,
-        "caption": f"Subject: box //Status_Before: {before} //Status_After: {after}",
-    }
+    return row | {"action_of_cause": None, "caption": f"Subject: box //Status_Before: {before} //Status_After: {after}"}
 
 
 @pytest.fixture
@@ -156,10 +153,7 @@ def test_a_build_without_pyav_says_what_to_install(
 ) -> None:
     path = prepared("youcook2")
     for module in ("av", "cv2"):
-        with (
-            monkeypatch.context() as without,
-            raises(MissingDependencyError, module, "tellapart[video]"),
-        ):
+        with monkeypatch.context() as without, raises(MissingDependencyError, module, "tellapart[video]"):
             without.setitem(sys.modules, module, None)
             build(path, tmp_path / "set")
 

@@ -114,8 +114,7 @@ def test_a_picture_is_its_pixels_whatever_its_file(tmp_path: Path) -> None:
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from("abcdefgh"), st.integers(0, 5)), min_size=1, max_size=24),
-    st.floats(0.1, 0.9),
+    st.lists(st.tuples(st.sampled_from("abcdefgh"), st.integers(0, 5)), min_size=1, max_size=24), st.floats(0.1, 0.9)
 )
 def test_no_picture_and_no_cluster_lies_on_both_sides_of_a_split(rows: list[tuple[str, int]], share: float) -> None:
     made = TrainingRows(

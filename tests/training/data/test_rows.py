@@ -178,11 +178,7 @@ def test_the_released_negclip_file_is_read_whole(tmp_path: Path) -> None:
     ("header", "line", "said"),
     [
         ("title\tfilepath\tneg_caption", "x\ta.png\t[]", ("rows.tsv:2", "'neg_image'")),
-        (
-            "title\tfilepath\tneg_caption\tneg_image",
-            "x\ta.png\tNone\t[]",
-            ("rows.tsv:2", "'neg_caption'"),
-        ),
+        ("title\tfilepath\tneg_caption\tneg_image", "x\ta.png\tNone\t[]", ("rows.tsv:2", "'neg_caption'")),
         ("title\tfilepath\tneg_caption\tneg_image", "x\ta.png\t[]\tf()", ("'neg_image'", "'f()'")),
         ("title\tfilepath\tneg_caption\tneg_image", "x\ta.png\t[]\t[4]", ("rows.tsv:2", "'negative_images'")),
     ],

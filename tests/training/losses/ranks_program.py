@@ -50,7 +50,7 @@ DUAL = of_the_catalogue(DualLoss) | {
     "none": lambda made: eqsim(made, alpha=0.001, k=2, normalise="none"),
 }
 FUSION = of_the_catalogue(FusionLoss) | {
-    "eqsim-itm-released": lambda made: eqsim_itm(made, alpha=0.001, as_released=True),
+    "eqsim-itm-released": lambda made: eqsim_itm(made, alpha=0.001, as_released=True)
 }
 ENCODED = ("images", "texts", "negative_texts", "positive_texts", "units", "patches", "words")
 

@@ -70,7 +70,7 @@ NEGATIVES_OF_THEIR_OWN = {
 }
 
 FUSION = of_the_catalogue(FusionLoss) | {
-    "eqsim-itm-released": lambda made: eqsim_itm(made, alpha=0.01, as_released=True),
+    "eqsim-itm-released": lambda made: eqsim_itm(made, alpha=0.01, as_released=True)
 }
 
 
@@ -337,10 +337,7 @@ def test_patches_and_words_are_sets_and_what_is_no_word_says_nothing(
     made = batch(seed)
     local = fsc_clip(made)["local"]
     mixed = replace(
-        made,
-        patches=made.patches[:, patches],
-        words=made.words[:, :, words],
-        real_words=made.real_words[:, :, words],
+        made, patches=made.patches[:, patches], words=made.words[:, :, words], real_words=made.real_words[:, :, words]
     )
     torch.testing.assert_close(fsc_clip(mixed)["local"], local, rtol=1e-10, atol=1e-12)
     noise = torch.where(made.real_words[..., None], made.words, made.words.flip(0))

@@ -69,14 +69,8 @@ def test_the_gradient_of_a_sum_of_contrastive_losses_is_linear() -> None:
         ({"name": "itc", "also": {"itm": {}}}, ("[loss]", "also.itm", "'itc'")),
         ({"name": "itc", "also": {"itc": {}}}, ("also.itc", "[loss]", "loss")),
         ({"name": "itc", "also": {"siglip": {"factor": -1}}}, ("also.siglip", "-1")),
-        (
-            {"name": "itm", "also": {"itc": {"reading": "rank"}}},
-            ("also.itc", "'rank'"),
-        ),
-        (
-            {"name": "itm", "also": {"negclip": {}}},
-            ("also.negclip", "captions"),
-        ),
+        ({"name": "itm", "also": {"itc": {"reading": "rank"}}}, ("also.itc", "'rank'")),
+        ({"name": "itm", "also": {"negclip": {}}}, ("also.negclip", "captions")),
         ({"name": "itm", "also": {"eqsim": {"margin": 1}}}, ("[loss]", "'eqsim'", "'margin'")),
         ({"name": "itm", "also": ["itc"]}, ("'also'", "loss", "[loss.also.itc]")),
     ],

@@ -150,16 +150,7 @@ class ChatReply:
 
 
 class Chat(Protocol):
-    """Answers a conversation that ends in a message of the user.
-
-    >>> class Echo:
-    ...     models = {"echo": "1"}
-    ...     def __call__(self, messages, seed):
-    ...         return ChatReply(messages[-1].content)
-    >>> chat: Chat = Echo()
-    >>> chat([Message("user", "a dog")], 0).text
-    'a dog'
-    """
+    """Answers a conversation that ends in a message of the user."""
 
     @property
     def models(self) -> Mapping[str, str]:
@@ -345,13 +336,7 @@ class RewriteReply(NamedTuple):
 
 
 def parse(reply: str, kind: str) -> RewriteReply | Rejected:
-    """Read a reply; one that is not of the form, to the letter, is rejected at the step `parse`.
-
-    >>> parse("CHANGE: dog -> cat\\nCAPTION: A cat.", "replace_obj")
-    RewriteReply(phrases=('dog', 'cat'), caption='A cat.')
-    >>> parse("Sure! Here is one: A cat.", "replace_obj").reason
-    'not of the form'
-    """
+    """Read a reply; one that is not of the form, to the letter, is rejected at the step `parse`."""
     stripped = (line.strip() for line in strip_thought(reply).splitlines())
     plain = "\n".join(line for line in stripped if line and not _FENCE.fullmatch(line))
     if plain.rstrip(".") == NONE:
@@ -372,11 +357,6 @@ def check(kind: str, true: str, reply: RewriteReply) -> Rejected | None:
     """Reject a reply whose caption is not the true one with exactly the change that it notes, at the step `check`.
 
     Words are compared without case and signs; "a" and "an" are one. Two verbs or pronouns may change, too, to agree.
-
-    >>> check("replace_obj", "A dog on a bed.", RewriteReply(("dog", "owl"), "An owl on a bed.")) is None
-    True
-    >>> check("replace_obj", "A dog on a bed.", RewriteReply(("dog", "owl"), "An owl on a rug.")).reason
-    'another change than the one noted'
     """
     before, after = words(true), words(reply.caption)
     phrases = [words(phrase) for phrase in reply.phrases]

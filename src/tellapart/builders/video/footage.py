@@ -1,4 +1,4 @@
-"""Stills from a folder of videos: found by the video's name, decoded exactly, written as image files."""
+"""The base of builders from video: exactly decoded stills of a folder's videos, without faces, in pairs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts and pictures that are the same: by the tokens that a text tower reads, and by the pixels of a picture."""
+"""Texts and pictures that are the same: among the rows, and pictures that a reported benchmark also has."""
 
 from __future__ import annotations
 

@@ -289,12 +289,7 @@ def _flip_picture(picture: Image.Image, generator: _Generator, _side: int) -> Im
 
 #: `data.augment` -> the changes of a picture, in order.
 _AUGMENTATIONS: Mapping[str, tuple[_Change, ...]] = MappingProxyType(
-    {
-        "none": (),
-        "meter": (_METER,),
-        "fiber": (_make_crop(0.5), _flip_picture, _FIBER),
-        "open-clip": (_make_crop(0.9),),
-    }
+    {"none": (), "meter": (_METER,), "fiber": (_make_crop(0.5), _flip_picture, _FIBER), "open-clip": (_make_crop(0.9),)}
 )
 
 

@@ -1,4 +1,4 @@
-"""The start of a run: open the model that the configuration names, with gradients."""
+"""The start of a run: the model that the configuration names, with gradients; fusion encoders of all libraries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The protocol of models in training: towers with gradients, their preprocessing, and a folder to write."""
+"""Models in training: their protocol, dual encoders, and changes before the first step, low-rank updates among them."""
 
 from __future__ import annotations
 
@@ -158,9 +158,7 @@ def add_dropout(module: nn.Module, patterns: Mapping[str, float]) -> None:
     for name, part in names.items():
         share = next((share for pattern, share in patterns.items() if fnmatchcase(name, pattern)), 0.0)
         if share:
-            part.register_forward_hook(
-                lambda own, _, output, share=share: drop(output, share, own.training),
-            )
+            part.register_forward_hook(lambda own, _, output, share=share: drop(output, share, own.training))
 
 
 def picture_side(trainable: Trainable) -> int:

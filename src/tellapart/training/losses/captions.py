@@ -1,4 +1,4 @@
-"""Contrast with false captions: those of all ranks are candidates of every image, beside all true texts."""
+"""Losses of false captions: choices among those of one image, and contrasts with those of all images and ranks."""
 
 from __future__ import annotations
 
@@ -267,9 +267,7 @@ def ce_clip(
     reached = share(ahead.detach().sum(), count).clamp(0.0, bound) if threshold is None else threshold
     short = (reached - ahead).relu().masked_fill(~there, 0.0)
     return sum_parts(
-        negclip=negclip(batch)["total"],
-        intra=intra * _between_texts(batch),
-        rank=rank * share(short.sum(), count),
+        negclip=negclip(batch)["total"], intra=intra * _between_texts(batch), rank=rank * share(short.sum(), count)
     )
 
 

@@ -1,4 +1,4 @@
-"""The page of a training run, `report.html` in its folder: its gains and losses, its curves, and its settings.
+"""The page of a training run, `report.html`, with its gains and losses, curves and settings; and the model card.
 
 One self-contained HTML file without scripts; the other files of the run's folder are linked. Names are untrusted:
 the template escapes them.
