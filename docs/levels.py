@@ -19,7 +19,7 @@ from tellapart.records.result import Sample
 from tellapart.report.curves import draw_thresholds, write_threshold
 from tellapart.report.measured import gather
 from tellapart.report.plots.style import write_picture
-from tellapart_render.scenes.levels import LEVELS
+from tellapart_render.scenes.quadruple import LEVELS
 
 HERE = Path(__file__).resolve().parent
 RECORD, PAGE, PICTURE = HERE / "levels.json", HERE / "levels.md", HERE / "levels.svg"

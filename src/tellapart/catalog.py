@@ -184,9 +184,8 @@ PREFIXES: Mapping[str, str] = MappingProxyType(
 LOSSES = _list_targets(
     "tellapart.training.losses",
     """
-    contrast:itc,siglip captions:negclip contrast:trohn-img,tripletclip captions:ce-clip,cs-clip
-    captions:fsc-clip,fsc-global,negbench,clic contrast:hardneg,cyclip eqsim:eqsim matching:itm,ranking
-    eqsim:eqsim-itm,eqsim-ranking
+    contrast:itc,siglip,negclip,trohn-img,tripletclip,ce-clip,cs-clip,fsc-clip,fsc-global,negbench,clic,hardneg,cyclip
+    eqsim:eqsim matching:itm,ranking eqsim:eqsim-itm,eqsim-ranking
     """,
     capitals=False,
 )
@@ -229,9 +228,9 @@ BUILDERS: Mapping[str, str] = MappingProxyType(
 #: The filters of a recipe's `[[filters]]`: each looks at one item.
 FILTERS: Mapping[str, str] = MappingProxyType(
     {
-        "words": "tellapart.builders.item_filters:Words",
-        "word_gap": "tellapart.builders.item_filters:WordGap",
-        "same_pixels": "tellapart.builders.item_filters:SamePixels",
+        "words": "tellapart.builders.selections:Words",
+        "word_gap": "tellapart.builders.selections:WordGap",
+        "same_pixels": "tellapart.builders.selections:SamePixels",
     }
 )
 

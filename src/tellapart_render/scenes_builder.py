@@ -29,8 +29,20 @@ from tellapart_render.renderers.mitsuba import MITSUBA
 from tellapart_render.renderers.mitsuba import masks as mitsuba_masks
 from tellapart_render.renderers.renderer import Renderer, Settings
 from tellapart_render.scene_file import RendererName, load_renderer, scene_of_item
-from tellapart_render.scenes.levels import LEVELS, View, draw_level, measure_level
-from tellapart_render.scenes.quadruple import Exchange, Fact, HeldOut, Key, Quadruple, Surroundings, Wording, draw
+from tellapart_render.scenes.quadruple import (
+    LEVELS,
+    Exchange,
+    Fact,
+    HeldOut,
+    Key,
+    Quadruple,
+    Surroundings,
+    View,
+    Wording,
+    draw,
+    draw_level,
+    measure_level,
+)
 from tellapart_render.scenes.scene import Scene, project
 
 

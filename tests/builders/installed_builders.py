@@ -16,8 +16,7 @@ from PIL import Image
 from pydantic import BaseModel, ConfigDict
 
 from tellapart.builders.builder import Candidate, Made, Rejected, Start
-from tellapart.builders.item_filters import ItemFilter
-from tellapart.builders.selections import Selection
+from tellapart.builders.selections import ItemFilter, Selection
 from tellapart.data.item import Item
 from tellapart.errors import MissingDependencyError
 

@@ -19,11 +19,10 @@ import typer
 
 from facts import check_facts, raises
 from tellapart.builders.builder import Made
-from tellapart.builders.item_filters import ItemFilter
 from tellapart.builders.journal import journal_of
 from tellapart.builders.pipeline import build, describe_kept
 from tellapart.builders.recipe_file import RecipeFile, open_builder, open_filters, open_selections, read_recipe_file
-from tellapart.builders.selections import Selection
+from tellapart.builders.selections import ItemFilter, Selection
 from tellapart.catalog import BUILDERS, FILTERS, SELECTIONS, load
 from tellapart.cli.command import interruptible
 from tellapart.data.folder import read_pair_set

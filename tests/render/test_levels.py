@@ -21,8 +21,7 @@ from tellapart_render.captions.grammar import ASPECTS, GRADED, Aspect
 from tellapart_render.meshes.materials import PALETTE, is_colour, mix_paint
 from tellapart_render.renderers.mitsuba import masks as render_masks
 from tellapart_render.scene_file import scene_of_item
-from tellapart_render.scenes.levels import LEVELS, View, ciede2000, draw_level, measure_level, to_lab
-from tellapart_render.scenes.quadruple import Key, Quadruple
+from tellapart_render.scenes.quadruple import LEVELS, Key, Quadruple, View, ciede2000, draw_level, measure_level, to_lab
 from tellapart_render.scenes_builder import Scenes
 from tellapart_render.training_rows import write_training_rows
 

@@ -21,7 +21,7 @@ from pydantic import NonNegativeFloat
 from tellapart.training.losses.contrast import itc
 from tellapart.training.losses.matching import itm
 from tellapart.training.losses.loss import DualLoss, loss
-from tellapart.training.losses.captions import negclip
+from tellapart.training.losses.contrast import negclip
 
 def weighted(batch, *, weight: NonNegativeFloat = 1.0):
     "Return itc times a weight."

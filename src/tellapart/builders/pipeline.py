@@ -20,10 +20,9 @@ from pydantic import JsonValue
 
 from tellapart.builders.builder import Builder, Candidate, Failed, Made, Outcome, Rejected
 from tellapart.builders.executor import Executor, Lost, ProcessExecutor
-from tellapart.builders.item_filters import ItemFilter
 from tellapart.builders.journal import Journal, count_decided, journal_of
 from tellapart.builders.recipe_file import RecipeFile, open_builder, open_filters, open_selections, read_recipe_file
-from tellapart.builders.selections import Selection
+from tellapart.builders.selections import ItemFilter, Selection
 from tellapart.data.folder import write_pair_set
 from tellapart.data.item import Item
 from tellapart.data.progress import Progress

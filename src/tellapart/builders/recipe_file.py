@@ -34,8 +34,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from tellapart.builders.builder import Builder, BuilderType, Start
-from tellapart.builders.item_filters import ItemFilter
-from tellapart.builders.selections import Selection
+from tellapart.builders.selections import ItemFilter, Selection
 from tellapart.catalog import load, names
 from tellapart.data.rows import read_toml
 from tellapart.data.validation import validate_table

@@ -40,8 +40,7 @@ from tellapart.tasks.registry import find_task
 from tellapart.training.config import TrainConfig, find_faults, list_presets, read_config, read_values
 from tellapart.training.data.duplicates import Duplicates, count_duplicates, find_leaks, refuse_leaks
 from tellapart.training.data.pictures import warn_of_flips
-from tellapart.training.data.rows import BatchOrder, TrainingRows
-from tellapart.training.data.shards import read_image
+from tellapart.training.data.rows import BatchOrder, TrainingRows, read_image
 from tellapart.training.data.validation import better_beyond_doubt, items_right, metric_of, rescore
 from tellapart.training.encoders.load_start import draw_start, open_start, resolve_name
 from tellapart.training.encoders.trainable import Trainable, describe_updated

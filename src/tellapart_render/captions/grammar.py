@@ -20,7 +20,7 @@ Aspect = Literal[
 Relation = Literal["left", "right", "front", "behind", "top"]
 
 ASPECTS: tuple[Aspect, ...] = ("attribute", "counting", "location", "order")
-#: Aspects whose items differ by more or by less, or show their difference better or worse: `scenes.levels`.
+#: Aspects whose items differ by more or by less, or show their difference better or worse.
 GRADED: tuple[Aspect, ...] = get_args(Aspect)[len(ASPECTS) :]
 VERBS: tuple[str, ...] = ("is", "is located", "is placed")
 LOCATIONS: dict[Relation, tuple[str, ...]] = {

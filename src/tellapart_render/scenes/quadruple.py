@@ -11,11 +11,12 @@ these numbers alone, not on the order of work. Streams keep scenes of the demo, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tellapart_render.captions.grammar import (
     ASPECTS,
@@ -34,6 +35,7 @@ from tellapart_render.captions.grammar import (
     relation_caption,
     vocabulary,
 )
+from tellapart_render.meshes.materials import PALETTE
 from tellapart_render.meshes.objects import shape
 from tellapart_render.scenes.scene import (
     FLAT,
@@ -41,6 +43,7 @@ from tellapart_render.scenes.scene import (
     Thing,
     camera_for,
     can_carry,
+    corners,
     draw_ground,
     draw_light,
     relate,
@@ -439,3 +442,282 @@ def draw(key: Key) -> Quadruple:
         "order": _change_order,
     }
     return makers[key.aspect](key, key.generator())
+
+
+# Graded aspects: quadruples that differ by a drawn step, or show a change of colour better or worse; their measures.
+#
+# An item's tag `level` is never the step but what is measured on the scenes, the masks or the pictures. With small
+# steps a caption is true by comparison alone: it fits its picture better than the other one.
+
+_XYZ = ((0.4124564, 0.3575761, 0.1804375), (0.2126729, 0.7151522, 0.0721750), (0.0193339, 0.1191920, 0.9503041))
+
+
+def to_lab(pixels: NDArray[np.uint8]) -> NDArray[np.float64]:
+    """Convert sRGB uint8 `(n, 3)` to CIE L*a*b* under D65, float64 `(n, 3)`."""
+    srgb = pixels / 255.0
+    linear = np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)
+    xyz = linear @ (np.array(_XYZ) / np.sum(_XYZ, axis=1, keepdims=True)).T
+    f = np.where(xyz > (6 / 29) ** 3, np.cbrt(xyz), xyz * (29 / 6) ** 2 / 3 + 4 / 29)
+    return np.stack([116 * f[:, 1] - 16, 500 * (f[:, 0] - f[:, 1]), 200 * (f[:, 1] - f[:, 2])], axis=1)
+
+
+def ciede2000(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
+    """Return the difference of two colours in L*a*b*, with all weights 1.
+
+    Source: Sharma, Wu and Dalal (2005), *Color Research & Application* 30, 21-30.
+
+    >>> round(ciede2000(np.array([50, 2.6772, -79.7751]), np.array([50, 0, -82.7485])), 4)
+    2.0425
+    """
+    light, a, b = np.array([one, other], np.float64).T
+    mean_chroma = np.hypot(a, b).mean()
+    a = a * (1.5 - 0.5 * np.sqrt(mean_chroma**7 / (mean_chroma**7 + 25.0**7)))
+    chroma, hue = np.hypot(a, b), np.degrees(np.arctan2(b, a)) % 360
+    grey = chroma.min() == 0
+    turn = 0.0 if grey else (hue[1] - hue[0] + 180) % 360 - 180
+    middle = hue.sum() if grey else (hue[0] + turn / 2) % 360
+    delta_hue = 2 * np.sqrt(chroma.prod()) * np.sin(np.radians(turn / 2))
+    bright, strong = light.mean(), chroma.mean()
+    cosines = np.cos(np.radians([middle - 30, 2 * middle, 3 * middle + 6, 4 * middle - 63]))
+    weight = 1 + np.array([-0.17, 0.24, 0.32, -0.20]) @ cosines
+    by_light = (light[1] - light[0]) / (1 + 0.015 * (bright - 50) ** 2 / np.sqrt(20 + (bright - 50) ** 2))
+    by_chroma = (chroma[1] - chroma[0]) / (1 + 0.045 * strong)
+    by_hue = delta_hue / (1 + 0.015 * strong * weight)
+    twist = np.sin(np.radians(60 * np.exp(-(((middle - 275) / 25) ** 2))))
+    rotation = -2 * np.sqrt(strong**7 / (strong**7 + 25.0**7)) * twist
+    return float(np.sqrt(by_light**2 + by_chroma**2 + by_hue**2 + rotation * by_chroma * by_hue))
+
+
+_SIDES: tuple[Relation, Relation] = ("left", "right")
+
+
+class View(NamedTuple):
+    """A picture of a scene: sRGB uint8 `(size, size, 3)`, the thing at each pixel, and the pixels of each alone."""
+
+    pixels: NDArray[np.uint8]
+    visible: NDArray[np.int16]
+    alone: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Graded:
+    """An aspect's row: its unit, its smallest and largest step, how it is drawn, how scenes and views are measured."""
+
+    unit: str
+    steps: tuple[float, float]
+    draw: Callable[[Key, float, np.random.Generator], Quadruple]
+    measure: Callable[[Sequence[Scene], Sequence[View]], float]
+
+
+def draw_level(key: Key) -> Quadruple:
+    """Draw the quadruple of a graded aspect that belongs to a key; its step depends on the item's number alone."""
+    least, largest = LEVELS[key.aspect].steps
+    # Multiples of the golden ratio fill the logarithms evenly, however many items there are.
+    step = least * (largest / least) ** ((0.5 + key.index * 0.6180339887498949) % 1.0)
+    return LEVELS[key.aspect].draw(key, step, key.generator())
+
+
+def measure_level(aspect: Aspect, scenes: Sequence[Scene], views: Sequence[View]) -> float:
+    """Measure an item in its aspect's unit, to four digits."""
+    return float(f"{LEVELS[aspect].measure(scenes, views):.4g}")
+
+
+def _pick_three(key: Key, rng: np.random.Generator) -> tuple[Noun, Noun, Noun]:
+    """Pick an object, its double in another paint, and a subject of another category."""
+    words = vocabulary(key.vocabulary)
+    pool = filter_allowed(words.objects, key, words)
+    painted = tuple(noun for noun in pool if noun.colour in PALETTE and "towel" not in noun.shape)
+    doubles = {
+        noun: tuple(a for a in painted if a.phrase() == noun.phrase().replace(noun.colour, a.colour, 1) and a != noun)
+        for noun in painted
+    }
+    noun = pick_noun(leading_nouns(tuple(noun for noun in painted if doubles[noun]), key, words), rng)
+    subject = pick_noun(tuple(other for other in pool if other.category != noun.category), rng)
+    return noun, pick_one(doubles[noun], rng), subject
+
+
+def _finish(
+    key: Key,
+    captions: Sequence[str],
+    things: Iterable[tuple[Thing, ...]],
+    rng: np.random.Generator,
+    relation: Relation | None = None,
+    *,
+    slack: float = 1.0,
+    high: bool = False,
+) -> Quadruple:
+    """Make the quadruple; a coin decides which side comes first."""
+    (caption, first), (other, second) = list(zip(captions, things, strict=True))[:: -1 if rng.random() < 0.5 else 1]
+    facts = (Fact(relation, len(first), slack), Fact(relation, len(second), slack))
+    scenes = make_scenes(first, second, rng, high=high, key=key)
+    return Quadruple(key, key.aspect, (caption, other), scenes, facts, ((), ()))
+
+
+def _say(phrases: Iterable[tuple[str, str]], relation: Relation, rng: np.random.Generator) -> list[str]:
+    """Fill a relation's template with two pairs of phrases, in the same words."""
+    verb, location = pick_one(VERBS, rng), pick_one(LOCATIONS[relation], rng)
+    return [relation_caption(a, verb, location, b) for a, b in phrases]
+
+
+def _say_numbers(numbers: Iterable[tuple[int, Noun]], rng: np.random.Generator) -> list[str]:
+    place, existential = pick_one(PLACES, rng), bool(rng.random() < 0.5)
+    return [count_caption(count, noun, place, existential=existential) for count, noun in numbers]
+
+
+def _scatter(nouns: Sequence[Noun], rng: np.random.Generator) -> tuple[Thing, ...]:
+    """Put things on the ground so that they keep clear of one another; equal objects have the same size."""
+    patterns = {noun: draw_thing(noun, "", rng) for noun in nouns}
+    widest = max(shape(pattern.shape).reach * pattern.size for pattern in patterns.values())
+    stood = zip(nouns, scatter(len(nouns), 1.0, widest, rng), strict=True)
+    return tuple(replace(patterns[noun], position=spot, yaw=draw_thing(noun, "", rng).yaw) for noun, spot in stood)
+
+
+def _draw_count(key: Key, step: float, rng: np.random.Generator) -> Quadruple:
+    words = vocabulary(key.vocabulary)
+    pool = filter_allowed((noun for noun in words.objects if not noun.plural), key, words)
+    noun = pick_noun(leading_nouns(pool, key, words), rng)
+    fewer = int(rng.integers(1, COUNTS[-1] - int(step) + 1))
+    things = _scatter([noun] * (fewer + int(step)), rng)
+    captions = _say_numbers([(fewer, noun), (len(things), noun)], rng)
+    return _finish(key, captions, (things[:fewer], things), rng, high=True)
+
+
+def _draw_colour(key: Key, step: float, rng: np.random.Generator) -> Quadruple:
+    """Mix both paints: the object has more of either in either picture, by the step as a share."""
+    noun, other, third = _pick_three(key, rng)
+    subject, relation = draw_thing(third, "", rng), pick_one(FLAT, rng)
+    thing = relate(draw_thing(noun, "", rng), relation, subject, rng)
+    paints = (f"{noun.colour} {0.5 + sign * step / 2:.4f} {other.colour}" for sign in (-1, 1))
+    captions = _say([(noun.phrase(), third.phrase()), (other.phrase(), third.phrase())], relation, rng)
+    things = ((replace(thing, colour=paint), subject) for paint in paints)
+    return _finish(key, captions, things, rng, relation, high=relation in ("front", "behind"))
+
+
+def _draw_size(key: Key, step: float, rng: np.random.Generator) -> Quadruple:
+    """Make the object larger than its double, or smaller, by the step as a ratio."""
+    noun, other, _ = _pick_three(key, rng)
+    thing = draw_thing(noun, "", rng)
+    large, small = (round(thing.size * step**power, 4) for power in (0.5, -0.5))
+    double = replace(thing, colour=other.colour, yaw=draw_thing(other, "", rng).yaw, size=large)
+    relation = pick_one(_SIDES, rng)
+    placed = relate(replace(thing, size=large), relation, double, rng)
+    words = (("large", "small"), ("small", "large"))
+    captions = _say([(f"{a} {noun.phrase()}", f"{b} {other.phrase()}") for a, b in words], relation, rng)
+    sizes = ((large, small), (small, large))
+    return _finish(key, captions, ((replace(placed, size=a), replace(double, size=b)) for a, b in sizes), rng, relation)
+
+
+def _draw_distance(key: Key, step: float, rng: np.random.Generator) -> Quadruple:
+    """Put the object close to the subject, and farther away by the step as a ratio."""
+    noun, _, third = _pick_three(key, rng)
+    subject = draw_thing(third, "", rng)
+    near = relate(draw_thing(noun, "", rng), pick_one(_SIDES, rng), subject, rng)
+    far = replace(near, position=(round(near.position[0] * step, 4), round(near.position[1] * step, 4), 0.0))
+    captions = [relation_caption(noun.phrase(), "is", words, third.phrase()) for words in ("near", "far from")]
+    return _finish(key, captions, ((near, subject), (far, subject)), rng)
+
+
+def _draw_angle(key: Key, step: float, rng: np.random.Generator) -> Quadruple:
+    """Put the object left and right of straight in front of the subject, by half of the step in degrees."""
+    noun, _, third = _pick_three(key, rng)
+    subject = draw_thing(third, "", rng)
+    thing = relate(draw_thing(noun, "", rng), "front", subject, rng)
+    distance = np.hypot(*thing.position[:2])
+    turns = (-np.pi / 2 + sign * np.radians(step) / 2 for sign in (-1, 1))
+    spots = ((round(float(distance * np.cos(t)), 4), round(float(distance * np.sin(t)), 4), 0.0) for t in turns)
+    verb, number = pick_one(VERBS, rng), int(rng.integers(len(LOCATIONS["left"])))
+    captions = [relation_caption(noun.phrase(), verb, LOCATIONS[side][number], third.phrase()) for side in _SIDES]
+    return _finish(key, captions, ((replace(thing, position=spot), subject) for spot in spots), rng, high=True)
+
+
+def _draw_height(key: Key, step: float, rng: np.random.Generator) -> Quadruple:
+    """Stand two objects on blocks, sunk in the floor so that either is higher by the step in scene units."""
+    noun, _, other = _pick_three(key, rng)
+    things = [draw_thing(noun, "", rng), draw_thing(other, "", rng)]
+    side = max(1.45, *(2 * shape(thing.shape).reach * thing.size for thing in things))
+    offset = (side + rng.uniform(0.1, 0.4)) / 2 * pick_one((-1, 1), rng)
+
+    def stand(*heights: float) -> tuple[Thing, ...]:
+        spots = [(round(sign * offset, 4), 0.0, round(top, 4)) for sign, top in zip((1, -1), heights, strict=True)]
+        blocks = [Thing("block", "", round(side, 4), (x, y, round(z - side, 4)), 0.0) for x, y, z in spots]
+        return (*(replace(thing, position=spot) for thing, spot in zip(things, spots, strict=True)), *blocks)
+
+    verb, pairs, low, high = pick_one(VERBS, rng), ((noun, other), (other, noun)), 0.7 - step / 2, 0.7 + step / 2
+    captions = [relation_caption(a.phrase(), verb, "above", b.phrase()) for a, b in pairs]
+    return _finish(key, captions, (stand(high, low), stand(low, high)), rng, slack=0.5)
+
+
+def _draw_hidden(key: Key, step: float, rng: np.random.Generator, relation: Relation = "behind") -> Quadruple:
+    """Put the object, in either paint, behind a subject as high as the step; a step of 0 leaves it as drawn."""
+    noun, other, third = _pick_three(key, rng)
+    subject = draw_thing(third, "", rng)
+    subject = replace(subject, size=round(step / shape(subject.shape).height, 4) if step else subject.size)
+    placed = relate(draw_thing(noun, "", rng), relation, subject, rng)
+    captions = _say([(noun.phrase(), third.phrase()), (other.phrase(), third.phrase())], relation, rng)
+    things = ((replace(placed, colour=paint), subject) for paint in (noun.colour, other.colour))
+    return _finish(key, captions, things, rng, relation, slack=0.1)
+
+
+def _draw_extent(key: Key, step: float, rng: np.random.Generator) -> Quadruple:
+    """Move the camera away, by the step as a factor."""
+    drawn = _draw_hidden(key, 0.0, rng, pick_one(_SIDES, rng))
+    camera = drawn.scenes[0].camera
+    x, y, z = np.add(camera.target, step * np.subtract(camera.position, camera.target)).round(4).tolist()
+    first, second = (replace(scene, camera=replace(camera, position=(x, y, z))) for scene in drawn.scenes)
+    fact = replace(drawn.facts[0], slack=0.02)
+    return replace(drawn, scenes=(first, second), facts=(fact, fact))
+
+
+def _draw_distractors(key: Key, step: float, rng: np.random.Generator) -> Quadruple:
+    """Scatter other objects round the object: the whole part of the step, less 1."""
+    noun, other, _ = _pick_three(key, rng)
+    words = vocabulary(key.vocabulary)
+    pool = tuple(rest for rest in filter_allowed(words.objects, key, words) if rest.category != noun.category)
+    things = _scatter([noun, *(pick_noun(pool, rng) for _ in range(int(step) - 1))], rng)
+    repainted = (replace(things[0], colour=other.colour), *things[1:])
+    return _finish(key, _say_numbers([(1, noun), (1, other)], rng), (things, repainted), rng, slack=0.25, high=True)
+
+
+def _count_seen(view: View) -> int:
+    return len(np.unique(view.visible[view.visible >= 0]))
+
+
+def _mean_colour(view: View) -> NDArray[np.float64]:
+    return np.asarray(to_lab(view.pixels[view.visible == 0]).mean(axis=0))
+
+
+def _shift(scene: Scene) -> NDArray[np.float64]:
+    """From the subject's place to the object's, float64 `(3,)`."""
+    return np.subtract(scene.things[0].position, scene.things[1].position)
+
+
+def _ratio(values: Sequence[float]) -> float:
+    return max(values) / min(values)
+
+
+def _turn(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+    """Degrees between two directions on the ground."""
+    return float(np.degrees(np.arccos(np.clip(a @ b / np.linalg.norm(a) / np.linalg.norm(b), -1, 1))))
+
+
+#: `hidden`, `extent` and `distractors` show a change of colour worse or better.
+LEVELS: dict[Aspect, Graded] = {
+    "count": Graded("things", (1, 4.999), _draw_count, lambda _, v: abs(_count_seen(v[0]) - _count_seen(v[1]))),
+    # Between the mean colours of what is seen of the object.
+    "colour": Graded("CIEDE2000", (0.03, 1), _draw_colour, lambda _, v: ciede2000(*map(_mean_colour, v))),
+    # Both have the same shape, so that their heights compare.
+    "size": Graded("times", (1.02, 2.2), _draw_size,
+                   lambda s, _: _ratio([float(np.ptp(corners(thing)[:, 2])) for thing in s[0].things])),
+    # Of both things' middles.
+    "distance": Graded("times", (1.03, 4), _draw_distance,
+                       lambda s, _: _ratio([float(np.linalg.norm(_shift(scene))) for scene in s])),
+    "angle": Graded("degrees", (3, 180), _draw_angle, lambda s, _: _turn(*map(_shift, s))),
+    "height": Graded("scene units", (0.02, 1.2), _draw_height, lambda s, _: float(abs(_shift(s[0])[2]))),
+    # Of the pixels that the object has alone.
+    "hidden": Graded("percent", (0.3, 2.4), _draw_hidden,
+                     lambda _, v: 100 - 100 * float(np.mean([(k.visible == 0).sum() / k.alone[0] for k in v]))),
+    # The side of a square of what is seen of the object.
+    "extent": Graded("percent of the side", (1, 9), _draw_extent,
+                     lambda _, v: 100 * float(np.sqrt(np.mean([k.visible == 0 for k in v])))),
+    "distractors": Graded("things", (1, 9.999), _draw_distractors, lambda _, v: _count_seen(v[0]) - 1),
+}  # fmt: skip

@@ -13,8 +13,21 @@ from made_batches import IDS, batch, matches
 from torch import Tensor
 
 from tellapart.training.losses.batch import Batch, LossParts
-from tellapart.training.losses.captions import ce_clip, clic, cs_clip, fsc_clip, fsc_global, negbench, negclip
-from tellapart.training.losses.contrast import cyclip, hardneg, itc, siglip, tripletclip, trohn_img
+from tellapart.training.losses.contrast import (
+    ce_clip,
+    clic,
+    cs_clip,
+    cyclip,
+    fsc_clip,
+    fsc_global,
+    hardneg,
+    itc,
+    negbench,
+    negclip,
+    siglip,
+    tripletclip,
+    trohn_img,
+)
 from tellapart.training.losses.eqsim import VARIANTS, Normalisation, drawn_negatives, eqsim, eqsim_itm, eqsim_ranking
 from tellapart.training.losses.matching import itm, ranking
 from tellapart.training.losses.matrix_rows import gather_pairs

@@ -25,8 +25,21 @@ from torch.utils._pytree import tree_leaves
 
 from tellapart.catalog import LOSSES
 from tellapart.training.losses.batch import Batch, LossParts
-from tellapart.training.losses.captions import ce_clip, clic, cs_clip, fsc_clip, fsc_global, negbench, negclip
-from tellapart.training.losses.contrast import cyclip, hardneg, itc, siglip, tripletclip, trohn_img
+from tellapart.training.losses.contrast import (
+    ce_clip,
+    clic,
+    cs_clip,
+    cyclip,
+    fsc_clip,
+    fsc_global,
+    hardneg,
+    itc,
+    negbench,
+    negclip,
+    siglip,
+    tripletclip,
+    trohn_img,
+)
 from tellapart.training.losses.eqsim import VARIANTS, eqsim, eqsim_itm
 from tellapart.training.losses.loss import DualLoss, FusionLoss, Loss, find_loss
 from tellapart.training.losses.matching import counterparts, hard_negatives

@@ -19,7 +19,7 @@ from facts import raises
 from tellapart.catalog import LOSSES, load, names
 from tellapart.errors import DataError, ModelError, UnknownNameError
 from tellapart.training.losses.batch import Batch
-from tellapart.training.losses.captions import (
+from tellapart.training.losses.contrast import (
     ce_clip,
     clic,
     cs_clip,
@@ -28,8 +28,10 @@ from tellapart.training.losses.captions import (
     local_logits,
     negbench,
     negclip,
+    siglip,
+    tripletclip,
+    trohn_img,
 )
-from tellapart.training.losses.contrast import siglip, tripletclip, trohn_img
 from tellapart.training.losses.eqsim import drawn_negatives, eqsim_itm
 from tellapart.training.losses.loss import find_loss, read_terms, sum_terms
 from tellapart.training.losses.matrix_rows import gather_pairs

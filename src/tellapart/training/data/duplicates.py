@@ -21,8 +21,7 @@ from tellapart.errors import DataError
 from tellapart.models.protocols import Bounded
 from tellapart.models.scoring.frames import list_frames
 from tellapart.tasks.registry import find_task
-from tellapart.training.data.rows import TrainingRows
-from tellapart.training.data.shards import read_image
+from tellapart.training.data.rows import TrainingRows, read_image
 
 #: Words for several images, and for one.
 _SAME, _ALIKE = ("images are its pictures", "image is one of its pictures"), ("look like one", "looks like one")

@@ -19,8 +19,7 @@ from tellapart.models.protocols import Model
 from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.stats.paired import paired_difference
-from tellapart.training.data.rows import TrainingRows
-from tellapart.training.data.shards import read_image
+from tellapart.training.data.rows import TrainingRows, read_image
 
 
 def metric_of(metric: str | None, shape: tuple[int, int]) -> str:

@@ -34,8 +34,7 @@ from tellapart.models.store.cache import CacheGiven, use_store
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.vectors import normalise
 from tellapart.report.progress import ProgressGiven, reporting
-from tellapart.training.data.rows import TrainingRow, TrainingRows, images_root, read_rows, write_rows
-from tellapart.training.data.shards import read_image
+from tellapart.training.data.rows import TrainingRow, TrainingRows, images_root, read_image, read_rows, write_rows
 
 #: TrainingRows of the product in memory at once: 25,000 columns of float32 take 25 MB.
 BLOCK = 256
