@@ -46,8 +46,7 @@ from board_readers import read
 
 from board import free_port, make_hidden, start_server
 from tellapart.board.submissions.forms import pack
-from tellapart.board.submissions.hidden_items import HiddenPairs
-from tellapart.board.submissions.measuring import measure_sent
+from tellapart.board.submissions.hidden_items import HiddenPairs, measure_sent
 from tellapart.board.submissions.queue import MeasureResult, Process
 from tellapart.board.submissions.state import Database
 from tellapart.data.item import Item as Pair

@@ -8,7 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from facts import check_facts
-from tellapart.board.connections import BoardAddress
+from tellapart.board.app import BoardAddress
 
 
 @pytest.mark.parametrize("strips", [True, False])

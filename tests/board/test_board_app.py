@@ -15,13 +15,12 @@ import pytest
 from fastapi.testclient import TestClient
 
 from tellapart.api.analyses import items as analyse
-from tellapart.board.app import create_app
-from tellapart.board.connections import HEADERS
+from tellapart.board.app import HEADERS, create_app
 from tellapart.board.records import read_in
 from tellapart.board.rendering import as_latex, path_of
 from tellapart.board.settings import BoardSettings
 from tellapart.board.store import Store
-from tellapart.board.views.rows import Table
+from tellapart.board.views.leaderboard import Table
 from tellapart.evaluation.compare import compare
 from tellapart.evaluation.verified import read_result
 from tellapart.records.samples import read_samples

@@ -17,8 +17,8 @@ import uvicorn
 from fastapi import FastAPI, Request, Response
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
-from tellapart.board import connections
-from tellapart.board.connections import LOOPBACK, SecurityHeaders
+from tellapart.board import app as connections
+from tellapart.board.app import LOOPBACK, SecurityHeaders
 
 Served = tuple[str, int]
 

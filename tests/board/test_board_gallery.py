@@ -21,7 +21,7 @@ from tellapart.board.export import export_site
 from tellapart.board.records import read_in
 from tellapart.board.settings import BoardSettings
 from tellapart.board.store import Item, Store
-from tellapart.board.views.model import PAGE, gallery_page
+from tellapart.board.views.items import QUERIES, gallery_page
 from tellapart.records.samples import read_samples, write_samples
 
 HERE = "/benchmarks/coco-retrieval/gallery/mine"
@@ -50,7 +50,7 @@ def client(store: Store, folder: Path) -> TestClient:
 
 def test_a_caption_has_its_five_images_ties_in_gallery_order_and_the_true_one_marked(client: TestClient) -> None:
     found = client.get(f"{HERE}?format=json").json()
-    assert (found["side"], found["page"], found["pages"], len(found["queries"])) == ("t2i", 1, 3, PAGE)
+    assert (found["side"], found["page"], found["pages"], len(found["queries"])) == ("t2i", 1, 3, QUERIES)
     first = found["queries"][0]
     assert (first["texts"], first["rank"]) == (["caption 0 a <b>"], 3)
     assert [(one["title"], one["images"], one["score"], one["true"]) for one in first["first"]] == [
@@ -94,7 +94,7 @@ def test_the_page_shows_pictures_that_are_there_and_is_linked_from_the_models_pa
     backwards = client.get(f"{HERE}/i2t/pages/1").text
     assert 'alt="the image of the query"' in backwards
     rows = list(csv.reader(io.StringIO(client.get(f"{HERE}?format=csv").text)))
-    assert len(rows) == 1 + 5 * PAGE
+    assert len(rows) == 1 + 5 * QUERIES
     assert rows[3] == ["caption 0", "caption 0 a <b>", "3", "3", "0.png", "5.0", "yes"]
 
 
@@ -163,7 +163,7 @@ class Addresses(HTMLParser):
 
 
 def test_the_static_site_has_the_first_pages_with_their_pictures(store: Store, folder: Path, tmp_path: Path) -> None:
-    export_site(store, BoardSettings(runs=(folder / "runs",)), tmp_path, most_items=PAGE + 1)
+    export_site(store, BoardSettings(runs=(folder / "runs",)), tmp_path, most_items=QUERIES + 1)
     gallery = tmp_path / HERE.lstrip("/")
     assert sorted(path.name for path in (gallery / "t2i" / "pages").iterdir()) == ["1", "2"]
     assert sorted(path.name for path in (gallery / "i2t" / "pages").iterdir()) == ["1", "2"]
@@ -177,7 +177,7 @@ def test_the_static_site_has_the_first_pages_with_their_pictures(store: Store, f
                 target = (page.parent / unquote(address)).resolve()
                 assert target.is_file(), f"{page}: {address}"
                 pictures += "/pictures/" in address
-    assert pictures > 5 * PAGE
+    assert pictures > 5 * QUERIES
 
 
 def test_a_gallery_whose_equal_captions_are_one_entry_has_pages_of_its_rows(command, tmp_path: Path) -> None:

@@ -27,8 +27,7 @@ from tellapart.board.store import (
     pack,
     unpack,
 )
-from tellapart.board.views.leaderboard import all_benchmarks, by_tag, leaderboard
-from tellapart.board.views.rows import heads_of, read_scores
+from tellapart.board.views.leaderboard import all_benchmarks, by_tag, heads_of, leaderboard, read_scores
 from tellapart.board.watch import Watch
 from tellapart.errors import DataError, RunError, StoreError
 from tellapart.evaluation.verified import read_result

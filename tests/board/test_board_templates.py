@@ -11,7 +11,7 @@ from tellapart.board.records import read_in
 from tellapart.board.rendering import environment, make_legend, score
 from tellapart.board.settings import BoardSettings
 from tellapart.board.store import Store
-from tellapart.board.views.rows import Cell
+from tellapart.board.views.leaderboard import Cell
 
 around, decimals, shorten = (environment().globals[name] for name in ("around", "decimals", "shorten"))
 

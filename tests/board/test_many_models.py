@@ -17,8 +17,8 @@ from tellapart.board.export import export_site
 from tellapart.board.records import read_in
 from tellapart.board.settings import BoardSettings
 from tellapart.board.store import Store
+from tellapart.board.views.leaderboard import PAGE
 from tellapart.board.views.ranks import MOST_LINES
-from tellapart.board.views.rows import PAGE
 
 MODELS, BENCHMARKS = PAGE + 2, 13
 

@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 
 from facts import raises
 from tellapart.board import store as store_module
-from tellapart.board.app import create_app
-from tellapart.board.page_cache import CachedPage, PageCache, PageCacheMiddleware
+from tellapart.board.app import CachedPage, PageCache, PageCacheMiddleware, create_app
 from tellapart.board.settings import BoardSettings
 from tellapart.board.store import Store, database_url
 from tellapart.errors import UnknownNameError

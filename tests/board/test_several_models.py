@@ -15,8 +15,7 @@ from tellapart.board.export import export_site
 from tellapart.board.records import read_in
 from tellapart.board.settings import BoardSettings
 from tellapart.board.store import Store
-from tellapart.board.views.comparison import PairTest
-from tellapart.board.views.ranks import choose_benchmarks
+from tellapart.board.views.ranks import PairTest, choose_benchmarks
 from tellapart.evaluation.compare import compare
 from tellapart.evaluation.verified import read_result
 from tellapart.records.samples import read_samples

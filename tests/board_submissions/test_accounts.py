@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from facts import raises
-from tellapart.board.submissions.accounts import COOKIE
-from tellapart.board.submissions.queue_limits import RefusedError
+from tellapart.board.submissions.accounts import COOKIE, RefusedError
 from tellapart.board.submissions.state import Database
 from tellapart.errors import StoreError
 

@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from tellapart.board.submissions import routes
-from tellapart.board.submissions.queue_limits import UploadLimit
+from tellapart.board.submissions.accounts import UploadLimit
 
 MakeBoard = Callable[..., Any]
 PAGE = {"Accept": "text/html"}

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from facts import check_facts, raises
+from tellapart.board.submissions.accounts import RefusedError
 from tellapart.board.submissions.hidden import HiddenBenchmark, check_limits, read_hidden
 from tellapart.board.submissions.prepared import prepare, published_metrics, read_truth, write_task
-from tellapart.board.submissions.queue_limits import RefusedError
 from tellapart.board.submissions.service import Submissions, open_submissions
 from tellapart.cli.main import app
 from tellapart.errors import DataError, StoreError

@@ -13,8 +13,7 @@ import pytest
 from facts import raises
 from tellapart.board.submissions.forms import read_published, read_sent
 from tellapart.board.submissions.hidden import HiddenBenchmark
-from tellapart.board.submissions.hidden_items import HiddenPairs, hide
-from tellapart.board.submissions.measuring import measure_sent
+from tellapart.board.submissions.hidden_items import HiddenPairs, hide, measure_sent
 from tellapart.board.submissions.prepared import prepare, read_truth, write_task
 from tellapart.data.folder import read_pair_set
 from tellapart.data.item import Item

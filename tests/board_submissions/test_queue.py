@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from tellapart.board.submissions import queue, queue_limits
+from tellapart.board.submissions import accounts, queue
 from tellapart.evaluation.verified import read_result
 
 MakeBoard = Callable[..., Any]
@@ -268,7 +268,7 @@ def test_a_full_disk_under_the_database_takes_nothing(board: MakeBoard, monkeypa
             yield rows
 
     monkeypatch.setattr(type(made.service.database), "_open_connection", small)
-    monkeypatch.setattr(queue_limits, "REFUSED_A_DAY", 100)
+    monkeypatch.setattr(accounts, "REFUSED_A_DAY", 100)
     answers = [made.send(b"x%09d" % k, model="m" * 100) for k in range(40)]
     full = [answer for answer in answers if answer.status_code == 507]
     assert full
@@ -280,7 +280,7 @@ def test_a_full_disk_under_the_database_takes_nothing(board: MakeBoard, monkeypa
 
 def test_useless_files_are_not_looked_at_without_end(board: MakeBoard, monkeypatch: pytest.MonkeyPatch) -> None:
     made = board(4)
-    monkeypatch.setattr(queue_limits, "REFUSED_A_DAY", 3)
+    monkeypatch.setattr(accounts, "REFUSED_A_DAY", 3)
     for k in range(2):
         made.queue._record_end(made.send(b"%d" % k).json()["id"], "refused", "no")
     made.send(b"waits")

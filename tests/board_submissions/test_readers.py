@@ -14,8 +14,7 @@ import httpx
 import pytest
 import uvicorn
 
-from tellapart.board.app import create_app
-from tellapart.board.connections import Connection
+from tellapart.board.app import Connection, create_app
 from tellapart.board.records import read_in
 from tellapart.board.settings import read_settings
 from tellapart.board.store import Store

@@ -13,7 +13,7 @@ from tellapart.board.app import create_app
 from tellapart.board.records import read_in
 from tellapart.board.settings import BoardSettings
 from tellapart.board.store import Store
-from tellapart.board.submissions.measuring import Split
+from tellapart.board.submissions.hidden_items import Split
 from tellapart.board.submissions.service import MeasuredSubmission, as_result, standings, values_of, write_results
 
 

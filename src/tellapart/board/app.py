@@ -2,30 +2,346 @@
 
 from __future__ import annotations
 
+import asyncio
+import gzip
+import hashlib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from inspect import Parameter
-from typing import Annotated, Any, Literal
+from threading import RLock, Semaphore
+from typing import Annotated, Any, Literal, get_args
 
 from fastapi import FastAPI, HTTPException, Path, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 from pydantic import Field
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from tellapart.board.connections import SecurityHeaders
-from tellapart.board.page_cache import CachedPage, PageCache, PageCacheMiddleware, preferred_format
 from tellapart.board.rendering import PAGES, PATTERNS, Page, ServerLinks, as_csv, as_latex, asset, render
 from tellapart.board.settings import BoardSettings
 from tellapart.board.store import Store
+from tellapart.board.submissions.accounts import network
 from tellapart.board.submissions.routes import router_of
 from tellapart.board.submissions.service import Submissions
 from tellapart.board.views.items import picture
-from tellapart.board.views.rows import View
-from tellapart.errors import UnknownNameError
+from tellapart.board.views.leaderboard import View
+from tellapart.errors import UnknownNameError, plain, quote
+
+# Connections with deadlines: a request that never ends, a body that stops or an answer that is not read ends them.
+#
+# uvicorn closes only connections that are idle after an answer. A few thousand half requests, which cost their sender
+# nothing, would take every descriptor of the process. See decision 15 for the measurements.
+
+#: Names of this machine, for itself.
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+
+#: Header -> value.
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+
+
+class SecurityHeaders:
+    """ASGI middleware that adds `HEADERS` to every answer, except those that are set already, errors included.
+
+    It answers HEAD as GET, without the body: links are looked at that way, and monitors ask so. It refuses a request
+    with two lengths: a proxy before the board may find its end by one, and the board by the other.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        method = scope["method"]
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            elif method == "HEAD":
+                message = {**message, "body": b""}
+            await send(message)
+
+        app, request = self._app, Headers(scope=scope)
+        if "transfer-encoding" in request and "content-length" in request:
+            app = PlainTextResponse("A request has one length.\n", 400, {"Connection": "close"})
+        await app({**scope, "method": "GET" if method == "HEAD" else method}, receive, send_with_headers)
+
+
+class BoardAddress:
+    """ASGI middleware for a board's names and its path: it refuses other hosts, and logs 20 with their option."""
+
+    def __init__(self, app: ASGIApp, names: Iterable[str], root: str = "") -> None:
+        self._app, self._root, self._logged = app, root, set[str]()
+        self._trusted = TrustedHostMiddleware(self._enter, sorted(names), www_redirect=False)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        await self._trusted(scope, receive, send)
+        host = Headers(raw=scope.get("headers", [])).get("host", "").partition(":")[0][:80]
+        if "entered" not in scope and host not in self._logged and len(self._logged) < 20:  # anybody can send any
+            self._logged.add(host)
+            logging.getLogger(__name__).warning(
+                "refused a request for the host %s: --name %s lets it in; a proxy must send the browser's "
+                "(proxy_set_header Host $host)",
+                plain(quote(host)),
+                plain(host),
+            )
+
+    async def _enter(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope["entered"] = True
+        if scope["type"] == "http":  # some proxies take the path off, others do not
+            path = scope["path"] if scope["path"] != self._root else f"{self._root}/"
+            path = path if path.startswith(f"{self._root}/") else self._root + path
+            scope = {**scope, "root_path": self._root, "path": path}
+        await self._app(scope, receive, send)
+
+
+#: Connections at once; and of one address, unless it is a proxy's.
+MOST, EACH = 500, 200
+
+#: New connections that the event loop accepts at once; three times as many may be open before it can end the first.
+#: With `MOST` they are fewer than the 1,024 files that a process may open by default: at that limit, the loop accepts
+#: none for a second.
+BACKLOG = 128
+
+#: Seconds for which the board waits for all of a request's head, more of a body, and a client that reads an answer.
+SECONDS = {"request": 15.0, "body": 30.0, "reading": 60.0}
+
+
+class Connection(H11Protocol):
+    """uvicorn's HTTP/1.1 protocol with a deadline for everything that a client owes, for `uvicorn.Config(http=...)`."""
+
+    _owed, _since = "", 0.0
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for a request; beyond `MOST` connections, end the one that has waited longest."""
+        super().connection_made(transport)
+        if self._count_of_address() > EACH:
+            transport.abort()
+            return
+        self._set_deadline()
+        active = [other for other in self._others() if not other.transport.is_closing()]
+        if len(active) > MOST:
+            idle = [other for other in active if other._owed == "request"]  # this one is among them
+            min(idle, key=lambda other: other._since).transport.abort()
+
+    def _others(self) -> list[Connection]:
+        return [connection for connection in self.connections if isinstance(connection, Connection)]
+
+    def _count_of_address(self) -> int:
+        host = self.client[0] if self.client else ""
+        if host in ("", "127.0.0.1", "::1", *str(self.config.forwarded_allow_ips or "").replace(" ", "").split(",")):
+            return 0  # a socket file, this machine, or a proxy: all readers may come from there
+        return [network((other.client or ("",))[0]) for other in self._others()].count(network(host))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop waiting."""
+        super().connection_lost(exc)
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def data_received(self, data: bytes) -> None:
+        """Parse the data, and wait for the rest."""
+        super().data_received(data)
+        self._set_deadline(received=True)
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request."""
+        super().on_response_complete()
+        self._set_deadline()
+
+    def pause_writing(self) -> None:
+        """Wait until the client reads its answer."""
+        super().pause_writing()
+        self._set_deadline()
+
+    def resume_writing(self) -> None:
+        """Stop waiting for the client to read."""
+        super().resume_writing()
+        self._set_deadline()
+
+    def _set_deadline(self, *, received: bool = False) -> None:
+        """Set the deadline for the client's next bytes; a head has one for all of it, however often a byte comes."""
+        if self.flow.write_paused:
+            owed = "reading"
+        elif self.cycle is None or self.cycle.response_complete:
+            owed = "request"
+        else:
+            owed = "body" if self.cycle.more_body and not self.flow.read_paused else ""
+        if owed == self._owed and not (received and owed == "body"):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._owed, self._since, self._timer = owed, self.loop.time(), None
+        if owed and not self.transport.is_closing():
+            self._timer = self.loop.call_later(SECONDS[owed], self.transport.abort)
+
+
+# Rendered pages, kept until the records change: most readers are answered without the application.
+#
+# If many ask for a page that is not in the cache, one request renders it and the others wait for that one.
+
+#: Pages up to so many bytes are not compressed: they fit a few packets anyway.
+_SMALL = 4096
+
+#: Pages rendered at once. Rendering is computing, and Python's threads take turns with the one that answers readers;
+#: two, since a page may wait for the database.
+_AT_ONCE = 2
 
 Format = Literal["html", "json", "csv", "latex"]
+
+#: Query string -> format, "" for the one of the Accept header; the application answers any other query.
+_FORMATS = {b"": "", **{b"format=" + form.encode(): form for form in get_args(Format)}}
+
+
+def preferred_format(accept: str) -> str:
+    """Return the format for a request without `?format=`: HTML, or JSON if `Accept` names that and not HTML.
+
+    >>> preferred_format("text/html,*/*"), preferred_format("application/json"), preferred_format("")
+    ('html', 'json', 'html')
+    """
+    return "json" if "application/json" in accept and "text/html" not in accept else "html"
+
+
+@dataclass(frozen=True, slots=True)
+class CachedPage:
+    """A page as it is sent."""
+
+    media_type: str
+    content: bytes
+    filename: str = ""  # the name under which a browser saves it; empty for HTML and JSON
+
+    compressed: bytes = field(init=False)  # the content by gzip; empty for small pages
+    tag: str = field(init=False)  # its ETag; weak, since it is the same for both encodings
+
+    def __post_init__(self) -> None:
+        compressed = gzip.compress(self.content, 1, mtime=0) if len(self.content) > _SMALL else b""
+        object.__setattr__(self, "compressed", compressed)
+        object.__setattr__(self, "tag", f'W/"{hashlib.sha256(self.content).hexdigest()[:16]}"')
+
+    def answer(self, known: str, encodings: str) -> tuple[int, dict[str, str], bytes]:
+        """Return the status, headers and bytes that answer one request."""
+        # One address has several formats, and a page is out of date as soon as a record is new.
+        headers = {"etag": self.tag, "vary": "Accept, Accept-Encoding", "cache-control": "no-cache"}
+        if known == self.tag:
+            return int(HTTPStatus.NOT_MODIFIED), headers, b""
+        content = self.content
+        if self.compressed and "gzip" in encodings:
+            content, headers["content-encoding"] = self.compressed, "gzip"
+        if self.filename:
+            headers["content-disposition"] = f'attachment; filename="{self.filename}"'
+        headers |= {"content-type": self.media_type, "content-length": str(len(content))}
+        return int(HTTPStatus.OK), headers, content
+
+
+class PageCache:
+    """The most recently used pages of the newest version of the records, within a budget of bytes."""
+
+    def __init__(self, budget: int = 64 << 20) -> None:
+        self._budget, self._version = budget, -1
+        self._pages: OrderedDict[Hashable, CachedPage] = OrderedDict()
+        self._under_way: dict[tuple[int, Hashable], Future[CachedPage]] = {}
+        self._lock, self._turns = RLock(), Semaphore(_AT_ONCE)
+
+    def find(self, version: int, key: Hashable) -> CachedPage | None:
+        """Return a page of this version if it is in the cache."""
+        with self._lock:
+            page = self._pages.get(key) if version == self._version else None
+            if page is not None:
+                self._pages.move_to_end(key)
+            return page
+
+    def get(self, version: int, key: Hashable, render: Callable[[], CachedPage]) -> CachedPage:
+        """Return the page of a version of the records, rendering it if it is neither cached nor under way.
+
+        Requests during the rendering wait, and get that page or that error; a request for a newer version never gets
+        a page of an older one.
+        """
+        with self._lock:
+            if (page := self.find(version, key)) is not None:
+                return page
+            if (other := self._under_way.get((version, key))) is None:
+                future = self._under_way[version, key] = Future[CachedPage]()
+        if other is not None:
+            return other.result()
+        try:
+            with self._turns:
+                page = render()
+            self._put(version, key, page)
+            future.set_result(page)
+        except BaseException as error:
+            future.set_exception(error)
+            raise
+        finally:
+            del self._under_way[version, key]
+        return page
+
+    def _put(self, version: int, key: Hashable, page: CachedPage) -> None:
+        """Keep a page, unless a newer version is known."""
+        with self._lock:
+            if version > self._version:
+                self._pages.clear()
+                self._version = version
+            if version == self._version:
+                self._pages[key] = page
+                while (
+                    sum(len(stored.content) + len(stored.compressed) for stored in self._pages.values()) > self._budget
+                ):
+                    self._pages.popitem(last=False)
+
+
+class PageCacheMiddleware:
+    """ASGI middleware that answers with cached pages of (path, format) before the application sees the request."""
+
+    def __init__(self, app: ASGIApp, cache: PageCache, store: Store) -> None:
+        self._app, self._cache, self._store = app, cache, store
+        # A separate thread for the version: the application's may all be rendering pages.
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="version")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        form = _FORMATS.get(scope["query_string"]) if scope["type"] == "http" and scope["method"] == "GET" else None
+        if form is None:
+            await self._app(scope, receive, send)
+            return
+        # Of a repeated header the first counts.
+        request = {name: value.decode("latin-1") for name, value in reversed(scope["headers"])}
+        version = self._store.known()
+        if version is None:
+            version = await asyncio.get_running_loop().run_in_executor(self._executor, self._store.latest)
+        page = self._cache.find(version, (scope["path"], form or preferred_format(request.get(b"accept", ""))))
+        if page is None:
+            await self._app(scope, receive, send)
+            return
+        status, headers, content = page.answer(request.get(b"if-none-match", ""), request.get(b"accept-encoding", ""))
+        raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+        await send({"type": "http.response.start", "status": status, "headers": raw})
+        await send({"type": "http.response.body", "body": content})
+
 
 _MEDIA = {
     "html": "text/html; charset=utf-8",

@@ -16,9 +16,8 @@ from tellapart.board.settings import BoardSettings
 from tellapart.board.store import Benchmark, Store
 from tellapart.board.submissions.routes import render_template
 from tellapart.board.submissions.service import Submissions
-from tellapart.board.views.comparison import MOST, choose_page
-from tellapart.board.views.items import PAGE, failures, picture
-from tellapart.board.views.model import PAGE as QUERIES
+from tellapart.board.views.items import PAGE, QUERIES, failures, picture
+from tellapart.board.views.ranks import MOST, choose_page
 from tellapart.errors import RunError, UnknownNameError
 from tellapart.records.run_folder import write_text_file
 

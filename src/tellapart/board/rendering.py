@@ -16,22 +16,28 @@ from typing import TYPE_CHECKING, get_type_hints
 from markupsafe import Markup, escape
 
 from tellapart.board.settings import BoardSettings
-from tellapart.board.views.comparison import (
-    choose_page,
-    compare_many,
-    comparison_page,
+from tellapart.board.views.items import ModelPage, gallery_page, item_page, items_page, model_page
+from tellapart.board.views.leaderboard import (
+    Cell,
+    Column,
+    Leaderboard,
+    Table,
+    View,
+    all_benchmarks,
+    by_tag,
+    heat_map,
+    leaderboard,
 )
-from tellapart.board.views.items import item_page, items_page
-from tellapart.board.views.leaderboard import all_benchmarks, by_tag, heat_map, leaderboard
-from tellapart.board.views.model import ModelPage, gallery_page, model_page
 from tellapart.board.views.ranks import (
     RankLine,
     agreement_page,
     benchmark_ranks,
+    choose_page,
+    compare_many,
+    comparison_page,
     pareto_page,
     ranks_page,
 )
-from tellapart.board.views.rows import Cell, Column, Leaderboard, Table, View
 from tellapart.data.rows import spreadsheet_cell
 from tellapart.report.charts import inline_svg, score_bar
 from tellapart.report.numbers import deviation, percent, thousands

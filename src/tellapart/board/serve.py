@@ -61,8 +61,7 @@ def serve(
     """
     require("fastapi", extra="board")
     uvicorn = require("uvicorn", extra="board")
-    from tellapart.board.app import create_app
-    from tellapart.board.connections import BACKLOG, LOOPBACK, BoardAddress, Connection
+    from tellapart.board.app import BACKLOG, LOOPBACK, BoardAddress, Connection, create_app
     from tellapart.board.submissions.service import open_submissions
     from tellapart.board.watch import Watch
 

@@ -19,6 +19,7 @@ from typing import NamedTuple
 from pydantic import BaseModel, ConfigDict
 
 from tellapart.board.settings import as_board_file
+from tellapart.board.submissions.accounts import RefusedError
 from tellapart.board.submissions.hidden import (
     BENCHMARK_NAME,
     HiddenBenchmark,
@@ -28,7 +29,6 @@ from tellapart.board.submissions.hidden import (
     read_hidden,
 )
 from tellapart.board.submissions.prepared import fill_text, read_truth
-from tellapart.board.submissions.queue_limits import RefusedError
 from tellapart.board.submissions.service import Submissions, read_measured
 from tellapart.board.submissions.state import (
     DATABASE,

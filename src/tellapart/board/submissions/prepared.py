@@ -25,10 +25,16 @@ from numpy.typing import NDArray
 
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
+from tellapart.board.submissions.accounts import RefusedError
 from tellapart.board.submissions.hidden import HiddenBenchmark, check_limits
-from tellapart.board.submissions.hidden_items import HiddenPairs, HiddenRecords, hide, hide_records, list_contents
-from tellapart.board.submissions.measuring import measure_sent
-from tellapart.board.submissions.queue_limits import RefusedError
+from tellapart.board.submissions.hidden_items import (
+    HiddenPairs,
+    HiddenRecords,
+    hide,
+    hide_records,
+    list_contents,
+    measure_sent,
+)
 from tellapart.data.atomic import atomic_file, sync_folder
 from tellapart.data.folder import read_pair_set
 from tellapart.data.images import decode, pixel_hash

@@ -40,12 +40,11 @@ from typing import IO, Annotated, Any, Literal, TypeVar, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
-from tellapart.board.submissions.accounts import Account
+from tellapart.board.submissions.accounts import Account, QueueLimits, RefusedError
 from tellapart.board.submissions.forms import form_bytes, unpack
 from tellapart.board.submissions.hidden import SubmissionSettings, round_to
-from tellapart.board.submissions.measuring import Split
+from tellapart.board.submissions.hidden_items import Split
 from tellapart.board.submissions.prepared import Prepared, find_prepared
-from tellapart.board.submissions.queue_limits import QueueLimits, RefusedError
 from tellapart.board.submissions.state import Database
 from tellapart.board.watch import TirelessThread
 from tellapart.data.atomic import sync_folder

@@ -33,10 +33,9 @@ from starlette.datastructures import UploadFile
 from starlette.requests import ClientDisconnect
 
 from tellapart.board.rendering import Links, ServerLinks, environment
-from tellapart.board.submissions.accounts import COOKIE, Account, Role
+from tellapart.board.submissions.accounts import COOKIE, Account, RefusedError, Role, network
 from tellapart.board.submissions.hidden import in_points
 from tellapart.board.submissions.queue import Receipt, Upload
-from tellapart.board.submissions.queue_limits import RefusedError, network
 from tellapart.board.submissions.service import Submissions
 from tellapart.catalog import REFERENCES
 

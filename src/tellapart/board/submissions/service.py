@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from tellapart.board.submissions.accounts import Account, Accounts
+from tellapart.board.submissions.accounts import Account, Accounts, QueueLimits, RateLimit, RefusedError, UploadLimit
 from tellapart.board.submissions.hidden import (
     HiddenSettings,
     in_points,
@@ -26,11 +26,9 @@ from tellapart.board.submissions.hidden import (
     submissions_for_all_labels,
     submissions_for_one_label,
 )
-from tellapart.board.submissions.hidden_items import keyed_hash
-from tellapart.board.submissions.measuring import Split
+from tellapart.board.submissions.hidden_items import Split, keyed_hash
 from tellapart.board.submissions.prepared import Prepared, find_prepared, prepare
 from tellapart.board.submissions.queue import Queue, Worker
-from tellapart.board.submissions.queue_limits import QueueLimits, RateLimit, RefusedError, UploadLimit
 from tellapart.board.submissions.state import DATABASE, MARKER, REMEDY, digest_of, open_state, write_marker
 from tellapart.errors import RunError, StoreError, first_line
 from tellapart.records.result import (
