@@ -41,7 +41,7 @@ from tellapart.board.app import create_app
 from tellapart.board.records import add_benchmark, add_model, rank
 from tellapart.board.settings import BoardSettings
 from tellapart.board.store import RAW, Benchmark, Entry, Item, Model, Score, Source, Store, Vector, pack
-from tellapart.board.submissions.state import Database
+from tellapart.board.submissions.accounts import Database
 from tellapart.data.folder import write_pair_set
 from tellapart.data.item import Item as Pair
 from tellapart.metrics.pairs import PAIR_METRICS

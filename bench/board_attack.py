@@ -45,10 +45,10 @@ import numpy as np
 from board_readers import read
 
 from board import free_port, make_hidden, start_server
+from tellapart.board.submissions.accounts import Database
 from tellapart.board.submissions.forms import pack
-from tellapart.board.submissions.hidden_items import HiddenPairs, measure_sent
+from tellapart.board.submissions.prepared import HiddenPairs, measure_sent
 from tellapart.board.submissions.queue import MeasureResult, Process
-from tellapart.board.submissions.state import Database
 from tellapart.data.item import Item as Pair
 from tellapart.data.scores import Scores
 from tellapart.records.machine import this_machine

@@ -44,7 +44,7 @@ def test_a_harmful_file_is_refused_soon_in_one_line(name: str, tmp_path: Path) -
 TRUSTED = set(
     """
     __init__.py api/run.py annotate/study.py auditing/card.py auditing/datasheet.py benchmarks/plugins.py
-    board/rendering.py board/submissions/administer.py board/submissions/prepared.py board/submissions/state.py
+    board/rendering.py board/submissions/administer.py board/submissions/prepared.py board/submissions/accounts.py
     builders/captions/stages.py catalog.py cli/command.py cli/options.py
     builders/video/footage.py data/lock.py models/compact/onnx_export.py models/memory/identity.py
     models/openclip/source.py records/machine.py records/run_folder.py report/image_sources.py

@@ -13,14 +13,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
+from hypothesis import given
+from hypothesis import strategies as st
 
+from boards import open_board
 from tellapart.api.analyses import items as analyse
 from tellapart.board.app import HEADERS, create_app
 from tellapart.board.records import read_in
-from tellapart.board.rendering import as_latex, path_of
+from tellapart.board.rendering import as_latex, environment, make_legend, path_of, score
 from tellapart.board.settings import BoardSettings
 from tellapart.board.store import Store
-from tellapart.board.views.leaderboard import Table
+from tellapart.board.views.leaderboard import Cell, Table
 from tellapart.evaluation.compare import compare
 from tellapart.evaluation.verified import read_result
 from tellapart.records.samples import read_samples
@@ -157,10 +160,8 @@ def test_items_of_five_models_have_the_discrimination_of_the_command(client, wri
     folders = [write_run(tmp_path / f"m{k}", f"m{k}", skill=0.5 * k, seed=k, n=40) for k in range(5)]
     write_run(tmp_path / "random", "random", skill=0.0, seed=9, n=40)  # a reference model does not count
     expected = analyse(*folders).record
-    settings = BoardSettings(runs=(tmp_path,))
-    with Store(f"sqlite:///{tmp_path / 'board.sqlite'}") as store:
-        read_in(store, settings, lambda problem: None)
-        found = TestClient(create_app(settings, store)).get("/benchmarks/shapes/items/pages/1?format=json").json()
+    with open_board(tmp_path, lambda problem: None) as (five, _):
+        found = five.get("/benchmarks/shapes/items/pages/1?format=json").json()
     assert found["reliability"] == pytest.approx(expected.alpha)
     assert {item["title"]: item["discrimination"] for item in found["items"]} == {
         row.id: None if row.discrimination is None else pytest.approx(row.discrimination, abs=6e-4)
@@ -203,10 +204,8 @@ def test_a_models_page_has_its_metrics_curves_and_worst_items(client, runs: Path
 
 def test_a_model_on_few_items_has_a_dot_for_each(write_run, tmp_path: Path) -> None:
     write_run(tmp_path / "a", "few", skill=1.0, n=20)
-    with Store("sqlite://") as store:
-        settings = BoardSettings(runs=(tmp_path,))
-        read_in(store, settings, pytest.fail)
-        page = TestClient(create_app(settings, store)).get("/models/few").text
+    with open_board(tmp_path) as (client, _):
+        page = client.get("/models/few").text
     assert page.count("<circle") == 3 * 20
     assert "<polyline" not in page
 
@@ -292,10 +291,8 @@ def named(write_run, tmp_path: Path) -> Iterator[TestClient]:
     """A board of models with such names."""
     for number, name in enumerate(NAMES):
         write_run(tmp_path / "runs" / str(number), name, skill=3.0 - number / 2, seed=number, n=20)
-    with Store("sqlite://") as store:
-        settings = BoardSettings(runs=(tmp_path / "runs",))
-        read_in(store, settings, pytest.fail)
-        yield TestClient(create_app(settings, store))
+    with open_board(tmp_path / "runs") as (client, _):
+        yield client
 
 
 def pages_with_tables(client: TestClient) -> list[str]:
@@ -354,10 +351,7 @@ def test_latex_sets_an_interval_beside_its_number_a_count_whole_and_a_tiny_p_val
 def test_a_p_at_the_floor_of_the_drawn_flips_is_written_as_a_bound(write_run, tmp_path: Path) -> None:
     for seed, (name, skill) in enumerate({"good": 6.0, "poor": 0.0}.items()):
         write_run(tmp_path / name, name, skill=skill, seed=seed, clusters=30)
-    with Store(f"sqlite:///{tmp_path / 'board.sqlite'}") as store:
-        settings = BoardSettings(runs=(tmp_path,))
-        read_in(store, settings, lambda _: None)
-        client = TestClient(create_app(settings, store))
+    with open_board(tmp_path, lambda _: None) as (client, _):
         page = client.get("/compare/good/poor").text
         rows = client.get("/compare/good/poor?format=json").json()["tests"]
     assert {row["test"] for row in rows} == {"cluster sign flips"} and {row["p"] for row in rows} == {1 / 10_001}
@@ -367,9 +361,7 @@ def test_a_p_at_the_floor_of_the_drawn_flips_is_written_as_a_bound(write_run, tm
 def test_a_page_that_did_not_change_is_not_sent_again_and_a_new_run_changes_it(write_run, tmp_path: Path) -> None:
     write_run(tmp_path / "a", "first", skill=1.0)
     settings = BoardSettings(runs=(tmp_path,))
-    with Store("sqlite://") as store:
-        read_in(store, settings, pytest.fail)
-        client = TestClient(create_app(settings, store))
+    with open_board(settings) as (client, store):
         tag = client.get("/").headers["etag"]
         again = client.get("/", headers={"if-none-match": tag})
         assert (again.status_code, again.content) == (304, b"")
@@ -450,3 +442,65 @@ def test_scores_of_an_item_are_written_so_that_different_ones_differ(client) -> 
 @pytest.mark.parametrize(("args", "path"), [({"slug": "a", "position": 3}, "/benchmarks/a/items/3")])
 def test_addresses_are_made_in_one_place(args: dict[str, str | int], path: str) -> None:
     assert path_of("item", **args) == path
+
+
+around, decimals, shorten = (environment().globals[name] for name in ("around", "decimals", "shorten"))
+
+
+@given(st.integers(1, 3000), st.data())
+def test_a_pager_has_the_first_page_the_last_and_the_next_ones_and_says_where_some_are_left_out(
+    pages: int, data: st.DataObject
+) -> None:
+    page = data.draw(st.integers(1, pages))
+    found = around(page, pages)
+    numbers = [one for one in found if one is not None]
+    assert numbers == sorted(set(numbers))
+    assert {1, pages, page, max(1, page - 1), min(pages, page + 1)} <= set(numbers) <= set(range(1, pages + 1))
+    assert len(found) <= 9
+    for before, one, after in zip(found, found[1:], found[2:], strict=False):
+        if one is None:
+            assert after - before > 1
+        elif before is not None:
+            assert one == before + 1
+
+
+@given(st.text(st.characters(exclude_characters="…"), max_size=120), st.integers(5, 40))
+def test_a_shortened_name_keeps_both_ends(name: str, most: int) -> None:
+    short = shorten(name, most)
+    assert len(short) <= most
+    head, cut, tail = short.partition("…")
+    assert bool(cut) is (len(name) > most)
+    assert name.startswith(head)
+    assert name.endswith(tail)
+
+
+@given(st.lists(st.floats(-1e6, 1e6), max_size=5))
+def test_a_columns_largest_number_has_four_digits(numbers: list[float]) -> None:
+    digits = decimals(numbers)
+    largest = max(map(abs, numbers), default=0.0)
+    assert digits >= 0
+    if 1e-9 < largest < 1000:
+        assert 999 < largest * 10**digits < 10_000
+
+
+def test_a_cell_keeps_the_room_that_its_column_needs() -> None:
+    whole, bare = Cell(value=0.5, low=0.4, high=0.6, tier=1, n=9), Cell(value=0.25, n=9)
+    found = make_legend([[whole, bare, None], [bare]])
+    assert found.rooms == (("tier", "interval"), ())
+    assert found.marks == {"tier", "interval", "gap"}
+    assert '<span class="tier none"></span> <span class="interval"></span>' in score(bare, room=found.rooms[0])
+    assert "interval" not in score(bare, room=found.rooms[1])
+    assert score(Cell(value=0.5, n=9, mark="<i>")).endswith('<span class="mark-trust">&lt;i&gt;</span></td>')
+
+
+def test_models_of_one_place_share_a_label_and_long_names_lose_their_middle(write_run, tmp_path) -> None:
+    name = "open_clip:ViT-B-32/laion2b_s34b_b79k"
+    for benchmark in ("shapes", "second"):
+        for folder, model in (("a", name), ("b", "twin")):
+            write_run(tmp_path / benchmark / folder, model, skill=2.0, benchmark=benchmark)
+    with open_board(tmp_path, lambda problem: None) as (client, _):
+        text = client.get("/ranks").text
+    drawing = text[text.index("<svg") : text.index("</svg>")]
+    assert drawing.count("<text") == 2 + 2  # two columns, and one label at each end of two lines
+    assert drawing.count(" +1</text>") == 2
+    assert name not in drawing.split("<text", 1)[1].replace(f"<title>{name}</title>", "")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from boards import open_board
 from tellapart.board.app import create_app
 from tellapart.board.settings import BoardSettings
 
@@ -336,22 +337,18 @@ def test_on_a_phone_a_models_numbers_come_before_its_facts_and_wide_tables_lead_
 def test_a_list_of_items_shows_their_pictures_and_none_that_is_not_there(chromium, serving, tmp_path: Path) -> None:
     from typer.testing import CliRunner
 
-    from tellapart.board.records import read_in
-    from tellapart.board.store import Store
     from tellapart.cli.main import app
 
     done = CliRunner().invoke(app, ["run", "-b", "demo", "-m", "random", "--out", str(tmp_path / "runs" / "demo")])
     assert done.exit_code == 0, done.output
     settings = BoardSettings(runs=(tmp_path / "runs",))
-    with Store("sqlite://") as store:
-        read_in(store, settings, pytest.fail)
-        with serving(create_app(settings, store)) as at:
-            page = chromium.new_page(viewport={"width": 390, "height": 800})
-            page.goto(f"{at}/benchmarks/demo/items/pages/1")
-            assert page.locator(".thumbs img").count() == 2 * page.locator("tbody tr").count() == 100
-            wait_until(page, "document.querySelector('.thumbs img').naturalWidth > 0")
-            assert page.locator(".thumbs img").first.bounding_box()["height"] == 56
-            page.close()
+    with open_board(settings) as (_, store), serving(create_app(settings, store)) as at:
+        page = chromium.new_page(viewport={"width": 390, "height": 800})
+        page.goto(f"{at}/benchmarks/demo/items/pages/1")
+        assert page.locator(".thumbs img").count() == 2 * page.locator("tbody tr").count() == 100
+        wait_until(page, "document.querySelector('.thumbs img').naturalWidth > 0")
+        assert page.locator(".thumbs img").first.bounding_box()["height"] == 56
+        page.close()
 
 
 def test_a_list_of_items_without_pictures_has_no_column_for_them(visit) -> None:

@@ -1,19 +1,26 @@
-"""`tellapart serve` and `tellapart board export`, as a user calls them."""
+"""`tellapart serve` and `tellapart board export`, and the site that it writes."""
 
 from __future__ import annotations
 
 import re
+import resource
 import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import unquote
 
 import httpx
 import pytest
 from typer.testing import CliRunner
 
 from facts import raises
+from tellapart.board.export import export_site
+from tellapart.board.views.leaderboard import all_benchmarks
 from tellapart.cli.main import app
 from tellapart.errors import RunError
 
@@ -95,3 +102,168 @@ def test_a_board_file_names_runs_and_numbers(write_run, tmp_path: Path) -> None:
     assert "paper" in text
     assert not (tmp_path / "mine" / "board.sqlite").exists()  # a board of these runs alone shows no imported number
     assert len(list((tmp_path / "mine").glob("board-*.sqlite"))) == 1
+
+
+@pytest.fixture
+def served(write_run: Callable[..., Path], tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """A server's address and process; it goes by another name, too."""
+    write_run(tmp_path / "runs" / "a", "some-model", skill=1.0)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = subprocess.Popen(
+        [sys.executable, "-m", "tellapart", "serve", "--port", str(port), "--name", "board.example.org"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert server.stdout is not None
+    found = re.search(r"http://\S+", server.stdout.readline())
+    assert found
+    yield found[0], server
+    server.kill()
+    server.wait()
+    server.stdout.close()
+
+
+@pytest.mark.slow
+def test_a_served_board_answers_for_its_own_names_and_prints_no_secret(
+    served: tuple[str, subprocess.Popen[str]],
+) -> None:
+    at, server = served
+    secret = {"Authorization": "Bearer tap_aa_secret", "Cookie": "tellapart_session=secret"}
+    with httpx.Client(transport=httpx.HTTPTransport(retries=6), timeout=30, base_url=at) as client:
+        assert "some-model" in client.get("/", params={"token": "tap_aa_secret"}, headers=secret).text
+        assert client.get("/", headers={"Host": "board.example.org"}).status_code == 200
+        for host in ("evil.example", "board.example.org.evil.example", "127.0.0.1.nip.example:80"):
+            answer = client.get("/", headers={"Host": host, **secret})
+            assert (answer.status_code, "some-model" in answer.text) == (400, False)
+        # A connection that is open still, and another that sends nothing, keep it from nothing.
+        with socket.create_connection((client.base_url.host, client.base_url.port)):
+            server.send_signal(signal.SIGINT)
+            assert server.wait(timeout=30) in {0, 130}
+    assert server.stdout is not None
+    assert "secret" not in server.stdout.read()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="Linux alone limits another process")
+def test_more_idle_connections_than_the_server_has_files_keep_no_reader_out(
+    served: tuple[str, subprocess.Popen[str]],
+) -> None:
+    at, server = served
+    address = (httpx.URL(at).host, httpx.URL(at).port)
+    resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (1024, 1024))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 4096:
+        pytest.skip("this process may not open as many files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 4096), hard))
+    with ExitStack() as idle:
+        for _ in range(1500):
+            one = idle.enter_context(socket.create_connection(address, timeout=20))
+            with suppress(ConnectionError):  # it made room for others
+                one.sendall(b"GET / HT")
+        for _ in range(3):
+            assert httpx.get(at, timeout=3).status_code == 200
+
+
+class Addresses(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found += [value for name, value in attrs if name in {"href", "src", "action", "hx-get"} and value]
+
+
+def addresses_of(page: Path) -> list[str]:
+    addresses = Addresses()
+    addresses.feed(page.read_text(encoding="utf-8"))
+    return addresses.found
+
+
+@pytest.fixture(scope="module")
+def site(store, settings, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    pages = export_site(store, settings, folder, most_items=5)
+    assert pages == len(list(folder.rglob("index.html")))
+    return folder
+
+
+@pytest.mark.slow
+def test_every_address_is_a_file_of_the_site(site: Path) -> None:
+    seen = 0
+    for page in site.rglob("index.html"):
+        for address in addresses_of(page):
+            assert not address.startswith(("/", "http", "?")), f"{page}: {address}"
+            if not address.startswith("#"):
+                target = (page.parent / unquote(address)).resolve()
+                assert target.is_file(), f"{page}: {address}"
+                assert target.is_relative_to(site.resolve())
+                seen += 1
+    assert seen > 100
+
+
+def test_its_data_is_what_the_server_sends(site: Path, client) -> None:
+    for path in ("", "benchmarks/shapes", "models/good", "compare/good/near", "ranks"):
+        for kind, name in (("json", "data.json"), ("csv", "data.csv"), ("latex", "data.tex")):
+            sent = client.get(f"/{path}", params={"format": kind}).content.decode()
+            assert (site / path / name).read_bytes().decode().rstrip("\n") == sent.rstrip("\n")
+
+
+def test_only_the_items_that_most_models_fail_have_pages(site: Path, client) -> None:
+    shown = {int(path.name) for path in (site / "benchmarks/shapes/items").iterdir() if path.name.isdigit()}
+    worst = client.get("/benchmarks/shapes/items/pages/1?format=json").json()["items"][:5]
+    assert shown == {item["position"] for item in worst}
+
+
+@pytest.mark.parametrize("most", [1, 2])
+def test_the_models_that_the_first_page_begins_with_are_compared_and_no_others(
+    store, settings, tmp_path: Path, most: int
+) -> None:
+    export_site(store, settings, tmp_path, most_items=0, most_compared=most)
+    with store.reading() as session:
+        first = {row.model.slug for row in all_benchmarks(session, settings).rows[:most]}
+    found = {frozenset(page.parts[-3:-1]) for page in tmp_path.glob("compare/*/*/index.html")}
+    assert found == ({frozenset(first)} if most == 2 else set())
+    for page in tmp_path.glob("models/*/index.html"):
+        linked = {"/".join(a.split("/")[-3:-1]) for a in addresses_of(page) if "/compare/" in a}
+        assert all(set(each.split("/")) <= first for each in linked - {"../compare"})
+
+
+def test_it_holds_no_script(site: Path) -> None:
+    for page in site.rglob("index.html"):
+        assert "<script" not in page.read_text(encoding="utf-8")
+    assert not list(site.rglob("*.js"))
+
+
+def test_a_small_site_has_no_data_no_pages_of_parts_and_no_address_of_them(
+    store, settings, site: Path, tmp_path: Path
+) -> None:
+    export_site(store, settings, tmp_path, most_items=5, small=True)
+    kept = {path.relative_to(tmp_path) for path in tmp_path.rglob("index.html")}
+    every = {path.relative_to(site) for path in site.rglob("index.html")}
+    ranks = {path for path in every if path.parts[-2:-1] == ("ranks",) and path.parts[0] != "ranks"}
+    left = ranks | {path for path in every if {"by", "map"} & set(path.parts)}
+    assert left
+    assert kept == every - left
+    assert not list(tmp_path.rglob("data.*"))
+    for page in tmp_path.rglob("index.html"):
+        for address in addresses_of(page):
+            assert address.startswith("#") or (page.parent / unquote(address)).is_file(), f"{page}: {address}"
+        assert 'class="bar"' not in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_writing_it_again_changes_no_byte(store, settings, site: Path, tmp_path: Path) -> None:
+    export_site(store, settings, tmp_path, most_items=5)
+    files = {path.relative_to(site): path.read_bytes() for path in site.rglob("*") if path.is_file()}
+    again = {path.relative_to(tmp_path): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert again == files
+
+
+def test_a_folder_that_cannot_be_written_is_an_error(store, settings, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with raises(RunError, path=tmp_path / "file"):
+        export_site(store, settings, tmp_path / "file")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
+import sqlite3
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +13,14 @@ import pytest
 from sqlalchemy import event, text
 from sqlmodel import Session, select
 
+from boards import open_board
 from facts import check_facts, raises
 from tellapart.board.records import rank, read_in
 from tellapart.board.settings import BoardSettings, read_settings
 from tellapart.board.store import (
+    SCHEMA,
     Benchmark,
+    BoardTable,
     Entry,
     Item,
     Model,
@@ -74,18 +79,15 @@ def test_flips_of_a_lower_precision_stand_beside_its_name(write_run, tmp_path: P
     benchmarks = {name: record.model_copy(update={"precision": found}) for name, record in result.benchmarks.items()}
     model = result.model.model_copy(update={"dtype": "bfloat16"})
     write_result(folder, result.model_copy(update={"benchmarks": benchmarks, "model": model}))
-    with Store("sqlite://") as store:
-        read_in(store, BoardSettings(runs=(tmp_path,)), pytest.fail)
-        with store.session() as session:
-            note = session.exec(select(Model.note)).one()
+    with open_board(tmp_path) as (_, store), store.session() as session:
+        note = session.exec(select(Model.note)).one()
     check_facts(note, "bfloat16", f"{4 * len(benchmarks)} of {400 * len(benchmarks)}", "float32")
 
 
 def test_reading_twice_changes_nothing_and_a_new_run_is_read_alone(write_run, tmp_path: Path) -> None:
     settings = BoardSettings(runs=(tmp_path,))
     write_run(tmp_path / "a", "a", skill=1.0)
-    with Store("sqlite://") as store:
-        read_in(store, settings, pytest.fail)
+    with open_board(settings) as (_, store):
         with store.session() as session:
             before = store.version(session)
         assert read_in(store, settings, pytest.fail) == 0
@@ -102,8 +104,7 @@ def test_a_run_that_went_is_gone_and_a_run_that_changed_is_read_again(write_run,
     settings = BoardSettings(runs=(tmp_path,))
     for name in ("a", "b"):
         write_run(tmp_path / name, name, skill=1.0)
-    with Store("sqlite://") as store:
-        read_in(store, settings, pytest.fail)
+    with open_board(settings) as (_, store):
         (tmp_path / "a" / "results.json").unlink()
         write_run(tmp_path / "b", "b", skill=4.0)
         read_in(store, settings, pytest.fail)
@@ -116,10 +117,8 @@ def test_a_run_that_went_is_gone_and_a_run_that_changed_is_read_again(write_run,
 def test_of_two_runs_of_a_model_on_a_benchmark_the_later_one_counts(write_run, tmp_path: Path) -> None:
     write_run(tmp_path / "1-later", "a", skill=9.0, started="2026-02-01T00:00:00+00:00")
     write_run(tmp_path / "2-earlier", "a", skill=0.0, started="2026-01-01T00:00:00+00:00")
-    with Store("sqlite://") as store:
-        read_in(store, BoardSettings(runs=(tmp_path,)), pytest.fail)
-        with store.session() as session:
-            assert session.exec(select(Entry.folder)).all() == [str(tmp_path / "1-later")]
+    with open_board(tmp_path) as (_, store), store.session() as session:
+        assert session.exec(select(Entry.folder)).all() == [str(tmp_path / "1-later")]
 
 
 def test_when_the_later_of_two_runs_goes_the_earlier_one_counts_again(write_run, tmp_path: Path) -> None:
@@ -127,8 +126,7 @@ def test_when_the_later_of_two_runs_goes_the_earlier_one_counts_again(write_run,
     write_run(tmp_path / "1-later", "a", skill=9.0, started="2026-02-01T00:00:00+00:00")
     write_run(tmp_path / "2-earlier", "a", skill=0.0, started="2026-01-01T00:00:00+00:00")
     write_run(tmp_path / "3-other", "b", skill=0.0, seed=1)
-    with Store("sqlite://") as store:
-        read_in(store, settings, pytest.fail)
+    with open_board(settings) as (_, store):
         shutil.rmtree(tmp_path / "1-later")
         assert read_in(store, settings, pytest.fail) == 1
         with store.session() as session:
@@ -147,30 +145,24 @@ def test_a_record_of_hidden_labels_needs_no_samples_and_joins_no_other_items(wri
     write_run(tmp_path / "a", "a", skill=1.0)
     hidden = write_run(tmp_path / "b", "b", skill=1.0, fingerprint="hidden-" + "0" * 57)
     shutil.rmtree(hidden / "samples")
-    with Store("sqlite://") as store:
-        read_in(store, BoardSettings(runs=(tmp_path,)), pytest.fail)
-        with store.session() as session:
-            assert sorted(session.exec(select(Benchmark.name)).all()) == ["shapes", "shapes#00000000"]
-            assert session.exec(select(Item.benchmark_id).distinct()).all() == [1]
+    with open_board(tmp_path) as (_, store), store.session() as session:
+        assert sorted(session.exec(select(Benchmark.name)).all()) == ["shapes", "shapes#00000000"]
+        assert session.exec(select(Item.benchmark_id).distinct()).all() == [1]
 
 
 def test_other_items_under_the_same_name_are_another_benchmark(write_run, tmp_path: Path) -> None:
     write_run(tmp_path / "a", "a", skill=1.0)
     write_run(tmp_path / "b", "b", skill=1.0, n=10, fingerprint="0" * 64)
-    with Store("sqlite://") as store:
-        read_in(store, BoardSettings(runs=(tmp_path,)), pytest.fail)
-        with store.session() as session:
-            assert sorted(session.exec(select(Benchmark.name)).all()) == ["shapes", "shapes#00000000"]
+    with open_board(tmp_path) as (_, store), store.session() as session:
+        assert sorted(session.exec(select(Benchmark.name)).all()) == ["shapes", "shapes#00000000"]
 
 
 def test_scores_made_elsewhere_join_the_benchmark_of_the_same_ids_on_trust(write_run, tmp_path: Path) -> None:
     write_run(tmp_path / "a", "a", skill=1.0)
     write_run(tmp_path / "b", "b", skill=1.0, fingerprint="ids-" + "0" * 60)
-    with Store("sqlite://") as store:
-        read_in(store, BoardSettings(runs=(tmp_path,)), pytest.fail)
-        with store.session() as session:
-            assert session.exec(select(Benchmark.slug)).all() == ["shapes"]
-            assert sorted(session.exec(select(Entry.on_trust)).all()) == [False, True]
+    with open_board(tmp_path) as (_, store), store.session() as session:
+        assert session.exec(select(Benchmark.slug)).all() == ["shapes"]
+        assert sorted(session.exec(select(Entry.on_trust)).all()) == [False, True]
 
 
 def test_an_imported_run_is_not_called_on_trust(write_run, tmp_path: Path) -> None:
@@ -180,13 +172,11 @@ def test_an_imported_run_is_not_called_on_trust(write_run, tmp_path: Path) -> No
     held = {"dataset": "winoground", "model": "m", "pretrained": "", "task": "image_caption_selection"}
     file.write_text(json.dumps({**held, "metrics": metrics}))
     import_results([file], tmp_path / "theirs", command="")
-    with Store("sqlite://") as store:
-        read_in(store, BoardSettings(runs=(tmp_path,)), pytest.fail)
-        with store.session() as session:
-            assert {head.label: mark for head, mark in heads_of(session).values()} == {"a": "on trust", "m": "imported"}
-            benchmarks = session.exec(select(Benchmark)).all()
-            scores = read_scores(session, benchmarks, "", ["text_score"])
-            assert sorted(one.cell.mark for one in scores) == ["imported", "on trust"]
+    with open_board(tmp_path) as (_, store), store.session() as session:
+        assert {head.label: mark for head, mark in heads_of(session).values()} == {"a": "on trust", "m": "imported"}
+        benchmarks = session.exec(select(Benchmark)).all()
+        scores = read_scores(session, benchmarks, "", ["text_score"])
+        assert sorted(one.cell.mark for one in scores) == ["imported", "on trust"]
 
 
 @pytest.mark.parametrize("clusters", [None, 12])
@@ -200,15 +190,13 @@ def test_tiers_are_those_of_the_statistics(write_run, tmp_path: Path, clusters: 
         for tier in tiers(outcomes, [s.cluster for s in found["0"]] if clusters else None)
         for name in tier.names
     }
-    with Store("sqlite://") as store:
-        read_in(store, BoardSettings(runs=(tmp_path,)), pytest.fail)
-        with store.session() as session:
-            rows = session.exec(
-                select(Model.name, Score.tier)
-                .join(Entry, Entry.model_id == Model.id)
-                .join(Score, Score.entry_id == Entry.id)
-                .where(Score.metric == "group_score", Score.tag == "")
-            ).all()
+    with open_board(tmp_path) as (_, store), store.session() as session:
+        rows = session.exec(
+            select(Model.name, Score.tier)
+            .join(Entry, Entry.model_id == Model.id)
+            .join(Score, Score.entry_id == Entry.id)
+            .where(Score.metric == "group_score", Score.tag == "")
+        ).all()
     assert dict(rows) == expected
     assert expected["m2"] > expected["m0"]
 
@@ -259,24 +247,22 @@ def test_a_leaderboard_reads_the_numbers_of_its_columns_and_no_others(write_run,
     """An entry has hundreds of numbers: a page that looked at all of them took a fifth of a second."""
     write_run(tmp_path / "a", "a", skill=1.0)
     settings, asked = BoardSettings(runs=(tmp_path,)), []
-    with Store(database_url(None, tmp_path)) as store:
-        read_in(store, settings, pytest.fail)
-        with store.reading() as session:
+    with open_board(settings) as (_, store), store.reading() as session:
 
-            def note(_: object, __: object, statement: str, values: object, *___: object) -> None:
-                asked.append((statement, values))
+        def note(_: object, __: object, statement: str, values: object, *___: object) -> None:
+            asked.append((statement, values))
 
-            event.listen(session.get_bind(), "before_cursor_execute", note)
-            pages = [all_benchmarks(session, settings), leaderboard(session, settings, "shapes")]
-            pages.append(by_tag(session, settings, "shapes", "type", "group_score"))
-            event.remove(session.get_bind(), "before_cursor_execute", note)
-            plans = [
-                row[-1]
-                for statement, values in asked
-                for row in session.connection().exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values)
-                if "score" in row[-1]
-            ]
-            assert session.execute(text("SELECT count(*) FROM score")).scalar_one() > 40
+        event.listen(session.get_bind(), "before_cursor_execute", note)
+        pages = [all_benchmarks(session, settings), leaderboard(session, settings, "shapes")]
+        pages.append(by_tag(session, settings, "shapes", "type", "group_score"))
+        event.remove(session.get_bind(), "before_cursor_execute", note)
+        plans = [
+            row[-1]
+            for statement, values in asked
+            for row in session.connection().exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values)
+            if "score" in row[-1]
+        ]
+        assert session.execute(text("SELECT count(*) FROM score")).scalar_one() > 40
     assert [len(page.rows) for page in pages] == [1, 1, 1]
     assert len(plans) >= 3
     assert all(plan.startswith("SEARCH score USING") and "benchmark_id=? AND tag" in plan for plan in plans), plans
@@ -287,8 +273,7 @@ def test_a_broken_run_is_told_and_the_others_are_shown(write_run, tmp_path: Path
     write_run(tmp_path / "broken", "b", skill=1.0)
     (tmp_path / "broken" / "samples" / "shapes.jsonl").unlink()
     problems: list[str] = []
-    with Store("sqlite://") as store:
-        read_in(store, BoardSettings(runs=(tmp_path,)), problems.append)
+    with open_board(tmp_path, problems.append) as (_, store):
         assert labels(store) == ["a"]
     assert len(problems) == 1
     check_facts(problems[0], "samples/shapes.jsonl", "missing")
@@ -323,11 +308,9 @@ def test_a_timing_gives_the_model_of_the_same_weights_its_cost(write_run, tmp_pa
     models = [timing | {"model": same}, timing | {"model": other, "parameters": 1}]
     content = {"schema": 1, "started": "", "command": "", "versions": {}, "models": models}
     (tmp_path / "timing.json").write_text(json.dumps(content))
-    with Store("sqlite://") as store:
-        read_in(store, BoardSettings(runs=(tmp_path,)), pytest.fail)
-        with store.session() as session:
-            model = session.exec(select(Model)).one()
-            assert (model.latency, model.parameters) == (0.02, 1234)
+    with open_board(tmp_path) as (_, store), store.session() as session:
+        model = session.exec(select(Model)).one()
+        assert (model.latency, model.parameters) == (0.02, 1234)
 
 
 def test_imported_numbers_stand_beside_runs_and_have_no_tier(write_run, tmp_path: Path) -> None:
@@ -337,16 +320,14 @@ def test_imported_numbers_stand_beside_runs_and_have_no_tier(write_run, tmp_path
         'source = "a paper"\n[[models]]\nname = "people"\nkind = "human"\n[models.scores.shapes]\ngroup_score = 0.855\n'
         '[[models]]\nname = "b"\n[models.scores.shapes]\ngroup_score = 0.5\n'
     )
-    with Store("sqlite://") as store:
-        read_in(store, BoardSettings(runs=(tmp_path,), imported=(path,)), pytest.fail)
-        with store.session() as session:
-            assert session.exec(select(Benchmark.slug)).all() == ["shapes"]
-            rows = session.exec(
-                select(Model.name, Model.kind, Score.tier, Entry.tie_rule)
-                .join(Entry, Entry.model_id == Model.id)
-                .join(Score, Score.entry_id == Entry.id)
-                .where(Score.metric == "group_score", Score.tag == "")
-            ).all()
+    with open_board(BoardSettings(runs=(tmp_path,), imported=(path,))) as (_, store), store.session() as session:
+        assert session.exec(select(Benchmark.slug)).all() == ["shapes"]
+        rows = session.exec(
+            select(Model.name, Model.kind, Score.tier, Entry.tie_rule)
+            .join(Entry, Entry.model_id == Model.id)
+            .join(Score, Score.entry_id == Entry.id)
+            .where(Score.metric == "group_score", Score.tag == "")
+        ).all()
     assert sorted(rows) == [
         ("a", "model", 1, ""),
         ("b", "model", None, "not known"),
@@ -426,3 +407,96 @@ def test_what_fails_within_a_session_is_not_kept(tmp_path: Path) -> None:
             raise RunError("stop")
         with store.session() as session:
             assert store.version(session) == 0
+
+
+#: Version -> the SHA-256 of its tables; a change of a table needs a new version.
+DIGESTS = {6: "8824b9316da0948b01de7a40d0323892fe2a86ab8fd8e5ef89c097bfec747279"}
+
+CHANGES = {
+    "an older version": "UPDATE board_schema SET version = 1",
+    "a newer version with one more table": (
+        "UPDATE board_schema SET version = 999, tables = json_insert(tables, '$[#]', 'thumbnail');"
+        "CREATE TABLE thumbnail (model_id INTEGER REFERENCES model (id));"
+        "INSERT INTO thumbnail SELECT id FROM model"
+    ),
+    "no version": "DELETE FROM board_schema",
+    "a table of other columns": "UPDATE board_schema SET version = 1; DROP TABLE vector; CREATE TABLE vector (a)",
+}
+
+STRANGERS = {
+    "a table of the same name": "CREATE TABLE model (name TEXT); INSERT INTO model VALUES ('theirs')",
+    "other tables": "CREATE TABLE notes (name TEXT); INSERT INTO notes VALUES ('theirs'); PRAGMA user_version = 2",
+    "another program's Alembic": "CREATE TABLE alembic_version (version_num TEXT);"
+    "INSERT INTO alembic_version VALUES ('1975ea83b712'); CREATE TABLE item (name TEXT)",
+    "a table like the board's own record of its version": "CREATE TABLE board_schema (name TEXT)",
+}
+
+
+def dump(path: Path) -> list[str]:
+    with sqlite3.connect(path) as connection:
+        content = list(connection.iterdump())
+    connection.close()
+    return content
+
+
+def change(path: Path, script: str) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.executescript(script)
+    connection.close()
+
+
+@pytest.mark.slow
+def test_another_set_of_tables_has_another_version() -> None:
+    lines = []
+    for table in BoardTable.metadata.tables.values():
+        for column in table.columns:
+            targets = sorted(key.target_fullname for key in column.foreign_keys)
+            lines.append(f"{column} {column.type} {column.nullable} {column.primary_key} {column.unique} {targets}")
+        lines += [f"{index.name} {[str(column) for column in index.columns]} {index.unique}" for index in table.indexes]
+    text = "\n".join(sorted(lines))
+    assert {SCHEMA: hashlib.sha256(text.encode()).hexdigest()} == DIGESTS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(CHANGES))
+def test_tables_of_another_version_are_rebuilt_and_the_records_read_again(name: str, write_run, tmp_path: Path) -> None:
+    write_run(tmp_path / "a", "mine", skill=1.0)
+    path, settings = tmp_path / "board.sqlite", BoardSettings(runs=(tmp_path,))
+    with Store(f"sqlite:///{path}") as store:
+        assert read_in(store, settings, pytest.fail) == 1
+    before = dump(path)
+    change(path, CHANGES[name])
+    with Store(f"sqlite:///{path}") as store:
+        assert read_in(store, settings, pytest.fail) == 1
+        with store.session() as session:
+            assert session.exec(select(Model.label)).all() == ["mine"]
+    assert sorted(dump(path)) == sorted(before)
+
+
+@pytest.mark.slow
+def test_opening_a_database_again_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "board.sqlite"
+    Store(f"sqlite:///{path}").close()
+    before = path.read_bytes()
+    Store(f"sqlite:///{path}").close()
+    assert path.read_bytes() == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(STRANGERS))
+def test_a_database_of_another_program_is_an_error_and_stays_as_it_is(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "theirs.sqlite"
+    change(path, STRANGERS[name])
+    before = dump(path)
+    with raises(StoreError, "database=", "opened"):
+        Store(f"sqlite:///{path}")
+    assert dump(path) == before
+
+
+@pytest.mark.slow
+def test_a_file_that_is_not_a_database_is_an_error_and_stays_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("not a database\n" * 1000)
+    with raises(StoreError, "database=", "database"):
+        Store(f"sqlite:///{path}")
+    assert path.read_text() == "not a database\n" * 1000

@@ -1,17 +1,27 @@
-"""A run of a part of the items (`--limit`): marked wherever its number stands, and no rival of a whole one."""
+"""Numbers on a board's pages: of a part of the items, without intervals, by the authors' rule, and their places."""
 
 from __future__ import annotations
 
+import csv
+import hashlib
+import io
+import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from fastapi.testclient import TestClient
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlmodel import Session
 
-from tellapart.board.app import create_app
-from tellapart.board.records import read_in
+from boards import open_board
 from tellapart.board.settings import BoardSettings
-from tellapart.board.store import Store
+from tellapart.board.store import Benchmark, Entry, Model, Score, Source, Store
+from tellapart.board.views.leaderboard import all_benchmarks
+from tellapart.board.views.ranks import ranks_page
 from tellapart.evaluation.verified import read_result
 from tellapart.records.run_folder import write_result
 
@@ -34,10 +44,8 @@ def client(request: Any, write_run: Any, tmp_path: Path) -> Any:
     write_run(tmp_path / names[0] / "slow", "slow", skill=0.5, seed=1)
     for model in ("both", "quick"):
         limited(write_run, tmp_path / names[1] / model, model, skill=9.0)
-    settings = BoardSettings(runs=(tmp_path,))
-    with Store("sqlite://") as store:
-        read_in(store, settings, pytest.fail)
-        yield TestClient(create_app(settings, store))
+    with open_board(tmp_path) as (client, _):
+        yield client
 
 
 def cells(found: dict[str, Any]) -> dict[str, tuple[int | None, str]]:
@@ -96,9 +104,185 @@ def test_where_no_model_has_all_items_the_largest_part_has_the_column(write_run:
     limited(write_run, tmp_path / "small", "one", skill=1.0)
     limited(write_run, tmp_path / "large", "one", skill=1.0, n=40)
     limited(write_run, tmp_path / "other", "two", skill=1.0)
-    settings = BoardSettings(runs=(tmp_path,))
-    with Store("sqlite://") as store:
-        read_in(store, settings, pytest.fail)
-        found = TestClient(create_app(settings, store)).get("/?format=json").json()
+    with open_board(tmp_path) as (client, _):
+        found = client.get("/?format=json").json()
     assert cells(found) == {"one": (None, "40 of 60 items"), "two": (None, PART)}
     assert [column["link"]["args"]["slug"] for column in found["columns"]] == ["shapes-40-of-60"]
+
+
+def test_a_benchmarks_page_has_the_authors_number_where_ties_occurred(write_run: Any, tmp_path: Path) -> None:
+    for model in ("tied", "plain"):
+        write_run(tmp_path / model, model, skill=1.0)
+    result = read_result(tmp_path / "tied")
+    shapes = result.benchmarks["shapes"]
+    tied = shapes.metrics["group_score"].model_copy(update={"ties": 3, "official": 0.4321})
+    shapes = shapes.model_copy(update={"metrics": {**shapes.metrics, "group_score": tied}})
+    write_result(tmp_path / "tied", result.model_copy(update={"benchmarks": {"shapes": shapes}}))
+    with open_board(tmp_path) as (client, _):
+        found = client.get("/benchmarks/shapes", headers={"accept": "application/json"}).json()
+        page = client.get("/benchmarks/shapes", headers={"accept": "text/html"}).text
+    by = found["blocks"][0]["sorted_by"]
+    assert {row["title"]: row["cells"][by]["official"] for row in found["rows"]} == {"tied": 0.4321, "plain": None}
+    assert "43.21" in page
+
+
+REASON = "too few for an interval: <3 items>"
+
+
+def test_pages_data_and_tables_have_the_reason(write_run: Any, tmp_path: Path) -> None:
+    for model in ("bare", "plain"):
+        write_run(tmp_path / model, model, skill=1.0)
+    path = tmp_path / "bare" / "results.json"
+    record = json.loads(path.read_text())
+    record["benchmarks"]["shapes"]["metrics"]["group_score"] |= {"low": None, "high": None, "reason": REASON}
+    del record["sha256"]
+    record["sha256"] = hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
+    path.write_text(json.dumps(record))
+    with open_board(tmp_path) as (client, _):
+        found = client.get("/benchmarks/shapes", headers={"accept": "application/json"}).json()
+        page = client.get("/benchmarks/shapes", headers={"accept": "text/html"}).text
+        leaderboard = client.get("/benchmarks/shapes", params={"format": "csv"}).text
+        model = client.get("/models/bare", params={"format": "csv"}).text
+        plain = client.get("/models/plain", params={"format": "csv"}).text
+    by = found["blocks"][0]["sorted_by"]
+    assert {row["title"]: row["cells"][by]["reason"] for row in found["rows"]} == {"bare": REASON, "plain": None}
+    assert "too few for an interval: &lt;3 items&gt;" in page
+    rows = {row["model"]: row["no interval"] for row in csv.DictReader(io.StringIO(leaderboard))}
+    assert REASON in rows["bare"] and rows["plain"] == ""
+    reasons = {row["metric"]: row["no interval"] for row in csv.DictReader(io.StringIO(model))}
+    assert reasons["group_score"] == REASON and reasons["text_score"] == ""
+    assert "no interval" not in plain
+
+
+VALUES = st.lists(st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]), min_size=1, max_size=12)
+
+
+def filled(session: Session, values: list[float]) -> None:
+    source = Source(path="here", digest="", kind="run")
+    benchmark = Benchmark(slug="b", name="b", fingerprint="f", title="B", task="pairs", n=9, headline=["accuracy"])
+    session.add_all([source, benchmark])
+    session.flush()
+    for k, value in enumerate(values):
+        model = Model(slug=f"m{k}", name=f"m{k}", label=f"m{k}", kind="model", identity=f"m{k}")
+        session.add(model)
+        session.flush()
+        entry = Entry(model_id=model.id, benchmark_id=benchmark.id, source_id=source.id, started="")
+        session.add(entry)
+        session.flush()
+        session.add(Score(entry_id=entry.id, benchmark_id=benchmark.id, metric="accuracy", value=value, n=9))
+    session.flush()
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[Store]:
+    with Store("sqlite://") as opened:
+        yield opened
+
+
+@settings(max_examples=25)
+@given(VALUES)
+def test_a_place_is_one_more_than_how_many_are_better(store: Store, values: list[float]) -> None:
+    with Session(store._engine) as session:  # rolled back
+        filled(session, values)
+        lines = ranks_page(session, BoardSettings()).lines
+        rows = all_benchmarks(session, BoardSettings()).rows
+    places = {f"m{k}": 1 + int((np.array(values) > value).sum()) for k, value in enumerate(values)}
+    assert {line.model.label: line.ranks[0] for line in lines} == places
+    assert {row.model.label: row.rank for row in rows} == places
+
+
+#: Benchmark -> the models that were measured on it; "random" is a reference model.
+MIXED = {
+    "aro-order": "a",
+    "aro-relation": "abc",
+    "winoground": "ab",
+    "vlue-nlvr2": "xy",
+    "vlue-vqa": "x",
+    "zebra": ("random",),
+}
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory: pytest.TempPathFactory, request: Any) -> Any:
+    write_run = request.getfixturevalue("module_write_run")
+    folder = tmp_path_factory.mktemp("mixed")
+    for number, (benchmark, models) in enumerate(MIXED.items()):
+        for seed, model in enumerate(models):
+            how = {"benchmark": benchmark, "fingerprint": f"{number}" * 64, "n": 40, "seed": seed}
+            write_run(folder / f"{benchmark}-{model}", model, skill=4.0 - ord(model[0]) % 7, **how)
+    with open_board(folder) as (client, _):
+        yield client
+
+
+@pytest.mark.slow
+def test_benchmarks_stand_with_their_family_and_the_most_measured_first(mixed: TestClient) -> None:
+    found = mixed.get("/?format=json").json()
+    assert [(column["group"], column["title"]) for column in found["columns"]] == [
+        ("aro", "aro-relation"),
+        ("aro", "aro-order"),
+        ("", "winoground"),
+        ("", "mean"),  # of one of three models: it does not sort
+        ("", "mean"),  # of x, half of the second table's models
+        ("vlue", "vlue-nlvr2"),
+        ("vlue", "vlue-vqa"),
+    ]
+    assert [link["text"] for link in found["folded"]] == ["zebra"]
+
+
+def test_benchmarks_that_share_no_model_are_tables_of_their_own_without_rows_of_dashes(mixed: TestClient) -> None:
+    found = mixed.get("/?format=json").json()
+    first, second = found["blocks"]
+    rows = [
+        [row["title"] for row in found["rows"][block["first_row"] : block["last_row"]]] for block in (first, second)
+    ]
+    assert [sorted(each) for each in rows] == [["a", "b", "c"], ["x", "y"]]
+    for block in (first, second):
+        for row in found["rows"][block["first_row"] : block["last_row"]]:
+            assert any(row["cells"][block["first"] : block["last"]])
+    assert [found["columns"][block["sorted_by"]]["title"] for block in (first, second)] == ["aro-relation", "mean"]
+    assert [row["rank"] is not None for row in found["rows"]] == [True, True, True, True, False]
+
+
+def test_the_page_says_so_in_its_head_and_below_the_tables(mixed: TestClient) -> None:
+    text = mixed.get("/").text
+    assert '<th scope="colgroup" colspan="2"><span>aro</span></th>' in text
+    assert text.count('<table class="headline">') == 2
+    assert "1 more benchmark, with reference models alone" in text
+    assert "zebra" in text.partition("<details")[2]
+    heads = mixed.get("/?format=csv").text.splitlines()[0].split(",")
+    assert len(set(heads)) == len(heads)
+
+
+def test_only_models_of_two_places_are_drawn_and_only_columns_of_two_such_models(mixed: TestClient) -> None:
+    found = mixed.get("/ranks?format=json").json()
+    assert found["drawn"] == ["aro-relation", "winoground"]
+    assert {line["title"] for line in found["lines"] if line["segments"]} == {"a", "b"}
+    assert {line["title"] for line in found["lines"]} == set("abcxy")
+    assert [line["title"] for line in found["lines"]][:2] in (["a", "b"], ["b", "a"])
+    drawing = mixed.get("/ranks").text.partition("<svg")[2].partition("</svg>")[0]
+    assert ">vlue-nlvr2<" not in drawing
+    assert "<title>c</title>" not in drawing
+
+
+def test_a_board_of_reference_models_alone_shows_them(module_write_run: Any, tmp_path: Path) -> None:
+    module_write_run(tmp_path / "random", "random", skill=0.0)
+    with open_board(tmp_path) as (client, _):
+        found = client.get("/?format=json").json()
+    assert [column["title"] for column in found["columns"]] == ["shapes"]
+    assert [row["title"] for row in found["references"]] == ["random"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 390)])
+def test_axe_finds_no_violation_and_the_page_is_not_wider_than_the_screen(
+    mixed: TestClient, serving: Any, chromium: Any, axe: Any, scheme: str, width: int
+) -> None:
+    problems = []
+    page = chromium.new_page(color_scheme=scheme, viewport={"width": width, "height": 900})
+    with serving(mixed.app) as at:
+        for path in ("/", "/ranks", "/compare", "/pareto/latency"):
+            page.goto(f"{at}{path}")
+            problems += axe(page)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.close()
+    assert problems == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import threading
 from collections.abc import Callable, Sequence
@@ -9,14 +10,39 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
 
+import tellapart as ta
 from facts import check_facts, raises
 from tellapart.board.submissions.accounts import RefusedError
-from tellapart.board.submissions.hidden import HiddenBenchmark, check_limits, read_hidden
-from tellapart.board.submissions.prepared import prepare, published_metrics, read_truth, write_task
+from tellapart.board.submissions.administer import fit_limits
+from tellapart.board.submissions.forms import read_published, read_sent
+from tellapart.board.submissions.hidden import (
+    HiddenBenchmark,
+    HiddenSettings,
+    SubmissionSettings,
+    check_limits,
+    read_hidden,
+    round_to,
+)
+from tellapart.board.submissions.prepared import (
+    HiddenPairs,
+    hide,
+    measure_sent,
+    prepare,
+    published_metrics,
+    read_truth,
+    write_task,
+)
 from tellapart.board.submissions.service import Submissions, open_submissions
 from tellapart.cli.main import app
+from tellapart.data.folder import read_pair_set, write_pair_set
+from tellapart.data.item import Item
+from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError, StoreError
 
 GOOD = '[[hidden]]\nname = "clocks"\npairs = "clocks"\n'
@@ -229,3 +255,265 @@ def test_two_processes_that_prepare_at_once_take_the_files_of_the_first(
         first, second = pool.map(lambda _: prepare(benchmark, tmp_path / "hidden", b"key"), range(2))
     assert first == second
     assert [path.name for path in (tmp_path / "hidden").iterdir()] == ["clocks"]
+
+
+MakeSet = Callable[..., Path]
+
+
+def settings(folder: Path, *hidden: dict[str, Any]) -> HiddenSettings:
+    return HiddenSettings(
+        submissions=SubmissionSettings(state=folder / "state", spare_bytes=0),
+        hidden=tuple(HiddenBenchmark(**{"largest_share": 1000.0, **one}) for one in hidden),
+    )
+
+
+def again(source: Path, target: Path, *, kept: int) -> Path:
+    """Write the last items of a set under other names, in another order and as other files of the same pixels."""
+    found, images, items = read_pair_set(source), {}, []
+    for k, item in reversed([*enumerate(found.items)][-kept:]):
+        names = tuple(f"images/shot{k}{side}.webp" for side in range(len(item.images)))
+        for name, reference in zip(names, item.images, strict=True):
+            stream = io.BytesIO()
+            Image.open(io.BytesIO(found.read_bytes(reference))).save(stream, "WEBP", lossless=True)
+            images[name] = stream.getvalue()
+        items.append(Item(id=f"x{k}", images=names, texts=tuple(f"{text.upper()} !" for text in item.texts)))
+    write_pair_set(target, items, images, {"title": "Other", "licence": "CC0"})
+    return target
+
+
+@pytest.mark.parametrize("protocol", ["scores", "answers"])
+def test_a_second_benchmark_of_one_set_is_refused(tmp_path: Path, made_set: MakeSet, protocol: str) -> None:
+    pairs = made_set("clocks", n=24)
+    first, second = {"name": "clocks", "pairs": pairs}, {"name": "watches", "pairs": pairs, "protocol": protocol}
+    with raises(DataError, "'watches'", "24 of its 24", "'clocks'", str(tmp_path / "state" / "hidden" / "clocks")):
+        Submissions(settings(tmp_path, first, second))
+    assert [path.name for path in (tmp_path / "state" / "hidden").iterdir()] == ["clocks"]  # no draft is left
+    assert Submissions(settings(tmp_path, first)).prepared.keys() == {"clocks"}
+    with raises(DataError, "'watches'", "'clocks'"):  # renamed: files of the old name gave numbers of another split
+        Submissions(settings(tmp_path, second))
+
+
+def test_some_items_under_other_names_are_refused_too(tmp_path: Path, made_set: MakeSet) -> None:
+    pairs = made_set("clocks", n=24)
+    other = again(pairs, tmp_path / "other", kept=9)
+    with raises(DataError, "'other'", "9 of its 9"):
+        Submissions(settings(tmp_path, {"name": "clocks", "pairs": pairs}, {"name": "other", "pairs": other}))
+
+
+def test_sets_that_share_captions_or_pictures_alone_are_taken(tmp_path: Path, made_set: MakeSet) -> None:
+    pairs = made_set("clocks", n=24)
+    found = read_pair_set(pairs)
+    items = [
+        Item(id=item.id, images=item.images, texts=tuple(f"no {text}" for text in item.texts)) for item in found.items
+    ]
+    images = {reference: found.read_bytes(reference) for item in items for reference in item.images}
+    write_pair_set(tmp_path / "other", items, images, {"title": "Other", "licence": "CC0"})
+    hidden = [{"name": name, "pairs": folder} for name, folder in (("clocks", pairs), ("other", tmp_path / "other"))]
+    assert len(Submissions(settings(tmp_path, *hidden)).prepared) == 2
+
+
+MadeSet = Callable[..., Path]
+#: Shape, places of what is true, metrics that are published first.
+SHAPES: dict[str, tuple[tuple[int, int], list[int], tuple[str, ...]]] = {
+    "two true texts": ((1, 3), [0, 2], ("itt",)),
+    "the answer at another place": ((1, 4), [2], ("choice_score",)),
+    "an image at another place": ((3, 1), [1], ("choice_score",)),
+    "a square": ((4, 4), [], ("set_score",)),
+}
+
+
+def with_truth(folder: Path, true: list[int]) -> Path:
+    """Say in a set's file which places are true."""
+    rows = [json.loads(line) for line in (folder / "pairs.jsonl").read_text().splitlines()]
+    (folder / "pairs.jsonl").write_text("".join(json.dumps(row | {"true": true}) + "\n" for row in rows))
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SHAPES)
+def test_each_shape_is_hidden_and_measured(name: str, made_set: MadeSet, tmp_path: Path) -> None:
+    shape, true, first = SHAPES[name]
+    folder = made_set("set", n=24, shape=shape)
+    if true:
+        with_truth(folder, true)
+    benchmark = HiddenBenchmark(name="mine", pairs=folder, largest_share=1000.0)
+    ready = prepare(benchmark, tmp_path / "hidden", b"key")
+    assert (ready.shape, ready.true, ready.metrics[-1]) == (shape, max(1, len(true)), first[-1])
+    assert ready.what.endswith(", of which 2 are true") is (len(true) == 2)
+    hidden = read_truth(ready.truth)
+    assert isinstance(hidden, HiddenPairs)
+    published = read_published(ready.published, "pairs")
+    assert tuple(published.items) == hidden.bare() and {item.true for item in published.items} == {()}
+    own = {item.texts: item for item in read_pair_set(folder).items}  # found again by its texts, in any order
+    right = []
+    for shown, item in zip(published.items, hidden.items, strict=True):
+        (source,) = (one for texts, one in own.items() if sorted(texts) == sorted(shown.texts))
+        told = np.zeros(shape)
+        if shape[0] == 1:
+            told[0] = [text in [source.texts[k] for k in source.truths] for text in shown.texts]
+        else:  # images have other names, which only the truth knows
+            names = [hidden.sources[image] for image in shown.images]
+            places = [source.images.index(image) for image in names]
+            texts = [source.texts.index(text) for text in shown.texts]
+            for row, image in enumerate(places):
+                told[row] = [image == text if shape[1] > 1 else image in source.truths for text in texts]
+        right.append(told)
+        assert item.truths == tuple(range(max(1, len(true))))
+    for values, expected in ((np.array(right), 1.0), (1 - np.array(right), 0.0), (np.zeros((24, *shape)), 0.0)):
+        np.savez(tmp_path / "sent.npz", ids=list(published.outline.ids), scores=values, kind="similarity")
+        sent = read_sent(tmp_path / "sent.npz", published, "pairs")
+        assert [one.values[first[-1]] for one in measure_sent(sent, hidden, first, 0.01)] == [expected] * 2
+
+
+def test_the_order_of_the_texts_tells_nothing_of_which_two_are_true() -> None:
+    items = [
+        Item(id=str(k), images=("0.png",), texts=(f"a {k}", f"no {k}", f"one {k}"), true=(0, 2)) for k in range(300)
+    ]
+    hidden = hide(PairSet("cups", tuple(items), Path()), b"key", 0.5)
+    false = [order.index(2) for order in hidden.texts]
+    assert all(70 < false.count(place) < 130 for place in range(3))  # 100 +- 3.7 standard deviations
+    assert all(item.texts[2].startswith("no ") and item.true == (0, 1) for item in hidden.items)
+
+
+def test_the_readme_says_how_many_texts_are_true(made_set: MadeSet, tmp_path: Path) -> None:
+    from zipfile import ZipFile
+
+    pairs = read_pair_set(with_truth(made_set("set", n=8, shape=(1, 3)), [0, 2]))
+    benchmark = HiddenBenchmark(name="mine", pairs=Path("set"))
+    write_task(tmp_path / "task.zip", benchmark, hide(pairs, b"key", 0.5), pairs.pixels)
+    readme = ZipFile(tmp_path / "task.zip").read("README.txt").decode()
+    assert "2 of the texts are true;\nwhich of them is not told" in readme and "belong together" not in readme
+
+
+def test_true_texts_that_no_metric_is_defined_for_are_refused(made_set: MadeSet, tmp_path: Path) -> None:
+    folder = with_truth(made_set("set", n=8, shape=(1, 4)), [0, 2])
+    with raises(DataError, "'mine'", "metric", "1", "4", "2"):
+        prepare(HiddenBenchmark(name="mine", pairs=folder), tmp_path / "hidden", b"key")
+
+
+def test_a_truth_with_items_of_another_number_of_true_texts_is_refused(made_set: MadeSet, tmp_path: Path) -> None:
+    folder = with_truth(made_set("set", n=24, shape=(1, 3)), [0, 2])
+    path = prepare(HiddenBenchmark(name="mine", pairs=folder, largest_share=1000.0), tmp_path / "h", b"key").truth
+    content: Any = json.loads(path.read_text())
+    del content["items"][3]["true"]
+    path.write_text(json.dumps(content))
+    with raises(DataError, "shape", "texts"):
+        read_truth(path)
+
+
+def test_films_are_refused_before_anything_is_written(tmp_path: Path) -> None:
+    rows = [{"id": str(k), "images": ["a.mp4", "b.mp4"], "texts": ["up", f"down {k}"]} for k in range(4)]
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set" / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for name in ("a.mp4", "b.mp4"):
+        (tmp_path / "set" / name).write_bytes(b"film")
+    with raises(DataError, "'mine'", "'a.mp4'"):
+        prepare(HiddenBenchmark(name="mine", pairs=tmp_path / "set"), tmp_path / "hidden", b"key")
+    assert not (tmp_path / "hidden").exists()
+
+
+def test_texts_alone_are_no_hidden_benchmark() -> None:
+    with raises(ValueError, "'texts:sugarcrepe-pp'"):
+        HiddenBenchmark(name="mine", benchmark="texts:sugarcrepe-pp")
+
+
+@pytest.mark.parametrize("n", [40, 300])
+def test_a_new_board_opens_as_it_stands(n: int, made_set: Any, command: Callable[..., Any], tmp_path: Path) -> None:
+    pairs = made_set(n=n)
+    ran = command("board", "new", tmp_path / "board", "--pairs", pairs, "--name", "clocks", "--title", 'Ours: "two"')
+    assert ran.code == 0, ran.err
+    file = tmp_path / "board" / "board.toml"
+    assert f"tellapart board user NAME... --board {file}" in ran.out and f"serve --board {file}" in ran.out
+    limits = fit_limits(n, (2, 2))
+    assert limits is not None and limits.step <= 0.05
+    assert f" {100 * limits.step:g} point" in ran.out and f"count: {limits.total}\n" in ran.out
+    settings = read_hidden(file)
+    assert settings is not None and settings.hidden[0].name == "clocks"
+    assert (
+        ta.board_user("ann", file).role == "submitter"
+    )  # it makes the hidden files, and refuses limits that do not fit
+    with raises(DataError, "board.toml", "there"):
+        ta.board_new(tmp_path / "board", pairs)
+
+
+def test_a_new_board_of_choices_opens_as_it_stands(tmp_path: Path) -> None:
+    items = [ta.Item(id=str(k), images=(f"{k}.png",), texts=(f"{k} cups", f"{k} bowls")) for k in range(120)]
+    images = {}
+    for k in range(120):
+        Image.new("RGB", (8, 8), (k, 0, 0)).save(stream := io.BytesIO(), "PNG")
+        images[f"{k}.png"] = stream.getvalue()
+    ta.write_pair_set(tmp_path / "choices", items, images, {})
+    file = ta.board_new(tmp_path / "board", tmp_path / "choices")
+    assert 'metrics = ["choice_score"]' in file.read_text()
+    assert ta.board_user("ann", file).role == "submitter"
+
+
+def test_a_set_near_its_board_is_named_relative_to_it_and_both_can_be_moved(
+    made_set: Any, command: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairs = made_set("lab/my_pairs", n=40)
+    monkeypatch.chdir(tmp_path)
+    ran = command("board", "new", "lab/board", "--pairs", "lab/my_pairs")
+    assert ran.code == 0 and "`closes`" in ran.out, ran.err
+    (tmp_path / "lab").rename(tmp_path / "moved")
+    file = tmp_path / "moved" / "board" / "board.toml"
+    settings = read_hidden(file)
+    assert settings is not None and settings.hidden[0].closes is None
+    assert settings.hidden[0].pairs is not None
+    assert settings.hidden[0].pairs.resolve() == tmp_path / "moved" / "my_pairs"
+    assert ta.board_user("ann", file).role == "submitter"
+    file.write_text(file.read_text().replace("# closes", "closes"))
+    assert (opened := read_hidden(file)) is not None and opened.hidden[0].closes is not None
+    assert "/admin/hidden/my-pairs/close" in file.read_text()
+    (tmp_path / "moved").rename(tmp_path / "lab")
+    for given_pairs in (pairs, Path("lab/my_pairs")):  # an absolute path, and one to a folder that is not near
+        file = ta.board_new(tmp_path / "far" / str(given_pairs.is_absolute()), given_pairs)
+        assert f'pairs = "{pairs}"' in file.read_text()
+
+
+def test_what_cannot_be_a_board_is_refused(made_set: Any, tmp_path: Path) -> None:
+    pairs = made_set(n=3)
+    with raises(DataError, "3 pairs", "too few", "from 16 pairs"):
+        ta.board_new(tmp_path / "board", pairs, name="few")
+    with raises(DataError, "'Big Clocks'", "name="):
+        ta.board_new(tmp_path / "board", pairs, name="Big Clocks")
+    assert not (tmp_path / "board").exists()
+    table = tmp_path / "pairs.csv"
+    table.write_text("id,image_0\n")
+    with raises(DataError, str(table), "folder", "write_pair_set", "docs/my_pairs.md"):
+        ta.board_new(tmp_path / "board", table)
+    with raises(DataError, str(pairs / "pairs.jsonl"), "file", f"its folder, {pairs}"):
+        ta.board_new(tmp_path / "board", pairs / "pairs.jsonl")
+
+
+def test_a_boards_folder_is_no_board_file_and_the_error_names_the_file(tmp_path: Path) -> None:
+    with raises(DataError, "folder", str(tmp_path / "board.toml")):
+        ta.board_user("ann", tmp_path)
+    with raises(DataError, "folder", str(tmp_path / "board.toml")):
+        ta.board_export(tmp_path / "site", board=tmp_path)
+
+
+def test_a_board_file_that_is_not_there_is_an_error_that_names_the_command_which_writes_one(tmp_path: Path) -> None:
+    for open_board in (lambda file: ta.board_user("ann", file), lambda file: ta.board_export(tmp_path, board=file)):
+        with raises(DataError, str(tmp_path / "board.toml"), "tellapart board new DIR --pairs"):
+            open_board(tmp_path / "board.toml")
+
+
+def test_sixty_pairs_get_numbers_that_tell_models_apart() -> None:
+    """Rounded to a half, a file with a fifth of its items wrong had the number of a perfect one."""
+    limits = fit_limits(60, (2, 2))
+    assert limits is not None and limits.total >= 2
+    assert len({round_to(right / 30, limits.step) for right in range(31)}) == 21
+    assert round_to(24 / 30, limits.step) == 0.8
+
+
+@given(st.integers(1, 20_000), st.sampled_from([(2, 2), (1, 2), (2, 1), (1, 5), (4, 4)]))
+def test_limits_that_fit_are_never_refused(items: int, shape: tuple[int, int]) -> None:
+    limits = fit_limits(items, shape)
+    if limits is None:
+        assert items < 60
+        return
+    assert 1 <= limits.total <= 20 and limits.step <= 0.1
+    assert limits.step <= 0.05 or items < 30  # fewer files, before numbers too coarse to rank by
+    hidden = HiddenBenchmark(name="a", pairs=Path("a"), step=limits.step, total=limits.total)
+    check_limits(hidden, int(0.9 * 0.5 * items), shape, 1)

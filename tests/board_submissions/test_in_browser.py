@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from boards import open_board
 from tellapart.board.app import create_app
-from tellapart.board.records import read_in
 from tellapart.board.settings import BoardSettings
 from tellapart.board.store import Store
 
@@ -105,15 +105,13 @@ def test_on_a_phone_the_numbers_of_hidden_items_and_of_files_are_in_sight(
     assert made.measured(made.npz(made.right(0.5)), model="half")["state"] == "done"
     made.service.write_records_alone()
     settings = BoardSettings(title="Ours", runs=(made.service.records,))
-    with Store("sqlite://") as store:
-        read_in(store, settings, pytest.fail)
-        with serving(create_app(settings, store, made.service)) as at:
-            page = signed_in(chromium, made, at, viewport={"width": 390, "height": 844})
-            for path, number in (("/", ".score .value"), ("/submissions", ".told b"), ("/hidden/clocks", ".value")):
-                page.goto(f"{at}{path}")
-                box = page.locator(number).first.bounding_box()
-                assert box is not None and box["x"] + box["width"] <= 360, path
-            page.close()
+    with open_board(settings) as (_, store), serving(create_app(settings, store, made.service)) as at:
+        page = signed_in(chromium, made, at, viewport={"width": 390, "height": 844})
+        for path, number in (("/", ".score .value"), ("/submissions", ".told b"), ("/hidden/clocks", ".value")):
+            page.goto(f"{at}{path}")
+            box = page.locator(number).first.bounding_box()
+            assert box is not None and box["x"] + box["width"] <= 360, path
+        page.close()
 
 
 @pytest.fixture

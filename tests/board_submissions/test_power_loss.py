@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from power_loss import build_library, images_of, restore
@@ -99,3 +102,114 @@ def test_what_a_board_answered_is_there_after_a_power_cut(
             assert (row["state"], row["public"]) == ("done", whole[row["id"]]), number
         assert board.database.one("PRAGMA integrity_check")[0] == "ok"
         assert json.loads(board.prepared["clocks"].published.read_text())["items"]
+
+
+#: Takes and measures files in children that are killed: at each of their system calls in turn, then at random moments.
+KILLED = r"""
+import asyncio, json, os, random, signal, sys, time
+from pathlib import Path
+from tellapart.board.submissions import accounts
+from tellapart.board.submissions.hidden import read_hidden
+from tellapart.board.submissions.accounts import Account
+from tellapart.board.submissions.service import Submissions
+from tellapart.board.submissions.routes import write_upload
+
+accounts.REFUSED_A_DAY = 1000  # files that wait are of these
+board = Submissions(read_hidden(Path(sys.argv[1])))
+data = Path(sys.argv[2]).read_bytes()
+account = Account("ann", "submitter", board.accounts.issue("ann", days=1, by="test")[0])
+STEPS = {"open", "os.mkdir", "os.rename", "sqlite3.connect", "subprocess.Popen", "shutil.rmtree", "os.remove"}
+
+def take():
+    async def pieces():
+        yield data[:-2] + b"\x08\0" + os.urandom(8)  # an archive's comment: no two files are the same
+    upload = asyncio.run(write_upload(pieces(), board.queue.folder / f"{random.random()}.part", 1 << 20))
+    return board.queue.take(account, "clocks", "m", "s.npz", upload).id
+
+def work():
+    with board.queue.lock() as mine:
+        while mine and board.queue.work_one():
+            pass
+
+def killed_at(step, do):
+    # Whether the child was killed, and what it said that it had done.
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        left = [step]
+        def hook(event, _):
+            if event in STEPS:
+                left[0] -= 1
+                if left[0] < 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+        sys.addaudithook(hook)
+        os.write(write, (do() or "").encode())
+        os._exit(0)
+    os.close(write)
+    said = b"".join(iter(lambda: os.read(read, 100), b"")).decode()
+    os.close(read)
+    return os.waitpid(child, 0)[1] != 0, said
+
+answered, kills, step = [], 0, 0
+while True:  # of asyncio's own steps and then of every one of ours
+    killed, id_ = killed_at(step, take)
+    kills, step, answered = kills + killed, step + 1, answered + [id_] * bool(id_)
+    if not killed:
+        break
+answered += [take() for _ in range(3)]
+taken = [row["id"] for row in board.database.all("SELECT id FROM submission")]
+for step in (0, 1, 2, 3, 5, 7):
+    kills += killed_at(step, work)[0]
+random.seed(5)
+for _ in range(3):
+    child = os.fork()
+    if not child:
+        work()
+        os._exit(0)
+    time.sleep(random.uniform(0.05, 0.9))
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+with board.queue.lock():
+    board.queue.sweep()
+work()
+print(json.dumps({"kills": kills, "answered": answered, "taken": taken}))
+"""
+
+
+@pytest.mark.slow
+def test_a_server_killed_at_any_step_loses_nothing_and_measures_everything_once(
+    board: Callable[..., Any], tmp_path: Path
+) -> None:
+    made = board(8)
+    (tmp_path / "board.toml").write_text(
+        f'[submissions]\nstate = "state"\nspare_bytes = 0\n[[hidden]]\nname = "clocks"\npairs = "{made.pairs}"\n'
+        'metrics = ["group_score"]\ntotal = 100\ndaily = 100\nlargest_share = 1e6\n'
+    )
+    (tmp_path / "scores.npz").write_bytes(made.npz(made.right()))
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(tmp_path / "board.toml"), str(tmp_path / "scores.npz")],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["kills"] > 10
+    assert set(report["answered"]) <= set(report["taken"])  # a file may be taken before its answer, never the reverse
+    rows = {row["id"]: row for row in made.service.database.all("SELECT id, state, starts, public FROM submission")}
+    assert sorted(rows) == sorted(report["taken"])
+    # What was under way three times as the server died is given up, and given back; everything else was measured.
+    given_up = {id_ for id_, row in rows.items() if row["starts"] >= 3 and row["state"] == "failed"}
+    done_once = set(rows) - given_up
+    assert len(done_once) >= 1
+    assert {rows[id_]["state"] for id_ in done_once} == {"done"}
+    assert {json.loads(rows[id_]["public"])["values"]["group_score"] for id_ in done_once} == {1.0}
+    ended = [
+        (entry["about"]["submission"], entry["what"].removeprefix("submission "))
+        for entry in made.service.log()
+        if entry["what"].startswith("submission ") and "again" not in entry["what"]
+    ]
+    assert sorted(ended) == sorted((id_, what) for id_ in rows for what in ("received", rows[id_]["state"]))
+    assert {path.name for path in made.queue.folder.iterdir()} == {".lock", *report["taken"]}
+    assert made.service.database.one("PRAGMA integrity_check")[0] == "ok"

@@ -5,21 +5,38 @@ from __future__ import annotations
 import io
 import json
 import resource
+import socket
 import struct
+import time
 import zipfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier, Event, Thread
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
+import uvicorn
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 from facts import check_facts, raises
-from tellapart.board.submissions.forms import read_sent
-from tellapart.board.submissions.hidden_items import hide
+from tellapart.board.app import Connection, create_app
+from tellapart.board.records import read_in
+from tellapart.board.settings import read_settings
+from tellapart.board.store import Store
+from tellapart.board.submissions.forms import form_bytes, pack, read_sent, unpack
+from tellapart.board.submissions.prepared import hide
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
+from tellapart.data.scores import Scores
 from tellapart.errors import ScoreError, TellapartError
+from tellapart.models.generative.choice import BothOrders
+from tellapart.tasks.choice import Chosen
+from tellapart.tasks.registry import HIDEABLE
 
 MakeBoard = Callable[..., Any]
 
@@ -408,3 +425,151 @@ def test_too_little_room_is_said_before_a_byte_is_read(board: MakeBoard) -> None
     made = board(settings={"spare_bytes": 1 << 60})
     answer = made.send(b"x")
     assert (answer.status_code, answer.json()["detail"][:30]) == (507, "the server's disk is too full ")
+
+
+SHAPES = st.tuples(st.integers(1, 5), st.integers(1, 3), st.integers(1, 3))
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
+SIDES = st.floats(-1e9, 1e9)
+PLACES = st.sampled_from([-1, 0, 1])
+#: Task -> one row of what its reader gives.
+ROWS: dict[str, st.SearchStrategy[Any]] = {
+    "pairing": st.tuples(TEXTS, TEXTS),
+    "nlvr2": st.booleans(),
+    "vqa": TEXTS,
+    "vqa2": TEXTS,
+    "grounding": st.tuples(SIDES, SIDES, SIDES, SIDES),
+    "choice": st.tuples(PLACES, PLACES),
+    "yes-no": TEXTS,
+}
+
+
+def test_every_task_that_can_be_hidden_has_a_form() -> None:
+    assert set(ROWS) == {"pairing", *HIDEABLE}
+
+
+@given(
+    SHAPES.flatmap(lambda shape: arrays(np.float32, shape, elements=st.floats(0, 1, width=32))),
+    st.sampled_from(["similarity", "logit", "probability"]),
+)
+def test_scores_come_out_as_they_went_in_and_are_as_long_as_is_known_before(values: Any, kind: Any) -> None:
+    form = pack(Scores([f"id {k}" for k in range(len(values))], values, kind), "pairs")
+    shape = values.shape[1:]
+    assert len(form) <= form_bytes("pairs", len(values), shape, 0) < len(form) + 64
+    found = unpack(form, "pairs", len(values), shape)
+    assert (found.kind, found.values.tobytes()) == (kind, values.tobytes())
+    for items, other in ((len(values) + 1, shape), (len(values), (shape[0], shape[1] + 1)), (len(values), None)):
+        with raises(ScoreError, "'pairs'", "rows"):
+            unpack(form, "pairs", items, other)
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("task", list(ROWS))
+@given(data=st.data())
+def test_predictions_come_out_as_they_went_in(task: str, data: st.DataObject) -> None:
+    rows = data.draw(st.lists(ROWS[task], min_size=1, max_size=5))
+    first, second = (tuple[Any, ...](row[k] if isinstance(row, tuple) else None for row in rows) for k in (0, 1))
+    sent: Any = rows
+    if task == "pairing":
+        sent = BothOrders(tuple(map(str, range(len(rows)))), first, second)
+    elif task == "choice":
+        sent = Chosen(first, second)
+    shape = (2, 2) if task == "pairing" else None
+    form = pack(sent, task)
+    found = unpack(form, task, len(rows), shape)
+    assert type(found) is type(sent)
+    if task == "pairing":
+        found = list(zip(found.in_order, found.swapped, strict=True))
+    elif task == "choice":
+        found = list(zip(found.true_first, found.true_second, strict=True))
+    assert found == rows
+    # A file cannot be shorter than its texts; a reader's form is at most in proportion to it.
+    texts = "".join(
+        text for row in rows for text in (row if isinstance(row, tuple) else [row]) if isinstance(text, str)
+    )
+    if texts.isprintable():
+        assert len(form) <= form_bytes(task, len(rows), shape, len(texts.encode()))
+    with raises(ScoreError, "form"):
+        unpack(form, task, len(rows) + 1, shape)
+
+
+WRONG = {
+    "nlvr2": ["1", "null", '"true"', "[true]"],
+    "vqa": ["1", "null", "true", '["two"]', r'"\ud800"', "{}"],
+    "grounding": [f"[0,0,1{end}]" for end in ("", ",1,1", ",NaN", ",1e400", ",2e9", ',"1"', ",true")],
+    "choice": ["[1]", "[1,2]", "[1,0.5]", '["1","1"]', "[1,1,1]", "[1,null]"],
+    "pairing": ['["1;2"]', '["1;2", 1]', '"12"', '["1;2", ["2;1"]]'],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("task", "row"), [(task, row) for task, rows in WRONG.items() for row in rows])
+def test_a_row_that_no_reader_gives_is_refused_in_words_that_do_not_repeat_it(task: str, row: str) -> None:
+    good = {"nlvr2": "true", "vqa": '"a"', "grounding": "[0,0,1,1]", "choice": "[1,-1]", "pairing": '["1;2","2;1"]'}
+    assert unpack(f"[{good[task]}]".encode(), task, 1, None)
+    with raises(ScoreError, repr(task), "1") as caught:
+        unpack(f"[{row}]".encode(), task, 1, None)
+    assert len(row) < 3 or row not in str(caught.value)
+
+
+def test_half_a_character_is_refused_where_it_is_read() -> None:
+    with raises(ScoreError, "Unicode", "texts"):
+        pack([json.loads(r'"\ud800"')], "vqa")
+
+
+READERS = 20
+BOARD = Path(__file__).parents[2] / "examples" / "vlue_board" / "board.toml"
+MODELS = {"ViLBERT", "LXMERT", "UNITER", "VL-T5", "ALBEF", "X-VLM", "METER"}
+
+
+@pytest.fixture
+def served(board: Callable[..., Any], tmp_path: Path) -> Iterator[tuple[Any, str]]:
+    """The example board with a hidden benchmark at an address of this machine."""
+    made, settings = board(), read_settings(BOARD)
+    with Store(f"sqlite:///{tmp_path / 'board.sqlite'}") as store, socket.socket() as listening:
+        read_in(store, settings, print)
+        listening.bind(("127.0.0.1", 0))
+        app = create_app(settings, store, made.service)
+        server = uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none", http=Connection))
+        thread = Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+        thread.start()
+        made.service.start()
+        while not server.started:
+            time.sleep(0.02)
+        yield made, f"http://127.0.0.1:{listening.getsockname()[1]}"
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.mark.slow
+def test_twenty_readers_are_all_answered_while_a_file_is_measured(served: tuple[Any, str]) -> None:
+    made, at = served
+    together, ended = Barrier(READERS + 1), Event()
+
+    def read(_: int) -> list[dict[str, Any]]:
+        """Read from before the file is sent until it is measured."""
+        pages = []
+        with httpx.Client(base_url=at, timeout=60) as client:
+            together.wait(timeout=60)
+            while not pages or not ended.is_set():
+                answer = client.get("/", params={"format": "json"})
+                assert answer.status_code == 200
+                pages.append(answer.json())
+        return pages
+
+    params, data = {"model": "mine", "file": "scores.npz"}, made.npz(made.right())
+    with ThreadPoolExecutor(READERS) as pool:
+        reading = [pool.submit(read, k) for k in range(READERS)]
+        together.wait(timeout=60)
+        try:
+            answer = httpx.post(
+                f"{at}/hidden/clocks/submissions", params=params, content=data, headers=made.of("ann"), timeout=60
+            )
+            seen, end = made.see(answer), time.monotonic() + 60
+            while seen["state"] in ("received", "validated", "measuring") and time.monotonic() < end:
+                time.sleep(0.05)
+                seen = made.see(answer)
+        finally:
+            ended.set()
+        pages = [page for one in reading for page in one.result()]
+    assert (seen["state"], seen["public"]["values"]) == ("done", {"group_score": 1.0})
+    assert {row["model"]["label"] for row in pages[0]["rows"]} >= MODELS
+    assert all(page == pages[0] for page in pages)

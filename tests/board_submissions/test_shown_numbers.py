@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Callable, Iterator
+from itertools import accumulate, islice
 from typing import Any
 
+import numpy as np
 import pytest
+from bench.label_attack import RECORD, HiddenLabels, attack, search
 from fastapi.testclient import TestClient
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.stats import beta, binomtest
 
+from facts import raises
 from tellapart.board.app import create_app
 from tellapart.board.records import read_in
 from tellapart.board.settings import BoardSettings
 from tellapart.board.store import Store
-from tellapart.board.submissions.hidden_items import Split
+from tellapart.board.submissions.hidden import (
+    first_step,
+    label_bits,
+    leaked_bits,
+    rise_chances,
+    round_to,
+    submissions_for_all_labels,
+    submissions_for_one_label,
+)
+from tellapart.board.submissions.prepared import Split
 from tellapart.board.submissions.service import MeasuredSubmission, as_result, standings, values_of, write_results
+from tellapart.errors import MetricError
+from tellapart.metrics.pairs import group_score
 
 
 @pytest.mark.parametrize(
@@ -96,3 +115,123 @@ def test_the_form_names_the_page_that_shows_the_user(shown: tuple[Any, TestClien
     (note,) = [line for line in text.splitlines() if 'id="public-name"' in line]
     assert "This page" in note and "user name" in note
     assert not [path for path in ("/", "/models/mine", "/benchmarks/clocks") if "ann" in client.get(path).text]
+
+
+STEPS = st.sampled_from([0.1, 0.05, 0.02, 0.01, 0.005, 0.001])
+
+
+def test_a_file_is_measured_in_the_attack_as_a_board_measures_it() -> None:
+    hidden = HiddenLabels(40, 0.05, np.random.default_rng(0))
+    for guesses in np.random.default_rng(1).integers(-1, 2, (20, 40), np.int8):
+        scores = guesses[:, None, None] * np.eye(2)
+        restored = np.where((hidden.labels < 0)[:, None, None], scores[:, :, ::-1], scores)
+        share = float(np.mean(group_score(restored.astype(np.float32))))
+        assert hidden.measure(guesses) == round_to(share, hidden.step)
+
+
+@pytest.mark.parametrize(("items", "step"), [(4000, 0.01), (4000, 0.001), (600, 0.05), (150, 0.02), (40, 0.01)])
+def test_the_first_label_takes_as_many_files_on_average_as_is_said(items: int, step: float) -> None:
+    told = submissions_for_one_label(items, step)
+    assert attack(items, step, 30, 300)["first_label_after"] == pytest.approx(told, abs=0.3)
+
+
+def test_no_search_among_places_takes_fewer_files() -> None:
+    """The best of all trees, by dynamic programming over every first and last place."""
+    totals = [0.0, *accumulate(rise_chances(4000, 0.01))]
+    places = len(totals) - 1
+    best = np.zeros((places + 1, places + 1))
+    for width in range(2, places + 1):
+        for start in range(places - width + 1):
+            end = start + width
+            parts = best[start, start + 1 : end] + best[start + 1 : end, end]
+            best[start, end] = totals[end] - totals[start] + parts.min()
+    assert best[0, places] <= submissions_for_one_label(4000, 0.01) < best[0, places] + 0.01
+
+
+def test_after_the_first_label_each_file_tells_one_more() -> None:
+    counts = list(islice(search(HiddenLabels(1000, 0.01, np.random.default_rng(3))), 30))
+    first = counts.index(1)
+    assert counts[first:] == [*range(1, 31 - first)]
+
+
+def test_where_a_step_is_a_few_items_sums_tell_more_than_a_label_a_file() -> None:
+    assert attack(150, 0.02, 10, 5, places=13)["labels"] > 10 > attack(150, 0.02, 10, 100)["labels"]
+
+
+def test_the_record_of_the_attack_says_what_the_pages_say() -> None:
+    record = json.loads(RECORD.read_text())
+    for (items, step), found in zip([(4000, 0.01), (150, 0.02)], record.values(), strict=True):
+        assert found["search"]["first_label_after"] == pytest.approx(submissions_for_one_label(items, step), abs=0.1)
+        for kind in found.values():
+            assert kind["labels"] <= leaked_bits(kind["files"], step)
+
+
+class Statements:
+    """Measures statements that are true or false: no prediction is wrong for certain, and none can be left out."""
+
+    def __init__(self, items: int, step: float, seed: int) -> None:
+        self.labels = np.random.default_rng(seed).integers(0, 2, items).astype(bool)
+        self.step, self.asked = step, 0
+
+    def score(self, said: np.ndarray) -> float:  # type: ignore[type-arg]
+        self.asked += 1
+        return round_to(float(np.mean(said == self.labels)), self.step)
+
+
+@pytest.mark.parametrize(("items", "step"), [(4000, 0.01), (600, 0.05), (40, 0.01)])
+def test_one_label_of_a_statement_takes_longer_on_average_than_is_said(items: int, step: float) -> None:
+    """Find two files with different numbers, and search between them for the one statement that differs."""
+    asked = []
+    for seed in range(20):
+        server, rng = Statements(items, step, seed), np.random.default_rng(seed)
+        low = np.ones(items, dtype=bool)
+        at_low = server.score(low)
+        high, at_high = low, at_low
+        while at_high == at_low:
+            high = rng.integers(0, 2, items).astype(bool)
+            at_high = server.score(high)
+        while (differ := np.flatnonzero(low != high)).size > 1:
+            middle = low.copy()
+            middle[differ[: differ.size // 2]] = high[differ[: differ.size // 2]]
+            at_middle = server.score(middle)
+            low, at_low, high, at_high = (
+                (low, at_low, middle, at_middle) if at_middle != at_low else (middle, at_middle, high, at_high)
+            )
+        (item,) = differ
+        assert server.labels[item] == (high if at_high > at_low else low)[item]
+        asked.append(server.asked)
+    assert np.mean(asked) > submissions_for_one_label(items, step, None)
+
+
+@given(st.floats(0, 1), STEPS)
+def test_a_rounded_number_is_a_multiple_within_half_a_step(value: float, step: float) -> None:
+    found = round_to(value, step)
+    assert abs(found - value) <= step / 2 + 1e-12
+    assert round_to(found, step) == found
+    assert math.isclose(found / step, round(found / step), abs_tol=1e-9)
+
+
+@given(st.integers(1, 5000), STEPS, st.integers(1, 3))
+def test_so_many_files_are_needed_that_their_bits_reach_the_labels(items: int, step: float, numbers: int) -> None:
+    fewest = submissions_for_all_labels(items, (2, 2), step, numbers)
+    assert leaked_bits(fewest, step, numbers) >= label_bits(items, (2, 2)) - 1e-6
+    assert leaked_bits(fewest - 1, step, numbers) < label_bits(items, (2, 2)) + 1e-6
+
+
+@given(st.integers(1, 5000), STEPS)
+def test_the_first_step_is_where_the_rounded_number_first_rises(items: int, step: float) -> None:
+    needed = first_step(items, step)
+    if needed <= items:
+        assert round_to(needed / items, step) > 0
+    assert round_to((needed - 1) / items, step) == 0
+
+
+@pytest.mark.parametrize("step", [0.03, 0.0, -0.1, 0.7, 1.0])
+def test_a_step_that_does_not_divide_one_is_refused(step: float) -> None:
+    with raises(MetricError, "1", "divide"):
+        round_to(0.5, step)
+
+
+def test_only_fractions_are_rounded() -> None:
+    with raises(MetricError, "[0, 1]"):
+        round_to(1.5, 0.01)

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import re
 import shutil
 import sqlite3
+import subprocess
+import sys
 import threading
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
 from typer.testing import CliRunner
 
 from facts import check_facts, find_missing, raises
 from tellapart.board.submissions import administer
-from tellapart.board.submissions.accounts import Account
+from tellapart.board.submissions.accounts import Account, RefusedError, find_losses
 from tellapart.board.submissions.administer import back_up, check_backup, check_state
+from tellapart.board.submissions.hidden import HiddenSettings, SubmissionSettings
 from tellapart.board.submissions.prepared import read_truth
 from tellapart.board.submissions.service import Submissions, open_submissions
 from tellapart.cli.main import app
@@ -351,3 +359,192 @@ def test_a_file_that_is_refused_while_it_is_copied_is_no_gap(
     monkeypatch.setattr(administer, "_copy_uploads", end_it_first)
     back_up(made.service.state, tmp_path / "copy")
     assert len(copied) == 2 and list(check_backup(tmp_path / "copy")) == []
+
+
+@pytest.fixture
+def no_mask() -> Iterator[None]:
+    """A process whose files everybody may read and write unless it says otherwise."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def opened(state: Path) -> Submissions:
+    return Submissions(HiddenSettings(submissions=SubmissionSettings(state=state), hidden=()))
+
+
+def test_whatever_the_mask_others_get_at_nothing(no_mask: None, board: MakeBoard) -> None:
+    made = board(4)
+    made.send(b"x")
+    state = made.folder / "state"
+    assert state.stat().st_mode & 0o777 == 0o700
+    for name in ("secret", "submissions.sqlite", "submissions.sqlite-wal"):
+        assert (state / name).stat().st_mode & 0o777 == 0o600, name
+    for folder in ("uploads", "hidden"):
+        assert (state / folder).stat().st_mode & 0o777 == 0o700, folder
+
+
+@pytest.mark.parametrize(("name", "mode"), [("secret", 0o640), ("secret", 0o604), (".", 0o720), (".", 0o702)])
+def test_a_state_that_others_can_read_or_change_is_not_used(tmp_path: Path, name: str, mode: int) -> None:
+    opened(tmp_path / "state")
+    (tmp_path / "state" / name).chmod(mode)
+    with raises(StoreError, "700", "600"):
+        opened(tmp_path / "state")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a file away")
+@pytest.mark.parametrize("name", ["secret", "."])
+def test_a_state_of_another_user_is_not_used(tmp_path: Path, name: str) -> None:
+    opened(tmp_path / "state")
+    os.chown(tmp_path / "state" / name, 65534, 65534)
+    with raises(StoreError, "user", "belongs"):
+        opened(tmp_path / "state")
+
+
+def test_a_start_that_was_cut_off_does_not_keep_the_next_from_starting(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    state.mkdir(mode=0o700)
+    (state / f".secret-{os.getpid()}").write_bytes(b"half")  # in a container the number is the same each time
+    opened(state)
+    assert len((state / "secret").read_bytes()) == 32
+    assert [path.name for path in state.glob(".secret-*")] == [f".secret-{os.getpid()}"]
+
+
+def test_a_link_that_stands_where_the_secret_will_be_is_not_written_through(tmp_path: Path) -> None:
+    state, target = tmp_path / "state", tmp_path / "target"
+    state.mkdir(mode=0o700)
+    (state / "secret").symlink_to(target)
+    with raises(StoreError, "server", "state"):
+        opened(state)
+    assert not target.exists()
+
+
+def test_two_servers_that_start_at_once_have_one_secret(tmp_path: Path) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(8) as pool:
+        keys = {made.accounts.key for made in pool.map(opened, [tmp_path / "state"] * 8)}
+    assert len(keys) == 1
+
+
+def test_a_database_that_another_start_makes_meanwhile_is_no_loss(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def look_too_early(database: Path, **_: object) -> None:
+        database.touch()
+        raise FileNotFoundError(database)
+
+    monkeypatch.setattr("tellapart.board.submissions.accounts.look_into", look_too_early)
+    assert not list(find_losses(tmp_path))
+
+
+def test_a_token_of_the_command_line_has_the_role_that_was_asked_for(
+    tmp_path: Path, made_set: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    made_set("clocks", n=60)
+    board = tmp_path / "board.toml"
+    board.write_text('[[hidden]]\nname = "clocks"\npairs = "clocks"\nmetrics = ["group_score"]\ntotal = 1\n')
+    words = ["board", "user", "root", "--board", str(board), "--days", "1", "--role"]
+    app([*words, "admin"], standalone_mode=False)
+    output = capsys.readouterr().out
+    assert re.search(r"shown this once: tap_\w+", output)
+    with raises(DataError, "role=", "user"):
+        app([*words, "reader"], standalone_mode=False)
+    assert "tap_" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["server", "Server"])
+def test_nobody_is_called_as_the_log_calls_the_server(board: MakeBoard, name: str) -> None:
+    with raises(RefusedError, "log", "server"):
+        board(4).service.accounts.add(name, "admin", by="root")
+
+
+@pytest.mark.slow
+def test_a_state_of_an_older_version_gets_what_files_are_read_with_and_nothing_else_anew(board: MakeBoard) -> None:
+    made = board(limits={"daily": 9, "total": 9})
+    ready = made.service.prepared["clocks"]
+    whole = {path.name: path.read_bytes() for path in ready.folder.iterdir()}
+    assert set(whole) == {"published.json", "task.zip", "truth.json"}
+    found = json.loads(whole["published.json"])
+    assert [{key: row[key] for key in ("id", "images", "texts")} for row in found["items"]] == made.task()
+    assert all((row["tags"], row["cluster"], row["provenance"]) == ({}, row["id"], {}) for row in found["items"])
+    ready.published.unlink()
+    made.open()
+    assert {path.name: path.read_bytes() for path in ready.folder.iterdir()} == whole
+    before = ready.published.stat()
+    made.open()
+    assert ready.published.stat().st_ino == before.st_ino  # and it is not written again and again
+    assert made.measured(made.npz(made.right()))["public"]["values"] == {"group_score": 1.0}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("user", ["root", "nobody"])
+def test_no_request_made_from_the_schema_breaks_the_server(
+    board: MakeBoard, schemathesis: ModuleType, user: str
+) -> None:
+    often = {"requests_a_minute": 10**6, "sign_ins_a_minute": 10**6}
+    made = board(4, limits={"daily": 10**4, "total": 10**4, "largest_share": 1e6}, settings=often)
+    signed = made.of(user) if user in made.tokens else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # schemathesis's own
+        schema = schemathesis.openapi.from_asgi("/openapi.json", made.client.app)
+        operations = [result.ok() for result in schema.get_all_operations()]
+        assert len(operations) == 14
+        for operation in operations:
+
+            @settings(max_examples=3, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+            @given(case=operation.as_strategy())
+            def ask(case: Any) -> None:
+                answer = case.call(headers={**(case.headers or {}), **signed})
+                assert answer.status_code < 500, answer.text
+
+            ask()
+
+
+#: Root without the right to ignore modes.
+AS_ANYBODY = ["setpriv", "--bounding-set=-dac_override,-dac_read_search,-fowner", "--inh-caps=-all"]
+
+
+@pytest.fixture
+def closed(tmp_path: Path, board: Callable[..., Any]) -> Iterator[Path]:
+    """Make a board of which nothing may be written."""
+    if not os.geteuid() and shutil.which("setpriv") is None:
+        pytest.skip("root ignores modes, and setpriv is not here to take that right away")
+    made = board(24)
+    made.measured(made.npz(made.right()))
+    (tmp_path / "board.toml").write_text(
+        f'[submissions]\nstate = "state"\n[[hidden]]\nname = "clocks"\npairs = "{made.pairs}"\n'
+        'metrics = ["group_score"]\ntotal = 5\nlargest_share = 1000.0\n'
+    )
+    every = [tmp_path, *tmp_path.rglob("*")]
+    modes = {path: path.stat().st_mode for path in every}
+    for path in every:
+        path.chmod(modes[path] & ~0o222)
+    yield tmp_path
+    for path in every:
+        if path.exists():
+            path.chmod(modes[path])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("command", "fact"),
+    [
+        (["user", "zed", "--board", "board.toml"], "submissions.sqlite"),
+        (["backup", "copy", "--board", "board.toml"], "copy cannot be written"),
+        (["new", "other", "--pairs", "clocks"], "other cannot be made"),
+    ],
+)
+def test_a_command_that_may_not_write_says_so_in_a_line(closed: Path, command: list[str], fact: str) -> None:
+    before = {path: path.read_bytes() for path in closed.rglob("*") if path.is_file()}
+    done = subprocess.run(
+        [*([] if os.geteuid() else AS_ANYBODY), sys.executable, "-m", "tellapart", "board", *command],
+        cwd=closed,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    said = done.stdout + done.stderr
+    assert (done.returncode, len(said.splitlines()), fact in said) == (2, 1, True), said
+    assert {path: path.read_bytes() for path in closed.rglob("*") if path.is_file()} == before

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from steps import steps_of
-from tellapart.board.submissions.hidden_items import HiddenPairs, measure_sent
+from tellapart.board.submissions.prepared import HiddenPairs, measure_sent
 from tellapart.board.submissions.worker import answer_seconds
 from tellapart.data.item import Item
 from tellapart.data.scores import Scores

@@ -452,13 +452,12 @@ def _page_endpoint(
 
 def _address_of(page: str, chosen: Sequence[str], args: Mapping[str, Any], links: ServerLinks) -> str:
     """Return the address of the choice in a page's form; empty if it is this page itself."""
-    if page == "pareto" and chosen:
-        return links.to("pareto_over", cost=args["cost"], over="+".join(chosen))
-    if page == "choose" and len(chosen) == 2:
+    joined = "+".join(chosen)
+    if page == "pareto":
+        return links.to("pareto_over", cost=args["cost"], over=joined) if chosen else ""
+    if len(chosen) == 2:  # of the page that chooses models: no other has a form
         return links.to("compare", a=chosen[0], b=chosen[1])
-    if page == "choose" and len(chosen) > 2:
-        return links.to("compare_many", models="+".join(chosen))
-    return ""
+    return links.to("compare_many", models=joined) if len(chosen) > 2 else ""
 
 
 def _render_view(

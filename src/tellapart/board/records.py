@@ -298,7 +298,10 @@ def read_in(store: Store, settings: BoardSettings, report: ReportProblem) -> int
             session.flush()
             try:
                 with session.begin_nested():
-                    touched |= _READERS[kind](session, path, source)
+                    if kind == "timing":
+                        read_timings(path)  # for its error; `_add_costs` reads it again when all models are there
+                    else:
+                        touched |= (_read_run if kind == "run" else _read_imported)(session, path, source)
             except SQLAlchemyError:
                 raise  # the database, not the file: the caller tries again
             except Exception as error:  # one file that no reader was made for must not hide all others
@@ -504,18 +507,6 @@ def _imported_record(name: str, each: ImportedModel, imported: Imported) -> Benc
             "origin": imported.source,
         }
     )
-
-
-def _read_timing(_session: Session, path: Path, _source: Source) -> set[int]:
-    read_timings(path)  # for its error; `_add_costs` reads it again when all models are there
-    return set()
-
-
-_READERS: dict[str, Callable[[Session, Path, Source], set[int]]] = {
-    "run": _read_run,
-    "imported": _read_imported,
-    "timing": _read_timing,
-}
 
 
 def _add_costs(session: Session, paths: Sequence[Path], report: ReportProblem) -> None:

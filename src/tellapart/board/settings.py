@@ -1,14 +1,5 @@
 """The settings of a board: folders of runs, files of imported numbers, and its texts; from a TOML file or options.
 
-```toml
-[board]
-title = "Minimal pairs at our lab"
-runs = ["runs"]                        # folders, relative to this file
-imported = ["records.toml"]            # see records/imported.py
-database = "postgresql://localhost/board"
-performance = ["vlue-nlvr2", "vlue-vqa"]    # benchmarks of the mean; all of them by default
-```
-
 `[submissions]` and `[[hidden]]` in the same file are those of `submissions/hidden.py`.
 """
 

@@ -20,8 +20,7 @@ from tellapart.board.app import create_app
 from tellapart.board.settings import BoardSettings
 from tellapart.board.store import Store
 from tellapart.board.submissions.hidden import HiddenBenchmark, HiddenSettings, SubmissionSettings
-from tellapart.board.submissions.hidden_items import HiddenRecords
-from tellapart.board.submissions.prepared import read_truth
+from tellapart.board.submissions.prepared import HiddenRecords, read_truth
 from tellapart.board.submissions.service import Submissions
 from tellapart.tasks.registry import HIDEABLE
 

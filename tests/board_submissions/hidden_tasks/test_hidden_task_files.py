@@ -17,8 +17,7 @@ from facts import raises
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.board.submissions.forms import read_published
 from tellapart.board.submissions.hidden import HiddenBenchmark
-from tellapart.board.submissions.hidden_items import HiddenRecords, hide_records, new_id
-from tellapart.board.submissions.prepared import prepare, read_truth, suffix_for
+from tellapart.board.submissions.prepared import HiddenRecords, hide_records, new_id, prepare, read_truth, suffix_for
 from tellapart.data.task_records import Choice, ChoiceSet
 from tellapart.errors import DataError
 from tellapart.tasks.registry import HIDEABLE, TASKS

@@ -16,7 +16,7 @@ from steps import steps_of
 from tellapart.board.records import read_in
 from tellapart.board.submissions.forms import read_sent
 from tellapart.board.submissions.hidden import round_to
-from tellapart.board.submissions.hidden_items import measure_sent
+from tellapart.board.submissions.prepared import measure_sent
 from tellapart.board.submissions.service import as_result
 from tellapart.evaluation.run import run_scores
 from tellapart.records.samples import read_samples

@@ -19,7 +19,19 @@ from typing import NamedTuple
 from pydantic import BaseModel, ConfigDict
 
 from tellapart.board.settings import as_board_file
-from tellapart.board.submissions.accounts import RefusedError
+from tellapart.board.submissions.accounts import (
+    DATABASE,
+    SECRET,
+    SECRET_BYTES,
+    UNDER_WAY,
+    RefusedError,
+    digest_of,
+    find_losses,
+    look_into,
+    read_counters,
+    read_marks,
+    write_marker,
+)
 from tellapart.board.submissions.hidden import (
     BENCHMARK_NAME,
     HiddenBenchmark,
@@ -30,16 +42,6 @@ from tellapart.board.submissions.hidden import (
 )
 from tellapart.board.submissions.prepared import fill_text, read_truth
 from tellapart.board.submissions.service import Submissions, read_measured
-from tellapart.board.submissions.state import (
-    DATABASE,
-    SECRET,
-    SECRET_BYTES,
-    Database,
-    digest_of,
-    find_losses,
-    look_into,
-    write_marker,
-)
 from tellapart.data.arguments import PathGiven, as_names, as_path
 from tellapart.data.atomic import atomic_folder
 from tellapart.data.folder import read_pair_set
@@ -157,25 +159,14 @@ MANIFEST = "manifest.json"
 #: How often the database and the uploads are copied until they agree.
 _MOST_TIMES = 10
 
-_UNDER_WAY = ("received", "validated", "measuring")
-
-
-class Entry(BaseModel):
-    """A file of a backup: its size in bytes, and its SHA-256."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    bytes: int
-    sha256: str
-
 
 class Manifest(BaseModel):
-    """When a backup was made (seconds since 1970), and its files by their paths from `state`."""
+    """When a backup was made (seconds since 1970), and its files: paths from `state` -> bytes and SHA-256."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     made: float
-    files: dict[str, Entry]
+    files: dict[str, tuple[int, str]]
 
 
 def back_up(state: Path, target: Path) -> Manifest:
@@ -190,7 +181,7 @@ def back_up(state: Path, target: Path) -> Manifest:
         copy.mkdir(mode=0o700)
         shutil.copy2(state / SECRET, copy / SECRET)
         if (state / "hidden").is_dir():
-            shutil.copytree(state / "hidden", copy / "hidden", ignore=_ignore_drafts)
+            shutil.copytree(state / "hidden", copy / "hidden", ignore=shutil.ignore_patterns(".*", "*.part"))
         for _ in range(_MOST_TIMES):
             _copy_database(state / DATABASE, copy / DATABASE)
             _copy_uploads(state / "uploads", copy / "uploads")
@@ -198,11 +189,11 @@ def back_up(state: Path, target: Path) -> Manifest:
                 if not any(_find_lost_uploads(copy, rows)):
                     break
         with look_into(copy / DATABASE, at_rest=True) as rows:
-            write_marker(copy, (copy / SECRET).read_bytes(), Database.read_counters(rows))
+            write_marker(copy, (copy / SECRET).read_bytes(), read_counters(rows))
         if problem := next(check_state(copy, at_rest=True), None):
             raise StoreError(f"{problem}; no backup was made")
         files = {
-            path.relative_to(copy).as_posix(): Entry(bytes=path.stat().st_size, sha256=digest_of(path))
+            path.relative_to(copy).as_posix(): (path.stat().st_size, digest_of(path))
             for path in sorted(copy.rglob("*"))
             if path.is_file()
         }
@@ -234,10 +225,6 @@ def _copy_uploads(uploads: Path, copy: Path) -> None:
             shutil.rmtree(copy / folder.name, ignore_errors=True)
 
 
-def _ignore_drafts(_folder: str, names: list[str]) -> set[str]:
-    return {name for name in names if name.startswith(".") or name.endswith(".part")}
-
-
 def check_backup(folder: Path) -> Iterator[str]:
     """Yield the faults of a backup, in a line each."""
     if not (folder / MANIFEST).exists():
@@ -255,7 +242,7 @@ def check_backup(folder: Path) -> Iterator[str]:
             yield f"{state / name} is not of this backup"
         elif name not in files:
             yield f"{state / name} is gone"
-        elif digest_of(state / name) != manifest.files[name].sha256:
+        elif digest_of(state / name) != manifest.files[name][1]:
             yield f"{state / name} was changed: its SHA-256 is not the manifest's"
         else:
             continue
@@ -273,7 +260,7 @@ def check_state(state: Path, *, at_rest: bool = False) -> Iterator[str]:
     marks: dict[str, str] = {}
     try:
         with look_into(state / DATABASE, at_rest=at_rest) as rows:
-            marks = Database.read_marks(rows)
+            marks = read_marks(rows)
             yield from _check_rows(state, rows)
     except (sqlite3.Error, OSError) as error:
         if not losses:
@@ -299,9 +286,9 @@ def _check_rows(state: Path, rows: sqlite3.Connection) -> Iterator[str]:
 
 def _find_lost_uploads(state: Path, rows: sqlite3.Connection) -> Iterator[str]:
     for row in rows.execute("SELECT id, state FROM submission"):
-        if row["state"] in _UNDER_WAY and not any((state / "uploads" / row["id"]).glob("sent*")):
+        if row["state"] in UNDER_WAY and not any((state / "uploads" / row["id"]).glob("sent*")):
             again = "SELECT state FROM submission WHERE id = ?"
-            if rows.execute(again, (row["id"],)).fetchone()[0] in _UNDER_WAY:  # not ended meanwhile
+            if rows.execute(again, (row["id"],)).fetchone()[0] in UNDER_WAY:  # not ended meanwhile
                 yield f"{state / 'uploads' / row['id']} is gone, and submission {row['id']} was not measured yet"
 
 
@@ -413,10 +400,9 @@ def board_backup(target: PathGiven, board: PathGiven) -> BackedUp:
     >>> ta.board_backup(board.parent / "backup", board).files > 0
     True
     """
-
     to = as_path(target, "target")
-    manifest = back_up(_read_hidden(board).submissions.state, to)
-    return BackedUp(to, len(manifest.files), sum(file.bytes for file in manifest.files.values()))
+    files = back_up(_read_hidden(board).submissions.state, to).files
+    return BackedUp(to, len(files), sum(size for size, _ in files.values()))
 
 
 def board_check(backup: PathGiven | None = None, *, board: PathGiven | None = None) -> CheckedState:
@@ -435,7 +421,6 @@ def board_check(backup: PathGiven | None = None, *, board: PathGiven | None = No
     >>> ta.board_check(board.parent / "backup").problems, ta.board_check(board=board).problems
     ((), ())
     """
-
     if (backup is None) == (board is None):
         raise DataError("name either a backup's folder or board=FILE, to check one of them")
     if backup is not None:
@@ -489,7 +474,6 @@ def board_retry(board: PathGiven, files: str | Sequence[str] | None = None) -> t
 
 
 def _read_hidden(board: PathGiven | None) -> HiddenSettings:
-
     path = as_board_file(board)
     settings = read_hidden(path)
     if settings is None:

@@ -1,27 +1,4 @@
-"""Settings of hidden benchmarks: the tables `[submissions]` and `[[hidden]]` of a board file.
-
-```toml
-[submissions]
-state = "state"              # folder of the server's secret, its database and the files; relative to this file
-
-[[hidden]]
-name = "clocks"
-pairs = "/srv/clocks"        # a pair set's folder: pairs.jsonl and images
-public_share = 0.5           # of the items: their numbers are shown at once, the others' after closing
-step = 0.01                  # numbers are rounded to it
-daily = 3
-total = 20
-closes = 2027-06-01T12:00:00Z
-
-[[hidden]]
-name = "statements"
-benchmark = "vlue-nlvr2"     # one of the catalogue, of pairs or of a task, instead of a folder of pairs
-data = "/srv/vlue"           # its files, as `tellapart run` takes them with --data and --images
-images = "/srv/marvl"
-```
-
-A board file without `[[hidden]]` has none.
-"""
+"""Settings of hidden benchmarks, the tables `[submissions]` and `[[hidden]]` of a board file, and their limits."""
 
 from __future__ import annotations
 

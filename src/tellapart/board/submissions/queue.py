@@ -40,16 +40,15 @@ from typing import IO, Annotated, Any, Literal, TypeVar, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
-from tellapart.board.submissions.accounts import Account, QueueLimits, RefusedError
+from tellapart.board.submissions.accounts import UNDER_WAY, Account, Database, QueueLimits, RefusedError
 from tellapart.board.submissions.forms import form_bytes, unpack
 from tellapart.board.submissions.hidden import SubmissionSettings, round_to
-from tellapart.board.submissions.hidden_items import Split
-from tellapart.board.submissions.prepared import Prepared, find_prepared
-from tellapart.board.submissions.state import Database
+from tellapart.board.submissions.prepared import Prepared, Split
 from tellapart.board.watch import TirelessThread
 from tellapart.data.atomic import sync_folder
 from tellapart.data.lock import take_lock
-from tellapart.errors import MetricError, ScoreError, TellapartError, plain
+from tellapart.data.scores import join_names
+from tellapart.errors import MetricError, ScoreError, TellapartError, nearest, plain
 
 # Worker processes as the server sees them: start one, check each of its messages, and kill it with its children.
 #
@@ -168,7 +167,7 @@ class Process:
 _DAY = 86_400
 _MOST_STARTS = 3  # a file that took the server down so often is not tried again
 _AGAIN = 1.0  # seconds before a write that a full disk refused is tried again
-_UNDER_WAY = "state IN ('received', 'validated', 'measuring')"
+_UNDER_WAY = f"state IN {UNDER_WAY}"
 _END = f"UPDATE submission SET state = ?, error = ?, public = ?, private = ? WHERE id = ? AND {_UNDER_WAY}"  # noqa:S608
 _NEXT = f"""
 WITH had AS (SELECT user, count(*) AS files FROM submission WHERE created >= ? AND NOT {_UNDER_WAY} GROUP BY user)
@@ -176,6 +175,10 @@ SELECT submission.* FROM submission LEFT JOIN had USING (user) WHERE state IN ('
 ORDER BY state != 'validated', coalesce(files, 0), submission.rowid LIMIT 1
 """  # noqa: S608  (constants; a file that was begun already comes first)
 
+_INSERT = """
+INSERT INTO submission (id, user, benchmark, model, file, sha256, bytes, created, state)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'received')
+"""
 _GOOD = "SELECT 1 FROM token WHERE id = ? AND revoked IS NULL AND expires > ?"
 _OF_SIZE = "SELECT 1 FROM submission WHERE user = ? AND benchmark = ? AND bytes BETWEEN ? AND ? LIMIT 1"
 _SAME = f"""
@@ -210,6 +213,14 @@ class Receipt:
     again: bool = False
 
 
+def find_prepared(prepared: Mapping[str, Prepared], name: str) -> Prepared:
+    """Return a board's hidden benchmark."""
+    if name not in prepared:
+        hint = nearest(name, prepared) or f"; this board has {join_names(list(prepared))}"
+        raise RefusedError(404, f"no hidden benchmark {name!r:.80}{hint}")
+    return prepared[name]
+
+
 class Queue:
     """The submitted files, and the one that is being measured."""
 
@@ -228,13 +239,15 @@ class Queue:
         self._worker: Process | None = None
         self._lacking: list[str] = []
 
-    def check(self, rows: sqlite3.Connection, account: Account, benchmark: str) -> None:
-        """Refuse a file to an unknown or closed benchmark, or beyond a limit."""
-        self.limits.check(rows, account.user, find_prepared(self.prepared, benchmark).benchmark)
-
-    def may_be_again(self, rows: sqlite3.Connection, user: str, benchmark: str, sizes: range) -> bool:
-        """Return whether a user sent a file of such a size to a benchmark: the next may be the same again."""
-        return rows.execute(_OF_SIZE, (user, benchmark, sizes.start, sizes.stop - 1)).fetchone() is not None
+    def check_allowed(self, account: Account, name: str, sizes: range) -> None:
+        """Refuse a file of such a size before it comes if `take` would refuse it; it may be one that came before."""
+        benchmark = find_prepared(self.prepared, name).benchmark
+        with self.database.look() as rows:
+            try:
+                self.limits.check(rows, account.user, benchmark)
+            except RefusedError:
+                if not rows.execute(_OF_SIZE, (account.user, name, sizes.start, sizes.stop - 1)).fetchone():
+                    raise
 
     def take(self, account: Account, benchmark: str, model: str, file: str, upload: Upload) -> Receipt:
         """Take a complete file into the queue, or find the same one that was sent before."""
@@ -256,13 +269,9 @@ class Queue:
                     shutil.rmtree(folder, ignore_errors=True)
                     self.database.log(rows, self.clock(), account.user, "submission again", {"submission": same.id})
                     return same
-                self.check(rows, account, benchmark)
+                self.limits.check(rows, account.user, find_prepared(self.prepared, benchmark).benchmark)
                 values = (id_, account.user, benchmark, model, file, upload.sha256, upload.bytes, self.clock())
-                rows.execute(
-                    "INSERT INTO submission (id, user, benchmark, model, file, sha256, bytes, created, state) "
-                    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'received')",
-                    values,
-                )
+                rows.execute(_INSERT, values)
                 about = {"submission": id_, "benchmark": benchmark, "model": model, "sha256": upload.sha256}
                 self.database.log(rows, self.clock(), account.user, "submission received", about)
         except BaseException as error:

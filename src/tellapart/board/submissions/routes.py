@@ -33,15 +33,14 @@ from starlette.datastructures import UploadFile
 from starlette.requests import ClientDisconnect
 
 from tellapart.board.rendering import Links, ServerLinks, environment
-from tellapart.board.submissions.accounts import COOKIE, Account, RefusedError, Role, network
+from tellapart.board.submissions.accounts import COOKIE, UNDER_WAY, Account, RefusedError, Role, network
 from tellapart.board.submissions.hidden import in_points
 from tellapart.board.submissions.queue import Receipt, Upload
 from tellapart.board.submissions.service import Submissions
 from tellapart.catalog import REFERENCES
 
-_UNDER_WAY = ("received", "validated", "measuring")
 _LOOKS = {
-    **dict.fromkeys(_UNDER_WAY, "even"),
+    **dict.fromkeys(UNDER_WAY, "even"),
     "done": "won",
     **dict.fromkeys(("refused", "surplus", "failed", "stopped"), "lost"),
 }
@@ -110,11 +109,7 @@ def _page_environment() -> Environment:
     templates.filters["points"] = in_points
     templates.filters["moment"] = _format_moment
     templates.globals |= {
-        "under_way": _UNDER_WAY,
-        "looks": _LOOKS,
-        "hidden": True,
-        "here": "hidden",
-        "has_table": "",
+        **{"under_way": UNDER_WAY, "looks": _LOOKS, "hidden": True, "here": "hidden", "has_table": ""}
     }
     return templates
 
@@ -225,7 +220,7 @@ async def receive(request: Request, board: Submissions, name: str, model: str, f
     account = await run_in_threadpool(auth.account, "submitter")
     header = request.headers.get("content-length", "")
     length = int(header[:18]) if header.isascii() and header.isdigit() else 0
-    await run_in_threadpool(board.check_allowed, account, name, range(max(0, length - _FORM), length + 1))
+    await run_in_threadpool(board.queue.check_allowed, account, name, range(max(0, length - _FORM), length + 1))
     if auth.is_browser:
         auth.check_site()
     limit, suffixes = board.settings.upload_bytes, _SUFFIXES[board.benchmark(name).benchmark.protocol]
@@ -249,6 +244,11 @@ async def _read_body(auth: RequestAuth, suffixes: tuple[str, ...], model: str, f
     """Return the model's name, the file's, and the file."""
     request, board = auth.request, auth.board
     limit, path = board.settings.upload_bytes, board.queue.folder / f"{secrets.token_hex(8)}.part"
+
+    async def pieces(part: UploadFile) -> AsyncIterator[bytes]:
+        while piece := await part.read(_PIECE):
+            yield piece
+
     kind = request.headers.get("content-type", "")
     if kind.startswith("multipart/form-data"):
         if "charset" in kind.lower():  # no browser names one, and some of Python's codecs are unsafe for such input
@@ -263,7 +263,7 @@ async def _read_body(auth: RequestAuth, suffixes: tuple[str, ...], model: str, f
                 raise RefusedError(422, "the form has no file in its field file; choose one (curl: -F file=@FILE)")
             model = check_model_name(fields.get("model", model))  # curl -F: the address may name it
             file = _check_file_name(part.filename or file, suffixes)
-            return model, file, await write_upload(_file_pieces(part), path, limit)
+            return model, file, await write_upload(pieces(part), path, limit)
     if auth.is_browser:  # a session needs a form with its key
         raise RefusedError(401, "send your token: Authorization: Bearer TOKEN; or use the board's form")
     model, file = check_model_name(model), _check_file_name(file, suffixes)
@@ -300,11 +300,6 @@ def _cap_body(request: Request, most: int, why: str) -> Request:
         return message
 
     return Request(request.scope, receive_counted)
-
-
-async def _file_pieces(part: UploadFile) -> AsyncIterator[bytes]:
-    while piece := await part.read(_PIECE):
-        yield piece
 
 
 def check_model_name(name: str) -> str:
@@ -399,8 +394,9 @@ async def write_upload(stream: AsyncIterator[bytes], path: Path, most: int) -> U
 
 
 def _cannot_keep(error: OSError) -> RefusedError:
-    why = f"the server cannot keep the file now ({error.strerror}); nothing was counted, try again later"
-    return RefusedError(507, why)
+    return RefusedError(
+        507, f"the server cannot keep the file now ({error.strerror}); nothing was counted, try again later"
+    )
 
 
 def _write_piece(file: BinaryIO, piece: bytes) -> None:
@@ -490,14 +486,9 @@ def _add_sending(router: APIRouter, board: Submissions) -> None:
         address = str(request.url_for("one", submission=receipt.id).path)
         if RequestAuth(request, board).is_browser:
             return RedirectResponse(f"{address}?again=1" if receipt.again else address, 303)
-        content = {
-            "id": receipt.id,
-            "state": receipt.state,
-            "model": receipt.model,
-            "at": address,
-            "again": receipt.again,
-        }
-        return JSONResponse(content, 200 if receipt.again else 202, {"Location": address})
+        content = {"id": receipt.id, "state": receipt.state, "model": receipt.model, "at": address}
+        status = 200 if receipt.again else 202
+        return JSONResponse({**content, "again": receipt.again}, status, {"Location": address})
 
 
 def _add_sessions(router: APIRouter, board: Submissions) -> None:
@@ -536,38 +527,37 @@ def _add_sessions(router: APIRouter, board: Submissions) -> None:
         return answer
 
 
-def _require_admin(request: Request, board: Submissions) -> str:
-    """Return the admin whose token the request has."""
-    return RequestAuth(request, board).account("admin", by_token=True).user
-
-
 def _add_administration(router: APIRouter, board: Submissions) -> None:
+    def admin(request: Request) -> str:
+        """Return the admin whose token the request has."""
+        return RequestAuth(request, board).account("admin", by_token=True).user
+
     @router.post("/admin/users", status_code=201)
     def add_user(request: Request, name: str, role: str) -> JSONResponse:
         """Add a user."""
-        board.accounts.add(name, role, by=_require_admin(request, board))  # type: ignore[arg-type]  # checked there
+        board.accounts.add(name, role, by=admin(request))  # type: ignore[arg-type]  # checked there
         return JSONResponse({"name": name, "role": role}, 201)
 
     @router.post("/admin/tokens", status_code=201)
     def issue(request: Request, user: str, days: Annotated[float, Query(gt=0, le=3660)] = 365) -> JSONResponse:
         """Make a token for a user; only this answer has it."""
-        id_, token = board.accounts.issue(user, days=days, by=_require_admin(request, board))
+        id_, token = board.accounts.issue(user, days=days, by=admin(request))
         return JSONResponse({"id": id_, "token": token}, 201, {"Cache-Control": "no-store"})
 
     @router.post("/admin/tokens/{token}/revoke")
     def revoke(request: Request, token: str) -> JSONResponse:
         """Revoke a token, by its id."""
-        board.accounts.revoke(token, by=_require_admin(request, board))
+        board.accounts.revoke(token, by=admin(request))
         return JSONResponse({"revoked": token})
 
     @router.post("/admin/hidden/{name}/close")
     def close(request: Request, name: str) -> JSONResponse:
         """Close a benchmark for good: private numbers are published, and no file is taken any more."""
-        board.close(name, by=_require_admin(request, board))
+        board.close(name, by=admin(request))
         return JSONResponse({"closed": name})
 
     @router.get("/admin/log")
     def log(request: Request, after: Annotated[int, Query(ge=0, lt=2**63)] = 0) -> JSONResponse:
         """Read the log of actions and their users."""
-        _require_admin(request, board)
+        admin(request)
         return JSONResponse({"entries": board.log(after)}, headers={"Cache-Control": "no-store"})

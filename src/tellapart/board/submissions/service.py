@@ -16,7 +16,21 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from tellapart.board.submissions.accounts import Account, Accounts, QueueLimits, RateLimit, RefusedError, UploadLimit
+from tellapart.board.submissions.accounts import (
+    DATABASE,
+    MARKER,
+    REMEDY,
+    Account,
+    Accounts,
+    QueueLimits,
+    RateLimit,
+    RefusedError,
+    UploadLimit,
+    digest_of,
+    open_state,
+    read_marks,
+    write_marker,
+)
 from tellapart.board.submissions.hidden import (
     HiddenSettings,
     in_points,
@@ -26,10 +40,8 @@ from tellapart.board.submissions.hidden import (
     submissions_for_all_labels,
     submissions_for_one_label,
 )
-from tellapart.board.submissions.hidden_items import Split, keyed_hash
-from tellapart.board.submissions.prepared import Prepared, find_prepared, prepare
-from tellapart.board.submissions.queue import Queue, Worker
-from tellapart.board.submissions.state import DATABASE, MARKER, REMEDY, digest_of, open_state, write_marker
+from tellapart.board.submissions.prepared import Prepared, Split, keyed_hash, prepare
+from tellapart.board.submissions.queue import Queue, Worker, find_prepared
 from tellapart.errors import RunError, StoreError, first_line
 from tellapart.records.result import (
     HIDDEN,
@@ -214,12 +226,10 @@ class Submissions:
     def _mark_prepared(self) -> None:
         """Compare the prepared files with their marks in the database; mark new ones."""
         with self.database.change() as rows:
-            marks = self.database.read_marks(rows)
+            marks = read_marks(rows)
             for prepared in self.prepared.values():
-                for path, digest in (
-                    (prepared.truth, digest_of(prepared.truth)),
-                    (prepared.task_file, prepared.fingerprint),
-                ):
+                digests = {prepared.truth: digest_of(prepared.truth), prepared.task_file: prepared.fingerprint}
+                for path, digest in digests.items():
                     name = f"{prepared.benchmark.name}/{path.name}"
                     if marks.get(name, digest) != digest:
                         raise StoreError(f"{path} is not the file that was prepared; {REMEDY}")
@@ -260,7 +270,7 @@ class Submissions:
     def _look_around(self) -> frozenset[str]:
         """Note how far the state has come, and return the closed benchmarks; called every few seconds."""
         self.note_counters()
-        return frozenset(name for name in self.prepared if self.is_closed(name))
+        return frozenset(filter(self.is_closed, self.prepared))
 
     def close(self, name: str, *, by: str) -> None:
         """Close a benchmark for good."""
@@ -295,15 +305,6 @@ class Submissions:
                 prepared.public, prepared.shape, settings.step, numbers
             ),
         }
-
-    def check_allowed(self, account: Account, name: str, sizes: range) -> None:
-        """Refuse a file before it comes if `Queue.take` would refuse it."""
-        with self.database.look() as rows:
-            try:
-                self.queue.check(rows, account, name)
-            except RefusedError as error:
-                if error.status == 404 or not self.queue.may_be_again(rows, account.user, name, sizes):
-                    raise
 
     def view(self, id_: str, account: Account) -> dict[str, Any]:
         """Return a submission as its sender, or an admin, may see it."""

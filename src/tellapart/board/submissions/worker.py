@@ -218,8 +218,7 @@ def measure(job: dict[str, Any], form: bytes) -> None:
     steps are the same whatever the labels are; the wait covers what the processor makes of them.
     """
     from tellapart.board.submissions.forms import unpack
-    from tellapart.board.submissions.hidden_items import measure_sent
-    from tellapart.board.submissions.prepared import read_truth
+    from tellapart.board.submissions.prepared import measure_sent, read_truth
 
     step, started, items = "truth", time.monotonic(), 0
     try:
@@ -252,8 +251,7 @@ if __name__ == "__main__":
     job = json.loads(sys.stdin.buffer.readline())
     limit(job.pop("seconds"), job.pop("memory_bytes"))
     # All modules of the job, before it is confined.
-    modules = ["prepared", "hidden_items"] if "truth" in job else []
-    for name in ("forms", *modules):
+    for name in ("forms", "prepared") if "truth" in job else ("forms",):
         import_module(f"tellapart.board.submissions.{name}")
     if job["task"] != "pairs":
         import_module("tellapart.tasks.registry")

@@ -26,6 +26,7 @@ from tellapart.board.views.leaderboard import (
     View,
     benchmark_head,
     choice_links,
+    count_pages,
     heads_of,
     model_head,
     one_by_slug,
@@ -130,9 +131,7 @@ def gallery_page(
     noun, unit, _ = SIDES[side]
     of_side = (Item.benchmark_id == benchmark.id, Item.unit == unit)
     count = session.exec(select(func.count()).select_from(Item).where(*of_side)).one()
-    pages = max(1, -(-count // QUERIES))
-    if not 1 <= page <= pages:
-        raise UnknownNameError(f"{benchmark.name} has pages 1 to {pages} of {noun}; there is no page {page}")
+    pages = count_pages(count, QUERIES, page, benchmark.name, noun)
     args: dict[str, str | int] = {"slug": slug, "model": model, "page": 1}
     return GalleryPage(
         title=f"{of.label} on {benchmark.title}: {noun}",
@@ -554,9 +553,7 @@ def items_page(session: Session, _settings: BoardSettings, slug: str, page: int)
     """List a benchmark's items, those that most models fail first."""
     benchmark = one_by_slug(session, Benchmark, slug, "benchmark")
     count = benchmark.n if benchmark.items_digest else 0
-    pages = max(1, -(-count // PAGE))
-    if not 1 <= page <= pages:
-        raise UnknownNameError(f"{benchmark.name} has pages 1 to {pages} of items; there is no page {page}")
+    pages = count_pages(count, PAGE, page, benchmark.name, "items")
     outcomes = _read_outcomes(session, benchmark) if count else np.zeros((0, 0), np.float32)
     failed, models = (outcomes < 1).sum(axis=1), outcomes.shape[1]
     discrimination, alpha = _analyse(outcomes)

@@ -409,6 +409,14 @@ def read_heads(session: Session) -> dict[int, ModelHead]:
     return {number: ModelHead(slug=slug, label=label, kind=kind) for number, slug, label, kind in rows}
 
 
+def count_pages(items: int, size: int, page: int, *noun: str) -> int:
+    """Return how many pages hold some items; a page that is none of them is refused."""
+    pages = max(1, -(-items // size))
+    if not 1 <= page <= pages:
+        raise UnknownNameError(f"{noun[0]} has pages 1 to {pages} of {noun[1]}; there is no page {page}")
+    return pages
+
+
 def make_row(head: ModelHead, cells: Sequence[Cell | None]) -> LeaderboardRow:
     """Return a model's row, before it has a place."""
     return LeaderboardRow(title=head.label, model=head, cells=tuple(cells))
@@ -598,9 +606,7 @@ def all_benchmarks(session: Session, settings: BoardSettings, page: int = 1) -> 
         blocks.append(Block(title=block[0].name, first=start, last=len(columns), sorted_by=start))
     rows = [make_row(heads[model], [cells.get(key) for key in columns]) for model, cells in table.items()]
     board = arrange_rows(rows, tuple(columns.values()), blocks, title=settings.title, about=settings.about)
-    pages = max(1, math.ceil(len(board.rows) / PAGE))
-    if not 1 <= page <= pages:
-        raise UnknownNameError(f"this board has pages 1 to {pages} of models; there is no page {page}")
+    pages = count_pages(len(board.rows), PAGE, page, "this board", "models")
     more = {"folded": tuple(map(_benchmark_link, folded)), "unread": _read_unread(session, settings)}
     return board.model_copy(update={**more, "page": page, "pages": pages})
 
@@ -658,11 +664,8 @@ def _separate_blocks(
     places = {name: k for k, (_, name) in enumerate(arrange_benchmarks(largest))}
     ordered = sorted(benchmarks, key=lambda b: (places[b.name], -full[b.id or 0], b.id))
     blocks = [([b for b in ordered if families[b.id] in group], models) for group, models in groups]
-    return (
-        [block for block, _ in sorted(blocks, key=lambda pair: (-pair[1], ordered.index(pair[0][0])))]
-        if ordered
-        else []
-    )
+    blocks.sort(key=lambda pair: (-pair[1], ordered.index(pair[0][0])))
+    return [block for block, _ in blocks]
 
 
 def _benchmark_columns(benchmarks: Sequence[Benchmark]) -> dict[int, Column]:

@@ -415,7 +415,10 @@ def pareto_page(session: Session, settings: BoardSettings, cost: str, over: str 
         if row.model.slug in costs
     ]
     named = [k for k, column in enumerate(board.columns) if column.link and column.title in settings.performance]
-    columns = _read_choice(over, slugs) if over else named or choose_benchmarks(have)
+    asked = dict.fromkeys(over.split("+") if over else ())
+    if unknown := [slug for slug in asked if slug not in slugs]:
+        raise UnknownNameError(f"no benchmark {unknown[0][:200]!r} with a number of a ranked model")
+    columns = sorted(slugs[slug] for slug in asked) or named or choose_benchmarks(have)
     measured = _measure_models(board, columns, costs)
     drawn = {model.slug for model, _, _ in measured}
     points, across, up = _draw_points(measured)
@@ -478,13 +481,6 @@ def choose_benchmarks(have: Sequence[Collection[int]]) -> list[int]:
     return sorted(best[2])
 
 
-def _read_choice(over: str, slugs: Mapping[str, int]) -> list[int]:
-    asked = list(dict.fromkeys(over.split("+")))
-    if unknown := [slug for slug in asked if slug not in slugs]:
-        raise UnknownNameError(f"no benchmark {unknown[0][:200]!r} with a number of a ranked model")
-    return sorted(slugs[slug] for slug in asked)
-
-
 def _draw_points(
     measured: Sequence[tuple[ModelHead, float, float]],
 ) -> tuple[tuple[Point, ...], tuple[Tick, ...], tuple[Tick, ...]]:
@@ -541,9 +537,8 @@ class AgreementPage(View):
     lines: tuple[AgreementLine, ...]  # benchmarks, neighbours alike
     shares: tuple[float, ...] = ()  # of the variance of ranks in each principal component, the greatest first
     dimensions: int = 0  # components above those of shuffled tables
-    left_out: tuple[
-        str, ...
-    ] = ()  # benchmarks that too few of these models were measured on, or on which all are equal
+    # benchmarks that too few of these models were measured on, or on which all are equal
+    left_out: tuple[str, ...] = ()
 
     def table(self) -> Table:
         """Return benchmarks by benchmarks, as correlations."""
