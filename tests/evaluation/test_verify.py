@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from tellapart.evaluation.measure import remeasure
 
 import tellapart as ta
 from facts import check_facts, raises
 from tellapart.api.analyses import Verified
 from tellapart.errors import RunError
 from tellapart.evaluation import verify
-from tellapart.evaluation.measure import remeasure
 from tellapart.evaluation.verified import read_result
 from tellapart.evaluation.verify import verify_run
 from tellapart.models.memory.external import write_scores

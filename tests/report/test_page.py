@@ -20,7 +20,7 @@ import tellapart as ta
 from facts import raises
 from tellapart.errors import DataError, RunError
 from tellapart.evaluation.compare import judge_pair
-from tellapart.evaluation.score_files import run_scores
+from tellapart.evaluation.run import run_scores
 from tellapart.evaluation.verified import read_result
 from tellapart.evaluation.why import Reasons
 from tellapart.metrics.matching import Reason, reasons

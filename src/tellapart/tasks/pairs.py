@@ -153,7 +153,7 @@ TRUE_TEXTS = Task(
 
 @dataclass(frozen=True, slots=True)
 class ListedPairs:
-    """Pairs known by their outline, against which scores made elsewhere are checked; with items if the files are here."""
+    """Pairs of an outline, against which scores made elsewhere are checked; with items if the files are here."""
 
     outline: Outline
     items: tuple[Item, ...] | None = None

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from tellapart.benchmarks.plugins import exit_is_error
 from tellapart.data.arguments import PathGiven, as_path
 from tellapart.errors import DataError, RunError, plain
-from tellapart.report.comparisons import print_comparison
 from tellapart.report.frame import Shown
 from tellapart.report.numbers import percent, points
+from tellapart.report.printing import print_comparison
 from tellapart.report.progress import ProgressGiven, reporting
 from tellapart.report.terminal import console, print_lines, table
 from tellapart.report.why import print_why

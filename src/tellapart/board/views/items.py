@@ -33,11 +33,11 @@ from tellapart.board.views.leaderboard import (
 )
 from tellapart.errors import RunError, TellapartError, UnknownNameError
 from tellapart.records.result import IMPORTED, Located, RunRecord
-from tellapart.report.deviations import Plot, Trace, plot
+from tellapart.report.charts import LineChart
 from tellapart.report.followed import FollowedPoint, draw_points, find_training, read_checkpoints, sort_points
 from tellapart.report.image_sources import ImageSources, small_picture
 from tellapart.report.items import margins, true_pairs, true_texts
-from tellapart.report.line_chart import LineChart
+from tellapart.report.plots.curves import Plot, Trace, plot
 from tellapart.stats.item_analysis import LEAST_FAMILIES, discriminations, reliability
 from tellapart.tasks.registry import main_metric
 

@@ -15,7 +15,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from tellapart.benchmarks.sugarcrepe import same_words
+from tellapart.benchmarks.minimal_pairs import same_words
 from tellapart.builders.builder import Candidate, Made, Rejected, Start
 from tellapart.builders.caption_files import ImageFolder, file_digest, read_captions
 from tellapart.builders.negatives.lexicon import (

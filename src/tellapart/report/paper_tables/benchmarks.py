@@ -12,7 +12,7 @@ import numpy as np
 from tellapart.benchmarks.benchmark import ALL
 from tellapart.benchmarks.benchmark import PaperTable as RowOf
 from tellapart.benchmarks.find import declared_benchmark, find_benchmark
-from tellapart.benchmarks.sugarcrepe import SUBSETS
+from tellapart.benchmarks.minimal_pairs import SUBSETS
 from tellapart.catalog import BENCHMARKS
 from tellapart.errors import RunError
 from tellapart.evaluation.compare import rank_outcomes
