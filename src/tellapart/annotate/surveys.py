@@ -178,7 +178,8 @@ def check_annotators(names: Sequence[str], each: int | None = None) -> None:
         raise DataError(f"annotators {', '.join(names)}: a name is listed twice")
     if each is not None and (each < 1 or len(names) % each):
         raise DataError(
-            f"{len(names)} annotators cannot be dealt into groups of {each}, of which each sees a unit; give a divisor"
+            f"{len(names)} annotators cannot be dealt into groups of {each}, each of which sees a unit; choose a "
+            "divisor"
         )
 
 
