@@ -1,4 +1,4 @@
-"""Boards of many models, and several models compared."""
+"""A board of many models: its first page in parts, numbers without bars, and a drawing that an eye can follow."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterator
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
@@ -20,12 +18,7 @@ from tellapart.board.export import export_site
 from tellapart.board.settings import BoardSettings
 from tellapart.board.store import Store
 from tellapart.board.views.leaderboard import PAGE
-from tellapart.board.views.ranks import MOST_LINES, PairTest, choose_benchmarks
-from tellapart.evaluation.compare import compare
-from tellapart.evaluation.verified import read_result
-from tellapart.records.samples import read_samples
-from tellapart.stats.multiple import holm
-from tellapart.stats.paired import tiers
+from tellapart.board.views.ranks import MOST_LINES
 
 MODELS, BENCHMARKS = PAGE + 2, 13
 
@@ -134,133 +127,3 @@ def test_axe_finds_no_violation_and_the_page_is_not_wider_than_the_screen(
 
 def rows_of(path: Path) -> list[int]:
     return [int(name[1:]) for name in rows(path.read_text(encoding="utf-8"))]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("clusters", [None, 12])
-def test_the_tests_are_those_of_compare_corrected_over_all_of_the_page(
-    write_run: Any, tmp_path: Path, clusters: int | None
-) -> None:
-    names = ("a", "b", "c")
-    for benchmark, fingerprint in (("shapes", "1" * 64), ("second", "2" * 64)):
-        for seed, name in enumerate(names[: 3 if benchmark == "shapes" else 2]):
-            how = {"benchmark": benchmark, "fingerprint": fingerprint, "clusters": clusters, "seed": seed}
-            write_run(tmp_path / f"{benchmark}-{name}", name, skill=2.0 - seed, **how)
-    expected = {}
-    for benchmark, pairs in (("shapes", combinations(names, 2)), ("second", [("a", "b")])):
-        for pair in pairs:
-            rows = compare(*(tmp_path / f"{benchmark}-{name}" for name in pair)).rows
-            expected[benchmark, frozenset(pair)] = next(row for row in rows if row.metric == "group_score")
-    adjusted = dict(zip(expected, holm([row.p for row in expected.values()]), strict=True))
-    with open_board(tmp_path) as (client, _):
-        found = client.get("/compare/a+b+c?format=json").json()
-        assert client.get("/compare/a+nobody").status_code == 404
-        assert "choose 2 to 8" in client.get("/compare/a+a?format=json").json()["detail"]
-    assert [on["benchmark"]["name"] for on in found["on"]] == ["shapes", "second"]
-    seen = {}
-    for on in found["on"]:
-        for test in on["tests"]:
-            key = (on["benchmark"]["name"], frozenset((test["a"], test["b"])))
-            row = expected[key]
-            seen[key] = test
-            assert test["test"] == row.test
-            assert abs(test["difference"]) == pytest.approx(abs(row.difference), abs=1e-12)
-            near = 0.02 if clusters else 1e-12  # sign flips are drawn anew
-            assert test["p"] == pytest.approx(row.p, abs=near)
-            assert test["p_holm"] == pytest.approx(adjusted[key], abs=4 * near)
-    assert seen.keys() == expected.keys()
-    samples = {name: read_samples(tmp_path / f"shapes-{name}", "shapes") for name in names}
-    outcomes = {name: [s.outcomes["group_score"] for s in own] for name, own in samples.items()}
-    own = tiers(outcomes, [s.cluster for s in samples["a"]] if clusters else None)
-    assert {one["title"]: one["tier"] for one in found["on"][0]["models"]} == {n: t.rank for t in own for n in t.names}
-
-
-@pytest.mark.slow
-def test_long_names_make_no_folder_that_a_static_site_cannot_have(write_run: Any, tmp_path: Path) -> None:
-    for seed in range(5):
-        write_run(tmp_path / "runs" / f"{seed}", f"{seed}" * 75, skill=1.0, seed=seed, n=20)
-    settings = BoardSettings(runs=(tmp_path / "runs",))
-    with open_board(settings) as (_, store):
-        export_site(store, settings, tmp_path / "site", most_items=0)
-    assert [path.name.count("+") for path in (tmp_path / "site" / "compare").glob("*+*")] == [2]
-
-
-def test_a_heat_map_has_the_records_numbers_by_the_values_of_a_tag(client: TestClient, runs: Path) -> None:
-    found = client.get("/benchmarks/shapes/map/type/group_score?format=json").json()
-    assert [row["title"] for row in found["rows"]] == ["colour", "place", "all items"]
-    assert [row["n"] for row in found["rows"]] == [30, 30, 60]
-    labels = [model["label"] for model in found["models"]]
-    assert labels[-1] == "random"
-    assert sorted(labels) == ["good", "near", "poor", "random"]
-    for k, name in enumerate(labels):
-        record = read_result(runs / name).benchmarks["shapes"]
-        numbers = [record.by["type"][each].metrics["group_score"] for each in ("colour", "place")]
-        numbers.append(record.metrics["group_score"])
-        cells = [row["cells"][k] for row in found["rows"]]
-        assert [cell["value"] for cell in cells] == [number.value for number in numbers]
-        assert [cell["shade"] for cell in cells] == [round(10 * number.value) for number in numbers]
-        assert [cell["above_chance"] for cell in cells] == [number.low > number.chance for number in numbers]
-    page = client.get("/benchmarks/shapes/map/type/group_score").text
-    assert "not above chance" in page
-    assert 'href="/benchmarks/shapes/map/type/group_score"' in client.get("/benchmarks/shapes").text
-    assert client.get("/benchmarks/shapes/map/colour/group_score").status_code == 404
-    assert client.get("/benchmarks/shapes/map/type/score").status_code == 404
-
-
-def test_performance_is_taken_over_benchmarks_that_enough_models_have(write_run: Any, tmp_path: Path) -> None:
-    costs = "".join(f'[[models]]\nname = "{name}"\nlatency = 0.{k + 1}\n' for k, name in enumerate("abcd"))
-    (tmp_path / "costs.toml").write_text(
-        f'source = "s"\n{costs}[models.scores.rare]\ngroup_score = 0.5\n'
-        + "".join(
-            f'[[models]]\nname = "{name}"\n[models.scores.{benchmark}]\ngroup_score = 0.{k + 2}\n'
-            for k, name in enumerate("abcd")
-            for benchmark in ("first", "second")
-        )
-    )
-    with open_board(BoardSettings(imported=(tmp_path / "costs.toml",))) as (client, _):
-        found = client.get("/pareto/latency?format=json").json()
-        one = client.get("/pareto/latency/rare?format=json").json()
-        assert client.get("/pareto/latency/nothing").status_code == 404
-        page = client.get("/pareto/latency").text
-    assert found["over"] == ["first: group_score", "second: group_score"]
-    assert [point["title"] for point in found["points"]] == list("abcd")
-    assert [choice["title"] for choice in found["benchmarks"]] == ["first", "second"]  # two models or more
-    assert [point["title"] for point in one["points"]] == ["d"]
-    assert page.count('name="over"') == 2
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_no_other_choice_that_begins_the_same_has_more_numbers(seed: int) -> None:
-    table = np.random.default_rng(seed).random((6, 5)) < 0.6
-    chosen = choose_benchmarks([set(np.flatnonzero(row).tolist()) for row in table])
-    area = int(table[:, chosen].all(axis=1).sum()) * len(chosen) if chosen else 0
-    assert area >= int(table.sum(axis=0).max())  # at least the best benchmark alone
-    assert all(
-        not table[:, [*chosen, k]].all(axis=1).sum() * (len(chosen) + 1) > area for k in set(range(5)) - {*chosen}
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("clusters", [None, 12])
-def test_two_models_on_a_set_that_shares_its_name_with_another_are_tested(
-    write_run: Any, tmp_path: Path, clusters: int | None
-) -> None:
-    write_run(tmp_path / "0", "other", skill=1.0, fingerprint="0" * 64, n=30)
-    for seed, name in enumerate("ab"):
-        write_run(tmp_path / name, name, skill=2.0 - seed, fingerprint="a" * 64, seed=seed, clusters=clusters)
-    expected = compare(tmp_path / "a", tmp_path / "b").rows
-    with open_board(tmp_path) as (client, _):
-        found = client.get("/compare/a/b?format=json").json()
-        together = client.get("/compare/a+b?format=json").json()
-    assert found["refused"] == [], found
-    assert [(row["benchmark"], row["metric"], row["p"]) for row in found["tests"]] == [
-        ("shapes#aaaaaaaa", row.metric, row.p) for row in expected
-    ]
-    (test,) = together["on"][0]["tests"]
-    assert test["flips"] == (10_000 if clusters else None)  # as `compare` draws them
-
-
-@pytest.mark.parametrize("flips", [10_000, None])
-def test_a_p_that_the_draws_cannot_tell_from_a_smaller_one_is_written_as_a_bound(flips: int | None) -> None:
-    test = PairTest(title="", a="a", b="b", difference=1.0, p=1 / 10_001, p_holm=3 / 10_001, test="", flips=flips)
-    assert test.p_holm_text == ("<= 0.0003" if flips else "0.0003")

@@ -1,0 +1,107 @@
+"""The first page of a mixed board: families, tables apart, folded columns, and what sorts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from boards import open_board
+
+#: Benchmark -> the models that were measured on it; "random" is a reference model.
+MIXED = {
+    "aro-order": "a",
+    "aro-relation": "abc",
+    "winoground": "ab",
+    "vlue-nlvr2": "xy",
+    "vlue-vqa": "x",
+    "zebra": ("random",),
+}
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory: pytest.TempPathFactory, request: Any) -> Any:
+    write_run = request.getfixturevalue("module_write_run")
+    folder = tmp_path_factory.mktemp("mixed")
+    for number, (benchmark, models) in enumerate(MIXED.items()):
+        for seed, model in enumerate(models):
+            how = {"benchmark": benchmark, "fingerprint": f"{number}" * 64, "n": 40, "seed": seed}
+            write_run(folder / f"{benchmark}-{model}", model, skill=4.0 - ord(model[0]) % 7, **how)
+    with open_board(folder) as (client, _):
+        yield client
+
+
+@pytest.mark.slow
+def test_benchmarks_stand_with_their_family_and_the_most_measured_first(mixed: TestClient) -> None:
+    found = mixed.get("/?format=json").json()
+    assert [(column["group"], column["title"]) for column in found["columns"]] == [
+        ("aro", "aro-relation"),
+        ("aro", "aro-order"),
+        ("", "winoground"),
+        ("", "mean"),  # of one of three models: it does not sort
+        ("", "mean"),  # of x, half of the second table's models
+        ("vlue", "vlue-nlvr2"),
+        ("vlue", "vlue-vqa"),
+    ]
+    assert [link["text"] for link in found["folded"]] == ["zebra"]
+
+
+def test_benchmarks_that_share_no_model_are_tables_of_their_own_without_rows_of_dashes(mixed: TestClient) -> None:
+    found = mixed.get("/?format=json").json()
+    first, second = found["blocks"]
+    rows = [
+        [row["title"] for row in found["rows"][block["first_row"] : block["last_row"]]] for block in (first, second)
+    ]
+    assert [sorted(each) for each in rows] == [["a", "b", "c"], ["x", "y"]]
+    for block in (first, second):
+        for row in found["rows"][block["first_row"] : block["last_row"]]:
+            assert any(row["cells"][block["first"] : block["last"]])
+    assert [found["columns"][block["sorted_by"]]["title"] for block in (first, second)] == ["aro-relation", "mean"]
+    assert [row["rank"] is not None for row in found["rows"]] == [True, True, True, True, False]
+
+
+def test_the_page_says_so_in_its_head_and_below_the_tables(mixed: TestClient) -> None:
+    text = mixed.get("/").text
+    assert '<th scope="colgroup" colspan="2"><span>aro</span></th>' in text
+    assert text.count('<table class="headline">') == 2
+    assert "1 more benchmark, with reference models alone" in text
+    assert "zebra" in text.partition("<details")[2]
+    heads = mixed.get("/?format=csv").text.splitlines()[0].split(",")
+    assert len(set(heads)) == len(heads)
+
+
+def test_only_models_of_two_places_are_drawn_and_only_columns_of_two_such_models(mixed: TestClient) -> None:
+    found = mixed.get("/ranks?format=json").json()
+    assert found["drawn"] == ["aro-relation", "winoground"]
+    assert {line["title"] for line in found["lines"] if line["segments"]} == {"a", "b"}
+    assert {line["title"] for line in found["lines"]} == set("abcxy")
+    assert [line["title"] for line in found["lines"]][:2] in (["a", "b"], ["b", "a"])
+    drawing = mixed.get("/ranks").text.partition("<svg")[2].partition("</svg>")[0]
+    assert ">vlue-nlvr2<" not in drawing
+    assert "<title>c</title>" not in drawing
+
+
+def test_a_board_of_reference_models_alone_shows_them(module_write_run: Any, tmp_path: Path) -> None:
+    module_write_run(tmp_path / "random", "random", skill=0.0)
+    with open_board(tmp_path) as (client, _):
+        found = client.get("/?format=json").json()
+    assert [column["title"] for column in found["columns"]] == ["shapes"]
+    assert [row["title"] for row in found["references"]] == ["random"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 390)])
+def test_axe_finds_no_violation_and_the_page_is_not_wider_than_the_screen(
+    mixed: TestClient, serving: Any, chromium: Any, axe: Any, scheme: str, width: int
+) -> None:
+    problems = []
+    page = chromium.new_page(color_scheme=scheme, viewport={"width": width, "height": 900})
+    with serving(mixed.app) as at:
+        for path in ("/", "/ranks", "/compare", "/pareto/latency"):
+            page.goto(f"{at}{path}")
+            problems += axe(page)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.close()
+    assert problems == []
