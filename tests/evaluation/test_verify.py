@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from tellapart.evaluation.measure import remeasure
+from samples_again import remeasure
 
 import tellapart as ta
 from facts import check_facts, raises
