@@ -14,6 +14,7 @@ from tellapart.api.checks import check as check
 from tellapart.api.checks import parity as parity
 from tellapart.api.checks import time as time
 from tellapart.api.compare import compare as compare
+from tellapart.api.doctor import doctor as doctor
 from tellapart.api.evaluate import evaluate as evaluate
 from tellapart.api.evaluate import run as run
 from tellapart.api.evaluate import score as score
