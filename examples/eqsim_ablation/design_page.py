@@ -14,7 +14,7 @@ from examples.eqsim_ablation.earlier import earlier_ablations
 from examples.eqsim_ablation.pieces import right_items
 from examples.eqsim_ablation.plan import Plan
 from examples.eqsim_ablation.power import CAUTION, GOAL, GPU_STEP, POWER
-from examples.eqsim_ablation.results import Runs, reasons_table, runs_of, terms_table
+from examples.eqsim_ablation.results import Runs, reasons_table, runs_of, squares_table, terms_table
 from examples.findings.frame import FOLDER, join_words, write_pages_text
 from tellapart.data.rows import read_object
 
@@ -37,7 +37,7 @@ def design_page(plan: Plan) -> str:
     blocks = [_INTRODUCTION, _power(plan), _rows(plan), _complete(plan, runs), *_machines(plan, runs)]
     if any(runs.values()):
         named = name_rates(plan, other_rates(plan, runs))
-        blocks += filter(None, [terms_table(plan, runs), reasons_table(named, runs)])
+        blocks += filter(None, [terms_table(plan, runs), reasons_table(named, runs), squares_table(named)])
     return write_pages_text([*blocks, earlier_ablations(plan), "**Next:** [All findings](findings.md)"])
 
 

@@ -12,6 +12,7 @@ from examples.eqsim_ablation.plan import Plan
 from tellapart.api.evaluate import evaluate
 from tellapart.benchmarks.find import load_pairs
 from tellapart.data.pairset import PairSet
+from tellapart.metrics.matching import share_of_squares, sums_of_squares
 from tellapart.metrics.registry import METRICS
 from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
@@ -19,7 +20,10 @@ from tellapart.models.scoring.compute import Embeddings, embeddings
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.training.encoders.trainable import autocast
 
-__all__ = ["measure", "retrieval", "right_items"]
+__all__ = ["SQUARES", "measure", "retrieval", "right_items"]
+
+#: Parts of the squares of an item's scores, in the order of `sums_of_squares`.
+SQUARES = ("match", "captions", "pictures")
 
 #: Items whose pictures and captions are the gallery of the retrieval.
 _GALLERY = 250
@@ -32,7 +36,8 @@ def measure(plan: Plan, name: str, device: str = "cpu") -> dict[str, Any]:
     float32's time, and of 600 items 1 group score, 3 text scores and 3 image scores are others.
 
     Returns:
-        `sets`: for each set the group score's outcomes by item (packed bits, hexadecimal) and the three scores;
+        `sets`: for each set the group score's outcomes by item (packed bits, hexadecimal), four scores, and the shares
+            of the match and of both priors in the squares of the items' scores;
         `kept`: recall at 1 among scenes, both ways, and zero-shot accuracy on `demo-objects`.
     """
     model, sets, kept = find_model(name, ModelOptions(device=device)), {}, {}
@@ -42,10 +47,15 @@ def measure(plan: Plan, name: str, device: str = "cpu") -> dict[str, Any]:
             found = embeddings(model, pairs, store=EmbeddingStore(None))
         assert found.images is not None and found.texts is not None  # noqa: S101  (for the type checker)
         scores = np.einsum("nid,njd->nij", found.images, found.texts)
-        right = {each: METRICS[each].per_item(scores) for each in ("group_score", "text_score", "image_score")}
+        right = {
+            each: METRICS[each].per_item(scores) for each in ("group_score", "text_score", "image_score", "match_score")
+        }
         packed = np.packbits(right["group_score"].astype(bool)).tobytes().hex()
         sets[test] = {"right": packed, "items": len(pairs)}
         sets[test] |= {each: round(float(values.mean()), 6) for each, values in right.items()}
+        squares = sums_of_squares(scores).mean(axis=0)
+        shares = {name: float(share_of_squares(squares, part)) for part, name in enumerate(SQUARES)}
+        sets[test]["squares"] = {name: round(share, 6) for name, share in shares.items()}
         if test == plan.tests[0]:
             kept = retrieval(found, pairs)
     kept["demo-objects"] = round(float(evaluate(name, "demo-objects", device=device).value("top1_accuracy")), 6)

@@ -36,6 +36,7 @@ __all__ = [
     "reasons_table",
     "runs_of",
     "scores_table",
+    "squares_table",
     "terms_table",
     "write_difference",
 ]
@@ -270,6 +271,57 @@ The others are differences from {base.title} in points, paired by seed, with Stu
 An item is lost to a prior if its [match](why.md#match-and-priors) is right and the prior outweighs it. The last
 column is of items with a wrong caption and a wrong picture: the record keeps three scores a set, and no raw scores, so
 these are not parted, and how the squares of scores are shared is not known."""
+
+
+def squares_table(plan: Plan) -> str:
+    """Write how the squares of scores on the first set are shared: of the start and the first row, and differences."""
+    test, base = plan.tests[0], plan.methods[0]
+    done = {
+        row: {
+            seed: plan.read(name)
+            for seed in range(plan.seeds)
+            if plan.piece(name := f"squares-{row.name}-{seed}").exists()
+        }
+        for row in plan.in_order
+    }
+    if not done[base] or not plan.piece("squares-start").exists():
+        return ""
+    first = {seed: _squares(piece, test) for seed, piece in done[base].items()}
+    rows = [["start, percent", "", *(f"{100 * value:.1f}" for value in _squares(plan.read("squares-start"), test))]]
+    columns = np.array([*first.values()]).T
+    rows += [[f"{base.title}, percent", f"{len(first)}", *(_mean_sd(100 * column) for column in columns)]]
+    for row, pieces in list(done.items())[1:]:
+        if seeds := sorted({*pieces} & {*first}):
+            ours, theirs = (np.array([squares[seed] for seed in seeds]).T for squares in (_by_row(pieces, test), first))
+            pairs = zip(ours.tolist(), theirs.tolist(), strict=True)
+            rows.append([row.title, f"{len(seeds)}", *(_seed_difference(*pair) for pair in pairs)])
+    other = [
+        float((right_items(piece, test) != right_items(plan.read(f"run-{row.name}-{seed}"), test)).mean())
+        for row, pieces in done.items()
+        for seed, piece in pieces.items()
+        if plan.piece(f"run-{row.name}-{seed}").exists()
+    ]
+    return f"""## What a loss moves
+
+{make_table(["", "seeds", *_SQUARES], f"l|r{'|r' * len(_SQUARES)}", rows)}
+
+Shares of the [match and of both priors](why.md#match-and-priors) in the squares of scores, and the match score, on
+`{test}`: the start and {base.title} in percent, the others as differences from {base.title} in points, paired by seed,
+with Student's 95 % intervals over seeds. The runs were made again, since the record has no scores; of their outcomes
+{100 * fmean(other):.1f} % differ from the record's."""
+
+
+#: Titles of what `_squares` returns.
+_SQUARES = ("match", "captions", "pictures", "match score")
+
+
+def _squares(piece: Mapping[str, Any], test: str) -> NDArray[np.float64]:
+    measured = piece["sets"][test]
+    return np.array([*measured["squares"].values(), measured["match_score"]])
+
+
+def _by_row(pieces: Mapping[int, Mapping[str, Any]], test: str) -> dict[int, NDArray[np.float64]]:
+    return {seed: _squares(piece, test) for seed, piece in pieces.items()}
 
 
 def _by_seed(plan: Plan, runs: Sequence[Mapping[str, Any]]) -> dict[int, NDArray[np.float64]]:

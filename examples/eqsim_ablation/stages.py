@@ -120,6 +120,18 @@ def stages(plan: Plan) -> Iterator[Stage]:
     for seed in range(few, plan.seeds):
         for method in plan.in_order:
             yield _run_stage(plan, method, method, seed)
+    yield from _squares_stages(plan, few)
+
+
+def _squares_stages(plan: Plan, seeds: int) -> Iterator[Stage]:
+    """Yield runs that are made again for the squares of scores on the first set, of which the record's have none."""
+    first = replace(plan, tests=plan.tests[:1])
+    yield Stage("squares", "squares-start", partial(measure, first, plan.model))
+    for seed in range(seeds):
+        for row in plan.in_order:
+            if row.name in plan.first:
+                again = partial(_run, first, row, row, seed, "again")
+                yield Stage("squares", f"squares-{row.name}-{seed}", again)
 
 
 def _tuning_stages(plan: Plan, method: Method) -> Iterator[Stage]:
@@ -268,9 +280,9 @@ def _rate(plan: Plan, method: Method) -> float | None:
     return None if own else chosen(plan, plan.methods[0])
 
 
-def _run(plan: Plan, method: Method, tuned: Method, seed: int) -> dict[str, Any]:
+def _run(plan: Plan, method: Method, tuned: Method, seed: int, folder: str = "runs") -> dict[str, Any]:
     """Fine-tune and measure a row with one seed and the number that was best for `tuned`."""
-    out, value = plan.work / "runs" / f"{method.name}-{seed}", chosen(plan, tuned)
+    out, value = plan.work / folder / f"{method.name}-{seed}", chosen(plan, tuned)
     trained = _train(plan.fine_tuning(method, seed, value, _rate(plan, tuned)), out)
     began = time.process_time()
     measured = measure(plan, f"compact:{out / 'model'}", plan.device(seed))
