@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tellapart.data.scores import join_names
 from tellapart.errors import ModelError
-from tellapart.models.fusion.family import Contrast, Halves
+from tellapart.models.fusion.family import Contrast, Halves, Tensors
 from tellapart.models.huggingface.images import ImageInputs
 from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.network import describe_misfit
@@ -398,3 +398,13 @@ def _align_memory(tensor: Tensor) -> Tensor:
     A file's numbers lie as the file has them, and those of a converted folder otherwise.
     """
     return tensor.clone() if tensor.data_ptr() % _ALIGNMENT else tensor
+
+
+class MatchLogit(NativeHalves):
+    """The logit of class 1 of a matching head, without the other's: ALBEF's, X-VLM's and BLIP's."""
+
+    match = None
+
+    def join(self, images: Tensors, texts: Tensors) -> Tensor:
+        """Return the match's logit: `(batch, 1)`."""
+        return super().join(images, texts)[:, 1:]  # type: ignore[safe-super]  # the family's, which is next in line

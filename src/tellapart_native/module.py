@@ -68,3 +68,29 @@ def build_head(layout: Layout, name: str, width: int) -> Network:
     nn, first = import_torch().nn, build_linear(layout, f"{name}.0", width)
     inner = first.out_features
     return nn.Sequential(first, nn.LayerNorm(inner), nn.GELU(), build_linear(layout, f"{name}.3", inner))
+
+
+def add_linear(module: Network, layout: Layout, width: int, *names: str) -> None:
+    """Give a module the named linear layers on states of a width, as far as the file has them."""
+    for name in names:
+        if layout.has_prefix(f"{name}."):
+            parent, _, leaf = name.rpartition(".")
+            setattr(module.get_submodule(parent), leaf, build_linear(layout, name, width))
+
+
+def add_classifiers(module: Network, layout: Layout, width: int) -> None:
+    """Give a module the heads of matching, retrieval, VQA and NLVR2 on pooled states, as far as the file has them."""
+    module.itm_score = import_torch().nn.Module()
+    add_linear(module, layout, width, "itm_score.fc", "rank_output")
+    for name, images in (("vqa_classifier", 1), ("nlvr2_classifier", 2)):
+        if layout.has_prefix(f"{name}."):
+            setattr(module, name, build_head(layout, name, images * width))
+
+
+def add_rank_output(module: Network, reading: str) -> None:
+    """Add the head of retrieval, if that is read and the file lacks it: it begins as the matching head's class 1."""
+    if reading == "rank" and not hasattr(module, "rank_output") and hasattr(module.itm_score, "fc"):
+        matching = module.itm_score.fc
+        module.rank_output = import_torch().nn.Linear(matching.in_features, 1, device=matching.weight.device)
+        for part in ("weight", "bias"):
+            getattr(module.rank_output, part).data.copy_(getattr(matching, part)[1:])

@@ -14,6 +14,8 @@ else:
         """The library, by attribute."""
 
         def __getattr__(self, name: str) -> Any:
+            if name.startswith("__"):  # a tool that inspects the module's names
+                raise AttributeError(name)
             self.__dict__[name] = getattr(import_torch(), name)  # asked once
             return self.__dict__[name]
 

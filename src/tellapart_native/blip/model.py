@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 from tellapart.models.fusion.family import Tensors
 from tellapart.models.torch.backend import import_torch
-from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading
-from tellapart_native.heads.match_logit import MatchLogit
-from tellapart_native.layers.fused_bert import build_text
+from tellapart_native.family import Layout, MatchLogit, NativeFamily, NativeHalves, Reading
+from tellapart_native.layers.bert import build_text
 from tellapart_native.layers.vit import build_vit
 from tellapart_native.module import NativeConfig, build_linear, unit_vectors
 from tellapart_native.preprocessing.captions import clean_like_blip

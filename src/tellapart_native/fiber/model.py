@@ -12,12 +12,18 @@ from tellapart.models.torch.backend import import_torch
 from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading
 from tellapart_native.heads.answers import ClassifiesAnswers
 from tellapart_native.heads.decoding import Past, Search, Writer, read_before
-from tellapart_native.heads.linear_heads import add_classifiers, add_rank_output
 from tellapart_native.heads.two_images import PooledImages
-from tellapart_native.layers.bert import BertLayer, Pooler, SelfAttention, attend_heads
-from tellapart_native.layers.roberta import EPSILON, build_roberta, read_context
+from tellapart_native.layers.bert import (
+    EPSILON,
+    BertLayer,
+    Pooler,
+    SelfAttention,
+    attend_heads,
+    build_roberta,
+    read_context,
+)
 from tellapart_native.layers.swin import Merging, WindowAttention, build_swin, resize_bias_tables
-from tellapart_native.module import NativeConfig, build_linear, unit_vectors
+from tellapart_native.module import NativeConfig, add_classifiers, add_rank_output, build_linear, unit_vectors
 from tellapart_native.preprocessing.images import IMAGENET_COLOURS, square_inputs
 
 if TYPE_CHECKING:

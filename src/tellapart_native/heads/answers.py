@@ -16,8 +16,7 @@ from tellapart.models.torch.backend import import_torch
 from tellapart_native.family import Layout, NativeHalves
 from tellapart_native.heads.decoding import Past, read_before
 from tellapart_native.heads.two_images import share_sources
-from tellapart_native.layers.bert import BertEmbeddings, BertEncoder
-from tellapart_native.layers.fused_bert import build_layers
+from tellapart_native.layers.bert import BertEmbeddings, BertEncoder, build_layers
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -1,10 +1,11 @@
-"""BERT's layers under their published names, with cross-attention from any width: many families share them."""
+"""BERT and RoBERTa under their published names, with cross-attention from any width: many families share them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from tellapart.errors import ModelError
 from tellapart.models.torch.backend import import_torch
 from tellapart_native.family import Layout
 
@@ -144,3 +145,94 @@ class Pooler(nn.Module):  # type: ignore[misc, name-defined]
     def forward(self, states: Tensor) -> Tensor:
         """Pool `(batch, n, width)` to `(batch, out)`."""
         return self.dense(states[:, 0]).tanh()
+
+
+class FusedBert(nn.Module):  # type: ignore[misc, name-defined]
+    """BERT whose upper layers, from `fusion` on, also read the image."""
+
+    def __init__(self, embeddings: Network, layers: Iterable[Network], fusion: int) -> None:
+        super().__init__()
+        self.embeddings, self.encoder, self.fusion = embeddings, BertEncoder(layers), fusion
+
+    def read_text(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """Run the lower layers on int64 and bool `(batch, tokens)`: `(batch, tokens, width)`."""
+        states = self.embeddings(ids)
+        for layer in self.encoder.layer[: self.fusion]:
+            states = layer(states, mask)
+        return states
+
+    def join(self, states: Tensor, mask: Tensor, image: Tensor) -> Tensor:
+        """Run the upper layers on a text's states and an image's tokens `(batch, n, image width)`."""
+        for layer in self.encoder.layer[self.fusion :]:
+            states = layer(states, mask, image)
+        return states
+
+
+def build_text(layout: Layout, prefix: str = "text_encoder", *, segments: int = 2) -> FusedBert:
+    """Build the text half, whose sizes and depths follow from the shapes."""
+    embeddings = BertEmbeddings(layout, f"{prefix}.embeddings", segments=segments)
+    layers, fusion = build_layers(layout, f"{prefix}.encoder.layer")
+    return FusedBert(embeddings, layers, fusion)
+
+
+def build_layers(layout: Layout, layer: str) -> tuple[list[BertLayer], int]:
+    """Build BERT's layers, the last of which read other states, too, and return them and the first one of those."""
+    depth = layout.count_parts(f"{layer}.{{}}.")
+    fusion = depth - len(layout.find_layers(f"{layer}.{{}}.crossattention."))
+    inner, width = layout.shape_of(f"{layer}.0.intermediate.dense.weight")
+    heads = layout.count_heads(width)
+    source = layout.shape_of(f"{layer}.{depth - 1}.crossattention.self.key.weight")[1]
+    sources = [None] * fusion + [source] * (depth - fusion)
+    return [BertLayer(width, heads, inner, source=source) for source in sources], fusion
+
+
+def rename_text(name: str) -> str:
+    """Return a text encoder's name as fine-tuned files have it; pre-trained ones have `text_encoder.bert.`."""
+    return name.replace("text_encoder.bert.", "text_encoder.", 1)
+
+
+#: Of RoBERTa's norms.
+EPSILON = 1e-5
+
+_FIRST_POSITION = 2
+
+
+class Roberta(nn.Module):  # type: ignore[misc, name-defined]
+    """Embeddings and layers, without a pooler."""
+
+    def __init__(self, embeddings: Network, layers: Iterable[Network]) -> None:
+        super().__init__()
+        self.embeddings, self.encoder = embeddings, BertEncoder(layers)
+
+    def forward(self, ids: Tensor, mask: Tensor, depth: int | None = None) -> Tensor:
+        """Run the layers, or the first `depth`, on int64 and bool `(batch, tokens)`: `(batch, tokens, width)`."""
+        states = self.embeddings(ids)
+        for layer in self.encoder.layer[:depth]:
+            states = layer(states, mask)
+        return states
+
+
+def build_roberta(layout: Layout, prefix: str, layer: Callable[[str, int, int, int], Network] | None = None) -> Roberta:
+    """Build RoBERTa; its sizes follow from the shapes of `PREFIX.*`."""
+    inner, width = layout.shape_of(f"{prefix}.encoder.layer.0.intermediate.dense.weight")
+    heads = layout.count_heads(width)
+    make = layer or (lambda _name, *sizes: BertLayer(*sizes, eps=EPSILON))
+    layers = [
+        make(f"{prefix}.encoder.layer.{k}", width, heads, inner)
+        for k in range(layout.count_parts(f"{prefix}.encoder.layer.{{}}."))
+    ]
+    embeddings = BertEmbeddings(layout, f"{prefix}.embeddings", segments=1, eps=EPSILON, first_position=_FIRST_POSITION)
+    return Roberta(embeddings, layers)
+
+
+def read_context(layout: Layout, prefix: str, usual: int) -> int:
+    """Return how many tokens a text may have: the file's number, else the authors' usual one.
+
+    A folder written here has `context`, the authors' configuration `max_text_len`.
+    """
+    longest = layout.shape_of(f"{prefix}.embeddings.position_embeddings.weight")[0] - _FIRST_POSITION
+    name = "context" if "context" in layout.settings else "max_text_len"
+    context = layout.settings.get(name, min(usual, longest))
+    if not isinstance(context, int) or not 3 <= context <= longest:
+        raise ModelError(f"{layout.source}: {name} is {context}; an integer from 3 to {longest} is expected")
+    return context

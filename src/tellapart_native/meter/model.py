@@ -8,13 +8,11 @@ from tellapart.models.fusion.family import Tensors
 from tellapart.models.torch.backend import import_torch
 from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading
 from tellapart_native.heads.answers import ClassifiesAnswers
-from tellapart_native.heads.linear_heads import add_classifiers, add_rank_output
 from tellapart_native.heads.two_images import PooledImages
-from tellapart_native.layers.bert import BertLayer, Pooler
+from tellapart_native.layers.bert import BertLayer, Pooler, build_roberta, read_context
 from tellapart_native.layers.clip_vit import ClipVit, build_clip_vit
-from tellapart_native.layers.roberta import build_roberta, read_context
 from tellapart_native.layers.swin import build_swin, resize_bias_tables
-from tellapart_native.module import NativeConfig, build_linear
+from tellapart_native.module import NativeConfig, add_classifiers, add_rank_output, build_linear
 from tellapart_native.preprocessing.images import CLIP_COLOURS, IMAGENET_COLOURS, crop_inputs
 from tellapart_native.preprocessing.positions import resize_grid
 

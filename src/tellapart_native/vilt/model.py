@@ -8,10 +8,9 @@ from tellapart.errors import ModelError
 from tellapart.models.fusion.family import Tensors, pad_tokens
 from tellapart.models.torch.backend import bucket, import_torch
 from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading
-from tellapart_native.heads.linear_heads import add_linear
 from tellapart_native.layers.bert import BertEmbeddings, Pooler
 from tellapart_native.layers.vit import build_vit
-from tellapart_native.module import NativeConfig
+from tellapart_native.module import NativeConfig, add_linear
 from tellapart_native.preprocessing.images import HALF_COLOURS, shorter_side
 
 if TYPE_CHECKING:

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 from tellapart.models.fusion.family import Tensors
 from tellapart.models.generative.prompts import Prompt
 from tellapart.models.torch.backend import import_torch
-from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading
+from tellapart_native.family import Layout, MatchLogit, NativeFamily, NativeHalves, Reading
 from tellapart_native.heads.answers import DecodesAnswers, add_task_heads
 from tellapart_native.heads.decoding import Past, Search, Writer
 from tellapart_native.heads.grad_cam import GradCam
-from tellapart_native.heads.match_logit import MatchLogit
 from tellapart_native.heads.two_images import AlternatingImages
-from tellapart_native.layers.fused_bert import build_text, rename_text
+from tellapart_native.layers.bert import build_text, rename_text
 from tellapart_native.layers.swin import build_swin
 from tellapart_native.module import NativeConfig, build_head, build_linear, unit_vectors
 from tellapart_native.preprocessing.captions import clean_like_albef

@@ -218,11 +218,10 @@ class TorchFusionEncoder:
         def compute(batch: Sequence[tuple[TorchState, TorchState]]) -> Any:
             batch_images, batch_texts = (_stack_columns([pair[side].tensors for pair in batch]) for side in (0, 1))
             with forward(self.name, self._halves.module):
-                return read(self._halves.join(batch_images, batch_texts).float())
+                return read(self._halves.join(batch_images, batch_texts).float()).cpu().numpy()
 
         pairs = list(zip(images, texts, strict=True))
-        rows = run_grouped(pairs, lambda pair: (pair[0].group, pair[1].group), self.batch_size, compute)
-        return [row.cpu().numpy() for row in rows]
+        return run_grouped(pairs, lambda pair: (pair[0].group, pair[1].group), self.batch_size, compute)
 
     def _read_scores(self, logits: Tensor) -> Tensor:
         """Return the scores that a head's logits, float32 `(batch, classes)`, are read as: `(batch,)`."""
