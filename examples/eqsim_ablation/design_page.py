@@ -146,9 +146,13 @@ def _complete(plan: Plan, runs: Runs) -> str:
 
 def _machines(plan: Plan, runs: Runs) -> list[str]:
     """Say which processors made the pieces, and what that changes."""
-    kinds = {"sets": "set-*", "start": "*start", "tuning": "tune-*", "runs and checks": "run-*"}
+    kinds = {"sets": "set-*", "start": "*start", "tuning": "tune-*", "runs and checks": "run-*", "again": "squares-*"}
     found = {
-        kind: Counter(_machine(plan.read(path.stem)) for path in plan.record.glob(f"{pattern}.json"))
+        kind: Counter(
+            _machine(plan.read(path.stem))
+            for path in plan.record.glob(f"{pattern}.json")
+            if path.stem.startswith("squares-") == (kind == "again")
+        )
         for kind, pattern in kinds.items()
     }
     lines = [f"| processor | {' | '.join(kinds)} |", "|---|" + "--:|" * len(kinds)]

@@ -269,24 +269,24 @@ def reasons_table(plan: Plan, runs: Runs) -> str:
 The first two lines are percent of the items of all three sets, {base.title}'s with the standard deviation over seeds.
 The others are differences from {base.title} in points, paired by seed, with Student's 95 % intervals over seeds alone.
 An item is lost to a prior if its [match](why.md#match-and-priors) is right and the prior outweighs it. The last
-column is of items with a wrong caption and a wrong picture: the record keeps three scores a set, and no raw scores, so
-these are not parted, and how the squares of scores are shared is not known."""
+column is of items with a wrong caption and a wrong picture: the record of these runs keeps three scores a set, and no
+raw scores, so these are not parted. The next table has the squares of scores of runs that were made again."""
 
 
 def squares_table(plan: Plan) -> str:
     """Write how the squares of scores on the first set are shared: of the start and the first row, and differences."""
     test, base = plan.tests[0], plan.methods[0]
     done = {
-        row: {
+        row.name: {
             seed: plan.read(name)
             for seed in range(plan.seeds)
             if plan.piece(name := f"squares-{row.name}-{seed}").exists()
         }
         for row in plan.in_order
     }
-    if not done[base] or not plan.piece("squares-start").exists():
+    if not done[base.name] or not plan.piece("squares-start").exists():
         return ""
-    first = {seed: _squares(piece, test) for seed, piece in done[base].items()}
+    first = {seed: _squares(piece, test) for seed, piece in done[base.name].items()}
     rows = [["start, percent", "", *(f"{100 * value:.1f}" for value in _squares(plan.read("squares-start"), test))]]
     columns = np.array([*first.values()]).T
     rows += [[f"{base.title}, percent", f"{len(first)}", *(_mean_sd(100 * column) for column in columns)]]
@@ -294,12 +294,12 @@ def squares_table(plan: Plan) -> str:
         if seeds := sorted({*pieces} & {*first}):
             ours, theirs = (np.array([squares[seed] for seed in seeds]).T for squares in (_by_row(pieces, test), first))
             pairs = zip(ours.tolist(), theirs.tolist(), strict=True)
-            rows.append([row.title, f"{len(seeds)}", *(_seed_difference(*pair) for pair in pairs)])
+            rows.append([plan.row(row).title, f"{len(seeds)}", *(_seed_difference(*pair) for pair in pairs)])
     other = [
-        float((right_items(piece, test) != right_items(plan.read(f"run-{row.name}-{seed}"), test)).mean())
+        float((right_items(piece, test) != right_items(plan.read(f"run-{row}-{seed}"), test)).mean())
         for row, pieces in done.items()
         for seed, piece in pieces.items()
-        if plan.piece(f"run-{row.name}-{seed}").exists()
+        if plan.piece(f"run-{row}-{seed}").exists()
     ]
     return f"""## What a loss moves
 
