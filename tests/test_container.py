@@ -58,7 +58,7 @@ def test_the_copied_files_are_all_that_the_package_is_built_from(steps: list[tup
     hatch = content["tool"]["hatch"]
     needed = {
         "pyproject.toml",
-        content["project"]["readme"],
+        *(part["path"] for part in hatch["metadata"]["hooks"]["fancy-pypi-readme"]["fragments"]),
         *content["project"]["license-files"],
         hatch["version"]["path"],
         *hatch["build"]["targets"]["wheel"]["packages"],

@@ -274,7 +274,7 @@ def test_every_stage_leaves_a_piece_and_the_page_says_what_is_there(
             monkeypatch.setattr("examples.eqsim_ablation.stages.refuse_leaks", lambda _: None)
         stage.perform(plan)
     assert main(["--plan", str(small), "--list"]) == 0
-    assert capsys.readouterr().out.count("done") == sum(1 for _ in stages(plan)) == 12
+    assert capsys.readouterr().out.count("done") == sum(1 for _ in stages(plan)) == 14
     assert go_on(plan, time.monotonic()) == 0  # nothing is left, or the first stage would be killed
     assert chosen(plan, plan.methods[0]) == 1e-3
     piece = plan.read("run-siglip-0")

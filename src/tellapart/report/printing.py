@@ -23,9 +23,7 @@ from tellapart.evaluation.compare import (
     count_needed,
     count_nouns,
 )
-from tellapart.evaluation.parity import Parity
 from tellapart.metrics.registry import defined_for
-from tellapart.models.find import name_forms
 from tellapart.records.timing_record import PARTS, Timing, Timings
 from tellapart.report.numbers import count_text, percent, points, thousands
 from tellapart.report.terminal import add_row, print_lines, print_tables, table
@@ -38,6 +36,7 @@ if TYPE_CHECKING:
     from tellapart.builders.pipeline import BuildResult
     from tellapart.evaluation.check import Gate
     from tellapart.evaluation.gap import Gaps
+    from tellapart.evaluation.parity import Parity
 
 
 #: Names of the columns of every comparison, after those that name a row's subject.
@@ -257,6 +256,7 @@ def _join_few(names: Sequence[str]) -> str:
 
 def print_timings(timings: Timings) -> None:
     """Print latency by part, then throughput and size, then how they were measured."""
+
     parts = [part for part in PARTS if any(part in timing.parts for timing in timings.models)]
     title, milliseconds = "latency of one pair, milliseconds", _write_milliseconds
     rows = table("model", "median [5%, 95%]", *parts, numbers_from=1, title=title, folds=True)
