@@ -234,6 +234,8 @@ def print_listing(what: str, rows: Sequence[dict[str, Any]]) -> None:
 
 def _listing_notes(what: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     if what == "models":
+        from tellapart.models.find import name_forms
+
         yield "also, by what it is made of:"
         yield from (f"  {form}: {meaning}" for form, meaning in name_forms().items())
     if what == "benchmarks":
@@ -256,7 +258,6 @@ def _join_few(names: Sequence[str]) -> str:
 
 def print_timings(timings: Timings) -> None:
     """Print latency by part, then throughput and size, then how they were measured."""
-
     parts = [part for part in PARTS if any(part in timing.parts for timing in timings.models)]
     title, milliseconds = "latency of one pair, milliseconds", _write_milliseconds
     rows = table("model", "median [5%, 95%]", *parts, numbers_from=1, title=title, folds=True)
