@@ -99,10 +99,12 @@ def next_step(page: str) -> str | None:
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Put the generated pages into the navigation, in the place of their folder's name.
 
-    Pages show a list of versions if `mike` builds them; a site of one version has no list to load.
+    Pages show a list of versions if `mike` builds them; a site of one version has no list to load. That one has no
+    address, with which its page 404 would not open from the disk.
     """
     if "mike" in config.plugins:
         config.extra["version"] = {"provider": "mike"}
+        config.site_url = os.environ.get("SITE_URL", "")
     pages: dict[str, list[Any]] = dict(list_folders())
     first, *rooms = pages["api"]
     pages["api"] = [first, *({f"tellapart.{Path(room).stem}": room} for room in rooms)]

@@ -60,13 +60,14 @@ def eqsim_answer(plan: Plan, compared: Sequence[Compared]) -> str:
     forms = [known[name] for name in _FORMS if name in known]
     beats = {1: "beats", 0: "does not beat", -1: "is worse than"}[eqsim.sign]
     text = (
-        f"EqSim {beats} plain fine-tuning ({plan.methods[0].title}) here: {write_difference(eqsim.overall)} points of "
-        f"group score. The paper reports {paper:+.1f} (mean of three aspects). "
+        f"On a small encoder and rendered scenes, EqSim {beats} plain fine-tuning ({plan.methods[0].title}): "
+        f"{write_difference(eqsim.overall)} points of group score. The paper, with FIBER, reports {paper:+.1f} (mean "
+        "of three aspects). "
     )
     if not forms:
         return text
     near = sum(each.is_small for each in forms)
-    text += f"Of {len(forms)} other forms and parts of it, {near} stay{'s' * (near == 1)} within half a point. "
+    text += f"For {near} of {len(forms)} other forms and parts of it, the whole interval lies within half a point. "
     far = (each for each in forms if not each.is_small)
     text += "".join(f"{each.method.title} has {write_difference(each.overall)}. " for each in far)
     if not any(each.sign > 0 for each in (eqsim, *forms)):
@@ -104,7 +105,8 @@ def largest_gains(compared: Sequence[Compared], checked: Sequence[Checked], rate
         return ""
     best = alike[0]
     gains = [f"{write_difference(gain.overall)} with {each.check.title}" for each in checked if (gain := each.gain)]
-    own = f" {best.base.title} itself gains {join_words(gains)}, over fewer seeds." if gains else ""
+    least = "against its own default and over fewer seeds"
+    own = f" {best.base.title} itself gains {join_words(gains)}, {least}." if gains else ""
     return f"The best of all losses at the same learning rate is {best.named()}.{own}"
 
 

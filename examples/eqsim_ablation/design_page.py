@@ -110,10 +110,10 @@ has. Towers compute in bfloat16, in training and in measuring. Pictures that tra
 
 A quadruple is two pictures of one scene that differ in one thing, an attribute, a count or a location, each with its
 caption; both captions and both pictures must be matched for its group score. Its mirrored pictures and three wordings
-make 12 rows of it. In a step, {plan.fine_tune["batch"]["size"]} rows are drawn, and the other side of each; a row with
-false captions reads up to 4 more texts for each picture.
+make 12 training pairs of it. A step draws {plan.fine_tune["batch"]["size"]} pairs and the other side of each; a loss
+with false captions reads up to 4 more texts for each picture.
 
-| row | loss | tuned |
+| row | loss | tried values |
 |---|---|---|
 {numbers}
 
@@ -189,7 +189,7 @@ def _devices(plan: Plan, runs: Runs) -> list[str]:
     text = (
         f"Seeds {join_words([str(seed) for seed in plan.gpu_seeds])} of every row are run on a GPU, so rows are "
         f"compared on one machine, seed by seed. A row's difference from {plan.methods[0].title} on these seeds and on "
-        f"the others is {fmean(apart.values()):.1f} points apart in the mean of {len(found)} rows, and at most "
+        f"the others differs by {fmean(apart.values()):.1f} points on average over {len(found)} rows, and at most by "
         f"{apart[most]:.1f} ({most}: {found[most]['cuda']:+.1f} and {found[most]['cpu']:+.1f}). "
         "Other seeds alone give other numbers, too."
     )
@@ -209,7 +209,7 @@ def _made_twice(plan: Plan) -> list[str]:
     moved = [100 * (_share(plan, one) - _share(plan, other)) for one, other in both]
     return [
         f"{len(both)} of the runs were made on both, with the same seed: {100 * fmean(changed):.1f} % of a run's "
-        f"outcomes are others, and its group score is {fmean(map(abs, moved)):.1f} points from the other's "
+        f"outcomes differ, and its group score is {fmean(map(abs, moved)):.1f} points from the other's "
         f"({fmean(moved):+.1f} with the sign)."
     ]
 
@@ -232,5 +232,5 @@ def _again(plan: Plan) -> str:
     return (
         f" {base.title}'s first run, made on {one['machine']['processor']} and again on "
         f"{other['machine']['processor']}, has group scores of {before}, and {after}: {changed} of "
-        f"{sum(map(plan.items, plan.tests)):,} outcomes are others."
+        f"{sum(map(plan.items, plan.tests)):,} outcomes differ."
     )

@@ -370,8 +370,8 @@ def terms_table(plan: Plan, runs: Runs) -> str:
 
 {make_table(["", "mean over all steps", "scale at the end"], "l|l|r", rows)}
 
-The terms as they are added up, weights included. A term of 0.0001 beside a contrast of 1 teaches nothing: through a
-softmax over the batch, distant pairs have no probability left to differ in."""
+The terms as they are added up, weights included. EqSim's v1 is near 0: after a softmax over the batch, distant pairs
+have almost no probability left to differ in. Gradients were not measured."""
 
 
 def write_difference(verdict: Verdict) -> str:

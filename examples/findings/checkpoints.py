@@ -99,7 +99,9 @@ def checkpoints(data: Path) -> Page:
         recall at 1 on COCO does (rank correlation of {_HIGH} or more). {len(signal)} rank them differently, and
         reliably: {join_words([f"`{one.name}`" for one in signal])}. On {len(noise)} others the ranks differ, but the
         checkpoints hardly differ beyond sampling noise (reliability of
-        {max(one.reliability for one in noise):.2f} or less). SugarCrepe has a correlation of {sugar.coco:.2f}
+        {max(one.reliability for one in noise):.2f} or less). The other
+        {len(sets) - len(high) - len(signal) - len(noise)} lie in between. SugarCrepe has a correlation of
+        {sugar.coco:.2f}
         {_interval(sugar.interval)}, and of {sugar.data:.2f} {_interval(sugar.data_interval)} among checkpoints that
         were trained on the same data."""
     numbers = (

@@ -22,7 +22,7 @@ from tellapart.records.result import Sample
 from tellapart.report.curves import write_threshold
 from tellapart.stats.bootstrap import expanded_percentiles, yield_times
 from tellapart.stats.clusters import number_clusters
-from tellapart.tasks.choice import read_answers
+from tellapart.tasks.choice import read_given_choices
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -109,10 +109,11 @@ def differing_words(data: Path) -> Page:
     levels = counting.curves[0].levels
     answer = f"""CLIP ViT-B/32 misses a difference more often when it comes late in the caption. On SugarCrepe's
         replaced words its accuracy is {clip} points lower when the first differing word is the seventh or later than
-        when it is among the first three, in captions of the same part and length. GPT-4V loses {gpt}, and a CLIP tuned
-        on false captions (`CLIP_TROHN-Text`) loses {tuned}. On BiVLC more differing words help: within parts and
-        lengths, four or more words change CLIP's group score by {more} points against one or two. Pooled over all
-        kinds, the same comparison shows the opposite: {pooled}."""
+        when it is among the first three, in captions of the same part of the set and the same length. GPT-4V loses
+        {gpt}, and a CLIP tuned
+        on false captions (`CLIP_TROHN-Text`) loses {tuned}. On BiVLC more differing words help: within parts of
+        the set and lengths, four or more words change CLIP's group score by {more} points against one or two. Pooled
+        over all parts, the same comparison shows the opposite: {pooled}."""
     numbers = (
         f"""`tellapart curve --over {FIRST}` takes the position of the first word in which two captions differ;
         `--over {EDITS}` takes how many words are added, removed or replaced. On SugarCrepe an outcome is the choice of
@@ -211,7 +212,7 @@ def read_outcomes_by_words(data: Path) -> dict[str, ItemOutcomes]:
     answers = {
         (path.stem.removeprefix("gpt4v-"), answer.image, answer.captions): float(answer.choice == 1)
         for path in ANSWERS.files(data) if path.parent.name == "positive-first"
-        for answer in read_answers(path).values()
+        for answer in read_given_choices(path).values()
     }  # fmt: skip
     rows = [_read_clip_rows(data / "bivlc" / f"{start}_ViT-B-32.csv") for start in ("SUGARCREPE_CORRECT", "BiVLC")]
     gpt = [answers[item.tags["part"], item.cluster, (item.texts[0], item.texts[1])] for item in rows[0]]

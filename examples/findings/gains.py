@@ -94,8 +94,8 @@ def gains(data: Path) -> Page:
     tested = _test_pairs(bivlc)
     sources = {gain.key: gain.source for gain in sorted(published, key=lambda gain: gain.key)}
     answer = f"""On Winoground's {len(next(iter(winoground.systems.values())))} items, a gain in group score must be
-        {percent(middle)} points to be detected four times in five (middle half of system pairs:
-        {bounds(low, high)}). Of {len(published)} published differences,
+        {percent(middle)} points to be detected four times in five, for the median pair of systems. Half of the pairs
+        need between {percent(low)} and {percent(high)} points. Of {len(published)} published differences,
         {len(by["below"]) + len(by["between"])} are smaller than their test set can detect that often, and
         {len(by["above"])} are larger. This assumes that two systems disagree as often as the median pair of BiVLC's
         CLIP models."""
@@ -132,7 +132,7 @@ def gains(data: Path) -> Page:
     )
     return Page(
         name="gains",
-        title="How large must a gain be to be one?",
+        title="How large must a gain be to be detected?",
         question="Which differences can a paired test of a set's items see, and how large are the gains that papers "
         "report on it?",
         answer=answer,

@@ -89,7 +89,7 @@ def leaderboard(data: Path) -> Page:
         95 % intervals, and {corrected or "none"} after a correction for {len(group.outcomes)} tests. A paired test
         separates {items.differing} of {items.pairs:,} pairs of systems at the 5 % level, and {items.differing_holm}
         after Holm's correction. The reliability of the {len(items.items)} items over these systems is
-        {items.alpha:.2f} [{items.low:.2f}, {items.high:.2f}]. Every system fails on {int(nobody.sum())} items."""
+        {items.alpha:.2f} [{items.low:.2f}, {items.high:.2f}]. On {int(nobody.sum())} items every system is wrong."""
     first = group.tiers[0]
     lead = paired_difference(group.people, group.outcomes[best], None, binary=True)
     numbers = (

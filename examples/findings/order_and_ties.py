@@ -22,7 +22,7 @@ from tellapart.metrics.ties import break_ties
 from tellapart.stats.intervals import interval_for
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import Difference, at_floor, paired_difference, paired_permutation, write_p
-from tellapart.tasks.choice import read_answers, read_both_orders
+from tellapart.tasks.choice import read_both_orders, read_given_choices
 from tellapart.tasks.registry import headline, main_metric
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ def read_orders(data: Path) -> dict[str, tuple[NDArray[np.float64], NDArray[np.f
 def _read_part(data: Path, part: str) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.str_]]:
     folder = data / "sugarcrepe" / "gpt-4v-results"
     paths = [folder / f"{order}-first" / f"gpt4v-{part}.json" for order in ("positive", "negative")]
-    both, images = read_both_orders(*paths), read_answers(paths[0])
+    both, images = read_both_orders(*paths), read_given_choices(paths[0])
     first, second = (np.array(column) for column in zip(*both.values(), strict=True))
     return first, second, np.array([images[key].image for key in both])
 

@@ -159,12 +159,14 @@ def priors(data: Path) -> Page:
     first, last = sides[BIVLC_FILES[0]], sides[BIVLC_FILES[-1]]
     rise = last.bounds - first.bounds
     heads = ["group", "match", *(reason.label for reason in Reason), *(f"squares: {part}" for part in _PARTS)]
-    answer = f"""On Winoground, the median of {systems} systems prefers the true pairing on {percent(middle[1])} % of
-        the items {bounds(*ends[1])}, and its group score is {percent(middle[0])} % {bounds(*ends[0])}. By their 95 %
-        intervals, {above[1]} systems are above chance in match score and {above[0]} in group score. The median system
-        loses {percent(middle[4], 0)} % of all items to its preference for one picture alone and {percent(middle[3], 0)}
-        % to its preference for one caption alone. It finds no match on {percent(middle[6], 0)} %. Most systems see the
-        difference, and their preference for a picture outweighs it."""
+    answer = f"""On Winoground, the median of {systems} systems has a group score of {percent(middle[0])} %
+        {bounds(*ends[0])} (chance 16.7 %), and a match score of {percent(middle[1])} % {bounds(*ends[1])} (chance 50
+        %). By their 95 % intervals, not corrected for {systems} tests, {above[0]} systems are above chance in group
+        score and {above[1]} in match score. The median system loses {percent(middle[4], 0)} % of all items to its
+        preference for one picture alone, {percent(middle[3], 0)} % to its preference for one caption alone, and
+        {percent(middle[5], 0)} % to both. On {percent(middle[6], 0)} % the true pairing does not have the larger sum.
+        So most systems match the pairs better than chance, and lose items mostly to their preference for a picture.
+        Some of these matches are guesses."""
     numbers = (
         """Of an item with two pictures and two captions let s_it be the score of picture i with caption t. The match
         is D = s00 + s11 - s01 - s10. The caption's prior is T = s00 + s10 - s01 - s11, and the picture's prior is
@@ -189,11 +191,14 @@ def priors(data: Path) -> Page:
         ),
         """The last three columns are shares of the squares of the three contrasts, which are orthogonal.""",
         f"""**BiVLC.** Its files hold the outcomes of the four comparisons, not scores. Both comparisons of a side right
-        means D > 0, and both wrong means D < 0. One of two right means that a prior outweighs the match. The match
-        score therefore has bounds. From {BIVLC_FILES[0]} to {BIVLC_FILES[-1]} the group score rises by
+        means D > 0, and both wrong means D < 0. If one of two is right, the prior is larger than |D|, and the sign
+        of D is not known. The match score therefore has bounds. From {BIVLC_FILES[0]} to {BIVLC_FILES[-1]} the group
+        score rises by
         {percent(_mean(last.text & last.image) - _mean(first.text & first.image))} points. The items that surely match
         rise by {percent(rise[0])} points, and those that may match by
-        {percent(rise[1])}: what fine-tuning moves is mostly the prior.""",
+        {percent(rise[1])}: the bounds do not show how much of the gain is the match and how much the priors. The losses
+        to the picture's prior alone fall by
+        {percent(_mean(first.text & ~first.image) - _mean(last.text & ~last.image))} points.""",
         make_table(
             ["model", "group (95 %)", "match, at least", "match, at most", "picture's prior alone", "caption's alone"],
             "l|r|r|r|r|r",

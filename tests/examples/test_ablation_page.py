@@ -118,11 +118,12 @@ def test_the_answer_names_every_row_with_its_distance_or_says_that_none_is_shown
 def test_the_answer_begins_with_eqsim_beside_the_papers_gain() -> None:
     rows = [made_up("eqsim", -0.03), made_up("v1-all", 0.0), made_up("eqsim-released", 0.02)]
     text = eqsim_answer(PLAN, rows)
-    assert re.search(r"^EqSim is worse than plain fine-tuning \(FT\) here: -3\.0 \[.*The paper reports \+2\.7 ", text)
-    assert re.search(r"Of 2 other forms and parts of it, 1 stays .*\. EqSim \(as released\) has \+2\.0 \[", text)
+    start = r"^On a small encoder and rendered scenes, EqSim is worse than plain fine-tuning \(FT\): -3\.0 \["
+    assert re.search(rf"{start}.*The paper, with FIBER, reports \+2\.7 ", text)
+    assert re.search(r"For 1 of 2 other forms and parts of it, .*\. EqSim \(as released\) has \+2\.0 \[", text)
     assert "No part of EqSim gains" not in text  # one does
     alone = eqsim_answer(PLAN, rows[:2])
-    assert "Of 1 other forms and parts of it, 1 stays within half a point. " in alone
+    assert "For 1 of 1 other forms and parts of it, the whole interval lies within half a point. " in alone
     assert "No part of EqSim gains" in alone
     assert eqsim_answer(PLAN, []) == ""
 
@@ -141,7 +142,7 @@ def test_terms_that_are_too_small_to_teach_are_named() -> None:
 def test_the_page_of_a_complete_record_has_every_row_in_every_table(finished: Plan) -> None:
     text = page(finished)
     said = " ".join(text.split())
-    assert re.search(r"\*\*Answer\.\*\* EqSim is worse than .* here: -[56]\.\d .* Of 17 rows against FT, ", said)
+    assert re.search(r"\*\*Answer\.\*\* On .*EqSim is worse than .*: -[56]\.\d .* Of 17 rows against FT, ", said)
     assert re.search(r"- 1 right on more pairs: HardNeg \+\d\.\d .* - 1 right on fewer pairs: EqSim -\d", said)
     assert len(text.splitlines()) <= 200  # the limit of a page that is not reference
     titles = ("Scores", "Differences from FT", "By aspect", "Terms of the losses")
@@ -255,7 +256,7 @@ def test_a_run_is_made_again_where_the_first_was_made_on_another_processor(finis
     right = sum(int(right_items(piece, name).sum()) for name in plan.tests)
     text = " ".join(design_page(plan).split())
     assert f"made on another and again on {piece['machine']['processor']}," in text
-    assert f"{right} of 6,030 outcomes are others." in text
+    assert f"{right} of 6,030 outcomes differ." in text
 
 
 def test_the_design_says_what_the_device_changes(finished: Plan) -> None:
@@ -264,7 +265,7 @@ def test_the_design_says_what_the_device_changes(finished: Plan) -> None:
         plan.write(f"run-hardneg-{seed}", made_piece("hardneg", seed, 0.6))
     text = " ".join(design_page(plan).split())
     assert re.search(r"Seeds 3 and 4 of every row are run on a GPU", text)
-    found = re.search(r"mean of 17 rows, and at most (\d\.\d) \(HardNeg: \+(\d+\.\d) and \+(\d\.\d)\)", text)
+    found = re.search(r"average over 17 rows, and at most by (\d\.\d) \(HardNeg: \+(\d+\.\d) and \+(\d\.\d)\)", text)
     assert found is not None
     most, on_gpu, without = map(float, found.groups())
     assert on_gpu == pytest.approx(10, abs=1)
@@ -274,7 +275,7 @@ def test_the_design_says_what_the_device_changes(finished: Plan) -> None:
     (twice / "run-ft-0.json").write_bytes(plan.piece("run-ft-0").read_bytes())
     text = " ".join(design_page(plan).split())
     assert "1 of the runs were made on both" in text
-    assert "0.0 % of a run's outcomes are others, and its group score is 0.0 points from the other's" in text
+    assert "0.0 % of a run's outcomes differ, and its group score is 0.0 points from the other's" in text
 
 
 def test_with_seeds_alike_the_interval_is_that_of_the_items() -> None:
