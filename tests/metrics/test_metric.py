@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -162,3 +163,14 @@ def test_no_items_ids_of_another_number_and_things_that_are_no_numbers_are_refus
         METRICS["choice_score"].per_item([[[0.9, 0.1]], [[0.9, 0.1, 0.2]]])
     with raises(ScoreError, "<U4", "array"):
         METRICS["choice_score"].per_item([[["high", "low"]]])
+
+
+def test_a_shape_without_a_chance_level_is_named_with_the_texts_that_are_true() -> None:
+    for true, words in ((1, "1x5 items:"), (2, "1x5 items with 2 true texts:")):
+        with raises(MetricError, "group_score", words, "2x2"):
+            METRICS["group_score"].chance((1, 5), true=true)
+
+
+def test_bounds_are_finite_only_if_both_are() -> None:
+    unbounded = replace(METRICS["group_score"], bounds=(0.0, float("inf")))
+    assert (unbounded.finite_bounds, METRICS["group_score"].finite_bounds) == (None, (0.0, 1.0))
