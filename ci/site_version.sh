@@ -7,8 +7,8 @@ version=$1
 shift
 git config user.name >/dev/null || git config user.name "tellapart's release"
 git config user.email >/dev/null || git config user.email "release@localhost"
-export NO_MKDOCS_2_WARNING=1
+export NO_MKDOCS_2_WARNING=1 PATH="$PWD/.venv/bin:$PATH"
 SITE_URL=$(sed -n 's/^Documentation = "\(.*\)"$/\1/p' pyproject.toml)
 export SITE_URL
-.venv/bin/mike deploy --update-aliases "$@" -- "$version" latest
-.venv/bin/mike set-default "$@" -- latest
+mike deploy --update-aliases "$@" -- "$version" latest
+mike set-default "$@" -- latest
