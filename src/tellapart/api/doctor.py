@@ -38,7 +38,7 @@ EXTRAS = {
     "ray": "runs on a Ray cluster",
     "wandb": "curves of a training in Weights & Biases",
 }
-_NEED = re.compile(r"([\w.-]+).*; extra == '([\w-]+)'")
+_NEED = re.compile(r"""([\w.-]+).*;.*\bextra == ['"]([\w-]+)['"].*""")
 
 
 @dataclass(frozen=True, slots=True)
