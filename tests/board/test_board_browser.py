@@ -32,7 +32,7 @@ def visit(chromium, address: str) -> Iterator[Visit]:
 
     def open_page(path: str, **options: Any) -> Any:
         page = chromium.new_page(**{"viewport": {"width": 1200, "height": 900}} | options)
-        page.set_default_timeout(15_000)
+        page.set_default_timeout(60_000)
         page.on("console", lambda message: problems.append(f"console: {message.text} {message.location}"))
         page.on("pageerror", lambda error: problems.append(f"error: {error}"))
         page.on("dialog", lambda dialog: problems.append(f"dialog: {dialog.message}"))

@@ -46,7 +46,7 @@ def visit(browser, tmp_path: Path) -> Iterator[Visit]:
         path = tmp_path / "report.html"
         path.write_text(render(runs), encoding="utf-8")
         page = browser.new_page(color_scheme=scheme, viewport={"width": 1200, "height": 900}, **options)
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(60_000)
         page.on("console", lambda message: problems.append(f"console: {message.text}"))
         page.on("pageerror", lambda error: problems.append(f"error: {error}"))
         page.on("request", lambda request: _note(problems, request.url, path))
