@@ -52,6 +52,6 @@ def test_the_document_quotes_the_record() -> None:
     alarms, fixed, power = (
         100 * RECORD[name] for name in ("false alarms", "false alarms, fixed p at every look", "power")
     )
-    assert f"{alarms:.1f} % ever seem to differ in {LOOKS} looks; by a fixed p {fixed:.0f} % do" in part
+    assert f"{LOOKS} looks raise a false alarm in {alarms:.1f} % of runs; a fixed p does in {fixed:.0f} %" in part
     assert f"about {RECORD['median width over the fixed interval']:.1f} times as wide at {LOOKS} items" in part
     assert f"in {power:.0f} % of runs of {LOOKS} items, half of all by item {RECORD['median stop']}" in part
