@@ -36,8 +36,10 @@ NAMING = (
     "pyproject.toml",
     "README.md",
     "CITATION.cff",
+    "docs/gate.md",
     "docs/install.md",
     "docs/python.md",
+    "docs/start.md",
     "examples/gate/gate.yml",
     "mkdocs.yml",
     "recipe/meta.yaml",
@@ -96,6 +98,7 @@ def fill_address(root: Path, address: str) -> None:
     for name in NAMING:
         text = (root / name).read_text(encoding="utf-8").replace("/".join(old), "/".join(new))
         text = text.replace(f"{old[0]}.github.io/{old[1]}", f"{new[0]}.github.io/{new[1]}")
+        text = re.sub(r"(; | +# )put the repository's account in place of OWNER", "", text)
         (root / name).write_text(text, encoding="utf-8")
 
 

@@ -8,7 +8,7 @@ import platform
 import re
 import sys
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +79,10 @@ class Installation:
     cache_bytes: int
     hub: str
     extras: tuple[Extra, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the attributes as JSON has them."""
+        return asdict(self)
 
     def show(self) -> None:
         """Print the facts, then each extra with what is missing."""

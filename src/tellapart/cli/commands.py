@@ -523,10 +523,7 @@ def _check(call: Call) -> Answer:
     return Answer({"passed": passed, "gates": [*map(asdict, gates)]}, partial(print_gates, gates), passed=passed)
 
 
-@tools.declare("doctor")
-def _doctor(call: Call) -> Answer:
-    found = call()
-    return Answer(asdict(found), found.show)
+tools.declare("doctor")
 
 
 @tools.declare("parity")
