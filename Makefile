@@ -107,7 +107,7 @@ coverage: $(VENV)/.test
 	$(BIN)/python -m coverage run -m pytest -q $(COVERED:%=tests/%) $(COVERED:%=src/tellapart/%)
 	$(BIN)/python -m coverage combine --quiet
 	for room in $(COVERED); do $(BIN)/python -m coverage report --include="src/tellapart/$$room/*" || exit 1; done
-COVERED = data metrics stats evaluation
+COVERED = data metrics stats evaluation diagnosis
 
 # The tests on every Python that the metadata claims and that this machine has.
 pythons: $(VENV)/.test

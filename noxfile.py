@@ -25,7 +25,7 @@ finally:
 PROJECT = nox.project.load_toml("pyproject.toml")["project"]
 PYTHONS = [found[1] for line in PROJECT["classifiers"] if (found := re.search(r"Python :: (3\.\d+)$", line))]
 
-ROOMS = [f"tests/{room}" for room in ("data", "metrics", "stats", "records", "evaluation")]
+ROOMS = [f"tests/{room}" for room in ("data", "metrics", "stats", "records", "evaluation", "diagnosis")]
 NEEDS = ("pytest", "pytest-xdist", "hypothesis", "scikit-learn")
 RECORD = Path("bench/records/lowest_versions.json")
 

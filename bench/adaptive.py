@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.stats.psychometric import ThresholdSearch
+from tellapart.diagnosis.psychometric import ThresholdSearch
 
 RECORD = Path(__file__).parent / "records" / "adaptive.json"
 #: Threshold on values from 0 to 1, slope and lapse: from a curve that rises over half of the range to a step.

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tellapart.diagnosis.psychometric import fit_psychometric
 from tellapart.stats.interval import Interval
-from tellapart.stats.psychometric import fit_psychometric
 
 Floats = NDArray[np.float64]
 RECORD = Path(__file__).parent / "records" / "psychometric.json"

@@ -41,6 +41,7 @@ LEVELS = [
     "builders",
     "tasks",
     "evaluation",
+    "diagnosis",
     "report",
     "training",
     "auditing",

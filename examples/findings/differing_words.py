@@ -16,7 +16,7 @@ from examples.findings.frame import PHONE, Page, Source, bounds, make_table, per
 from examples.findings.gains import BIVLC, read_clips, read_rows
 from examples.findings.order_and_ties import ANSWERS
 from tellapart.builders.negatives.lexicon import words
-from tellapart.evaluation.curve import Curves, measure_curves, tag_captions
+from tellapart.diagnosis.curve import Curves, measure_curves, tag_captions
 from tellapart.evaluation.item_analysis import ItemOutcomes
 from tellapart.records.result import Sample
 from tellapart.report.curves import write_threshold
@@ -158,7 +158,7 @@ def differing_words(data: Path) -> Page:
         picture=partial(_draw, fitted),
         alt="Right by the place of the first differing word: CLIPs and GPT-4V, replaced objects and relations",
         numbers=numbers,
-        method=f"""`tellapart.evaluation.curve`, and `measure_curves` of `tellapart curve`, with `part` as
+        method=f"""`tellapart.diagnosis.curve`, and `measure_curves` of `tellapart curve`, with `part` as
         the second tag. Differences of shares are Mantel-Haenszel's over strata of part and
         words of the true caption; equal pictures (BiVLC: captions) are drawn together, {_RESAMPLES:,} times. Each
         interval is of one comparison, without a correction for their number.""",

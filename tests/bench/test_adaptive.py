@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tellapart.stats.psychometric import ThresholdSearch
+from tellapart.diagnosis.psychometric import ThresholdSearch
 
 ROOT = Path(__file__).parents[2]
 ROWS = json.loads((ROOT / "bench" / "records" / "adaptive.json").read_text(encoding="utf-8"))["rows"]

@@ -18,11 +18,11 @@ import pytest
 
 import tellapart as ta
 from facts import raises
+from tellapart.diagnosis.why import Reasons
 from tellapart.errors import DataError, RunError
 from tellapart.evaluation.compare import judge_pair
 from tellapart.evaluation.run import run_scores
 from tellapart.evaluation.verified import read_result
-from tellapart.evaluation.why import Reasons
 from tellapart.metrics.matching import Reason, reasons
 from tellapart.records.result import BenchmarkResult, ModelRecord, Result, RunRecord, Sample
 from tellapart.records.samples import read_samples

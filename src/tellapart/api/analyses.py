@@ -14,8 +14,11 @@ from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.data.arguments import PathGiven, as_names, as_path, as_paths, expect_used
 from tellapart.data.scores import ScoreKind, join_names
+from tellapart.diagnosis.curve import Curves, measure_curves, read_chance
+from tellapart.diagnosis.psychometric import LEAST_ITEMS
+from tellapart.diagnosis.why import Why, explain
+from tellapart.diagnosis.why import debias as subtract_means
 from tellapart.errors import RunError, TellapartError, plain, quote
-from tellapart.evaluation.curve import Curves, measure_curves, read_chance
 from tellapart.evaluation.item_analysis import (
     ItemAnalysis,
     ItemOutcomes,
@@ -27,8 +30,6 @@ from tellapart.evaluation.item_analysis import (
 )
 from tellapart.evaluation.systems import System, choose_models
 from tellapart.evaluation.verify import Verification, verify_run
-from tellapart.evaluation.why import Why, explain
-from tellapart.evaluation.why import debias as subtract_means
 from tellapart.models.store.cache import CacheGiven, use_store
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.store.location import default_store_path
@@ -43,7 +44,6 @@ from tellapart.report.progress import ProgressGiven, reporting
 from tellapart.report.show import check_report
 from tellapart.report.terminal import print_lines, print_tables
 from tellapart.report.why import print_why
-from tellapart.stats.psychometric import LEAST_ITEMS
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -283,7 +283,7 @@ def curve(
         # Curves of runs need no model.
         from tellapart.api.evaluate import open_given
         from tellapart.benchmarks.plugins import open_benchmark
-        from tellapart.evaluation.adaptive import search_threshold
+        from tellapart.diagnosis.adaptive import search_threshold
         from tellapart.evaluation.run import Settings
         from tellapart.models.memory.rest import keep_random_state
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from tellapart.diagnosis.curve import Curve, Curves, list_numeric_tags, measure_curves
+from tellapart.diagnosis.psychometric import INTERVAL_ITEMS, LEAST_LEVELS
 from tellapart.errors import plain
-from tellapart.evaluation.curve import Curve, Curves, list_numeric_tags, measure_curves
 from tellapart.evaluation.item_analysis import ItemOutcomes
 from tellapart.report.charts import LineChart
 from tellapart.report.numbers import count_text, percent, thousands
@@ -17,7 +18,6 @@ from tellapart.report.sections import ModelEntry
 from tellapart.report.terminal import add_row, table
 from tellapart.stats.clusters import is_binary
 from tellapart.stats.paired import write_p
-from tellapart.stats.psychometric import INTERVAL_ITEMS, LEAST_LEVELS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

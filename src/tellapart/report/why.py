@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tellapart.catalog import REFERENCES
+from tellapart.diagnosis.why import SHARES, Debiased, Reasons, Why, bound_outcomes, measure_reasons, read_squares
 from tellapart.errors import plain
-from tellapart.evaluation.why import SHARES, Debiased, Reasons, Why, bound_outcomes, measure_reasons, read_squares
 from tellapart.metrics.matching import Reason
 from tellapart.records.result import Value
 from tellapart.report.numbers import interval, percent, points

@@ -12,9 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from tellapart.data.strict_json import decode_text, parse_json, read_whole
 from tellapart.data.validation import Problem
+from tellapart.diagnosis.why import Why
 from tellapart.errors import RunError
 from tellapart.evaluation.compare import Comparison, MetricComparison
-from tellapart.evaluation.why import Why
 from tellapart.records.run_folder import write_text_file
 from tellapart.records.timing_record import Machine
 from tellapart.training.data.duplicates import Duplicates, Leak

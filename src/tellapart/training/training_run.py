@@ -24,11 +24,11 @@ from tellapart.builders.pipeline import build
 from tellapart.builders.recipe_file import read_recipe_file
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import NotedProgress, Progress
+from tellapart.diagnosis.why import explain
 from tellapart.errors import DataError, RunError, TellapartWarning
 from tellapart.evaluation.compare import compare
 from tellapart.evaluation.run import Settings, run
 from tellapart.evaluation.systems import System
-from tellapart.evaluation.why import explain
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.transductive import read_mark, write_mark
 from tellapart.records.machine import this_machine, versions

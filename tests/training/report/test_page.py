@@ -14,8 +14,8 @@ import pytest
 from training_sets import config, squares, table, toml
 
 from facts import check_facts
+from tellapart.diagnosis.why import MatchDifference, Reasons, Why, measure_reasons
 from tellapart.evaluation.compare import Comparison, MetricComparison
-from tellapart.evaluation.why import MatchDifference, Reasons, Why, measure_reasons
 from tellapart.records.machine import this_machine
 from tellapart.records.result import BenchmarkResult, Sample
 from tellapart.training.data.duplicates import Leak

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet, describe
 from tellapart.data.scores import Scores
+from tellapart.diagnosis.why import SHARES
 from tellapart.errors import DataError
-from tellapart.evaluation.why import SHARES
 from tellapart.metrics.matching import share_of_squares, sums_of_squares
 from tellapart.metrics.registry import METRICS, defined_for
 from tellapart.models.protocols import Model

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 import tellapart as ta
 from facts import raises
 from tellapart import catalog
+from tellapart.diagnosis.why import Debiased, _draw, _subtract
 from tellapart.errors import DataError, RunError
-from tellapart.evaluation.why import Debiased, _draw, _subtract
 from tellapart.models.find import find_model
 
 

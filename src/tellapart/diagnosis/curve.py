@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from tellapart.builders.negatives.lexicon import words
 from tellapart.data.scores import join_names
+from tellapart.diagnosis.psychometric import LEAST_ITEMS, LEAST_LEVELS, Psychometric, fit_psychometric
 from tellapart.errors import RunError, nearest, quote
 from tellapart.evaluation.item_analysis import ItemOutcomes
 from tellapart.evaluation.systems import System, expect_tag, match_benchmarks
@@ -23,7 +24,6 @@ from tellapart.records.result import Sample
 from tellapart.stats.clusters import is_binary
 from tellapart.stats.intervals import share_in_clusters
 from tellapart.stats.multiple import holm
-from tellapart.stats.psychometric import LEAST_ITEMS, LEAST_LEVELS, Psychometric, fit_psychometric
 
 
 def count_edits(first: str, second: str) -> int:

@@ -18,8 +18,8 @@ from scipy.special import logit
 import tellapart as ta
 from facts import raises
 from tellapart.data.scores import ScoreKind
+from tellapart.diagnosis.why import SHARES, explain, measure_reasons, read_comparisons, read_squares
 from tellapart.errors import RunError
-from tellapart.evaluation.why import SHARES, explain, measure_reasons, read_comparisons, read_squares
 from tellapart.metrics.matching import Reason, contrasts, reason_bounds, reasons
 from tellapart.metrics.pairs import group_score
 from tellapart.records.result import BenchmarkResult, Sample

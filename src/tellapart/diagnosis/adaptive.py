@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.data.scores import join_names
+from tellapart.diagnosis.curve import Curves, measure_curves, read_values
+from tellapart.diagnosis.psychometric import LEAST_LEVELS, ThresholdSearch
 from tellapart.errors import RunError, quote
-from tellapart.evaluation.curve import Curves, measure_curves, read_values
 from tellapart.evaluation.evaluate import plan, prepare
 from tellapart.evaluation.item_analysis import ItemOutcomes, pick_metric
 from tellapart.evaluation.run import Settings, resolve
@@ -23,7 +24,6 @@ from tellapart.models.memory.adapter import is_stored
 from tellapart.models.protocols import Model
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.result import Sample
-from tellapart.stats.psychometric import LEAST_LEVELS, ThresholdSearch
 from tellapart.tasks.pairs import measure_pairs
 
 #: Items of a value, below which none is drawn of it.
