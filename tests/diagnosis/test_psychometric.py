@@ -7,9 +7,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from tellapart.diagnosis import psychometric
 from tellapart.diagnosis.psychometric import Psychometric, fit_psychometric
 from tellapart.errors import MetricError
-from tellapart.stats import psychometric
 
 Floats = NDArray[np.float64]
 

@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     from tellapart.models.memory.given import ModelGiven
 
 
-__all__ = ["CurvesFitted", "Explained", "FamilyGiven", "ItemsAnalysed", "Verified", "curve", "items", "verify", "why"]
-
 #: A CSV file, each system's family, "name" for the letters that its name begins with, or None.
 FamilyGiven: TypeAlias = PathGiven | Mapping[str, str] | None
 

@@ -10,15 +10,13 @@ from tellapart.benchmarks.plugins import exit_is_error
 from tellapart.builders.captions.pairs_file import PairsWritten, write_caption_pairs
 from tellapart.builders.executor import RayExecutor
 from tellapart.builders.hub_export import write_imagefolder, write_parquet
-from tellapart.builders.pipeline import BuildResult, describe_kept
+from tellapart.builders.pipeline import BuildResult
 from tellapart.builders.pipeline import build as run_recipe
 from tellapart.builders.recipe_file import read_recipe_file
 from tellapart.data.arguments import PathGiven, as_path, expect_used
 from tellapart.data.folder import read_pair_set
 from tellapart.data.pairset import PairSet
 from tellapart.report.progress import ProgressGiven, reporting
-
-__all__ = ["Built", "build", "default_folder", "describe_kept"]
 
 
 class Built:

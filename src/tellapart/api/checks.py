@@ -29,8 +29,6 @@ from tellapart.records.machine import versions
 from tellapart.records.timing_record import Timing, Timings, write_timings
 from tellapart.report.progress import ProgressGiven, reporting
 
-__all__ = ["check", "parity", "time"]
-
 #: Items on which the user's model is checked.
 _CHECKED = "30"
 

@@ -24,7 +24,6 @@ from tellapart.report.printing import print_comparison, print_models
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["Compared", "compare"]
 
 _COLUMNS = (
     "benchmark", "metric", "subset", "n", "a", "b", "difference", "low", "high", "reason", "only_a", "only_b", "p",

@@ -18,8 +18,6 @@ from tellapart.models.hub import reach_hub
 from tellapart.models.store.cache import cache_ls
 from tellapart.report.terminal import print_tables, table
 
-__all__ = ["Extra", "Installation", "doctor"]
-
 #: What each extra adds, for users; `docs` and `dev` are for work on tellapart itself.
 EXTRAS = {
     "models": "models of open_clip and transformers",

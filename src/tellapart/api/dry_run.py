@@ -33,8 +33,6 @@ from tellapart.report.frame import Frame
 from tellapart.report.terminal import console, print_lines
 from tellapart.training.dry_run import TRIED_ITEMS, Problems, fit_seconds, join_faults
 
-__all__ = ["RunPlan", "plan_run"]
-
 #: Seconds for which new pictures of a set are decoded.
 _DECODING = 5.0
 

@@ -43,9 +43,6 @@ from tellapart.records.run_folder import RESULTS, file_name, find_runs
 from tellapart.report.progress import ProgressGiven, reporting
 from tellapart.report.show import write_run_report
 
-__all__ = ["describe_kept", "evaluate", "run", "score", "score_vectors"]
-
-
 #: The fewest seconds after which the page of a growing curve loads itself again.
 _RELOAD = 5.0
 

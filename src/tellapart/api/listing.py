@@ -15,8 +15,6 @@ from tellapart.models.find import find_model
 from tellapart.tasks.registry import find_task
 from tellapart.training.losses.loss import find_loss
 
-__all__ = ["ls"]
-
 
 def ls(
     what: str,

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,11 +32,6 @@ from tellapart.report.numbers import percent, thousands
 from tellapart.report.numbers import score as write_score
 from tellapart.report.terminal import table
 from tellapart.tasks.registry import headline
-
-if TYPE_CHECKING:
-    pass
-
-__all__ = ["PairProbe"]
 
 T = TypeVar("T")
 

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from tellapart.api.dry_run import RunPlan
     from tellapart.training.train import Trained
 
-__all__ = ["Items", "Run", "ShownItem", "open_run", "show"]
-
 
 def show(run: PathGiven, *, outside_images: bool = False) -> Run | Trained:
     """Open a run folder, or the folder of a training run or of its seeds; the result prints itself.

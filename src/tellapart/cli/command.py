@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -292,9 +293,10 @@ class Declaration:
         return typer.main.get_command(app)
 
 
-def _show_result(call: Call) -> Answer:
-    result = call()
-    return Answer(result, result.show)
+def _show_result(shows: str, call: Call) -> Answer:
+    result, (module, _, function) = call(), shows.partition(":")
+    show = partial(getattr(import_module(f"tellapart.{module}"), function), result) if shows else result.show
+    return Answer(result, show)
 
 
 def _make_option(parameter: Parameter, hint: Hint) -> inspect.Parameter:
@@ -326,17 +328,20 @@ class Commands(typer.Typer):
         super().__init__(rich_markup_mode="markdown", no_args_is_help=True, **settings)
         self.group, self._panel = group, panel
 
-    def declare(self, name: str, function: str | None = None, /, **hints: Any) -> Callable[[Any], Any]:
+    def declare(
+        self, name: str, function: str | None = None, /, *, shows: str = "", **hints: Any
+    ) -> Callable[[Any], Any]:
         """Add a command for the function of its name, or of another; what is decorated is its body.
 
-        Its words are those of `commands.toml`. Without a body the result shows itself.
+        Its words are those of `commands.toml`. Without a body the result shows itself, or `shows` prints it: a
+        `module:function` of the package.
         """
         words = f"{self.group} {name}".strip()
         text, example = read_words()[words]["help"], read_words()[words]["example"]
 
         def lazy() -> None: ...
 
-        declaration = Declaration(words, function or words.replace(" ", "_"), hints, _show_result)
+        declaration = Declaration(words, function or words.replace(" ", "_"), hints, partial(_show_result, shows))
         lazy.declaration = declaration  # type: ignore[attr-defined]
         settings = {"short_help": text.partition("\n\n")[0], "rich_help_panel": self._panel}
         help_text = f"Example: `{f'tellapart {words} {example}'.strip()}`\n\n{text}"

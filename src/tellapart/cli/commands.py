@@ -17,7 +17,7 @@ import typer
 
 from tellapart.cli.command import Answer, Call, Commands, Json, command_line, new_run_folder, print_json
 from tellapart.cli.once import name_options
-from tellapart.cli.options import labels_of
+from tellapart.cli.options import labels_of, read_mapping
 from tellapart.errors import RunError
 from tellapart.report.interchange.formats import FORMATS
 from tellapart.report.paper_tables.layouts import AVERAGES, LAYOUTS
@@ -52,6 +52,14 @@ Bundle = Annotated[
 
 def _warn(text: object) -> None:
     print_text(text, error=True)
+
+
+def _pick_form(**asked: bool) -> str:
+    """Return the format that an option asks for, or nothing; refuse two of them."""
+    forms = [form for form, wanted in asked.items() if wanted]
+    if len(forms) > 1:
+        raise RunError(f"{' and '.join(f'--{form}' for form in forms)}: one format is written; choose one")
+    return "".join(forms)
 
 
 @measure.declare("run")
@@ -118,19 +126,12 @@ def _files_of(benchmark: str | None, scores: list[str]) -> dict[str, Path]:
     >>> _files_of(None, ["sugarcrepe=a.jsonl", "bivlc=b.npz"])
     {'sugarcrepe': PosixPath('a.jsonl'), 'bivlc': PosixPath('b.npz')}
     """
-    if benchmark is not None:
-        if len(scores) > 1:
-            raise RunError(f"{benchmark} is measured from one file; got {len(scores)} --scores: write BENCHMARK=FILE")
-        return {benchmark: Path(scores[0])}
-    files: dict[str, Path] = {}
-    for score in scores:
-        name, separator, path = score.partition("=")
-        if not (name and separator and path):
-            raise RunError(f"--scores {score}: of which benchmark? write --scores BENCHMARK={score or 'FILE'}")
-        if name in files:
-            raise RunError(f"--scores {name}= is given twice; name each benchmark once")
-        files[name] = Path(path)
-    return files
+    if benchmark is None:
+        files = read_mapping("--scores", scores, "BENCHMARK=FILE, or name one benchmark before it")
+        return {name: Path(path) for name, path in files.items()}
+    if len(scores) > 1:
+        raise RunError(f"{benchmark} is measured from one file; got {len(scores)} --scores: write BENCHMARK=FILE")
+    return {benchmark: Path(scores[0])}
 
 
 @measure.declare("export")
@@ -147,12 +148,7 @@ def _export(call: Call) -> Answer:
     )
 
 
-@measure.declare("time")
-def _time(call: Call) -> Answer:
-    from tellapart.report.printing import print_timings
-
-    timings = call(command=command_line())
-    return Answer(timings, partial(print_timings, timings))
+measure.declare("time", shows="report.printing:print_timings")
 
 
 @publish.declare("compare")
@@ -168,8 +164,7 @@ def _compare(
 
     if markdown and not call.gate:
         raise RunError("--markdown is of a gate: add --gate")
-    if markdown and as_json:
-        raise RunError("--markdown and --json: the gate is written in one format; choose one")
+    _pick_form(markdown=markdown, json=as_json)
     compared = call()
     if not call.gate:
         return Answer(compared.two or compared.record, compared.show)
@@ -186,8 +181,7 @@ def _items(
     as_csv: Annotated[bool, typer.Option("--csv", help="Print a line for each item, as CSV.")] = False,
     as_json: Json = False,
 ) -> Answer:
-    if as_csv and as_json:
-        raise RunError("--csv and --json: one format is printed; choose one")
+    _pick_form(csv=as_csv, json=as_json)
     analysed = call()
     return Answer(analysed, partial(print_text, analysed.to_csv(), end="") if as_csv else analysed.show)
 
@@ -211,12 +205,7 @@ def _verify(
 publish.declare("why")
 
 
-@publish.declare("gap")
-def _gap(call: Call) -> Answer:
-    from tellapart.report.printing import print_gaps
-
-    losses = call()
-    return Answer(losses, partial(print_gaps, losses))
+publish.declare("gap", shows="report.printing:print_gaps")
 
 
 @publish.declare("show")
@@ -254,10 +243,8 @@ def _table(
     as_csv: Annotated[bool, typer.Option("--csv", help="Numbers in full, without marks.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Numbers in full, with intervals and marks.")] = False,
 ) -> Answer | None:
-    if latex + markdown + as_csv + as_json > 1:
-        raise RunError("--latex, --markdown, --csv and --json: a table is written in one format; choose one")
-    form = "json" if as_json else "latex" if latex else "csv" if as_csv else "markdown"
-    text = call(form=form, with_tiers=call.with_tiers and not as_csv)
+    form = _pick_form(latex=latex, markdown=markdown, csv=as_csv, json=as_json)
+    text = call(form=form or "markdown", with_tiers=call.with_tiers and not as_csv)
     if call.out is None:
         print_text(text, end="")
         return None
@@ -284,7 +271,7 @@ def _plot(call: Call) -> Answer:
 
 @publish.declare("import", "import_results")
 def _import_results(call: Call) -> Answer:
-    result = call(command=command_line())
+    result = call()
     notes = {name: record.notes for name, record in result.benchmarks.items()}
     lines = [*(of_set[-1] for of_set in notes.values()), f"{result.model.name}: {', '.join(notes)}; run: {call.out}"]
     facts = {"out": str(call.out), "model": result.model.name, "benchmarks": [*notes], "notes": notes}
@@ -313,7 +300,8 @@ def _build(
     *,
     open_card: Annotated[bool, typer.Option("--open", help="As --card, and show card.html in a browser.")] = False,
 ) -> Answer:
-    from tellapart.api.build import Built, default_folder, describe_kept
+    from tellapart.api.build import Built, default_folder
+    from tellapart.builders.pipeline import describe_kept
     from tellapart.report.printing import build_json, caption_pairs_json, print_build, print_caption_pairs
     from tellapart.report.terminal import open_in_browser
 
@@ -344,12 +332,7 @@ def _audit(
     return Answer(audited, audited.show, passed=not (strict and audited.record.warnings))
 
 
-@build.declare("detect")
-def _detect(call: Call) -> Answer:
-    from tellapart.auditing.show import print_detection
-
-    detection = call()
-    return Answer(detection, partial(print_detection, detection))
+build.declare("detect", shows="auditing.show:print_detection")
 
 
 @train.declare("train")

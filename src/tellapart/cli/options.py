@@ -67,7 +67,7 @@ def columns_of(given: list[str]) -> dict[str, str]:
     {'image_0': 'left', 'image_1': 'right', 'caption_0': 'first, shown'}
     """
     parts = (part for text in given for part in re.split(r",(?=[\w:]+=)", text))
-    return _read_mapping("--columns", parts, "FIELD=COLUMN, each field once: image_0=left,image_1=right")
+    return read_mapping("--columns", parts, "FIELD=COLUMN, each field once: image_0=left,image_1=right")
 
 
 def labels_of(given: list[str] | None) -> dict[str, str]:
@@ -76,10 +76,11 @@ def labels_of(given: list[str] | None) -> dict[str, str]:
     >>> labels_of(["ViT-B-32/openai=CLIP B/32"])
     {'ViT-B-32/openai': 'CLIP B/32'}
     """
-    return _read_mapping("--label", given or (), "NAME=TEXT, the model's name in results and what to call it")
+    return read_mapping("--label", given or (), "NAME=TEXT, the model's name in results and what to call it")
 
 
-def _read_mapping(option: str, parts: Iterable[str], form: str) -> dict[str, str]:
+def read_mapping(option: str, parts: Iterable[str], form: str) -> dict[str, str]:
+    """Read texts of the form NAME=VALUE, each name once."""
     from tellapart.errors import RunError
 
     mapping: dict[str, str] = {}

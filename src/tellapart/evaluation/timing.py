@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,6 @@ from tellapart.models.protocols import (
     KeyReader,
     Model,
     PairScorer,
-    Pixels,
     TextScorer,
     Weighed,
 )
@@ -80,73 +79,54 @@ def count_flops(compute: Callable[[], object]) -> int | None:
 BATCHES = 3
 
 
-class _Clock:
-    """Splits time into parts that follow each other without a gap, each until the device has finished."""
-
-    def __init__(self, device: str) -> None:
-        self.parts: dict[str, float] = {}
-        torch = sys.modules.get("torch")
-        # Work on a device is queued, and a clock would not see it.
-        self._wait = (lambda: None) if device == "cpu" or torch is None else getattr(torch, device).synchronize
-        self._last = time.perf_counter()
-
-    def time(self, part: str, compute: Callable[..., Any] | None, *inputs: Any) -> Any:
-        """Return what a part computes of the inputs; the first of them if the model has no such part."""
-        if compute is None:
-            return inputs[0]
-        output = compute(*inputs)
-        self._wait()
-        now = time.perf_counter()
-        self.parts[part], self._last = now - self._last, now
-        return output
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Stages:
-    """The functions by which a model computes a pair, of images, of texts and of both; None if it has none."""
-
-    image: Callable[[list[Any]], Any] | None = None
-    text: Callable[[list[str]], Any] | None = None
-    cross: Callable[[Any, Any], Any] | None = None
-    prepare: Callable[[Pixels], Any] | None = None
-    reads_images: bool = True
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Bench:
-    """A model before the pairs that it is timed on."""
+    """A model before the pairs that it is timed on.
 
-    stages: _Stages
-    pairset: PairSet
+    `parts` are the functions by which it computes a pair, by the names of `PARTS`: those that it has. Their times
+    follow each other without a gap, each until the device has finished.
+    """
+
+    parts: Mapping[str, Callable[..., Any]]
     pairs: Sequence[tuple[str, str]]
     device: str
+    seconds: dict[str, float] = field(default_factory=dict)
+    last: float = 0.0
 
-    def read(self, reference: str, clock: _Clock) -> Any:
-        """Return the model's input for an image's reference: the reference itself if the model reads no image."""
-        if not self.stages.reads_images:
-            return reference
-        image = clock.time("decode", self.pairset.pixels, reference)
-        return clock.time("prepare", self.stages.prepare, image)
+    def _time(self, part: str, *inputs: Any) -> Any:
+        """Return what a part computes of the inputs; the first of them if the model has no such part."""
+        if part not in self.parts:
+            return inputs[0]
+        output = self.parts[part](*inputs)
+        torch = sys.modules.get("torch")
+        if self.device != "cpu" and torch is not None:  # work on a device is queued, and a clock would not see it
+            getattr(torch, self.device).synchronize()
+        now = time.perf_counter()
+        self.seconds[part], self.last = now - self.last, now
+        return output
 
-    def compute(self, images: Any, texts: Any, clock: _Clock) -> None:
+    def begin(self) -> None:
+        """Begin to count time."""
+        self.seconds, self.last = {}, time.perf_counter()
+
+    def compute(self, images: Any, texts: Any) -> None:
         """Score image `k` with text `k`."""
-        images = clock.time("image", self.stages.image, images)
-        texts = clock.time("text", self.stages.text, texts)
-        clock.time("cross", self.stages.cross, images, texts)
+        self._time("cross", self._time("image", images), self._time("text", texts))
 
-    def inputs(self, start: int, count: int, clock: _Clock) -> tuple[list[Any], list[str]]:
+    def inputs(self, start: int, count: int) -> tuple[list[Any], list[str]]:
         """Return pairs in turn, so that no image is asked about twice running: some models remember the last one."""
         pairs = [self.pairs[k % len(self.pairs)] for k in range(start, start + count)]
-        return [self.read(reference, clock) for reference, _ in pairs], [text for _, text in pairs]
+        images = [self._time("prepare", self._time("decode", reference)) for reference, _ in pairs]
+        return images, [text for _, text in pairs]
 
     def lap(self, start: int, count: int, *, from_files: bool) -> dict[str, float]:
         """Time pairs given at once, from their files or from images decoded and prepared before: seconds by part."""
-        clock = _Clock(self.device)
-        inputs = self.inputs(start, count, clock)
-        clock = clock if from_files else _Clock(self.device)
-        self.compute(*inputs, clock)
-        return clock.parts
+        self.begin()
+        inputs = self.inputs(start, count)
+        if not from_files:
+            self.begin()
+        self.compute(*inputs)
+        return self.seconds
 
 
 def time_apart(name: str, measure: Callable[[], Timing]) -> Timing:
@@ -193,23 +173,25 @@ def time_model(
     forget_device_peak()
     model = find_model(name, options)
     weighed = model.encoder if isinstance(model, FusionScorer) else model
-    stages = _list_stages(model)
-    pairs = _pick_pairs(pairset, max(repeats, batch_size), stages.reads_images)
+    parts, notes = _list_parts(model)
+    reads_images = not isinstance(model, KeyReader | TextScorer)
+    pairs = _pick_pairs(pairset, max(repeats, batch_size), reads_images)
     if batch_size > len(pairs):
         raise DataError(f"{pairset.name} has {len(pairs)} different images; give batch_size={len(pairs)} or less")
-    bench, after_laps = _Bench(stages, pairset, pairs, options.device), warm_up + repeats
-    with exact_batches(1):
-        laps = [bench.lap(number, 1, from_files=True) for number in range(after_laps)][warm_up:]
-        clock = _Clock(options.device)
-        inputs = bench.inputs(after_laps, 1, clock)
-        flops = count_flops(lambda: bench.compute(*inputs, clock))
-    throughput = _measure_throughput(bench, batch_size)
-    after = resident_memory(peak=True)
-    height_and_width = None
-    if stages.reads_images:
+    height_and_width, prepared = None, None
+    if reads_images:
+        parts["decode"] = pairset.pixels
         sizes = [pairset.pixels(image).shape[:2] for image, _ in pairs]
         height_and_width = tuple(map(round, np.median(sizes, axis=0).tolist()))
-    prepared: Any = None if stages.prepare is None else stages.prepare(pairset.pixels(pairs[0][0]))
+    bench = _Bench(parts, pairs, options.device)
+    with exact_batches(1):
+        laps = [bench.lap(number, 1, from_files=True) for number in range(warm_up + repeats)][warm_up:]
+        inputs = bench.inputs(warm_up + repeats, 1)
+        flops = count_flops(lambda: bench.compute(*inputs))
+    throughput = _measure_throughput(bench, batch_size)
+    after = resident_memory(peak=True)
+    if "prepare" in parts:
+        prepared = parts["prepare"](pairset.pixels(pairs[0][0]))
     if isinstance(prepared, Mapping):
         prepared = prepared.get("pixel_values", next(iter(prepared.values())))
     return Timing(
@@ -231,41 +213,40 @@ def time_model(
         flops=flops,
         peak_memory=None if before is None or after is None else max(0, after - before),
         peak_device_memory=device_peak(options.device),
-        notes=stages.notes,
+        notes=notes,
     )
 
 
-def _list_stages(model: Model) -> _Stages:
-    prepare = model.prepare_image if isinstance(model, ImagePreparer) else None
-    apart = () if prepare else ("what it does to an image first (resizing, scaling) is in the part that reads it",)
+def _list_parts(model: Model) -> tuple[dict[str, Callable[..., Any]], tuple[str, ...]]:
+    """Return the functions by which a model computes a pair, by the names of `PARTS`, and notes on them."""
+    parts: dict[str, Callable[..., Any]]
+    notes = "what it does to an image first (resizing, scaling) is in the part that reads it"
     match model:
         case KeyReader():
-            return _Stages(
-                cross=lambda _, texts: [
-                    model.score_item(Item(id="pair", images=("image.png",), texts=(text,))) for text in texts
-                ],
-                reads_images=False,
-            )
+
+            def score_items(_images: object, texts: Sequence[str]) -> list[Any]:
+                return [model.score_item(Item(id="pair", images=("image.png",), texts=(text,))) for text in texts]
+
+            return {"cross": score_items}, ()
         case TextScorer():
-            return _Stages(text=model.score_texts, reads_images=False)
+            return {"text": model.score_texts}, ()
         case DualEncoder():
-            return _Stages(
-                image=model.encode_images, text=model.encode_texts, cross=model.similarity, prepare=prepare, notes=apart
-            )
+            parts = {"image": model.encode_images, "text": model.encode_texts, "cross": model.similarity}
         case FusionScorer(encoder=encoder):
             # Not by `score_pairs`, which remembers the halves that it has computed.
-            left_out: str = getattr(encoder, "left_out", "")
-            notes = (left_out,) if left_out else ()
-            image, text, cross = encoder.encode_images, encoder.encode_texts, encoder.score_states
-            return _Stages(image=image, text=text, cross=cross, prepare=prepare, notes=notes)
+            parts = {"image": encoder.encode_images, "text": encoder.encode_texts, "cross": encoder.score_states}
+            notes = getattr(encoder, "left_out", "")
         case PairScorer():
-            return _Stages(cross=model.score_pairs, prepare=prepare, notes=apart)
+            parts = {"cross": model.score_pairs}
         case Generator():
-            return _Stages(cross=model.log_likelihoods, prepare=prepare, notes=apart)
+            parts = {"cross": model.log_likelihoods}
         case _:
             raise ModelError(
                 f"model {model.name!r} scores no pairs in this reading, so none can be timed; name another"
             )
+    if isinstance(model, ImagePreparer):
+        return parts | {"prepare": model.prepare_image}, (notes,) if isinstance(model, FusionScorer) and notes else ()
+    return parts, (notes,) if notes else ()
 
 
 def _pick_pairs(pairset: PairSet, count: int, reads_images: bool) -> list[tuple[str, str]]:
@@ -303,7 +284,7 @@ def _measure_throughput(bench: _Bench, size: int) -> Throughput:
             return None
         return float(size / np.median([sum(lap[part] for part in parts) for lap in laps]))
 
-    pairs = rate(*laps[0]) if bench.stages.cross is not None else None
+    pairs = rate(*laps[0]) if "cross" in bench.parts else None
     return Throughput(batch_size=size, images=rate("image"), texts=rate("text"), pairs=pairs)
 
 
