@@ -29,7 +29,8 @@ Make = Callable[..., Path]
 
 def measured(out: Path, model: str, *folders: Path, limit: str | None = None, seed: int = 0) -> Path:
     names = tuple(f"folder:{folder}" for folder in folders)
-    return run(Settings(models=(model,), benchmarks=names, limit=limit, seed=seed), out, store=EmbeddingStore(None))[0]
+    settings = Settings(models=(model,), benchmarks=names, limit=limit, seed=seed)
+    return next(iter(run(settings, out, store=EmbeddingStore(None))))
 
 
 def test_comparing_loads_no_model_no_task_and_no_reader_of_sets(made_set: Make, tmp_path: Path) -> None:

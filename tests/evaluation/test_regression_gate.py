@@ -41,7 +41,7 @@ def scored(folder: Path, out: Path, wrong: tuple[int, ...], *, n: int, name: str
 def random_run(out: Path, *folders: Path, seed: int, limit: str | None = None) -> Path:
     names = tuple(f"folder:{folder}" for folder in folders)
     settings = Settings(models=("random",), benchmarks=names, seed=seed, limit=limit)
-    return run(settings, out, store=EmbeddingStore(None))[0]
+    return next(iter(run(settings, out, store=EmbeddingStore(None))))
 
 
 def test_a_significant_fall_stops_and_its_reverse_is_an_improvement(made_set: Make, tmp_path: Path) -> None:
@@ -144,10 +144,10 @@ def test_items_that_could_show_no_fall_stop(made_set: Make, tmp_path: Path) -> N
 
 def test_a_rise_from_nothing_does_not_stop_though_nothing_could_fall(made_set: Make, tmp_path: Path) -> None:
     folder = made_set(n=40)
-    base = run(
+    (base,) = run(
         Settings(models=("constant",), benchmarks=(f"folder:{folder}",)), tmp_path / "base", store=EmbeddingStore(None)
     )
-    found = regression_gate(base[0], scored(folder, tmp_path / "new", (), n=40))
+    found = regression_gate(base, scored(folder, tmp_path / "new", (), n=40))
     assert {(row.verdict, row.could_see, row.base) for row in found.rows} == {("improvement", None, 0.0)}
     assert found.passed
 

@@ -40,7 +40,7 @@ Make = Callable[..., Path]
 
 def measured(out: Path, *, cache: Path | None = None, **settings: Any) -> list[Path]:
     with EmbeddingStore(cache) as store:
-        return run(Settings(**settings), out, store=store, command="tellapart run")
+        return [*run(Settings(**settings), out, store=store, command="tellapart run")]
 
 
 def sole(folder: Path) -> Any:

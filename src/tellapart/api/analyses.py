@@ -7,7 +7,7 @@ import io
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from tellapart.benchmarks.arguments import locations, refuse_columns, refuse_idle
 from tellapart.benchmarks.find import find_benchmark
@@ -20,12 +20,13 @@ from tellapart.diagnosis.why import Why, explain
 from tellapart.diagnosis.why import debias as subtract_means
 from tellapart.errors import RunError, TellapartError, plain, quote
 from tellapart.evaluation.item_analysis import (
+    FamilyGiven,
     ItemAnalysis,
     ItemOutcomes,
+    ItemRow,
     analyse_items,
+    list_families,
     list_score_files,
-    name_family,
-    read_families,
     read_outcomes,
 )
 from tellapart.evaluation.systems import System, choose_models
@@ -49,15 +50,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from tellapart.models.memory.given import ModelGiven
-
-
-#: A CSV file, each system's family, "name" for the letters that its name begins with, or None.
-FamilyGiven: TypeAlias = PathGiven | Mapping[str, str] | None
-
-_ITEM_COLUMNS = (
-    "id", "solved", "right", "discrimination", "low", "high", "p", "p_holm", "p_fdr", "suspect", "group", "difficulty",
-    "difficulty_error", "infit",
-)  # fmt: skip
 
 
 def items(
@@ -128,16 +120,11 @@ def items(
     place = locations(data, images, outside_images, columns)
     with unpacked([as_path(run, "runs") for run in runs]) as folders:
         models = choose_models(folders).runs if folders else ()
+        left_out = as_names(without, "without")
         outcomes = read_outcomes(
-            models,
-            files,
-            benchmark=benchmark,
-            metric=metric,
-            without=as_names(without, "without"),
-            kind=kind,
-            place=place,
+            models, files, benchmark=benchmark, metric=metric, without=left_out, kind=kind, place=place
         )
-        record = analyse_items(outcomes, _list_families(family, outcomes.systems), short=short, seed=seed)
+        record = analyse_items(outcomes, list_families(family, outcomes.systems), short=short, seed=seed)
         if page is not None:
             read_image = _find_images(models, outcomes.benchmark, benchmark, place)
             write_text_file(as_path(page, "page"), make_item_page(record, outcomes, read_image))
@@ -157,7 +144,8 @@ class ItemsAnalysed(Shown, Frame):
     def __init__(self, record: ItemAnalysis, outcomes: ItemOutcomes) -> None:
         self.record, self.outcomes = record, outcomes
         tags = sorted({tag for row in record.items for tag in row.tags})
-        columns = {name: [getattr(row, name) for row in record.items] for name in _ITEM_COLUMNS}
+        names = [name for name in ItemRow.model_fields if name != "tags"]
+        columns = {name: [getattr(row, name) for row in record.items] for name in names}
         columns |= {f"tag:{tag}": [row.tags.get(tag, "") for row in record.items] for tag in tags}
         super().__init__(columns, shown=analysis_tables(record))
 
@@ -194,31 +182,9 @@ def _find_images(
         return None
 
 
-def _list_families(family: FamilyGiven, systems: Sequence[str]) -> list[str] | None:
-    if family is None:
-        return None
-    if family == "name":
-        return [name_family(system) for system in systems]
-    if isinstance(family, Mapping):
-        if missing := [system for system in systems if system not in family]:
-            raise RunError(f"family= has no family of {join_names(missing)}; name one for each system")
-        return [str(family[system]) for system in systems]
-    return read_families(as_path(family, "family"), systems)
-
-
 _CURVE_COLUMNS = (
-    "model",
-    "subset",
-    "n",
-    "right",
-    "threshold",
-    "outside",
-    "low",
-    "high",
-    "slope",
-    "lapse",
-    "p_fit",
-    "reason",
+    *("model", "subset", "n", "right", "threshold", "outside", "low", "high"),
+    *("slope", "lapse", "p_fit", "reason"),
 )
 
 

@@ -111,13 +111,11 @@ def time(
     started = datetime.now(UTC).isoformat(timespec="seconds")
     timed: list[Timing] = []
     with reporting(progress) as report:
-        update = None if report is None else report("timing")
+        update = report("timing") if report else lambda *_: None
+        update("models", 0, len(names))
         for name in names:
-            if update is not None:
-                update("models", len(timed), len(names))
             timed.append(time_apart(name, partial(measure, name, opened, options_beside(name, names, options))))
-        if update is not None:
-            update("models", len(names), len(names))
+            update("models", len(timed), len(names))
     called = distinct_names([timing.model.name for timing in timed], names)
     rows = tuple(
         timing.model_copy(update={"model": timing.model.model_copy(update={"name": name})})

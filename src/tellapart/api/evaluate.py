@@ -247,8 +247,9 @@ def evaluate(
                 follower, settings, folder, store=store, command=command, progress=report, left_out=left_out
             )
             _write_reports(names_measured, follower, folder, place.outside, ready)
-        leads = follower is not None or run_in_ranks(settings, folder, store=store, command=command, progress=report)
-    return Run(folder, scratch=out is None, leads=bool(leads))
+            return Run(folder, scratch=out is None)
+        results = run_in_ranks(settings, folder, store=store, command=command, progress=report)
+    return Run(folder, scratch=out is None, leads=bool(results), results=results)
 
 
 #: The same by the name of the command.

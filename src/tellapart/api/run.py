@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import cached_property
@@ -104,20 +104,28 @@ class Run(Tabled):
 
     plan: RunPlan | None = None
 
-    def __init__(self, folder: Path, *, scratch: bool = False, leads: bool = True, archive: Path | None = None) -> None:
-        self.folder, self.leads, self.archive = folder, leads, archive
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        scratch: bool = False,
+        leads: bool = True,
+        archive: Path | None = None,
+        results: Mapping[Path, Result] | None = None,
+    ) -> None:
+        self.folder, self.leads, self.archive, self._measured = folder, leads, archive, results or {}
         if scratch:  # a temporary folder goes when nothing refers to the run any more
             weakref.finalize(self, shutil.rmtree, folder.parent, ignore_errors=True)
 
     @cached_property
     def systems(self) -> list[System]:
         """The models with their records, the subject first."""
-        return gather([self.folder])
+        return gather([self.folder], results=self._results)
 
     @cached_property
     def _results(self) -> dict[Path, Result]:
-        """The records, by their folders: each is read once."""
-        return {run: read_result(run) for run in find_runs(self.folder)}
+        """The records, by their folders: each is read once, unless it was measured here."""
+        return {run: self._measured.get(run) or read_result(run) for run in find_runs(self.folder)}
 
     @property
     def models(self) -> list[str]:

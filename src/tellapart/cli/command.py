@@ -23,7 +23,7 @@ import typer
 
 import tellapart
 from tellapart.cli.once import OnceCommand, load_plugins
-from tellapart.cli.options import NEGATIONS, Hint, columns_of, labels_of, make_hint, read_words
+from tellapart.cli.options import NEGATIONS, columns_of, labels_of, make_hint, read_words
 from tellapart.report.terminal import print_text
 
 if TYPE_CHECKING:
@@ -115,10 +115,6 @@ def read_parameters(function: str) -> tuple[Parameter, ...]:
         Parameter(row.arg, ast.unparse(row.annotation), _value(default, module), named, several, texts.get(row.arg, ""))
         for row, default, named, several in rows
     )
-
-
-def _returns_nothing(function: str) -> bool:
-    return ast.unparse(_find(function, tellapart._WHERE[function])[0].returns) == "None"
 
 
 @cache
@@ -271,7 +267,8 @@ class Declaration:
         alone = {option.name: option for option in inspect.signature(self.body, eval_str=True).parameters.values()}
         del alone["call"]
         shared = {"quiet": _Quiet} if any(parameter.name == "progress" for parameter in parameters) else {}
-        shared |= _SHARED if _returns_nothing(self.function) else {"as_json": Json, **_SHARED}
+        returns = ast.unparse(_find(self.function, tellapart._WHERE[self.function])[0].returns)
+        shared |= _SHARED if returns == "None" else {"as_json": Json, **_SHARED}
         keyword = inspect.Parameter.KEYWORD_ONLY
         added = [
             inspect.Parameter(name, keyword, default=None if name == "plugin" else False, annotation=kind)
@@ -299,25 +296,23 @@ def _show_result(shows: str, call: Call) -> Answer:
     return Answer(result, show)
 
 
-def _make_option(parameter: Parameter, hint: Hint) -> inspect.Parameter:
+def _make_option(parameter: Parameter, hint: dict[str, Any]) -> inspect.Parameter:
     """Return a parameter as typer takes it: an argument if it is needed, unless a hint makes it an option."""
     name, default = parameter.name, parameter.default
-    if default is _EMPTY and not hint.needed:
+    if not hint.pop("needed", True) and default is _EMPTY:
         default = None
-    words = {"str"} if hint.text else set(re.findall(r"\w+", parameter.annotation))
+    words = {"str"} if hint.pop("text", False) else set(re.findall(r"\w+", parameter.annotation))
     kind = next((kind for word, kind in _TYPES.items() if word in words and "str" not in words), str)
-    argument = hint.argument if hint.argument is not None else parameter.default is _EMPTY and not parameter.named
-    settings: dict[str, Any] = {"help": hint.help or parameter.text, "metavar": hint.metavar, "envvar": hint.envvar}
-    if kind in {int, float}:
-        settings |= {"min": hint.min if hint.min is not None or kind is float else 1, "max": hint.max}
-    if parameter.several or hint.several or words & {"Sequence", "Mapping"}:
+    argument = hint.pop("argument", parameter.default is _EMPTY and not parameter.named)
+    settings: dict[str, Any] = {"help": parameter.text, **({"min": 1} if kind is int else {})}
+    if hint.pop("several", parameter.several) or words & {"Sequence", "Mapping"}:
         kind, default = list[kind], default if default is _EMPTY else None  # type: ignore[valid-type]
     elif default is True:
         name, default = next(negative for negative, positive in NEGATIONS.items() if positive == name), False
     elif default is not None and default is not _EMPTY:
         default = kind(default)
-    names = hint.names or (f"--{name.replace('_', '-')}",)
-    shown = typer.Argument(callback=hint.callback, **settings) if argument else typer.Option(*names, **settings)
+    names = hint.pop("names", (f"--{name.replace('_', '-')}",))
+    shown = typer.Argument(**settings | hint) if argument else typer.Option(*names, **settings | hint)
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, shown])
 
 

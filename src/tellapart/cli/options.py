@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,50 +13,24 @@ from typing import Any
 NEGATIONS = {"no_cache": "cache", "no_images": "read_images", "no_tiers": "with_tiers"}
 
 
-@dataclass(frozen=True)
-class Hint:
-    """What a parameter is on the command line, if the function of the interface does not hold it.
-
-    Attributes:
-        help: its text, if not the first sentence of the function's `Args:`.
-        names: of the option, if not `--name`.
-        metavar: the placeholder of its value in the help.
-        min: the least number; if not given 1 for a whole number.
-        max: the largest.
-        text: whether it is read as text, though a path may be given in Python.
-        argument: whether it is an argument; if not given, it is one if it is needed and not by keyword alone.
-        several: whether it may be given several times, though the function takes one value.
-        needed: whether it must be given, if the function needs it.
-        envvar: the environment variable that it is read from, too.
-        callback: checks a value as it is read.
-    """
-
-    help: str = ""
-    names: tuple[str, ...] = ()
-    metavar: str | None = None
-    min: float | None = None
-    max: float | None = None
-    text: bool = False
-    argument: bool | None = None
-    several: bool = False
-    needed: bool = True
-    envvar: str | None = None
-    callback: Callable[..., Any] | None = None
-
-
 @cache
 def read_words() -> dict[str, dict[str, Any]]:
     """Return the tables of `commands.toml`."""
     return tomllib.loads(Path(__file__).with_name("commands.toml").read_text(encoding="utf-8"))
 
 
-def make_hint(parameter: str, *options: Mapping[str, Any]) -> Hint:
-    """Return the hint for a parameter: what commands share, then that of each mapping; a text is its help."""
-    hints = [given.get(parameter, {}) for given in (read_words()["shared"], *options)]
-    fields: dict[str, Any] = {}
-    for hint in hints:
-        fields |= {"help": hint} if isinstance(hint, str) else hint
-    return Hint(**fields)
+def make_hint(parameter: str, *options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a parameter is on the command line, if the function of the interface does not hold it.
+
+    That is what commands share, then that of each mapping; a text is its help. Settings are typer's, and `names` of the
+    option, if not `--name`. Others are whether it is read as `text`, though a path may be given in Python; is an
+    `argument`; may be given `several` times, though the function takes one value; is `needed`, if it has no default.
+    """
+    hint: dict[str, Any] = {}
+    for given in (read_words()["shared"], *options):
+        settings = given.get(parameter, {})
+        hint |= {"help": settings} if isinstance(settings, str) else settings
+    return hint
 
 
 def columns_of(given: list[str]) -> dict[str, str]:

@@ -16,6 +16,7 @@ from tellapart.builders.negatives.lexicon import words
 from tellapart.data.scores import join_names
 from tellapart.diagnosis.psychometric import LEAST_ITEMS, LEAST_LEVELS, Psychometric, fit_psychometric
 from tellapart.errors import RunError, nearest, quote
+from tellapart.evaluation.compare import correct
 from tellapart.evaluation.item_analysis import ItemOutcomes
 from tellapart.evaluation.systems import System, expect_tag, match_benchmarks
 from tellapart.metrics.per_item import by_tag
@@ -23,7 +24,6 @@ from tellapart.metrics.tabulate import MOST_VALUES
 from tellapart.records.result import Sample
 from tellapart.stats.clusters import is_binary
 from tellapart.stats.intervals import share_in_clusters
-from tellapart.stats.multiple import holm
 
 
 def count_edits(first: str, second: str) -> int:
@@ -231,15 +231,9 @@ def measure_curves(
     return Curves(
         benchmark=outcomes.benchmark, metric=outcomes.metric, over=over, by=by, n=items, chance=chance,
         smallest=float(values[tagged].min()), largest=float(values[tagged].max()), curves=tuple(curves),
-        differences=tuple(_correct(differences)), limited_from=outcomes.limited_from,
+        differences=tuple(correct(differences)), limited_from=outcomes.limited_from,
         notes=tuple(_list_notes(outcomes, over, values, curves)),
     )  # fmt: skip
-
-
-def _correct(differences: list[ThresholdDifference]) -> list[ThresholdDifference]:
-    tests = [row.p for row in differences if row.p is not None]
-    adjusted = iter(holm(tests).tolist() if tests else ())
-    return [row if row.p is None else row.model_copy(update={"p_holm": next(adjusted)}) for row in differences]
 
 
 def _describe(fitted: Psychometric) -> dict[str, object]:

@@ -299,7 +299,7 @@ class _HasP(Protocol):
     """A row with a p that `correct` can adjust."""
 
     @property
-    def p(self) -> float: ...
+    def p(self) -> float | None: ...
 
     def model_copy(self, *, update: dict[str, Any]) -> Self: ...
 
@@ -308,9 +308,10 @@ _Tested = TypeVar("_Tested", bound=_HasP)
 
 
 def correct(tests: Sequence[_Tested]) -> list[_Tested]:
-    """Return copies of the tests with `p_holm`: each p adjusted for the number of tests (Holm)."""
-    adjusted = holm([test.p for test in tests]) if tests else ()
-    return [test.model_copy(update={"p_holm": float(p)}) for test, p in zip(tests, adjusted, strict=True)]
+    """Return copies of the tests with `p_holm`: each p adjusted for their number (Holm); a row without p stays."""
+    p_values = [test.p for test in tests if test.p is not None]
+    adjusted = iter(holm(p_values).tolist() if p_values else ())
+    return [test if test.p is None else test.model_copy(update={"p_holm": next(adjusted)}) for test in tests]
 
 
 def _differing_dtypes(a: System, b: System) -> tuple[str, str] | None:

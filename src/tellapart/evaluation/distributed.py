@@ -31,6 +31,7 @@ from tellapart.models.scoring.deferred import Deferred
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.store.shard import Shard, list_shards, shard_folder
 from tellapart.models.torch.backend import import_torch
+from tellapart.records.result import Result
 
 #: The environment variables that torchrun sets, those of `Rank` first, and what to write for each under srun.
 _VARIABLES = {
@@ -110,16 +111,16 @@ def run_in_ranks(
     store: EmbeddingStore,
     command: str = "",
     progress: Callable[[str], Progress] | None = None,
-) -> list[Path]:
+) -> dict[Path, Result]:
     """Measure as `run` does, with the work shared by all ranks if there are several: the numbers are the same.
 
-    Rank 0 returns the run folders, and raises an error of any rank. The others return nothing once their part is
+    Rank 0 returns what `run` does, and raises an error of any rank. The others return nothing once their part is
     merged, and end silently. Of a store in memory the ranks' parts pass through a temporary folder.
     """
     rank = Rank.here()
     if rank.of > 1 and settings.dtype == AUTO:
         if rank.number:
-            return []
+            return {}
         raise RunError(f"dtype={AUTO!r} is chosen by one process; name a dtype for {rank.of} ranks, with check= items")
     if rank.of == 1:
         folder = None if store.path is None else shard_folder(store.path)
@@ -128,7 +129,7 @@ def run_in_ranks(
             with lock:
                 merge_shards(folder, store)
     elif not _compute_together(settings, rank, store, progress):
-        return []
+        return {}
     return run(settings, out, store=store, command=command, progress=progress)
 
 

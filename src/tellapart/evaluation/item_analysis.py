@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from pydantic import BaseModel
 
 from tellapart.benchmarks.find import find_benchmark, set_name
 from tellapart.benchmarks.locations import Locations
+from tellapart.data.arguments import PathGiven, as_path
 from tellapart.data.rows import read_csv
 from tellapart.data.scores import ScoreKind, join_names
 from tellapart.errors import DataError, RunError, nearest, quote
@@ -162,22 +164,35 @@ def name_family(system: str) -> str:
     return re.split(r"[^A-Za-z]", system, maxsplit=1)[0].lower() or system
 
 
-def read_families(path: Path, systems: Sequence[str]) -> list[str]:
-    """Read each system's family from a CSV file with the columns `system` and `family`; others may be there."""
+#: A CSV file, each system's family, "name" for the letters that its name begins with, or None.
+FamilyGiven: TypeAlias = PathGiven | Mapping[str, str] | None
+
+
+def list_families(family: FamilyGiven, systems: Sequence[str]) -> list[str] | None:
+    """List each system's family; None if each system is one."""
+    if family is None or family == "name":
+        return None if family is None else [name_family(system) for system in systems]
+    families = family if isinstance(family, Mapping) else _read_families(as_path(family, "family"))
+    if missing := [name for name in systems if not families.get(name)]:
+        place = "family=" if isinstance(family, Mapping) else str(family)
+        raise RunError(f"{place} has no family of {join_names(missing)}; name one for each system")
+    return [str(families[name]) for name in systems]
+
+
+def _read_families(path: Path) -> dict[str, str]:
+    """Read families from a CSV file with the columns `system` and `family`; others may be there."""
     try:
         rows = list(read_csv(path))
     except DataError as error:
         raise RunError(f"family={str(path)!r}: cannot be read ({error}); give a CSV file, or 'name'") from error
     if not rows or not {"system", "family"} <= rows[0][1].keys():
         raise RunError(f"family={str(path)!r}: the first line must name the columns system and family")
-    of: dict[str, str] = {}
+    families: dict[str, str] = {}
     for line, row in rows:
-        if row["system"] in of:
+        if row["system"] in families:
             raise RunError(f"{path}:{line}: system {quote(row['system'])} comes twice")
-        of[row["system"]] = row["family"]
-    if missing := [name for name in systems if not of.get(name)]:
-        raise RunError(f"{path} has no family of {join_names(missing)}; add a line for each system")
-    return [of[name] for name in systems]
+        families[row["system"]] = row["family"]
+    return families
 
 
 def _shared_name(runs: Sequence[System]) -> str:

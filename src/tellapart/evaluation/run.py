@@ -108,19 +108,38 @@ class Settings:
     place: Locations = field(default_factory=Locations)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Candidate:
     """A model in the dtype in which it is measured.
 
-    `exact` is the same in float32, where a sample is to be scored in both; `compared` are those comparisons that were
-    made to choose the dtype, by benchmark, and `reason` is that choice in words.
+    `exact` is the same in float32, where a sample is to be scored in both; `compared` are the comparisons by benchmark,
+    each made once, and `reason` is the choice of the dtype in words.
     """
 
     model: Model | Deferred
     dtype: str
     exact: Model | Deferred | None = None
-    compared: Mapping[str, Precision] = field(default_factory=dict)
+    compared: dict[str, Precision] = field(default_factory=dict)
     reason: str = ""
+
+    def compare(
+        self, ready: Prepared[Any, Any], settings: Settings, progress: Callable[[str], Progress] | None = None
+    ) -> Precision | None:
+        """Score items of a benchmark, drawn by the seed, in both dtypes, and compare the outcomes."""
+        name, seed = ready.benchmark.name, settings.seed
+        if self.exact is not None and name not in self.compared:
+            order = np.random.default_rng(seed).permutation(ready.task.size(ready.records))
+            drawn = np.sort(order[: settings.check]).tolist()
+            part = replace(ready, records=ready.task.select(ready.records, drawn))
+            lower, again = (
+                evaluate(model, part, batch_size=settings.batch_size, seed=seed, progress=report)
+                for model, dtype in ((self.model, self.dtype), (self.exact, _EXACT))
+                for report in [progress and progress(f"{model.name} in {dtype} on a sample of {name}")]
+            )
+            true = again.result.true
+            compared = compare_precisions(lower.samples, again.samples, dtype=self.dtype, true=true, seed=seed)
+            self.compared[name] = compared.model_copy(update={"most": settings.flips})
+        return self.compared.get(name)
 
 
 def run(
@@ -130,8 +149,8 @@ def run(
     store: EmbeddingStore,
     command: str = "",
     progress: Callable[[str], Progress] | None = None,
-) -> list[Path]:
-    """Measure every model on every benchmark; return the run folders, the subject's first.
+) -> dict[Path, Result]:
+    """Measure every model on every benchmark; return the run folders with their records, the subject's first.
 
     The record is written after each benchmark. Nothing is computed before every name is resolved and every combination
     is known to be defined. `progress` takes "model on benchmark" to the callback for its progress.
@@ -143,7 +162,7 @@ def run(
     benchmarks, models = resolve(settings, store)
     candidates = _list_candidates(models, settings, store)
     if automatic:
-        candidates = _choose_dtypes(candidates, benchmarks, settings, store, progress)
+        _choose_dtypes(candidates, benchmarks, settings, store, progress)
     dtypes = [candidate.dtype for candidate in candidates]
     placed = place_runs([candidate.model for candidate in candidates], dtypes, settings, out, command)
     failed: dict[int, TellapartError] = {}
@@ -171,7 +190,7 @@ def run(
                         )
         if failed:
             raise next(iter(failed.values()))
-    return [folder for folder, _, _ in placed]
+    return dict(zip((folder for folder, _, _ in placed), results, strict=True))
 
 
 def place_runs(
@@ -332,9 +351,7 @@ def _measure(
 ) -> Evaluation:
     """Measure one benchmark, with a comparison of its precision and the reason of its choice in record and notes."""
     evaluation = evaluate(candidate.model, ready, batch_size=now.batch_size, seed=now.seed, progress=progress)
-    precision = candidate.compared.get(ready.benchmark.name)
-    if candidate.exact is not None:
-        precision = _sample_precision(candidate, candidate.exact, ready, settings)
+    precision = candidate.compare(ready, settings)
     notes = (candidate.reason, "" if precision is None else _describe_flips(precision))
     update = {"precision": precision, "notes": (*evaluation.result.notes, *filter(None, notes))}
     return replace(evaluation, result=evaluation.result.model_copy(update=update))
@@ -356,7 +373,7 @@ def _list_candidates(models: Sequence[Model | Deferred], settings: Settings, sto
         if isinstance(typed := settings.models[row], str):
             exact = find_deferred(typed, options, store)
             if exact.fingerprint != candidates[row].model.fingerprint:
-                candidates[row] = replace(candidates[row], exact=exact)
+                candidates[row].exact = exact
     return candidates
 
 
@@ -366,53 +383,32 @@ def _choose_dtypes(
     settings: Settings,
     store: EmbeddingStore,
     progress: Callable[[str], Progress] | None,
-) -> list[_Candidate]:
+) -> None:
     """Choose each model's dtype, before a record names it: float32 if the faster one flips too many outcomes.
 
     That is more than a share `settings.flips` of a metric's outcomes of a sample, on any benchmark.
     """
     most = settings.flips
     if settings.check is None or most is None:
-        reason = f"dtype=auto chose float32: {settings.device} computes no lower precision natively"
-        return [_Candidate(candidate.model, _EXACT, reason=reason) for candidate in candidates]
-    checked = any(candidate.exact is not None for candidate in candidates)
+        for candidate in candidates:
+            candidate.dtype = _EXACT
+            candidate.reason = f"dtype=auto chose float32: {settings.device} computes no lower precision natively"
+        return
+    checked = [candidate for candidate in candidates if candidate.exact is not None]
     prepared = [prepare_for(settings, benchmark, store) for benchmark in benchmarks] if checked else []
-    choices = []
     for candidate in candidates:
         if candidate.exact is None:
-            choices.append(_Candidate(candidate.model, _EXACT))
+            candidate.dtype = _EXACT
             continue
-        compared: dict[str, Precision] = {}
         for ready in prepared:
-            precision = _sample_precision(candidate, candidate.exact, ready, settings, progress)
-            compared[ready.benchmark.name] = precision.model_copy(update={"most": most})
-        worst = max(compared, key=lambda name: compared[name].share)
-        many = compared[worst].share > most
-        model, dtype = (candidate.exact, _EXACT) if many else (candidate.model, settings.dtype)
-        share = f"up to {100 * compared[worst].share:.2f}% of outcomes flip ({worst})"
-        faster = f"in {settings.dtype} " if many else ""
-        reason = f"dtype=auto chose {dtype}: {faster}{share}, {'more' if many else 'no more'} than flips={most:g}"
-        choices.append(_Candidate(model, dtype, compared=compared, reason=reason))
-    return choices
-
-
-def _sample_precision(
-    candidate: _Candidate,
-    exact: Model | Deferred,
-    ready: Prepared[Any, Any],
-    settings: Settings,
-    progress: Callable[[str], Progress] | None = None,
-) -> Precision:
-    """Score items of a benchmark, drawn by the seed, in both dtypes, and compare the outcomes."""
-    count, seed = ready.task.size(ready.records), settings.seed
-    drawn = np.sort(np.random.default_rng(seed).permutation(count)[: settings.check])
-    part = replace(ready, records=ready.task.select(ready.records, drawn.tolist()))
-    lower, again = (
-        evaluate(model, part, batch_size=settings.batch_size, seed=seed, progress=report)
-        for model, name in ((candidate.model, candidate.dtype), (exact, _EXACT))
-        for report in [progress and progress(f"{model.name} in {name} on a sample of {ready.benchmark.name}")]
-    )
-    return compare_precisions(lower.samples, again.samples, dtype=candidate.dtype, true=again.result.true, seed=seed)
+            candidate.compare(ready, settings, progress)
+        worst = max(candidate.compared, key=lambda name: candidate.compared[name].share)
+        share, faster, verdict = candidate.compared[worst].share, "", "no more"
+        if share > most:
+            candidate.model, candidate.dtype = candidate.exact, _EXACT
+            faster, verdict = f"in {settings.dtype} ", "more"
+        flips = f"{faster}up to {100 * share:.2f}% of outcomes flip ({worst}), {verdict} than flips={most:g}"
+        candidate.reason = f"dtype=auto chose {candidate.dtype}: {flips}"
 
 
 def compare_precisions(

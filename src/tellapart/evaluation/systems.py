@@ -44,9 +44,9 @@ class System:
     runs: tuple[Path, ...] = ()
 
     @classmethod
-    def of(cls, folder: Path) -> System:
-        """Read the system of one run folder, without its further models."""
-        result = read_result(folder)
+    def of(cls, folder: Path, result: Result | None = None) -> System:
+        """Read the system of one run folder, without its further models; its record may be read already."""
+        result = result or read_result(folder)
         return cls(result.model.name, dict.fromkeys(result.benchmarks, folder), result, runs=(folder,))
 
     @property
@@ -62,15 +62,20 @@ class System:
         return self.result.benchmarks[benchmark]
 
 
-def gather(folders: Sequence[Path], labels: Mapping[str, str] | None = None) -> list[System]:
-    """Read runs, and the further models of each, in the order named; a system's runs on other benchmarks are one."""
+def gather(
+    folders: Sequence[Path], labels: Mapping[str, str] | None = None, results: Mapping[Path, Result] | None = None
+) -> list[System]:
+    """Read runs, and the further models of each, in the order named; a system's runs on other benchmarks are one.
+
+    Records that are read already come as `results`, by their folders.
+    """
     if not folders:
         raise RunError("no run was named; name one or more run folders")
     # A run named twice, or as part of one that is also named, is one run.
     paths = list({run.resolve(): run for folder in folders for run in find_runs(folder)}.values())
     systems: list[System] = []
     for path in paths:
-        _join_run(systems, System.of(path))
+        _join_run(systems, System.of(path, (results or {}).get(path)))
     measured = {benchmark for system in systems for benchmark in system.folders}
     titles = {name: label for name, label in (labels or {}).items() if name in measured}
     of_models = {name: label for name, label in (labels or {}).items() if name not in titles}

@@ -320,11 +320,12 @@ def _measure_both(
 
     # Does training make the model forget? The start comes first: positive differences are gains.
     settings, store = report_settings(config, names, place), EmbeddingStore(None)
-    folders = run(settings, files.report, store=store, command="tellapart train", progress=stages)
+    results = run(settings, files.report, store=store, command="tellapart train", progress=stages)
+    folders = [*results]
     measured: dict[str, Any] = {"comparison": compare(folders[1], folders[0])}
     with suppress(RunError):  # no item is square: the folders were just written
         labels = zip(("before", "after"), reversed(folders), strict=True)
-        why = explain([replace(System.of(folder), label=label) for label, folder in labels])
+        why = explain([replace(System.of(folder, results[folder]), label=label) for label, folder in labels])
         rows = tuple(row.model_copy(update={"by": {}, "items": ()}) for row in why.rows)
         measured["why"] = why.model_copy(update={"rows": rows})
     if not _has_sweep(config.report):
