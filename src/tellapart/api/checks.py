@@ -13,10 +13,10 @@ from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.plugins import exit_is_error, open_benchmark, open_model
 from tellapart.data.arguments import PathGiven, as_path, as_tuple, expect_used
 from tellapart.data.pairset import PairSet
+from tellapart.diagnosis.parity import Parity, compare_doors
 from tellapart.errors import RunError, quote
 from tellapart.evaluation.check import Gate, check_model, check_references
 from tellapart.evaluation.evaluate import chosen, prepare
-from tellapart.evaluation.parity import Parity, compare_doors
 from tellapart.evaluation.run import distinct_names, expect_distinct
 from tellapart.evaluation.timing import time_apart, time_model
 from tellapart.models.find import find_model, options_beside

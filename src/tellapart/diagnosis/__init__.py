@@ -1,1 +1,1 @@
-"""Why models fail on items, and the smallest differences that they see, from scores and outcomes of runs."""
+"""Why models fail on items, the smallest differences that they see, and the step at which two of them part."""

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
     from tellapart.builders.captions.pairs_file import PairsWritten
     from tellapart.builders.pipeline import BuildResult
+    from tellapart.diagnosis.parity import Parity
     from tellapart.evaluation.check import Gate
     from tellapart.evaluation.gap import Gaps
-    from tellapart.evaluation.parity import Parity
 
 
 #: Names of the columns of every comparison, after those that name a row's subject.

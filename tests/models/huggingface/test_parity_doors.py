@@ -22,8 +22,8 @@ from PIL import Image
 import tellapart as ta
 from tellapart.api.checks import parity
 from tellapart.data.folder import read_pair_set
+from tellapart.diagnosis.parity import compare_doors
 from tellapart.errors import ModelError, RunError
-from tellapart.evaluation.parity import compare_doors
 from tellapart.models.find import find_model
 from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.dual_encoder import TorchDual

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 import tellapart as ta
 from tellapart.data.scores import ScoreKind
-from tellapart.evaluation.parity import compare_doors
+from tellapart.diagnosis.parity import compare_doors
 from tellapart.models.find import find_model
 from tellapart.stats.paired import paired_difference
 
