@@ -312,7 +312,11 @@ def lay_out_outcomes(runs: Sequence[Sequence[Sample]], metrics: Sequence[str]) -
 
 def refuse_imported(folder: Path | str, records: Mapping[str, BenchmarkResult]) -> None:
     """Refuse a run's records of benchmarks, by name, if another tool measured one of them."""
-    theirs = [f"{name} ({name_source(record)})" for name, record in records.items() if is_imported(record)]
+    theirs = [
+        f"{name} ({name_source(record)})"
+        for name, record in records.items()
+        if is_imported(record) and record.samples is None
+    ]
     if theirs:
         raise RunError(
             f"{folder} holds numbers that another tool measured, of {join_names(theirs)}: the outcomes of items are "

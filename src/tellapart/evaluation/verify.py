@@ -143,11 +143,12 @@ def _check_benchmark(
     stated = list_numbers(record)
     try:
         if is_imported(record):
-            raise RunError(f"another tool measured it ({name_source(record)}), and no item is known")
+            missing = "no item is known" if record.samples is None else "its judgement of an item is not made again"
+            raise RunError(f"another tool measured it ({name_source(record)}), and {missing}")
         samples = read_samples(folder, name, record.model_copy(update={"samples": None}))
         measured = remeasure_samples(name, record, samples, seed=result.run.seed)
     except TellapartError as error:
-        if record.samples is not None and not is_imported(record):
+        if record.samples is not None:
             yield _check_digest(folder, name, record)
         yield from (
             Check(fact=_name_fact(key), state="cannot be checked", recorded=value.value, why=str(error))

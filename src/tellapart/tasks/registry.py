@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -45,18 +45,20 @@ def find_task(name: str, benchmark: str) -> Task:
     return TASKS[name]
 
 
-def headline(defined: Container[str]) -> tuple[str, ...]:
+def headline(defined: Collection[str]) -> tuple[str, ...]:
     """Choose the headline metrics of a benchmark, the columns of the papers' tables, from the metrics that it has.
 
     For example, 2x2 items have text, image and group score; a caption and its foil have VALSE's three metrics if the
     scores are probabilities, else `choice_score`. Two names of one function (`text_score` is BiVLC's `i2t`) are never
-    both chosen, so a comparison of two runs can correct for the number of headline metrics.
+    both chosen, so a comparison of two runs can correct for the number of headline metrics. Of another tool's log all
+    metrics are, each by the tool's name (`inspect:match`).
 
     Source: Winoground Table 3; VALSE Table 2; SugarCrepe Table 3.
     """
     others = (TASKS[name].headlines for name in TASKS if name not in HEADLINES)
     rows = (row for of_task in chain(HEADLINES.values(), others) for row in of_task)
-    return next((row for row in rows if all(name in defined for name in row)), ())
+    logged = tuple(name for name in defined if ":" in name)
+    return next((row for row in rows if all(name in defined for name in row)), logged)
 
 
 def main_metric(headline: Sequence[str]) -> str:

@@ -24,11 +24,12 @@ from tellapart.benchmarks.minimal_pairs import SUBSETS
 from tellapart.data.arguments import PathGiven, as_path, as_paths
 from tellapart.data.rows import read_csv, read_object
 from tellapart.data.scores import join_names
-from tellapart.data.strict_json import load_json, plain_suffix, read_whole
+from tellapart.data.strict_json import first_repeated, load_json, plain_suffix, read_whole
 from tellapart.errors import DataError, RunError, nearest, quote
 from tellapart.metrics.registry import METRICS
 from tellapart.records.result import IMPORTED, BenchmarkResult, Metrics, ModelRecord, Result, RunRecord, Value
 from tellapart.records.run_folder import RESULTS, write_result
+from tellapart.report.interchange.logs import read_log, write_log
 
 _SAMPLES = (
     "of lmms-eval take the samples (--log_samples): python -m examples.elsewhere.lmms_eval makes a file of them for "
@@ -39,7 +40,7 @@ _SAMPLES = (
 def import_results(
     files: PathGiven | Sequence[PathGiven], out: PathGiven, *, model: str | None = None, command: str = ""
 ) -> Result:
-    """Take results of CLIP_benchmark or mteb, of one model, as a run folder.
+    """Take results of another tool, of one model, as a run folder: aggregates, or logs of items with their outcomes.
 
     Raises:
         TellapartError: a file is none of theirs.
@@ -57,16 +58,20 @@ def import_results(
     paths, out = as_paths(files, "files"), as_path(out, "out")
     if (out / RESULTS).exists():
         raise RunError(f"{out} holds a run already; name a new folder")
-    contents = [(path, content) for path in paths for content in read_foreign(path, model)]
-    if not contents:
-        raise RunError("no file was named; name result files of CLIP_benchmark or mteb")
-    models = list(dict.fromkeys(content.model for _, content in contents))
+    logs = {path: log for path in paths if (log := read_log(path, model)) is not None}
+    contents = [(path, content) for path in paths if path not in logs for content in read_foreign(path, model)]
+    measured = [*(content for _, content in contents), *logs.values()]
+    if not measured:
+        raise RunError("no file was named; name result files, or logs of items, of another tool")
+    models = list(dict.fromkeys(content.model for content in measured))
     if len(models) > 1:
         names = f"{', '.join(models[:10])}{' and others' if len(models) > 10 else ''}"
         raise RunError(
             f"these files are of {len(models)} models ({names}); import each into a separate run: of a CSV file, "
             "model=NAME takes one"
         )
+    if twice := first_repeated(log.benchmark for log in logs.values()):
+        raise RunError(f"{twice} is in two of these files; name one of them")
     by_benchmark: dict[str, list[tuple[Path, ForeignResult]]] = {}
     for path, content in contents:
         by_benchmark.setdefault(content.benchmark, []).append((path, content))
@@ -75,10 +80,11 @@ def import_results(
             started=datetime.now().astimezone().isoformat(timespec="seconds"),
             seed=0,
             command=command,
-            versions={content.tool: content.version or "not said" for _, content in contents},
+            versions={content.tool: content.version or "not said" for content in measured},
         ),
-        model=ModelRecord(name=models[0], fingerprint=f"{IMPORTED}{contents[0][1].tool}"),
-        benchmarks={name: record for own in by_benchmark.values() for name, record in _make_records(own).items()},
+        model=ModelRecord(name=models[0], fingerprint=f"{IMPORTED}{measured[0].tool}"),
+        benchmarks={name: record for own in by_benchmark.values() for name, record in _make_records(own).items()}
+        | {log.benchmark: write_log(log, path, out) for path, log in logs.items()},
     )
     write_result(out, result)
     return result

@@ -1,0 +1,412 @@
+"""Read what other tools log of each item: its id, its answer, and how that tool judged it.
+
+Inspect writes a zip, `.eval`: `header.json`, and `samples/ID_epoch_N.json`; or all of it as one `.json`. lm-eval and
+lmms-eval write `samples_TASK_DATE.jsonl`, an object an item, and `results_DATE.json` beside it. VLMEvalKit writes
+`MODEL_SET_..._result.xlsx` (or .tsv) with the column `hit`. RewardBench writes an object of columns, `scores_chosen`
+and `scores_rejected` among them.
+
+Sources: inspect_ai 0.3 (`log/_recorders/eval.py`); lm_eval 0.4 (`loggers/evaluation_tracker.py`); VLMEvalKit
+(`dataset/image_mcq.py`); rewardbench (`scripts/run_rm.py`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+import re
+import sys
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tellapart.data.rows import read_csv, read_jsonl
+from tellapart.data.scores import join_names
+from tellapart.data.strict_json import decode_text, load_json, parse_json, plain_suffix, read_whole
+from tellapart.errors import RunError, quote, require
+from tellapart.evaluation.evaluate import tabulate_units, yield_samples
+from tellapart.metrics.per_item import PerItem
+from tellapart.records.result import IMPORTED, BenchmarkResult
+from tellapart.records.samples import write_samples
+from tellapart.tasks.task import Unit, Units
+
+#: Of a log: the most bytes of one sample, and of all of them together.
+_MOST_SAMPLE, _MOST_BYTES = 1 << 26, 1 << 32
+
+#: What a mean of shares may differ from the tool's by, in float32.
+_ROUNDING = 1e-6
+
+#: Inspect's values of an answer: correct, incorrect, partial, none.
+_GRADES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
+
+_SAMPLE_FILE = re.compile(r"samples/(?P<id>.+)_epoch_(?P<epoch>\d+)\.json")
+_SAMPLES_NAME = re.compile(r"(?:\d{8}_\d{6}_)?samples_(?P<task>.+?)(?:_\d{4}-\d\d-\d\dT[\d.:-]+)?")
+
+#: The fields of a row of lm-eval and lmms-eval that are no judgement.
+_ROW_FIELDS = frozenset(
+    {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics", "doc_hash", "prompt_hash",
+     "target_hash", "input", "token_counts"}
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedItem:
+    """One item of a log.
+
+    Attributes:
+        content: what the item is, for the fingerprint of the set: its question and its right answer.
+        outcomes: metric -> value; its name begins with the tool's.
+        scores: of a chosen and a rejected answer; empty if the tool has none.
+    """
+
+    id: str
+    content: str
+    outcomes: Mapping[str, float]
+    output: Any = None
+    gold: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    scores: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """A log: the tool that wrote it, its model and set, and all items, several with one id if each was answered often.
+
+    Attributes:
+        stated: metric -> the tool's aggregate, where the log has it.
+        left: names of what the log holds and nothing was made of.
+    """
+
+    tool: str
+    version: str
+    model: str
+    benchmark: str
+    items: tuple[LoggedItem, ...]
+    stated: Mapping[str, float] = field(default_factory=dict)
+    left: tuple[str, ...] = ()
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of what was asked: equal for two logs of the same items, judged by the same metrics."""
+        parts = sorted({(item.id, item.content, *sorted(item.outcomes)) for item in self.items})
+        return hashlib.sha256(json.dumps([self.tool, parts]).encode()).hexdigest()
+
+    def units(self) -> Units:
+        """Return the items with their values, those of several answers averaged; the item is the unit of resampling."""
+        groups = [[*group] for _, group in groupby(sorted(self.items, key=lambda item: item.id), lambda item: item.id)]
+        names = sorted({name for item in self.items for name in item.outcomes})
+        if not groups or not names:
+            raise RunError(f"the log of {self.benchmark} holds no item that {self.tool} judged")
+        if torn := next((item for item in self.items if item.outcomes.keys() != {*names}), None):
+            raise RunError(f"item {quote(torn.id)} of {self.benchmark} lacks {', '.join({*names} - {*torn.outcomes})}")
+        table = np.array([[np.mean([item.outcomes[name] for item in group]) for name in names] for group in groups])
+        units = tuple(_make_unit(group) for group in groups)
+        values = tuple(
+            PerItem(name=name, strict=column, binary=bool(np.isin(column, (0, 1)).all()), bounds=_bounds(column))
+            for name, column in zip(names, table.T, strict=True)
+        )
+        return Units("item", units, values)
+
+
+def write_log(log: Log, path: Path, folder: Path) -> BenchmarkResult:
+    """Write a log's samples into a run folder and return its record: numbers with intervals, marked as imported."""
+    units = log.units()
+    table = tabulate_units([units])
+    often = max(Counter(item.id for item in log.items).values())
+    differs = [name for name, value in log.stated.items()
+               if name in table.metrics and abs(value - table.metrics[name].value) > _ROUNDING]  # fmt: skip
+    notes = [
+        *([f"up to {often} answers an item, averaged"] if often > 1 else []),
+        *([f"left out: {join_names([*log.left], 8)}"] if log.left else []),
+        *(f"{log.tool} states {name} as {log.stated[name]:g}, another mean than of these items" for name in differs),
+        f"imported from {log.tool} {log.version}".rstrip() + ": each item as it judged it, and never scored again; its "
+        "metrics keep its name, and no number compares with ours",
+    ]
+    return BenchmarkResult(
+        title=f"{log.benchmark.partition(':')[2] or log.benchmark}, judged by {log.tool}",
+        fingerprint=f"{IMPORTED}{log.fingerprint}",
+        task=log.tool,
+        origin=path.name,
+        samples=write_samples(folder, log.benchmark, yield_samples(units)),
+        notes=tuple(notes),
+        **{name: getattr(table, name) for name in ("metrics", "by", "macro")},
+    )
+
+
+def _make_unit(group: Sequence[LoggedItem]) -> Unit:
+    first, outputs = group[0], [item.output for item in group]
+    output = outputs[0] if len(outputs) == 1 else outputs
+    scores = (first.scores,) if first.scores and len(group) == 1 else ()
+    return Unit(id=first.id, cluster=first.id, tags=first.tags, scores=scores, output=output, gold=first.gold)
+
+
+def _bounds(column: Any) -> tuple[float, float] | None:
+    return (0.0, 1.0) if column.min() >= 0 and column.max() <= 1 else None
+
+
+def read_log(path: Path, model: str | None = None) -> Log | None:
+    """Read a log of items; None if the file is none.
+
+    Raises:
+        TellapartError: it cannot be read, does not name its model, or holds an item that was not judged.
+    """
+    readers: Mapping[str, Callable[[], Log | None]] = {
+        ".eval": lambda: _read_inspect(path, _unpack(path), model),
+        ".jsonl": lambda: _read_harness(path, model),
+        ".xlsx": lambda: _read_vlmevalkit(path, _sheet_rows(path), model),
+        ".tsv": lambda: _read_vlmevalkit(path, read_csv(path), model),
+        ".json": lambda: _read_json(path, model),
+    }
+    reader = readers.get(plain_suffix(path))
+    return None if reader is None else reader()
+
+
+def _read_json(path: Path, model: str | None) -> Log | None:
+    content = load_json(path, error=RunError, nan=True)
+    if isinstance(content, dict) and {"eval", "samples"} <= content.keys():
+        return _read_inspect(path, content, model)
+    if isinstance(content, dict) and {"scores_chosen", "scores_rejected"} <= content.keys():
+        return _read_rewardbench(path, content, model)
+    return None
+
+
+def _unpack(path: Path) -> dict[str, Any]:
+    """Return the header of a zip of Inspect's, with its samples; nothing is written to the disk."""
+    # Inspect compresses by zstd, which `zipfile` reads from Python 3.14 on.
+    reader: Any = zipfile if sys.version_info >= (3, 14) else require("backports.zstd.zipfile", extra="logs")
+    try:
+        with reader.ZipFile(io.BytesIO(read_whole(path, error=RunError))) as archive:
+            entries = {entry.filename: entry for entry in archive.infolist()}
+            if sum(entry.file_size for entry in entries.values()) > _MOST_BYTES:
+                raise RunError(f"{path}: its samples have more than {_MOST_BYTES >> 30} GiB", path=path)
+            if "header.json" not in entries:
+                raise RunError(f"{path} has no header.json: the evaluation has not ended; run it to its end", path=path)
+
+            def load(name: str) -> Any:
+                if entries[name].file_size > _MOST_SAMPLE:
+                    raise RunError(f"{path}: {name} has more than {_MOST_SAMPLE >> 20} MiB", path=path)
+                with archive.open(name) as file:
+                    return parse_json(decode_text(file.read(_MOST_SAMPLE), name), f"{path}:{name}", nan=True)
+
+            samples = [load(name) for name in sorted(entries) if _SAMPLE_FILE.fullmatch(name)]
+            return {**load("header.json"), "samples": samples}
+    except (reader.BadZipFile, NotImplementedError, OSError, EOFError) as error:
+        raise RunError(f"{path} cannot be read as Inspect's .eval: {error}", path=path) from error
+
+
+def _read_inspect(path: Path, content: Mapping[str, Any], model: str | None) -> Log:
+    header = _object(content.get("eval"), path, "eval")
+    if content.get("status") != "success":
+        why = f"its status is {quote(content.get('status'))}; run it again, or `inspect eval-retry` it"
+        raise RunError(f"{path}: the evaluation did not succeed: {why}", path=path, field="status")
+    items = []
+    for sample in content.get("samples") or ():
+        place = f"{path}: sample {quote(sample.get('id'))}"
+        outcomes = {
+            f"inspect:{name}": number
+            for scorer, score in (sample.get("scores") or {}).items()
+            for name, number in _grade(scorer, _object(score, path, scorer).get("value"), place)
+        }
+        text, target = (json.dumps(sample.get(name), ensure_ascii=False) for name in ("input", "target"))
+        gold = sample.get("target")
+        items.append(
+            LoggedItem(
+                id=str(sample.get("id")),
+                content=text + target,
+                outcomes=outcomes,
+                output=(sample.get("output") or {}).get("completion"),
+                gold=gold if isinstance(gold, str) else target,
+                tags={name: str(value) for name, value in (sample.get("metadata") or {}).items() if _is_tag(value)},
+            )
+        )
+    stated = {}
+    for score in (content.get("results") or {}).get("scores") or ():
+        for metric in (score.get("metrics") or {}).values():
+            if metric.get("name") in ("accuracy", "mean"):
+                stated[f"inspect:{score['name']}"] = metric["value"]
+    version = str((header.get("packages") or {}).get("inspect_ai", ""))
+    name, benchmark = model or str(header.get("model")), f"inspect:{header.get('task')}"
+    return Log("inspect", version, name, benchmark, tuple(items), stated)
+
+
+def _grade(scorer: str, value: object, place: str) -> Iterator[tuple[str, float]]:
+    """Yield the numbers of one score: of an object of values, one each."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _grade(f"{scorer}/{name}", inner, place)
+        return
+    if isinstance(value, str) and value in _GRADES:
+        yield scorer, _GRADES[value]
+    elif isinstance(value, bool | int | float) and math.isfinite(value):
+        yield scorer, float(value)
+    else:
+        raise RunError(f"{place}: {scorer} judged it {quote(value)}: expected C, I, P, N or a number", field=scorer)
+
+
+def _is_tag(value: object) -> bool:
+    return isinstance(value, str | bool | int) and 0 < len(str(value)) <= 80
+
+
+def _object(value: object, path: Path, name: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise RunError(f"{path}: field {name!r}: expected an object, got {quote(value)}", path=path, field=name)
+    return value
+
+
+def _read_harness(path: Path, model: str | None) -> Log | None:
+    """Read the samples of lm-eval, which name their metrics, or of lmms-eval, which do not."""
+    rows = [*read_jsonl(path)]
+    if not rows or not {"doc_id", "target"} <= rows[0][1].keys():
+        return None
+    tool = "lm-eval" if "metrics" in rows[0][1] else "lmms-eval"
+    filters = {row.get("filter") for _, row in rows}
+    items: list[LoggedItem] = []
+    left: dict[str, None] = {}
+    for line, row in rows:
+        names = row["metrics"] if tool == "lm-eval" else [name for name in row if name not in _ROW_FIELDS]
+        numbers = {name: row.get(name) for name in names}
+        suffix = f",{row['filter']}" if len(filters) > 1 else ""
+        outcomes = {
+            f"{tool}:{name}{suffix}": float(value)
+            for name, value in numbers.items()
+            if isinstance(value, bool | int | float) and math.isfinite(value)
+        }
+        left |= dict.fromkeys(name for name, value in numbers.items() if not isinstance(value, bool | int | float))
+        if not outcomes:
+            why = f"none of {', '.join(numbers) or 'its fields'} is a number of this item"
+            raise RunError(f"{path}:{line}: {tool} did not judge it: {why}", path=path, line=line)
+        items.append(
+            LoggedItem(
+                id=str(row["doc_id"]),
+                content=str(row.get("doc_hash") or json.dumps(row.get("doc"), sort_keys=True)),
+                outcomes=outcomes,
+                output=row.get("filtered_resps") or row.get("resps"),
+                gold=str(row["target"]),
+            )
+        )
+    merged = _merge_filters(items) if len(filters) > 1 else items
+    name = _SAMPLES_NAME.fullmatch(path.name.removesuffix(".gz").removesuffix(".jsonl"))
+    task = name["task"] if name else path.stem
+    stated, named, version = _results_beside(path, task, tool, several=len(filters) > 1)
+    if not (model := model or named):
+        raise RunError(f"{path} does not name its model, and no results file lies in its folder; give model=NAME")
+    return Log(tool, version, model, f"{tool}:{task}", tuple(merged), stated, tuple(left))
+
+
+def _merge_filters(items: Iterable[LoggedItem]) -> list[LoggedItem]:
+    """Return items whose answers were filtered in several ways as one each, with all of their outcomes."""
+    merged: dict[str, LoggedItem] = {}
+    for item in items:
+        other = merged.setdefault(item.id, item)
+        outcomes = {**other.outcomes, **item.outcomes}
+        merged[item.id] = LoggedItem(item.id, item.content, outcomes, other.output, item.gold, item.tags)
+    return [*merged.values()]
+
+
+def _results_beside(path: Path, task: str, tool: str, *, several: bool) -> tuple[dict[str, float], str, str]:
+    """Return aggregates, model and version of the results file in the same folder; of the same date first."""
+    date = path.name.partition("samples_")[2].removeprefix(f"{task}_").removesuffix(".jsonl")
+    files = sorted(path.parent.glob("*results*.json"), key=lambda file: date not in file.name)
+    for file in files:
+        content = load_json(file, error=RunError, nan=True)
+        if not isinstance(content, dict) or task not in (content.get("results") or {}):
+            continue
+        stated = {}
+        for key, value in content["results"][task].items():
+            metric, _, used = key.partition(",")
+            if isinstance(value, int | float):
+                stated[f"{tool}:{key if several else metric}"] = float(value)
+            if used == "none" and several:
+                stated[f"{tool}:{metric},none"] = float(value)
+        config = content.get("config") or {}
+        arguments = config.get("model_args")
+        pretrained = arguments.get("pretrained") if isinstance(arguments, dict) else None
+        name = content.get("model_name") or pretrained or config.get("model") or content.get("model_source")
+        return stated, str(name or ""), str(content.get("lm_eval_version") or "")
+    return {}, "", ""
+
+
+def _sheet_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the rows of the first sheet, with their numbers."""
+    openpyxl = require("openpyxl", extra="logs")
+    data = io.BytesIO(read_whole(path, error=RunError))
+    try:
+        rows = openpyxl.load_workbook(data, read_only=True, data_only=True).worksheets[0].iter_rows(values_only=True)
+        names = [str(name) for name in next(rows, ())]
+        for number, row in enumerate(rows, start=2):
+            yield number, {name: "" if value is None else value for name, value in zip(names, row, strict=False)}
+    except (zipfile.BadZipFile, KeyError, ValueError, OSError) as error:
+        raise RunError(f"{path} cannot be read as a sheet: {error}", path=path) from error
+
+
+def _read_vlmevalkit(path: Path, rows: Iterable[tuple[int, Mapping[str, Any]]], model: str | None) -> Log | None:
+    table = [*rows]
+    if not table or not {"index", "prediction"} <= table[0][1].keys():
+        return None
+    if "hit" not in table[0][1]:
+        why = "it has no column `hit`: evaluate these predictions, and take the file that ends in _result"
+        raise RunError(f"{path} holds predictions that VLMEvalKit has not judged: {why}", path=path, field="hit")
+    model_name, _, rest = re.sub(r"_result$", "", path.stem).partition("_")
+    items = [_judged_row(path, line, row) for line, row in table]
+    return Log("vlmevalkit", "", model or model_name, f"vlmevalkit:{rest or path.stem}", tuple(items))
+
+
+def _judged_row(path: Path, line: int, row: Mapping[str, Any]) -> LoggedItem:
+    try:
+        hit = float(row["hit"])
+    except ValueError as error:
+        message = f"{path}:{line}: field 'hit': expected 0 or 1, got {quote(row['hit'])}"
+        raise RunError(message, path=path, line=line, field="hit") from error
+    tags = {name: str(row[name]) for name in ("category", "l2-category", "split") if row.get(name)}
+    return LoggedItem(
+        id=str(row["index"]),
+        content=json.dumps([str(row.get("question", "")), str(row.get("answer", ""))], ensure_ascii=False),
+        outcomes={"vlmevalkit:hit": hit},
+        output=str(row["prediction"]),
+        gold=str(row.get("answer", "")),
+        tags=tags,
+    )
+
+
+def _read_rewardbench(path: Path, content: Mapping[str, Any], model: str | None) -> Log:
+    names = ("id", "subset", "prompt", "text_chosen", "text_rejected", "results", "scores_chosen", "scores_rejected")
+    columns = {name: content[name] for name in names if isinstance(content.get(name), list)}
+    lengths = {name: len(column) for name, column in columns.items()}
+    if not {"scores_chosen", "scores_rejected"} <= lengths.keys() or len({*lengths.values()}) != 1:
+        raise RunError(f"{path}: expected columns of one length; got {lengths}", path=path)
+    if not (name := model or content.get("model")):
+        raise RunError(f"{path} does not name its model; give model=NAME", path=path, field="model")
+    items = []
+    for number in range(lengths["scores_chosen"]):
+        row = {name: column[number] for name, column in columns.items()}
+        pair = (_number(row["scores_chosen"]), _number(row["scores_rejected"]))
+        if not all(map(math.isfinite, pair)):
+            raise RunError(f"{path}: row {number}: expected two numbers, got {quote(list(pair))}", path=path)
+        # Judged by the tool where it says so; else the chosen answer needs the higher score.
+        right = float(row["results"]) if "results" in row else float(pair[0] > pair[1])
+        texts = [str(row.get(key, "")) for key in ("prompt", "text_chosen", "text_rejected")]
+        items.append(
+            LoggedItem(
+                id=f"{row.get('subset', '')}/{row.get('id', number)}",
+                content=json.dumps(texts, ensure_ascii=False),
+                outcomes={"rewardbench:results": right},
+                gold="chosen",
+                tags={"subset": str(row["subset"])} if "subset" in row else {},
+                scores=pair,
+            )
+        )
+    return Log("rewardbench", "", str(name), "rewardbench", tuple(items))
+
+
+def _number(value: object) -> float:
+    """Return a score, of a list with one number that number (its models write either)."""
+    while isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    return float(value) if isinstance(value, int | float) else math.nan

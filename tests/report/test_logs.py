@@ -1,0 +1,147 @@
+"""Other tools' logs of items: read as they judged, with their aggregates, and compared as runs are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import openpyxl
+import pytest
+from tests.facts import raises
+
+import tellapart as ta
+from tellapart.errors import RunError
+
+LOGS = Path(__file__).parent / "logs"
+
+
+def _alternate(step: int) -> Path:
+    (path,) = (LOGS / f"alternate-{step}").glob("samples_*.jsonl")
+    return path
+
+
+def _sheet(path: Path, *, hits: bool = True) -> Path:
+    book = openpyxl.Workbook()
+    book.active.append(["index", "question", "answer", "prediction", "category", *(["hit"] if hits else [])])
+    for k in range(6):
+        book.active.append(
+            [k, f"Which {k}?", "A", "AB"[k % 2], "colour" if k < 3 else "size", *([k % 2] if hits else [])]
+        )
+    book.save(path)
+    return path
+
+
+def _rewards(path: Path, **columns: Any) -> Path:
+    rows = {
+        "model": "reward",
+        "subset": ["easy", "easy", "hard"],
+        "id": [1, 2, 3],
+        "scores_chosen": [0.5, [1.5], 0.1],
+        "scores_rejected": [0.1, [0.2], 0.9],
+        "results": [1, 1, 0],
+    }
+    path.write_text(json.dumps(rows | columns))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("log", "model", "stated"),
+    [
+        (LOGS / "a.eval", "mockllm/model", {"inspect:match": 0.5, "inspect:includes": 0.5}),
+        (LOGS / "b.eval", "mockllm/model", {"inspect:match": 0.375, "inspect:includes": 0.375}),
+        (_alternate(3), "alternate-3", {"lm-eval:exact_match": 0.875}),
+        (_alternate(5), "alternate-5", {"lm-eval:exact_match": 0.375}),
+    ],
+    ids=["inspect, two answers an item", "inspect", "lm-eval, 3", "lm-eval, 5"],
+)
+def test_a_log_has_the_aggregates_of_its_tool(log: Path, model: str, stated: dict[str, float], tmp_path: Path) -> None:
+    result = ta.import_results(log, tmp_path / "run")
+    (record,) = result.benchmarks.values()
+    assert result.model.name == model
+    assert {name: value.value for name, value in record.metrics.items()} == pytest.approx(stated)
+    assert all(value.n == 8 and value.low is not None for value in record.metrics.values())
+    assert not any("another mean" in note for note in record.notes)
+
+
+def test_logs_of_one_set_are_compared_item_by_item(tmp_path: Path) -> None:
+    for step in (3, 5):
+        ta.import_results(_alternate(step), tmp_path / str(step))
+    compared = ta.compare(tmp_path / "3", tmp_path / "5")
+    (row,) = compared.two.rows
+    assert (row.n, row.a, row.b, row.only_a - row.only_b) == (8, 0.875, 0.375, 4)
+    assert ta.compare(tmp_path / "3", tmp_path / "5", gate=True).rows[0].metric == "lm-eval:exact_match"
+
+
+def test_logs_of_other_items_or_tools_are_not_compared(tmp_path: Path) -> None:
+    lines = _alternate(5).read_text().splitlines(keepends=True)
+    changed = [line.replace(json.loads(line)["doc_hash"], "0" * 64) for line in lines]
+    (tmp_path / "samples_cats_2026-01-01T00-00-00.jsonl").write_text("".join(changed))
+    ta.import_results(_alternate(3), tmp_path / "a")
+    ta.import_results(tmp_path / "samples_cats_2026-01-01T00-00-00.jsonl", tmp_path / "b", model="other")
+    with raises(RunError, "lm-eval:cats", "other items"):
+        ta.compare(tmp_path / "a", tmp_path / "b")
+
+
+def test_the_order_of_items_is_nothing(tmp_path: Path) -> None:
+    lines = _alternate(5).read_text().splitlines(keepends=True)
+    (tmp_path / "samples_cats_2026-01-01T00-00-00.jsonl").write_text("".join(reversed(lines)))
+    one = ta.import_results(_alternate(5), tmp_path / "a")
+    other = ta.import_results(tmp_path / "samples_cats_2026-01-01T00-00-00.jsonl", tmp_path / "b", model="alternate-5")
+    kept = ("fingerprint", "metrics", "samples")
+    assert [getattr(one.benchmarks["lm-eval:cats"], name) for name in kept] == [
+        getattr(other.benchmarks["lm-eval:cats"], name) for name in kept
+    ]
+
+
+def test_a_sheet_of_vlmevalkit(tmp_path: Path) -> None:
+    sheet = _sheet(tmp_path / "Qwen3-VL_MMBench_DEV_EN_gpt-4_result.xlsx")
+    result = ta.import_results(sheet, tmp_path / "run")
+    record = result.benchmarks["vlmevalkit:MMBench_DEV_EN_gpt-4"]
+    assert (result.model.name, record.metrics["vlmevalkit:hit"].value) == ("Qwen3-VL", 0.5)
+    by = {name: group.metrics["vlmevalkit:hit"].value for name, group in record.by["category"].items()}
+    assert by == pytest.approx({"colour": 1 / 3, "size": 2 / 3})
+
+
+def test_scores_of_rewardbench(tmp_path: Path) -> None:
+    result = ta.import_results(_rewards(tmp_path / "reward.json"), tmp_path / "run")
+    record = result.benchmarks["rewardbench"]
+    assert record.metrics["rewardbench:results"].value == pytest.approx(2 / 3)
+    assert set(record.by["subset"]) == {"easy", "hard"}
+
+
+@pytest.mark.parametrize(
+    ("make", "facts"),
+    [
+        (lambda folder: _sheet(folder / "m_set.xlsx", hits=False), ("hit", "_result")),
+        (lambda folder: _rewards(folder / "r.json", results=[1]), ("one length",)),
+        (lambda folder: _rewards(folder / "r.json", model=""), ("model=NAME",)),
+        (lambda folder: _rewards(folder / "r.json", scores_chosen=[1, "x", 2]), ("row 1", "two numbers")),
+        (lambda folder: _cut(folder / "cut.eval"), ("cut.eval", "Inspect")),
+        (lambda folder: _unnamed(folder / "samples_cats.jsonl"), ("model=NAME",)),
+        (lambda folder: _unjudged(folder / "samples_cats.jsonl"), ("exact_match", ":2")),
+    ],
+    ids=["no hits", "lengths", "no model", "no number", "cut", "no results file", "not judged"],
+)
+def test_a_log_that_does_not_serve_is_refused(
+    make: Callable[[Path], Path], facts: tuple[str, ...], tmp_path: Path
+) -> None:
+    with raises(RunError, *facts):
+        ta.import_results(make(tmp_path), tmp_path / "run")
+    assert not (tmp_path / "run" / "results.json").exists()
+
+
+def _cut(path: Path) -> Path:
+    path.write_bytes((LOGS / "a.eval").read_bytes()[:9000])
+    return path
+
+
+def _unnamed(path: Path) -> Path:
+    path.write_bytes(_alternate(3).read_bytes())
+    return path
+
+
+def _unjudged(path: Path) -> Path:
+    path.write_text(_alternate(3).read_text().replace('"exact_match": 1.0', '"exact_match": null'))
+    return path
