@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 from sklearn.metrics import cohen_kappa_score
 
+import tellapart as ta
 from facts import raises
 from tellapart.annotate.findings import (
     HUMAN,
@@ -34,6 +35,8 @@ from tellapart.errors import DataError, ScoreError
 from tellapart.metrics.choice import choice_score
 from tellapart.metrics.pairs import group_score, image_score, text_score
 from tellapart.metrics.registry import defined_for
+from tellapart.records.samples import read_samples
+from tellapart.stats.prediction_powered import prediction_powered
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 
@@ -403,3 +406,39 @@ def test_tags_cannot_steer_the_terminal(capsys) -> None:
     assert "[bold]t" in out
     assert "[/nope]" in out
     assert "\x1b" not in out
+
+
+# With the help of a model
+
+
+@pytest.fixture(scope="module")
+def judge(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run of the bundled model on all of the demo."""
+    return Path(ta.evaluate("demo-encoder", "demo", out=tmp_path_factory.mktemp("judge")).folder)
+
+
+def _of_demo(judge: Path, step: int, wrong: int = 0) -> tuple[Study, list[SurveyAnswer]]:
+    """A study of every so many items of the demo: people are right but for the first image of the first items."""
+    ids = [sample.id for sample in read_samples(judge, "demo")][::step]
+    pairs = PairSet("demo", tuple(Item(id=name, images=("a", "b"), texts=("c", "d")) for name in ids), Path())
+    return answered("i2t", pairs, {"ann": ["1", "1"] * wrong + ["0", "1"] * (len(ids) - wrong)})
+
+
+def test_a_model_helps_to_estimate_peoples_score(judge: Path) -> None:
+    study = _of_demo(judge, 4, wrong=10)
+    (row,) = human_rows([study], judge)
+    right = {sample.id: sample.outcomes["text_score"] for sample in read_samples(judge, "demo")}
+    ids = [unit.item for unit in study[0].units[::2]]
+    people = [0.0] * 10 + [1.0] * 90
+    others = [value for name, value in right.items() if name not in ids]
+    expected = prediction_powered(people, [right[name] for name in ids], others)
+    assert (row.items, row.judged.others, row.strict.value) == (100, 300, 0.9)
+    assert row.judged.estimate.value == pytest.approx(expected.mean)
+    assert row.judged.judge == "demo-encoder" and row.judged.estimate.low < 0.9 < row.judged.estimate.high
+
+
+def test_a_judge_of_other_items_is_refused(judge: Path) -> None:
+    with raises(ScoreError, "judge=", "full set"):
+        human_rows([_of_demo(judge, 1)], judge)
+    with raises(ScoreError, "judge=", "4 items", "demo"):
+        human_rows([answered("i2t", pairs_of(4), {"ann": list("01" * 4)})], judge)

@@ -202,7 +202,7 @@ def test_numbers_of_another_tool_cannot_be_checked(tmp_path: Path) -> None:
     demo = result.benchmarks["demo"].model_copy(update={"fingerprint": "imported-1", "origin": "mteb"})
     write_result(tmp_path, result.model_copy(update={"benchmarks": {"demo": demo}}))
     verified = ta.verify(tmp_path)
-    assert verified.passed and states(verified, "equal") == ["results.json", "model"]
+    assert verified.passed and states(verified, "equal") == ["results.json", "model", "samples/demo.jsonl"]
     assert len(states(verified, "cannot be checked")) == verified.unchecked > 20
 
 

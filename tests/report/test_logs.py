@@ -9,9 +9,9 @@ from typing import Any
 
 import openpyxl
 import pytest
-from tests.facts import raises
 
 import tellapart as ta
+from facts import raises
 from tellapart.errors import RunError
 
 LOGS = Path(__file__).parent / "logs"

@@ -6,6 +6,7 @@ neither, the unit is a tie. A tie is not right; the tie-neutral value breaks it 
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
@@ -21,11 +22,15 @@ from tellapart.data.arguments import PathGiven, as_path, as_paths
 from tellapart.data.rows import read_object
 from tellapart.data.scores import Scores, join_names
 from tellapart.errors import DataError, ScoreError, quote
+from tellapart.evaluation.verified import read_result
 from tellapart.models.memory.external import write_scores
+from tellapart.records.result import Sample
+from tellapart.records.samples import read_samples
 from tellapart.report.terminal import print_lines, print_tables, table
 from tellapart.stats.agreement import alpha_with_interval, kappa_with_interval, percent_agreement
 from tellapart.stats.interval import Interval
 from tellapart.stats.intervals import Column, interval_for, intervals_for
+from tellapart.stats.prediction_powered import prediction_powered
 
 
 class Record(BaseModel):
@@ -153,6 +158,22 @@ _TEXT, _IMAGE = ("coco-cf", "i2t"), ("t2i", "ambiguity")
 AnsweredStudies = Sequence[tuple[Study, Sequence[SurveyAnswer]]]
 
 
+class JudgedRow(Record):
+    """People's value over a full set, of which they answered a part and a model all (`prediction_powered`).
+
+    Attributes:
+        others: items that the model alone answered.
+        weight: of the model, from 0 to 1.
+        worth: people's items that would give an interval as short.
+    """
+
+    judge: str
+    others: int
+    estimate: Estimate
+    weight: float
+    worth: float
+
+
 class HumanRow(Record):
     """People's value of a metric over items whose units were all answered; `neutral` breaks ties by a coin."""
 
@@ -162,17 +183,19 @@ class HumanRow(Record):
     strict: Estimate
     neutral: float
     alone: dict[str, float | None]
+    judged: JudgedRow | None = None
 
 
-def human_rows(answered: AnsweredStudies, *, seed: int = 0) -> list[HumanRow]:
+def human_rows(answered: AnsweredStudies, judge: Path | None = None, *, seed: int = 0) -> list[HumanRow]:
     """Return people's scores: text score (captions for images), image score (images for captions), group score of both.
 
-    Items of one image or one text are asked one way, and have a choice score, as a model's.
+    Items of one image or one text are asked one way, and have a choice score, as a model's. `judge` is the run of a
+    model on the full set.
 
     Source: BiVLC Table 2 and appendix H (two surveys, one a direction).
     """
     _expect_together(answered)
-    rows = _rows_of(answered, seed)
+    rows = _rows_of(answered, seed, None if judge is None else _read_judge(judge, answered))
     alone: dict[str, dict[str, float | None]] = {row.metric: {} for row in rows}
     for who in sorted({answer.annotator for _, answers in answered for answer in answers}):
         part = [(study, [each for each in answers if each.annotator == who]) for study, answers in answered]
@@ -181,7 +204,43 @@ def human_rows(answered: AnsweredStudies, *, seed: int = 0) -> list[HumanRow]:
     return [row.model_copy(update={"alone": alone[row.metric]}) for row in rows]
 
 
-def _rows_of(answered: AnsweredStudies, seed: int) -> list[HumanRow]:
+def _read_judge(run: Path, answered: AnsweredStudies) -> tuple[str, list[Sample]]:
+    """Return the model's name and its samples of the set that people answered a part of."""
+    result, pairs = read_result(run), answered[0][0].pairs
+    items = {unit.item for study, _ in answered for unit in study.units}
+    sets = {name: read_samples(run, name, record) for name, record in result.benchmarks.items() if record.samples}
+    fitting = {name: samples for name, samples in sets.items() if items <= {sample.id for sample in samples}}
+    if len(fitting) != 1:
+        held = ", ".join(sets) or "nothing"
+        raise ScoreError(
+            f"judge={os.fspath(run)!r}: expected one set with all {len(items)} items of {pairs}; it holds {held}"
+        )
+    (samples,) = fitting.values()
+    if len(samples) < len(items) + 2:
+        raise ScoreError(
+            f"judge={os.fspath(run)!r}: it measured no other items than people did; run it on the full set"
+        )
+    return result.model.name, samples
+
+
+def _judged_row(metric: str, right: Mapping[str, float], judge: tuple[str, list[Sample]]) -> JudgedRow | None:
+    name, samples = judge
+    if any(metric not in sample.outcomes for sample in samples):
+        return None
+    by_people = [sample for sample in samples if sample.id in right]
+    others = [sample for sample in samples if sample.id not in right]
+    powered = prediction_powered(
+        [right[sample.id] for sample in by_people],
+        [sample.outcomes[metric] for sample in by_people],
+        [sample.outcomes[metric] for sample in others],
+        [sample.cluster for sample in by_people],
+        [sample.cluster for sample in others],
+    )
+    estimate = Estimate.of(powered.mean, powered.interval)
+    return JudgedRow(judge=name, others=len(others), estimate=estimate, weight=powered.weight, worth=powered.worth)
+
+
+def _rows_of(answered: AnsweredStudies, seed: int, judge: tuple[str, list[Sample]] | None = None) -> list[HumanRow]:
     by_metric: dict[str, dict[str, list[float]]] = {}
     clusters: dict[str, str] = {}
     for metric, surveys in (("text_score", _TEXT), ("image_score", _IMAGE)):
@@ -192,7 +251,7 @@ def _rows_of(answered: AnsweredStudies, seed: int) -> list[HumanRow]:
     if len(by_metric) == 2:
         text, image = by_metric.values()
         by_metric["group_score"] = {item: text[item] + image[item] for item in text if item in image}
-    return [_metric_row(metric, leads, clusters, seed) for metric, leads in by_metric.items() if leads]
+    return [_metric_row(metric, leads, clusters, seed, judge) for metric, leads in by_metric.items() if leads]
 
 
 def _expect_together(answered: AnsweredStudies) -> None:
@@ -211,8 +270,12 @@ def _expect_together(answered: AnsweredStudies) -> None:
             )
 
 
-def _metric_row(metric: str, leads: Mapping[str, Sequence[float]], clusters: Mapping[str, str], seed: int) -> HumanRow:
-    strict = [float(all(lead > 0 for lead in own)) for own in leads.values()]
+def _metric_row(
+    metric: str, leads: Mapping[str, Sequence[float]], clusters: Mapping[str, str], seed: int,
+    judge: tuple[str, list[Sample]] | None,
+) -> HumanRow:  # fmt: skip
+    right = {item: float(all(lead > 0 for lead in of_item)) for item, of_item in leads.items()}
+    strict = [*right.values()]
     coins = [float(np.prod([0.5 * (np.sign(lead) + 1) for lead in own])) for own in leads.values()]
     interval = interval_for(strict, [clusters[item] for item in leads], binary=True, seed=seed)
     return HumanRow(
@@ -222,6 +285,7 @@ def _metric_row(metric: str, leads: Mapping[str, Sequence[float]], clusters: Map
         strict=Estimate.of(sum(strict) / len(strict), interval),
         neutral=sum(coins) / len(coins),
         alone={},
+        judged=None if judge is None else _judged_row(metric, right, judge),
     )
 
 
@@ -469,9 +533,17 @@ def annotate_agree(
     *,
     groups: PathGiven | None = None,
     scores: PathGiven | None = None,
+    judge: PathGiven | None = None,
     seed: int = 0,
 ) -> Findings:
     """Return how people agree, their errors, and the human row of a results table; `scores` writes their answers.
+
+    Args:
+        studies: folders of studies of one pair set, with answers.
+        groups: JSON of groups of altered words.
+        scores: a file for people's answers as scores.
+        judge: the run of a model on the full set: people's score over all of it, by prediction-powered inference.
+        seed: of the bootstrap.
 
     Raises:
         TellapartError: a folder is not a study with answers, or they are not of one pair set.
@@ -485,14 +557,19 @@ def annotate_agree(
     4
     """
     answered = [(earlier.study, earlier.answers) for earlier in map(read_earlier, as_paths(studies, "studies"))]
-    record = findings(answered, read_groups(as_path(groups, "groups")) if groups else None, seed=seed)
+    words = read_groups(as_path(groups, "groups")) if groups else None
+    record = findings(answered, words, None if judge is None else as_path(judge, "judge"), seed=seed)
     if scores:
         write_scores(human_scores(answered), as_path(scores, "scores"))
     return record
 
 
 def findings(
-    answered: AnsweredStudies, groups: Mapping[str, Iterable[str]] | None = None, *, seed: int = 0
+    answered: AnsweredStudies,
+    groups: Mapping[str, Iterable[str]] | None = None,
+    judge: Path | None = None,
+    *,
+    seed: int = 0,
 ) -> Findings:
     """Measure agreement, errors and the human row of studies of one pair set."""
     by_study = []
@@ -509,7 +586,7 @@ def findings(
                 errors=errors_by(survey, study, answers, groups, seed=seed),
             )
         )
-    return Findings(studies=by_study, human=human_rows(answered, seed=seed))
+    return Findings(studies=by_study, human=human_rows(answered, judge, seed=seed))
 
 
 def print_findings(record: Findings) -> None:
@@ -542,6 +619,13 @@ def print_findings(record: Findings) -> None:
     if people:
         heads = ("people", "items", "score", "ties broken by a coin", "items with ties", "each alone")
         print_tables(table(*heads, numbers_from=1, rows=people), gap=False)
+    for row in record.human:
+        if row.judged is not None:
+            print_lines(
+                f"{row.metric} of all {row.items + row.judged.others:,} items, people's {row.items:,} with the help of "
+                f"{row.judged.judge} (weight {row.judged.weight:.2f}): {_format_percent(row.judged.estimate)}; without "
+                f"it, an interval as short takes people {row.judged.worth:,.0f} items"
+            )
     if any(row.ties for row in record.human):
         print_lines(
             "tie: as many people chose another answer as the true one, so that somebody was right; it is not",
