@@ -122,6 +122,7 @@ def test_a_named_language_model_is_asked_which_caption_is_likelier(captioned: Ma
 def test_checks_that_were_not_made_are_listed(captioned: Made) -> None:
     record = audit(captioned([("a", "b c")] * 3), Options(pictures=False))
     assert {each.name for each in record.not_done} == {
+        "bindings",
         "grammar",
         "plausibility",
         "pictures",

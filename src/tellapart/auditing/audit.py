@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
+from tellapart.auditing.bindings import open_tagger, seen_bindings
 from tellapart.auditing.captions import (
     bag_of_words,
     blind_accuracy,
@@ -99,6 +100,7 @@ class Audit(BaseModel):
         tags: items by tag and value.
         changes: of each item; empty if items have one picture.
         changes_by_field: items by the place of the change's centre, 3 rows of 3 fields of the picture.
+        bindings: item -> whether its bindings occur in the corpus: seen, partly, unseen, none; empty without a corpus.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -119,6 +121,7 @@ class Audit(BaseModel):
     tags: dict[str, dict[str, int]]
     changes: list[ItemChange]
     changes_by_field: list[list[int]]
+    bindings: dict[str, str] = Field(default_factory=dict)
 
     @property
     def warnings(self) -> list[Finding]:
@@ -144,6 +147,8 @@ class Options:
     detector_model: str | None = None
     grammar_model: str | None = None
     model: str | None = None
+    corpus: Path | None = None
+    tagger: str | None = None
 
 
 def audit(pairs: PairSet, options: Options | None = None) -> Audit:
@@ -167,7 +172,8 @@ def audit(pairs: PairSet, options: Options | None = None) -> Audit:
         reason = "no item names the place of its true entry: by the set's form it is the first"
         not_done.append(NotDone(name="order: truth first", reason=reason))
     findings += [*([order] if order else []), torn_sides(original)]
-    findings += of_origin + _of_other(pairs, scan, options, not_done) + tag_balance(pairs)
+    of_bindings, bindings = _of_bindings(pairs, options, not_done)
+    findings += of_origin + _of_other(pairs, scan, options, not_done) + of_bindings + tag_balance(pairs)
     not_done += skipped
     changes = scan.changes if scan else ()
     return Audit(
@@ -186,6 +192,7 @@ def audit(pairs: PairSet, options: Options | None = None) -> Audit:
         tags=tag_counts(pairs),
         changes=[ItemChange(id=item.id, change=change) for item, change in zip(pairs.items, changes, strict=False)],
         changes_by_field=changes_by_field(changes),
+        bindings=bindings,
     )
 
 
@@ -233,3 +240,13 @@ def _of_other(pairs: PairSet, scan: ImageScan | None, options: Options, not_done
         other_scan = scan_images(options.against, changes=False, progress=options.progress)
         findings += picture_leak(pairs, scan, options.against, other_scan)
     return findings
+
+
+def _of_bindings(pairs: PairSet, options: Options, not_done: list[NotDone]) -> tuple[list[Finding], dict[str, str]]:
+    """Look for the captions' bindings in a corpus, if one was given."""
+    if options.corpus is None or options.tagger is None or pairs.shape[1] == 1:
+        reason = "no corpus of captions was named (--corpus FILE --tagger nltk:FOLDER)"
+        not_done.append(NotDone(name="bindings", reason="items have one caption" if options.corpus else reason))
+        return [], {}
+    finding, classes = seen_bindings(pairs, options.corpus, open_tagger(options.tagger), options.progress)
+    return [finding], classes

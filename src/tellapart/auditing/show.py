@@ -50,6 +50,8 @@ def audit(
     grammar_model: str | None = None,
     detector_model: str | None = None,
     model: str | None = None,
+    corpus: PathGiven | None = None,
+    tagger: str | None = None,
     read_images: bool = True,
     data: PathGiven | None = None,
     images: PathGiven | None = None,
@@ -67,6 +69,9 @@ def audit(
         grammar_model: scores how grammatical a text is.
         detector_model: a dual encoder, by whose vectors first entries are distinguished from others, as well.
         model: the model to be measured: the captions that its context cuts; or a number of CLIP's tokens ("77").
+        corpus: captions, such as training data (JSONL, CSV, JSON of COCO, or a line each): which bindings of an
+            attribute and its noun, and of two nouns and their relation, occur there.
+        tagger: nltk:FOLDER of NLTK's data, which finds these bindings.
         read_images: whether pictures are read.
         data, images, outside_images, columns, progress: as of `evaluate`.
 
@@ -79,12 +84,16 @@ def audit(
     (400, True)
     """
     place = locations(data, images, outside_images, columns)
+    if (corpus is None) != (tagger is None):
+        raise RunError("corpus= and tagger= belong together: a file of captions, and nltk:FOLDER of NLTK's data")
+    captions = None if corpus is None else as_path(corpus, "corpus")
     with reporting(progress) as report:
         update = None if report is None else report("audit")
         audited, other = load_sets(pairs, against, place)
-        record = kept_audit(
-            audited, Options(other, text_model, read_images, update, detector_model, grammar_model, model)
+        options = Options(
+            other, text_model, read_images, update, detector_model, grammar_model, model, captions, tagger
         )
+        record = kept_audit(audited, options)
     lines = () if to is None else tuple(write_audit(as_path(to, "to"), audited, record))
     return Audited(record, audited, lines)
 
@@ -122,7 +131,8 @@ def kept_audit(pairs: PairSet, options: Options) -> Audit:
 
     Audits by models or against another set are not kept: they depend on more than the set's files.
     """
-    by_others = (options.against, options.text_model, options.detector_model, options.grammar_model, options.model)
+    by_others = (options.against, options.text_model, options.detector_model, options.grammar_model, options.model,
+                 options.corpus)  # fmt: skip
     if any(other is not None for other in by_others):
         return make_audit(pairs, options)
     path = kept_audits(default_store_path()) / f"{_key(pairs, pictures=options.pictures)}.json"
@@ -184,6 +194,12 @@ def write_audit(folder: Path, pairs: PairSet, record: Audit) -> list[str]:
         if elsewhere:
             why = "has images in another folder, or names them by absolute paths"
         lines.append(f"no croissant.json: {plain(pairs.name)} {why}")
+    if record.bindings:
+        rows = [
+            json.dumps({"id": name, "bindings": found}, ensure_ascii=False) for name, found in record.bindings.items()
+        ]
+        files["bindings.jsonl"] = "\n".join(rows) + "\n"
+        lines.append(f"{folder / 'bindings.jsonl'}: the items by their bindings")
     for name, text in files.items():
         write_text_file(folder / name, text)
     return lines
