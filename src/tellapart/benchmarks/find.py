@@ -17,6 +17,7 @@ from tellapart.benchmarks.classification import CLASSES, class_folder_benchmark
 from tellapart.benchmarks.given import CODE, pairs_benchmark
 from tellapart.benchmarks.locations import Locations, own_images
 from tellapart.benchmarks.pair_table import TABLE, open_pair_images, pair_table_benchmark
+from tellapart.benchmarks.probes import PREFIXES, probe_benchmark
 from tellapart.benchmarks.set_file import read_set_file, set_benchmark
 from tellapart.catalog import has
 from tellapart.catalog import load as load_from_catalog
@@ -120,7 +121,7 @@ FOLDER = "folder:"
 SET = "set:"
 
 #: The prefixes of a set of pairs that is asked otherwise.
-ASKED = ("choice:", "pairing:", "texts:")
+ASKED = ("choice:", "pairing:", "texts:", *PREFIXES)
 
 
 def find_benchmark(name: str, place: Locations | None = None) -> Benchmark:
@@ -129,7 +130,8 @@ def find_benchmark(name: str, place: Locations | None = None) -> Benchmark:
     `folder:PATH` is their pair set, `table:FILE` (or `FILE.csv`, `.tsv`, `.parquet`) pairs in one file, `FILE.toml` or
     `set:FILE.toml` a set that the file declares, `ranking:FILE` their rankings, `classes:DIR` their folders of classes.
     `pairing:NAME` is a set of 2x2 pairs asked in words, `choice:NAME` one of 1x2 pairs, `texts:NAME` the texts alone of
-    a set with two true ones.
+    a set with two true ones. `blank:NAME`, `foreign:NAME` and `shuffled:NAME` are probes: a set without its pictures,
+    or without its word order.
 
     A set is its content and its name: `folder:../A/my_pairs` and `folder:my_pairs` are both named `folder:my_pairs`.
 
@@ -178,6 +180,8 @@ def find_again(name: str, own: Path | None, place: Locations) -> Benchmark:
     """
     if own is None:
         return find_benchmark(name, place)
+    if probe := next(filter(name.startswith, PREFIXES), ""):
+        return probe_benchmark(find_again(name.removeprefix(probe), own, place), probe[:-1])
     if asked := next(filter(name.startswith, _IN_WORDS), ""):
         return _ask_in_words(find_again(name.removeprefix(asked), own, place), asked)
     if name.startswith(TABLE):
@@ -355,6 +359,11 @@ def _open_in_words(name: str, place: Locations | None) -> Benchmark:
     return _ask_in_words(pairs, prefix)
 
 
+def _open_probe(name: str, place: Locations | None) -> Benchmark:
+    probe, _, typed = name.partition(":")
+    return probe_benchmark(find_benchmark(typed, place), probe)
+
+
 def _ask_in_words(pairs: Benchmark, prefix: str) -> Benchmark:
     load = lru_cache(maxsize=1)(pairs.load)
     return replace(
@@ -385,5 +394,6 @@ _OWN: Mapping[str, tuple[Callable[[str, Locations | None], Benchmark], str]] = M
         "pairing:": (_open_in_words, "set of pairs; write pairing:NAME, for example -b pairing:demo"),
         "choice:": (_open_in_words, "set of pairs; write choice:NAME, for example -b choice:sugarcrepe"),
         "texts:": (_open_texts, "set of pairs; write texts:NAME, for example -b texts:sugarcrepe-pp"),
+        **{name: (_open_probe, f"set of pairs; write {name}NAME, for example -b {name}demo") for name in PREFIXES},
     }
 )

@@ -1,0 +1,123 @@
+"""A set with its pictures or its word order taken away: what a model still gets right, it gets without them.
+
+`blank:NAME` has one grey picture in the place of all; `foreign:NAME` shows each item the pictures of another one;
+`shuffled:NAME` has the words of each caption in another order. Ids, clusters and tags stay, so that items pair with the
+real run's.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cache
+from types import MappingProxyType
+
+import numpy as np
+
+from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.data.item import Item
+from tellapart.data.pairset import PairSet
+from tellapart.errors import DataError
+
+#: The picture of all of `blank:NAME`.
+_BLANK = "blank.png"
+
+#: The side of that picture in pixels, and its grey: the middle of ImageNet's.
+_SIDE, _GREY = 224, (124, 116, 104)
+
+
+@cache
+def _blank_picture() -> bytes:
+    from PIL import Image
+
+    stream = io.BytesIO()
+    Image.new("RGB", (_SIDE, _SIDE), _GREY).save(stream, "PNG")
+    return stream.getvalue()
+
+
+def blank(pairs: PairSet) -> PairSet:
+    """Return a set whose pictures are all one grey picture."""
+    items = tuple(item.model_copy(update={"images": (_BLANK,) * len(item.images)}) for item in pairs.items)
+    return replace(pairs, items=items, rows=None, read=lambda _reference: _blank_picture())
+
+
+def foreign(pairs: PairSet) -> PairSet:
+    """Return a set whose items have the pictures of another cluster's item, those of half of the set away.
+
+    Raises:
+        DataError: all items are one cluster.
+    """
+    items, count = pairs.items, len(pairs.items)
+    if len({item.cluster for item in items}) < 2:
+        raise DataError(f"foreign:{pairs.name}: all items are of one cluster, so none has pictures of another")
+
+    def other(place: int) -> Item:
+        away = (items[(place + count // 2 + step) % count] for step in range(count))
+        return next(item for item in away if item.cluster != items[place].cluster)
+
+    swapped = tuple(item.model_copy(update={"images": other(k).images}) for k, item in enumerate(items))
+    return replace(pairs, items=swapped, rows=None)
+
+
+def shuffled(pairs: PairSet) -> PairSet:
+    """Return a set whose captions have their words in another order; equal captions get one order.
+
+    The order is drawn from the caption's own letters, so that it is the same wherever the caption stands.
+    """
+    items = tuple(
+        item.model_copy(update={"texts": tuple(shuffle_words(text) for text in item.texts)}) for item in pairs.items
+    )
+    return replace(pairs, items=items)
+
+
+@cache
+def shuffle_words(text: str) -> str:
+    """Return the words of a text in another order, if there is one.
+
+    >>> sorted(shuffle_words("a cat on the mat").split()), shuffle_words("a cat on the mat") == "a cat on the mat"
+    (['a', 'cat', 'mat', 'on', 'the'], False)
+    """
+    words = text.split()
+    if len({*words}) < 2:
+        return text
+    generator = np.random.default_rng([*text.encode()])
+    while (order := [words[k] for k in generator.permutation(len(words))]) == words:
+        pass
+    return " ".join(order)
+
+
+#: Probe -> its change of a set, and its name in a title.
+PROBES: Mapping[str, tuple[Callable[[PairSet], PairSet], str]] = MappingProxyType(
+    {
+        "blank": (blank, "blank pictures"),
+        "foreign": (foreign, "pictures of other items"),
+        "shuffled": (shuffled, "captions in shuffled words"),
+    }
+)
+
+#: What precedes the name of a set: `blank:`.
+PREFIXES = tuple(f"{probe}:" for probe in PROBES)
+
+
+def probe_benchmark(pairs: Benchmark, probe: str) -> Benchmark:
+    """Return a benchmark of pairs with one of its sides taken away."""
+    if pairs.task != "pairs":
+        raise DataError(f"{probe}:{pairs.name}: a probe is of pairs; {pairs.name} is of the task {pairs.task!r}")
+    change, words = PROBES[probe]
+    load = cache(lambda place: change(pairs.load(place)))
+    # Only the blank picture lies in no file of the set's.
+    pictures = (lambda _place: lambda _reference: _blank_picture()) if probe == "blank" else pairs.pictures
+    return replace(
+        pairs,
+        name=f"{probe}:{pairs.name}",
+        title=f"{pairs.title}; {words}",
+        rows="",
+        official=(),
+        tie_rule="wrong",
+        authors="",
+        load=load,
+        pictures=pictures,
+        known=None,
+        paper=None,
+    )

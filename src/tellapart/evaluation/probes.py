@@ -1,0 +1,76 @@
+"""What is left of a model's score without pictures or word order: each probe beside the real run, item by item."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+
+from tellapart.benchmarks.probes import PREFIXES
+from tellapart.evaluation.systems import System, is_testable, key_samples, lay_out_outcomes
+from tellapart.records.samples import read_samples
+from tellapart.stats.clusters import is_binary
+from tellapart.stats.paired import paired_difference
+from tellapart.tasks.registry import headline
+
+
+class ProbeRow(BaseModel):
+    """One metric of one model, on a set and on the set without one of its sides, over the items of both.
+
+    Attributes:
+        real, left: the values; fractions.
+        loss: real minus left, with its paired 95% interval, None for the `reason`.
+        chance: of a model without information, if it is defined.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    model: str
+    benchmark: str
+    probe: str
+    metric: str
+    n: int
+    real: float
+    left: float
+    loss: float
+    low: float | None
+    high: float | None
+    reason: str = ""
+    chance: float | None = None
+
+
+def probe_rows(systems: Sequence[System], *, seed: int = 0) -> list[ProbeRow]:
+    """Compare each probe of a run with the same model's measurement of the set itself."""
+    return [row for system in systems for row in _rows_of(system, seed)]
+
+
+def _rows_of(system: System, seed: int) -> Iterator[ProbeRow]:
+    for name in system.result.benchmarks:
+        prefix = next(filter(name.startswith, PREFIXES), "")
+        real = name.removeprefix(prefix)
+        if not prefix or real not in system.result.benchmarks:
+            continue
+        record = system.record(real)
+        keyed = [key_samples(read_samples(system.folders[part], part, system.record(part))) for part in (real, name)]
+        shared = [key for key in keyed[0] if key in keyed[1]]
+        names = [*filter(is_testable, headline(record.metrics))]
+        outcomes = lay_out_outcomes([[samples[key] for key in shared] for samples in keyed], names) if shared else {}
+        clusters = [keyed[0][key].cluster for key in shared]
+        for metric, values in outcomes.items():
+            before, after = values.T
+            difference = paired_difference(before, after, clusters, binary=is_binary(values), seed=seed)
+            yield ProbeRow(
+                model=system.label,
+                benchmark=real,
+                probe=prefix[:-1],
+                metric=metric,
+                n=len(shared),
+                real=float(np.mean(before)),
+                left=float(np.mean(after)),
+                loss=difference.value,
+                low=difference.low,
+                high=difference.high,
+                reason=difference.reason or "",
+                chance=record.metrics[metric].chance,
+            )

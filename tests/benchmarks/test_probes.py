@@ -1,0 +1,79 @@
+"""Probes: a set without its pictures or its word order, and what is left of a score."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tellapart as ta
+from facts import raises
+from tellapart.benchmarks.find import find_benchmark
+from tellapart.benchmarks.probes import PROBES, foreign, shuffle_words
+from tellapart.data.item import Item
+from tellapart.data.pairset import PairSet
+from tellapart.errors import DataError, TellapartError
+from tellapart.evaluation.probes import probe_rows
+from tellapart.records.samples import read_samples
+from tellapart.stats.paired import paired_difference
+
+
+@pytest.mark.parametrize("probe", PROBES)
+def test_a_probe_keeps_ids_clusters_and_tags(probe: str) -> None:
+    pairs, probed = (find_benchmark(name).records() for name in ("demo", f"{probe}:demo"))
+    for name in ("id", "cluster", "tags"):
+        assert [getattr(item, name) for item in pairs.items] == [getattr(item, name) for item in probed.items]
+    kept = {"blank": (False, True), "foreign": (False, True), "shuffled": (True, False)}[probe]
+    same = zip(pairs.items, probed.items, strict=True)
+    assert {(one.images == other.images, one.texts == other.texts) for one, other in same} == {kept}
+
+
+def test_blank_pictures_are_one_grey_picture() -> None:
+    probed = find_benchmark("blank:demo").records()
+    (reference,) = {image for item in probed.items for image in item.images}
+    assert np.unique(probed.pixels(reference).reshape(-1, 3), axis=0).tolist() == [[124, 116, 104]]
+
+
+@given(st.lists(st.integers(0, 5), min_size=2, max_size=30).filter(lambda names: len({*names}) > 1))
+def test_foreign_pictures_are_of_another_cluster(clusters: list[int]) -> None:
+    items = tuple(
+        Item(id=str(k), images=(f"{k}.png",), texts=("a", "b"), cluster=str(name)) for k, name in enumerate(clusters)
+    )
+    of_image = {item.images[0]: item.cluster for item in items}
+    assert all(of_image[item.images[0]] != item.cluster for item in foreign(PairSet("s", items, Path())).items)
+
+
+@given(st.text())
+def test_shuffled_words_are_the_same_words(text: str) -> None:
+    assert sorted(shuffle_words(text).split()) == sorted(text.split())
+    assert shuffle_words(text) == shuffle_words(text)
+
+
+def test_what_is_left_is_paired_with_the_real_run(tmp_path: Path) -> None:
+    run = ta.evaluate("bag-of-words", ["demo", "shuffled:demo", "blank:demo"], limit=80, out=tmp_path)
+    rows = {(row.probe, row.metric): row for row in probe_rows(run.systems)}
+    real, left = (
+        [sample.outcomes["group_score"] for sample in read_samples(tmp_path, name)]
+        for name in ("demo", "shuffled:demo")
+    )
+    row = rows["shuffled", "group_score"]
+    expected = paired_difference(real, left, None, binary=True)
+    assert (row.n, row.real, row.left, row.loss) == (80, np.mean(real), np.mean(left), expected.value)
+    assert (row.low, row.high) == (expected.low, expected.high)
+    # A bag of words has no order to lose, and no picture is no score.
+    assert row.loss == 0 and rows["blank", "image_score"].left == 0
+
+
+def test_what_is_no_set_of_pairs_is_refused() -> None:
+    with raises(DataError, "blank:", "-b blank:demo"):
+        find_benchmark("blank:")
+    with raises(DataError, "blank:pope-random", "yes-no"):
+        find_benchmark("blank:pope-random")
+    with raises(TellapartError, "demos"):
+        find_benchmark("shuffled:demos")
+    alone = PairSet("s", (Item(id="a", images=("0.png",), texts=("a", "b"), cluster="c"),), Path())
+    with raises(DataError, "foreign:s", "one cluster"):
+        foreign(alone)
