@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import av
 import numpy as np
 import pytest
 from hypothesis import given
@@ -21,7 +22,7 @@ from tellapart.records.samples import read_samples
 from tellapart.stats.paired import paired_difference
 
 
-@pytest.mark.parametrize("probe", PROBES)
+@pytest.mark.parametrize("probe", ["blank", "foreign", "shuffled"])
 def test_a_probe_keeps_ids_clusters_and_tags(probe: str) -> None:
     pairs, probed = (find_benchmark(name).records() for name in ("demo", f"{probe}:demo"))
     for name in ("id", "cluster", "tags"):
@@ -53,7 +54,7 @@ def test_shuffled_words_are_the_same_words(text: str) -> None:
 
 
 def test_what_is_left_is_paired_with_the_real_run(tmp_path: Path) -> None:
-    run = ta.evaluate("bag-of-words", ["demo", "shuffled:demo", "blank:demo"], limit=80, out=tmp_path)
+    run = ta.evaluate("demo-encoder", ["demo", "shuffled:demo", "blank:demo"], limit=80, out=tmp_path)
     rows = {(row.probe, row.metric): row for row in probe_rows(run.systems)}
     real, left = (
         [sample.outcomes["group_score"] for sample in read_samples(tmp_path, name)]
@@ -63,8 +64,36 @@ def test_what_is_left_is_paired_with_the_real_run(tmp_path: Path) -> None:
     expected = paired_difference(real, left, None, binary=True)
     assert (row.n, row.real, row.left, row.loss) == (80, np.mean(real), np.mean(left), expected.value)
     assert (row.low, row.high) == (expected.low, expected.high)
-    # A bag of words has no order to lose, and no picture is no score.
-    assert row.loss == 0 and rows["blank", "image_score"].left == 0
+    # One picture in the place of two ties.
+    assert row.loss > 0 and rows["blank", "image_score"].left == 0
+
+
+def _films(folder: Path) -> PairSet:
+    """Two items of a film each: frames that grow darker, with three seconds of time."""
+    for name in ("0.mp4", "1.mp4"):
+        with av.open(str(folder / name), "w") as container:
+            stream = container.add_stream("mpeg4", rate=10)
+            stream.width = stream.height = 32
+            for k in range(30):
+                picture = np.full((32, 32, 3), 240 - 8 * k, np.uint8)
+                container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
+            container.mux(stream.encode())
+    items = tuple(Item(id=str(k), images=(f"{k}.mp4",), texts=("brighter", "darker")) for k in range(2))
+    return PairSet("films", items, folder)
+
+
+def test_probes_of_videos_have_the_same_frames_in_another_order(tmp_path: Path) -> None:
+    films = _films(tmp_path)
+    orders = {probe: PROBES[probe][0](films) for probe in ("reversed", "jumbled", "still")}
+    shown = films.pixels("0.mp4").mean(axis=(1, 2, 3))
+    means = {probe: pairs.pixels("0.mp4").mean(axis=(1, 2, 3)) for probe, pairs in orders.items()}
+    assert (np.diff(shown) < 0).all()
+    assert means["reversed"].tolist() == shown[::-1].tolist()
+    assert sorted(means["jumbled"]) == sorted(shown) and means["jumbled"].tolist() != shown.tolist()
+    assert set(means["still"]) == {shown[0]}
+    # Vectors are stored by content, and frames in another order are other content.
+    assert len({pairs.content_key("0.mp4", b"") for pairs in (films, *orders.values())}) == 4
+    assert len({pairs.fingerprint() for pairs in (films, *orders.values())}) == 4
 
 
 def test_what_is_no_set_of_pairs_is_refused() -> None:
@@ -74,6 +103,8 @@ def test_what_is_no_set_of_pairs_is_refused() -> None:
         find_benchmark("blank:pope-random")
     with raises(TellapartError, "demos"):
         find_benchmark("shuffled:demos")
+    with raises(DataError, "reversed:demo", "no videos"):
+        find_benchmark("reversed:demo").records()
     alone = PairSet("s", (Item(id="a", images=("0.png",), texts=("a", "b"), cluster="c"),), Path())
     with raises(DataError, "foreign:s", "one cluster"):
         foreign(alone)

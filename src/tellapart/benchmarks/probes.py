@@ -1,8 +1,9 @@
-"""A set with its pictures or its word order taken away: what a model still gets right, it gets without them.
+"""A set with its pictures, its word order or its videos' time taken away: what is still right, is so without them.
 
 `blank:NAME` has one grey picture in the place of all; `foreign:NAME` shows each item the pictures of another one;
-`shuffled:NAME` has the words of each caption in another order. Ids, clusters and tags stay, so that items pair with the
-real run's.
+`shuffled:NAME` has the words of each caption in another order. Of videos, `reversed:NAME` and `jumbled:NAME` have the
+same frames in another order, and `still:NAME` the first frame alone. Ids, clusters and tags stay, so that items pair
+with the real run's.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
+from tellapart.data.video import is_video
 from tellapart.errors import DataError
 
 #: The picture of all of `blank:NAME`.
@@ -87,12 +89,24 @@ def shuffle_words(text: str) -> str:
     return " ".join(order)
 
 
+def _reorder(order: str) -> Callable[[PairSet], PairSet]:
+    def change(pairs: PairSet) -> PairSet:
+        if not any(is_video(image) for item in pairs.items for image in item.images):
+            raise DataError(f"{order}:{pairs.name}: it has no videos, whose frames could be in another order")
+        return replace(pairs, order=order)
+
+    return change
+
+
 #: Probe -> its change of a set, and its name in a title.
 PROBES: Mapping[str, tuple[Callable[[PairSet], PairSet], str]] = MappingProxyType(
     {
         "blank": (blank, "blank pictures"),
         "foreign": (foreign, "pictures of other items"),
         "shuffled": (shuffled, "captions in shuffled words"),
+        "reversed": (_reorder("reversed"), "videos backwards"),
+        "jumbled": (_reorder("jumbled"), "frames in random order"),
+        "still": (_reorder("still"), "the first frame alone"),
     }
 )
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tellapart.data.images import pixel_hash, resolve
 from tellapart.data.item import Item
 from tellapart.data.strict_json import read_whole
-from tellapart.data.video import DEFAULT_FRAMES, decode_slot, is_video
+from tellapart.data.video import DEFAULT_FRAMES, decode_slot, is_video, order_frames
 from tellapart.errors import DataError
 
 
@@ -67,6 +67,7 @@ class PairSet:
         lines: item id -> "file:line", for messages.
         read: returns an image file's bytes, if images are not files below `root` (an archive, a table).
         frames: of each video in an image's place.
+        order: of these frames, as `order_frames` has it; as they are shown if empty.
         rows: row of the annotation file of every pair, int `(item, image, text)`, if that file lists pairs in another
             order; None if it lists items.
         read_as: how the columns of its table were read; empty if it comes from none.
@@ -87,6 +88,7 @@ class PairSet:
     lines: Mapping[str, str] = field(default_factory=dict)
     read: Callable[[str], bytes] | None = None
     frames: int = DEFAULT_FRAMES
+    order: str = ""
     rows: NDArray[np.int64] | None = field(default=None, compare=False)
     read_as: str = field(default="", compare=False)
     # Reference -> item and index in it; filled on first use, since a report needs it for every missing image.
@@ -205,11 +207,12 @@ class PairSet:
         Raises:
             DataError: as `pixels`.
         """
-        return decode_slot(data, reference, self.frames)
+        return order_frames(decode_slot(data, reference, self.frames), self.order)
 
     def content_key(self, reference: str, data: bytes) -> str:
         """Return the SHA-256 of all that decides an image's pixels: its file's bytes, and of a video the frames."""
-        sampling = f"\0{self.frames} frames by time".encode() if is_video(reference) else b""
+        order = f", {self.order}" if self.order else ""
+        sampling = f"\0{self.frames} frames by time{order}".encode() if is_video(reference) else b""
         return hashlib.sha256(data + sampling).hexdigest()
 
     def fingerprint(self, hash_of: Callable[[str], str] | None = None) -> str:

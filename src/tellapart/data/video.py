@@ -48,6 +48,19 @@ def decode_slot(data: bytes, reference: str, frames: int = DEFAULT_FRAMES) -> ND
     return sample_frames(data, reference, frames) if is_video(reference) else decode(data, reference)
 
 
+def order_frames(frames: NDArray[np.uint8], order: str) -> NDArray[np.uint8]:
+    """Return a video's frames `(frames, height, width, 3)` `reversed`, `jumbled` (always alike) or `still`: the first.
+
+    A picture, which has no frames, stays as it is, and so do frames in another order than these.
+    """
+    if frames.ndim != 4:
+        return frames
+    count = len(frames)
+    orders = {"reversed": np.arange(count)[::-1], "still": np.zeros(count, int)}
+    orders["jumbled"] = np.random.default_rng(count).permutation(count)
+    return np.ascontiguousarray(frames[orders[order]]) if order in orders else frames
+
+
 def sample_frames(data: bytes, place: str, count: int) -> NDArray[np.uint8]:
     """Return frames of a video, evenly spread from its first to its last: RGB, uint8 `(count, height, width, 3)`.
 
