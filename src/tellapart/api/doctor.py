@@ -27,6 +27,7 @@ EXTRAS = {
     "board": "serve, board",
     "postgres": "a board on PostgreSQL",
     "plot": "figures for papers",
+    "logs": "logs of Inspect and VLMEvalKit",
     "build": "all builders: the next four",
     "render": "the builder of rendered scenes",
     "video": "pairs from films, and films as media",
