@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tellapart.diagnosis.curve import Curve, Curves, measure_curves
-from tellapart.evaluation.item_analysis import ItemOutcomes, read_outcomes
+from tellapart.diagnosis.item_analysis import ItemOutcomes, read_outcomes
 from tellapart.records.result import Sample
 from tellapart.report.curves import draw_thresholds, write_threshold
 from tellapart.report.measured import gather

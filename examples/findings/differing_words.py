@@ -17,7 +17,7 @@ from examples.findings.gains import BIVLC, read_clips, read_rows
 from examples.findings.order_and_ties import ANSWERS
 from tellapart.builders.negatives.lexicon import words
 from tellapart.diagnosis.curve import Curves, measure_curves, tag_captions
-from tellapart.evaluation.item_analysis import ItemOutcomes
+from tellapart.diagnosis.item_analysis import ItemOutcomes
 from tellapart.records.result import Sample
 from tellapart.report.curves import write_threshold
 from tellapart.stats.bootstrap import expanded_percentiles, yield_times

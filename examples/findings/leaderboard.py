@@ -17,7 +17,7 @@ from scipy.stats import binom, rankdata
 import tellapart as ta
 from examples.findings.frame import PHONE, Page, Source, bounds, join_words, make_table, percent, points
 from examples.findings.winoground_files import PEOPLE, SCORES, read_systems
-from tellapart.evaluation.item_analysis import ItemAnalysis
+from tellapart.diagnosis.item_analysis import ItemAnalysis
 from tellapart.metrics.registry import METRICS
 from tellapart.stats.intervals import Interval, interval_for, wilson
 from tellapart.stats.multiple import holm

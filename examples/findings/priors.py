@@ -16,7 +16,7 @@ from scipy.stats import spearmanr
 from examples.findings.frame import PHONE, Page, bounds, make_table, percent
 from examples.findings.gains import BIVLC
 from examples.findings.winoground_files import PEOPLE, SCORES, read_systems
-from tellapart.evaluation.item_analysis import name_family
+from tellapart.diagnosis.item_analysis import name_family
 from tellapart.metrics.matching import Reason, contrasts, match_bounds, match_score, reasons, sums_of_squares
 from tellapart.metrics.pairs import group_score
 from tellapart.stats.intervals import share_in_clusters, wilson

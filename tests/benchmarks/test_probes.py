@@ -16,8 +16,8 @@ from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.probes import PROBES, foreign, shuffle_words
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
+from tellapart.diagnosis.probes import probe_rows
 from tellapart.errors import DataError, TellapartError
-from tellapart.evaluation.probes import probe_rows
 from tellapart.records.samples import read_samples
 from tellapart.stats.paired import paired_difference
 

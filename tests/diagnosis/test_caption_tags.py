@@ -11,8 +11,8 @@ from PIL import Image
 import tellapart as ta
 from facts import raises
 from tellapart.diagnosis.curve import count_edits, find_difference, tag_captions
+from tellapart.diagnosis.item_analysis import read_outcomes
 from tellapart.errors import RunError
-from tellapart.evaluation.item_analysis import read_outcomes
 from tellapart.evaluation.systems import choose_models
 
 TRUE = "a b c d e f g h"

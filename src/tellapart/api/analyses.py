@@ -15,11 +15,7 @@ from tellapart.benchmarks.locations import Locations
 from tellapart.data.arguments import PathGiven, as_names, as_path, as_paths, expect_used
 from tellapart.data.scores import ScoreKind, join_names
 from tellapart.diagnosis.curve import Curves, measure_curves, read_chance
-from tellapart.diagnosis.psychometric import LEAST_ITEMS
-from tellapart.diagnosis.why import Why, explain
-from tellapart.diagnosis.why import debias as subtract_means
-from tellapart.errors import RunError, TellapartError, plain, quote
-from tellapart.evaluation.item_analysis import (
+from tellapart.diagnosis.item_analysis import (
     FamilyGiven,
     ItemAnalysis,
     ItemOutcomes,
@@ -29,6 +25,10 @@ from tellapart.evaluation.item_analysis import (
     list_score_files,
     read_outcomes,
 )
+from tellapart.diagnosis.psychometric import LEAST_ITEMS
+from tellapart.diagnosis.why import Why, explain
+from tellapart.diagnosis.why import debias as subtract_means
+from tellapart.errors import RunError, TellapartError, plain, quote
 from tellapart.evaluation.systems import System, choose_models
 from tellapart.evaluation.verify import Verification, verify_run
 from tellapart.models.store.cache import CacheGiven, use_store

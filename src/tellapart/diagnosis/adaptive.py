@@ -13,10 +13,10 @@ from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.data.scores import join_names
 from tellapart.diagnosis.curve import Curves, measure_curves, read_values
+from tellapart.diagnosis.item_analysis import ItemOutcomes, pick_metric
 from tellapart.diagnosis.psychometric import LEAST_LEVELS, ThresholdSearch
 from tellapart.errors import RunError, quote
 from tellapart.evaluation.evaluate import plan, prepare
-from tellapart.evaluation.item_analysis import ItemOutcomes, pick_metric
 from tellapart.evaluation.run import Settings, resolve
 from tellapart.metrics.metric import Metric
 from tellapart.metrics.registry import defined_for

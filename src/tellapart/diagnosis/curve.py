@@ -14,10 +14,10 @@ from pydantic import BaseModel
 
 from tellapart.builders.negatives.lexicon import words
 from tellapart.data.scores import join_names
+from tellapart.diagnosis.item_analysis import ItemOutcomes
 from tellapart.diagnosis.psychometric import LEAST_ITEMS, LEAST_LEVELS, Psychometric, fit_psychometric
 from tellapart.errors import RunError, nearest, quote
 from tellapart.evaluation.compare import correct
-from tellapart.evaluation.item_analysis import ItemOutcomes
 from tellapart.evaluation.systems import System, expect_tag, match_benchmarks
 from tellapart.metrics.per_item import by_tag
 from tellapart.metrics.tabulate import MOST_VALUES

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from tellapart.diagnosis.curve import Curve, Curves, list_numeric_tags, measure_curves
+from tellapart.diagnosis.item_analysis import ItemOutcomes
 from tellapart.diagnosis.psychometric import INTERVAL_ITEMS, LEAST_LEVELS
 from tellapart.errors import plain
-from tellapart.evaluation.item_analysis import ItemOutcomes
 from tellapart.report.charts import LineChart
 from tellapart.report.numbers import count_text, percent, thousands
 from tellapart.report.plots.style import COLUMN, GREY, PAGE, legend_below, look, new_figure, write_title

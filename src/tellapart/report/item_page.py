@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from tellapart.diagnosis.item_analysis import ItemAnalysis, ItemOutcomes, ItemRow
 from tellapart.errors import plain
-from tellapart.evaluation.item_analysis import ItemAnalysis, ItemOutcomes, ItemRow
 from tellapart.report.image_sources import Album, album
 from tellapart.report.numbers import count_text, percent, thousands
 from tellapart.report.page import IMAGE_BUDGET, page_environment
