@@ -25,6 +25,7 @@
 # Installs tellapart where it is missing, as on Colab.
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 
@@ -36,6 +37,11 @@ if importlib.util.find_spec("tellapart") is None:
         sys.exit(f"tellapart is missing: run `{command}` with the address of its repository, then this cell again")
     subprocess.run([sys.executable, "-m", "pip", "install", "-q", f"tellapart{EXTRAS} @ {source}"], check=True)
     importlib.invalidate_caches()
+
+# A new folder, so that all cells can be run again.
+shutil.rmtree("tellapart-notebook", ignore_errors=True)
+os.mkdir("tellapart-notebook")
+os.chdir("tellapart-notebook")
 
 # %% [markdown]
 # ## What to score

@@ -62,4 +62,6 @@ def draw_pairs(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    draw_pairs(Path("my_pairs"))
+    if (folder := Path("my_pairs")).exists():
+        raise SystemExit(f"error: {folder} is there already; measure it, or delete it to draw it again")
+    draw_pairs(folder)

@@ -18,6 +18,7 @@ import pytest
 import typer
 
 from facts import check_facts, raises
+from tellapart.benchmarks.find import find_benchmark
 from tellapart.builders.builder import Made
 from tellapart.builders.journal import journal_of
 from tellapart.builders.pipeline import build, describe_kept
@@ -339,6 +340,14 @@ def test_parquet_holds_the_images_and_says_so_to_datasets(command, recipe: Calla
     assert json.loads(table.column("provenance")[0].as_py()) == pairs.items[0].provenance
     features = json.loads(table.schema.metadata[b"huggingface"])["info"]["features"]
     assert features["image_0"] == {"_type": "Image"}
+
+
+def test_the_parquet_file_is_measured_as_the_set_is(command, recipe: Callable[..., Path], tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow.parquet", reason="needs the hub extra: pyarrow")
+    command("build", recipe(), "--out", "set", "--parquet", "set.parquet")
+    read, pairs = find_benchmark(str(tmp_path / "set.parquet")).records(), read_pair_set(tmp_path / "set")
+    assert [item.tags for item in read.items] == [item.tags for item in pairs.items]
+    assert read.fingerprint() == pairs.fingerprint()
 
 
 def test_an_export_leaves_a_full_folder_alone(command, recipe: Callable[..., Path], tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import shlex
 import shutil
 from pathlib import Path
@@ -25,6 +26,13 @@ def test_the_page_shows_the_configuration_that_it_names() -> None:
     (shown,) = re.findall(r"```toml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     comment, _, values = (ROOT / FILE).read_text(encoding="utf-8").partition("\n")
     assert comment.startswith("#") and values == shown
+
+
+def test_pairs_are_drawn_once_and_a_second_try_is_refused_in_one_line() -> None:
+    runpy.run_path(str(ROOT / "examples/tutorial/draw_pairs.py"), run_name="__main__")
+    with pytest.raises(SystemExit, match=r"my_pairs is there already.*delete it") as refused:
+        runpy.run_path(str(ROOT / "examples/tutorial/draw_pairs.py"), run_name="__main__")
+    assert "\n" not in str(refused.value)
 
 
 @pytest.mark.slow

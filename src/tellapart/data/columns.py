@@ -14,7 +14,7 @@ from typing import Any
 
 from tellapart.data.images import IMAGE_SUFFIXES
 from tellapart.data.scores import join_names
-from tellapart.data.strict_json import expect_distinct
+from tellapart.data.strict_json import expect_distinct, parse_json
 from tellapart.errors import DataError, TellapartError, nearest, quote
 
 #: The start of a column of tags; the tag's name follows.
@@ -77,6 +77,8 @@ def fields_of(find: Callable[[str], object], row: Mapping[str, Any]) -> tuple[di
     fields: dict[str, Any] = {key: row[key] for key in ("id", "cluster", "tags") if key in row}
     if type(fields.get("id")) is int:  # many a set numbers its items; True is not a number
         fields["id"] = str(fields["id"])
+    if isinstance(tags := fields.get("tags"), str) and tags.startswith("{"):
+        fields["tags"] = parse_json(tags, "field 'tags'")  # the object's text, as `build --parquet` writes it
     if columns.tags:
         fields["tags"] = {name.removeprefix(TAG): str(row[name]) for name in columns.tags}
     fields["images"] = [_with_suffix(find, reference) for _, reference in images]
