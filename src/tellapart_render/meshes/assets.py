@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tellapart.data.whole_pictures import expect_rows, mark_rows, without_end
 from tellapart.errors import DataError
-from tellapart_render.meshes.solids import Mesh, Model, Part, Top, area_normals
+from tellapart_render.meshes.mesh import Mesh, Model, Part, Top, area_normals
 
 # Read a Wavefront OBJ file's geometry: positions, texture coordinates, normals and polygons, and nothing else.
 #

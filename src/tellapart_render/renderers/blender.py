@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from tellapart.errors import DataError
 from tellapart_render.meshes.materials import UNSEEN_WALLS, WALLS, Surface, floor_surface, surface
+from tellapart_render.meshes.mesh import Mesh, yaw_matrix
 from tellapart_render.meshes.objects import shape
-from tellapart_render.meshes.solids import Mesh, yaw_matrix
 from tellapart_render.renderers.renderer import Settings, develop, environment
 from tellapart_render.scenes.scene import Scene, Thing, place_points
 

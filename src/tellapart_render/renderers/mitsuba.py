@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from tellapart.errors import require
 from tellapart_render.meshes.materials import UNSEEN_WALLS, WALLS, Surface, floor_surface, surface
+from tellapart_render.meshes.mesh import yaw_matrix
 from tellapart_render.meshes.objects import shape
-from tellapart_render.meshes.solids import yaw_matrix
 from tellapart_render.renderers.renderer import Settings, develop, environment
 from tellapart_render.scenes.scene import Camera, Scene, Thing, place_points
 

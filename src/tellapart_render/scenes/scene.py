@@ -17,8 +17,8 @@ from pydantic import ConfigDict, Field
 from tellapart.errors import DataError
 from tellapart_render.captions.grammar import Relation
 from tellapart_render.meshes.materials import FLOORS, UNSEEN_FLOORS, UNSEEN_WALLS, WALLS
+from tellapart_render.meshes.mesh import Vector, yaw_matrix
 from tellapart_render.meshes.objects import shape
-from tellapart_render.meshes.solids import Vector, yaw_matrix
 
 #: How a scene's file is read; the bounds of the fields hold there, and cost nothing where a scene is drawn.
 _READ = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
