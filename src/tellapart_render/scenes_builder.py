@@ -21,7 +21,16 @@ from tellapart.builders.builder import Candidate, Made, Rejected, Start
 from tellapart.data.item import Item
 from tellapart.data.rows import read_csv, read_toml
 from tellapart.errors import DataError
-from tellapart_render.captions.grammar import ASPECTS, GRADED, Aspect, Noun, Vocabulary, add_vocabulary, vocabulary
+from tellapart_render.captions.grammar import (
+    ASPECTS,
+    GRADED,
+    Aspect,
+    Noun,
+    Vocabulary,
+    add_vocabulary,
+    split_phrase,
+    vocabulary,
+)
 from tellapart_render.meshes.assets import Up, find_assets, read_asset, register
 from tellapart_render.meshes.materials import PALETTE
 from tellapart_render.meshes.objects import shape
@@ -290,8 +299,11 @@ def asset_vocabulary(folder: Path, names: Path | None, up: Up = "z") -> AssetVoc
     for name, (phrase, category) in entries.items():
         asset = read_asset(folder, name, up)
         inputs[name] = asset.sha256
+        words = " ".join((phrase or folder_words(name)).split())
+        head = words.partition(" with ")[0].split()
+        colour = next((word for word in head[:-1] if word in PALETTE), "")
         nouns.append(
-            _split_phrase(phrase or folder_words(name), category or _read_category(folder / name), register(asset))
+            split_phrase(category or _read_category(folder / name) or head[-1], words, register(asset), colour)
         )
     twice = [phrase for phrase, count in Counter(noun.phrase() for noun in nouns).items() if count > 1]
     if twice:
@@ -306,14 +318,6 @@ def asset_vocabulary(folder: Path, names: Path | None, up: Up = "z") -> AssetVoc
     vocabulary = Vocabulary(f"assets-{digest[:12]}", varied, tuple(nouns), tuple(nouns))
     add_vocabulary(vocabulary)
     return AssetVocabulary(vocabulary.name, inputs)
-
-
-def _split_phrase(phrase: str, category: str, shape: str) -> Noun:
-    """Split a phrase into attribute words, head and the words after `with`."""
-    body, _, tail = " ".join(phrase.split()).partition(" with ")
-    *attribute, head = body.split()
-    colour = next((word for word in attribute if word in PALETTE), "")
-    return Noun(category or head, " ".join(attribute), head, f"with {tail}" if tail else "", shape, colour, False)
 
 
 def _read_category(folder: Path) -> str:

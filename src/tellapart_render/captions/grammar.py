@@ -7,8 +7,10 @@ pictures and the model trained on them ship; the figure's full list is in `vocab
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Literal, get_args
 
 from tellapart.errors import UnknownNameError
@@ -74,73 +76,40 @@ def _pluralise_head(head: str) -> str:
     return head + ("es" if head.endswith(("x", "s", "sh", "ch")) else "s")
 
 
-def family(category: str, words: str, shape: str, listed: str, added: str = "") -> Iterator[Noun]:
-    """Yield one noun for each colour, those that the figure lists first; `words` is `{colour} between HEAD`.
+def split_phrase(category: str, phrase: str, shape: str, colour: str, *, listed: bool = False) -> Noun:
+    """Split a phrase into attribute words, head and the words after `with`."""
+    body, _, tail = phrase.partition(" with ")
+    *attribute, head = body.split()
+    return Noun(category, " ".join(attribute), head, f"with {tail}" if tail else "", shape, colour, listed)
 
-    >>> [each.phrase() for each in family("hat", "{colour} hat", "hat", "black", "red")]
+
+def read_rows(rows: Sequence[Sequence[str]]) -> tuple[Noun, ...]:
+    """Return the objects of rows as `vocabularies.toml` has them: one for each colour, those of the figure first.
+
+    >>> [each.phrase() for each in read_rows([["hat", "{colour} hat", "hat", "black", "red"]])]
     ['black hat', 'red hat']
     """
-    *between, head = words.split()
-    for colour in (*listed.split(), *added.split()):
-        attribute = " ".join(word.format(colour=colour) for word in between)
-        yield Noun(category, attribute, head, "", shape, colour, colour in listed.split())
+    nouns = []
+    for row in rows:
+        category, phrase, shape, listed, added = (*row, "", "")[:5]
+        for colour in (*listed.split(), *added.split()) or ("",):
+            words = phrase.format(colour=colour)
+            nouns.append(split_phrase(category, words, shape, colour, listed=colour not in added.split()))
+    return tuple(nouns)
 
 
+_FILE = tomllib.loads(files("tellapart_render.captions").joinpath("vocabularies.toml").read_text(encoding="utf-8"))
+_DEMO, _FIGURE = _FILE["demo"], _FILE["figure-14"]
+
+OBJECTS = read_rows(_DEMO["objects"])
+
+#: Objects of which there are several in other colours.
 CATEGORIES: dict[str, tuple[Noun, ...]] = {
-    category: tuple(member for row in rows for member in family(category, *row))
-    for category, rows in {
-        # words, shape, colours that the figure lists, colours added
-        "towel": (
-            ("{colour} stripe towel", "stripe towel", "blue red green", "yellow"),
-            ("{colour} wash towel", "wash towel", "grey", "pink blue"),
-        ),
-        "hat": (("{colour} hat", "hat", "black grey brown", "red blue"),),
-        "plate": (
-            ("{colour} square saucer plate", "square plate", "green red yellow", "blue white"),
-            ("{colour} round plate", "round plate", "green brown blue", "red yellow"),
-        ),
-        "plant container": (("{colour} plant container", "plant container", "blue yellow red", "green white"),),
-        "bottle": (
-            ("{colour} drug bottle", "drug bottle", "yellow red blue white", "green"),
-            ("{colour} bottle", "bottle", "purple", "red green blue"),
-        ),
-        "bowl": (
-            ("{colour} bowl", "bowl", "yellow brown blue white", "red green"),
-            ("{colour} dog bowl", "dog bowl", "grey pink", "green"),
-            ("{colour} plastic dog bowl", "dog bowl", "blue", ""),
-        ),
-        "coffee mug": (("{colour} coffee mug", "mug", "red", "blue green yellow white black"),),
-        "porcelain teapot": (("{colour} porcelain teapot", "teapot", "white", "blue green red"),),
-        "frypan": (("{colour} frypan", "frypan", "black", "red green"),),
-        "sofa": (("{colour} doll house wooden sofa", "sofa", "purple", "red blue green"),),
-        "refrigerator": (("{colour} doll house wooden refrigerator", "refrigerator", "green", "white red blue"),),
-    }.items()
+    name: tuple(noun for noun in OBJECTS if noun.category == name)
+    for name in dict.fromkeys(row[0] for row in _DEMO["objects"] if "{colour}" in row[1])
 }
 
-SINGLES: tuple[Noun, ...] = (
-    Noun("ramekin", "white ramekin", "porcelain", "", "ramekin", "white", True),
-    Noun("gift box", "white gift", "box", "with red straps", "gift box", "", True),
-    Noun("alarm clock", "vintage metal alarm", "clock", "", "alarm clock", "", True),
-    Noun("milk frother", "stainless steel milk", "frother", "", "milk frother", "", True),
-    Noun("toaster", "stainless steel", "toaster", "", "toaster", "", True),
-    Noun("pressure cooker", "black power pressure", "cooker", "", "pressure cooker", "black", True),
-    Noun("laptop", "black", "laptop", "", "laptop", "", True),
-    Noun("keyboard", "black", "keyboard", "", "keyboard", "", True),
-    Noun("school bus", "school bus", "toy", "", "school bus", "yellow", True),
-    Noun("basket", "fabric", "basket", "", "basket", "", True),
-)
-
-OBJECTS: tuple[Noun, ...] = (*(member for group in CATEGORIES.values() for member in group), *SINGLES)
-
-# About a quarter of the (shape, colour) pairs; every shape and every colour stays in training without them.
-HELD_OUT: frozenset[tuple[str, str]] = frozenset(
-    {
-        ("mug", "yellow"), ("mug", "black"), ("teapot", "blue"), ("bowl", "yellow"), ("bowl", "red"),
-        ("dog bowl", "grey"), ("square plate", "yellow"), ("round plate", "green"), ("round plate", "brown"),
-        ("plant container", "blue"), ("hat", "red"), ("stripe towel", "green"), ("wash towel", "blue"),
-        ("drug bottle", "blue"), ("bottle", "green"), ("sofa", "red"), ("refrigerator", "white"),
-    }
-)  # fmt: skip
+HELD_OUT = frozenset((shape, colour) for shape, colours in _DEMO["held_out"].items() for colour in colours.split())
 
 WORDS: dict[str, Noun] = {noun.phrase(): noun for noun in OBJECTS}
 
@@ -198,59 +167,12 @@ DEMO = Vocabulary("demo", CATEGORIES, OBJECTS, OBJECTS, HELD_OUT)
 """The objects of the shipped demo set and of the training scenes."""
 
 
-def _keep_listed(nouns: tuple[Noun, ...]) -> Iterator[Noun]:
-    """Yield the nouns that the figure names."""
-    return (noun for noun in nouns if noun.listed)
-
-
-def _make_noun(category: str, attribute: str, head: str, shape: str, colour: str = "") -> Noun:
-    return Noun(category, attribute, head, "", shape, colour, True)
-
-
-_FIGURE_CATEGORIES: dict[str, tuple[Noun, ...]] = {
-    **{name: tuple(_keep_listed(CATEGORIES[name])) for name in ("towel", "hat", "plate", "plant container")},
-    "storage": (
-        _make_noun("storage", "metallic mobile device", "storage", "device storage", "metallic"),
-        *family("storage", "{colour} mobile device storage", "device storage", "white"),
-        _make_noun("storage", "blue and white mobile device", "storage", "two-tone device storage", "blue"),
-    ),
-    "shoe": (
-        *family("shoe", "{colour} shoe", "shoe", "brown green black pink yellow blue red"),
-        *family("shoe", "{colour} running shoe", "running shoe", "white purple"),
-    ),
-    # The location row's white drug bottle is not in the category's list.
-    "bottle": tuple(noun for noun in _keep_listed(CATEGORIES["bottle"]) if noun.phrase() != "white drug bottle"),
-    "bowl": tuple(_keep_listed(CATEGORIES["bowl"])),
+_FIGURE_CATEGORIES = {
+    name: read_rows(rows)
+    or tuple(each for each in CATEGORIES[name] if each.listed and each.phrase() != "white drug bottle")
+    for name, rows in _FIGURE["categories"].items()
 }
-
-_FIGURE_LOCATED: tuple[Noun, ...] = (
-    _make_noun("animal", "green turtle", "toy", "turtle", "green"),
-    _make_noun("animal", "white animal dog", "toy", "dog", "white"),
-    *(n for n in SINGLES if n.head in {"cooker", "porcelain", "keyboard", "box", "clock", "frother", "laptop"}),
-    _make_noun("animal", "great white shark", "model", "shark"),
-    _make_noun("bath towel", "pink damask bath", "towel", "bath towel", "pink"),
-    *_keep_listed(CATEGORIES["porcelain teapot"]),
-    _make_noun("animal", "grey elephant", "toy", "elephant", "grey"),
-    _make_noun("bird", "bald eagle", "toy", "eagle"),
-    _make_noun("animal", "brown", "bull", "bull", "brown"),
-    Noun("gloves", "blue", "gloves", "", "gloves", "blue", True),
-    next(noun for noun in CATEGORIES["hat"] if noun.colour == "brown"),
-    _make_noun("gaming mouse", "white gaming", "mouse", "gaming mouse", "white"),
-    _make_noun("footwear", "black", "boot", "boot", "black"),
-    Noun("scissors", "red", "scissors", "", "scissors", "red", True),
-    *_keep_listed(CATEGORIES["frypan"]),
-    *_keep_listed(CATEGORIES["coffee mug"]),
-    *_keep_listed(CATEGORIES["sofa"]),
-    _make_noun("footwear", "black", "sneaker", "sneaker", "black"),
-    _make_noun("footwear", "white canvas", "shoe", "canvas shoe", "white"),
-    _make_noun("gameboy", "black and red", "gameboy", "game console", "black"),
-    _make_noun("backpack", "blue and black", "backpack", "backpack", "blue"),
-    _make_noun("footwear", "red high", "heel", "high heel", "red"),
-    *(single for single in SINGLES if single.head in {"toaster", "basket"} or single.category == "school bus"),
-    next(noun for noun in CATEGORIES["bottle"] if noun.phrase() == "white drug bottle"),
-    _make_noun("hammer", "black and yellow", "hammer", "hammer", "yellow"),
-    *_keep_listed(CATEGORIES["refrigerator"]),
-)
+_FIGURE_LOCATED = tuple(WORDS[row] if isinstance(row, str) else read_rows([row])[0] for row in _FIGURE["located"])
 
 FIGURE_14 = Vocabulary(
     "figure-14",
@@ -258,8 +180,7 @@ FIGURE_14 = Vocabulary(
     _FIGURE_LOCATED,
     tuple(dict.fromkeys((*(member for group in _FIGURE_CATEGORIES.values() for member in group), *_FIGURE_LOCATED))),
 )
-"""Figure 14 word for word: 8 categories, 34 objects of the location row. Any of them may be counted (Figure 16
-counts school bus toys, of the location row)."""
+"""Figure 14 word for word. Any object may be counted (Figure 16 counts school bus toys, of the location row)."""
 
 _VOCABULARIES: dict[str, Vocabulary] = {vocabulary_name.name: vocabulary_name for vocabulary_name in (DEMO, FIGURE_14)}
 

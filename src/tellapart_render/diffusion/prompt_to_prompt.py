@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.resources import files
 from itertools import combinations, product
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
@@ -35,51 +36,13 @@ if TYPE_CHECKING:
 # Pairs of captions after EqBen's Eq-SD: one object, scene or attribute changes in a short prompt.
 #
 # Source: EqBen, appendix B.5 and Figure 15 (its examples in Figure 16: "A painting of cat wearing a cap.", "A pencil
-# sketch of train."). Slips of the figure are corrected: "earing a scarf", "a sunglasses", "an Van Gogh", "heavy
-# raining", "aside the river".
+# sketch of train.").
 
 Aspect = Literal["object", "scene", "attribute"]
 SceneRule = Literal["added", "swapped"]
 ASPECTS: tuple[Aspect, ...] = ("object", "scene", "attribute")
 
-_MEDIA = ("photo", "painting")
-
-_OBJECTS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
-    (
-        ("cattle", "horse", "elephant", "goat", "deer", "camel", "zebra"),
-        ("standing on the grass", "in the desert", "near the river", "in the zoo"),
-    ),
-    (
-        ("rabbit", "cat", "dog", "wolf", "fox", "rat", "squirrel"),
-        ("standing on the grass", "eating", "in the wild", "on the desk", "on the bench"),
-    ),
-    (("monkey", "koala", "panda"), ("standing on the grass", "in the jungle", "on the tree", "in the wild")),
-    (("bird", "eagle", "dove"), ("in the sky", "on the tree", "standing on the branch")),
-    (("duck", "chicken"), ("on the ground", "in the wild")),
-    (("shark", "fish", "shrimp", "whale", "dolphin"), ("in the river", "under the water")),
-    (("crab", "frog"), ("beside the river", "under the water")),
-    (("bear", "tiger", "lion", "pig"), ("in the desert", "near the river", "in the zoo")),
-)
-
-_SCENES: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "a house on a mountain": ("at sunset", "at night", "at winter", "at fall", "at fog", "in the desert"),
-        "a river through the valley": (
-            "at sunset with clouds",
-            "under noon sunshine",
-            "at winter with snow",
-            "at fall",
-            "at fog",
-        ),
-        "modern city street": ("at sunset with clouds", "at winter with snow", "at fall", "at fog", "in heavy rain"),
-        "beach": ("at sunset", "at fog", "at rainstorm"),
-    }
-)
-
-_WORN = ("", "wearing sunglasses", "wearing a scarf", "wearing a crown", "wearing a cap", "wearing a cowboy hat")
-_COLOURS = ("black", "blue", "brown", "red")
-_STYLES = ("a real image of", "an oil painting of", "a pencil sketch of", "a Van Gogh post-impressionism painting of")
-_STYLED = ("dog", "car", "bicycle", "cat", "bus", "train", "bird", "horse", "cake", "desk")
+_WORDS = tomllib.loads(files("tellapart_render.diffusion").joinpath("eq_sd.toml").read_text(encoding="utf-8"))
 
 Pairs = list[tuple[str, str]]
 
@@ -90,13 +53,13 @@ def families(aspect: Aspect, scene_rule: SceneRule = "added") -> list[Pairs]:
         return [
             [
                 (_make_caption("a", medium, "of", a, scene), _make_caption("a", medium, "of", b, scene))
-                for medium, (a, b), scene in product(_MEDIA, combinations(objects, 2), scenes)
+                for medium, (a, b), scene in product(_WORDS["media"], combinations(objects, 2), scenes)
             ]
-            for objects, scenes in _OBJECTS
+            for objects, scenes in _WORDS["objects"]
         ]
     if aspect == "scene":
         rows = []
-        for subject, scenes in _SCENES.items():
+        for subject, scenes in _WORDS["scenes"].items():
             pairs = combinations(scenes, 2) if scene_rule == "swapped" else product(("",), scenes)
             rows.append(
                 [(_make_caption("a photo of", subject, a), _make_caption("a photo of", subject, b)) for a, b in pairs]
@@ -105,15 +68,15 @@ def families(aspect: Aspect, scene_rule: SceneRule = "added") -> list[Pairs]:
     return [
         [
             (_make_caption("a", medium, "of", animal, a), _make_caption("a", medium, "of", animal, b))
-            for medium, animal, (a, b) in product(_MEDIA, ("dog", "cat"), combinations(_WORN, 2))
+            for medium, animal, (a, b) in product(_WORDS["media"], ("dog", "cat"), combinations(_WORDS["worn"], 2))
         ],
         [
             (_make_caption("a", medium, "of a", a, animal), _make_caption("a", medium, "of a", b, animal))
-            for medium, animal, (a, b) in product(_MEDIA, ("dog", "cat"), combinations(_COLOURS, 2))
+            for medium, animal, (a, b) in product(_WORDS["media"], ("dog", "cat"), combinations(_WORDS["colours"], 2))
         ],
         [
             (_make_caption(a, thing), _make_caption(b, thing))
-            for thing, (a, b) in product(_STYLED, combinations(_STYLES, 2))
+            for thing, (a, b) in product(_WORDS["styled"], combinations(_WORDS["styles"], 2))
         ],
     ]
 

@@ -1,14 +1,17 @@
 """Materials: the palette of attribute colours, and the terms in which surfaces are described to renderers.
 
-Colours are linear RGB in [0, 1]; textures are drawn by arithmetic from a seed, so no image files ship.
+Their numbers are in `surfaces.toml`. Colours are linear RGB in [0, 1]; textures are drawn by arithmetic from a seed,
+so no image files ship.
 """
 
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from importlib.resources import files
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,59 +20,19 @@ from tellapart_render.meshes.assets import asset_texture
 
 RGB = tuple[float, float, float]
 
-PALETTE: dict[str, RGB] = {
-    "red": (0.60, 0.018, 0.020),
-    "green": (0.035, 0.30, 0.060),
-    "blue": (0.022, 0.085, 0.48),
-    "yellow": (0.86, 0.55, 0.018),
-    "white": (0.82, 0.81, 0.78),
-    "black": (0.016, 0.016, 0.018),
-    "brown": (0.16, 0.062, 0.022),
-    "grey": (0.23, 0.235, 0.24),
-    "purple": (0.17, 0.030, 0.34),
-    "pink": (0.83, 0.24, 0.38),
-}
+_FILE = tomllib.loads(files("tellapart_render.meshes").joinpath("surfaces.toml").read_text(encoding="utf-8"))
+_GROUND = _FILE["surroundings"]
 
-FIXED: dict[str, tuple[RGB, float, float]] = {
-    # slot: colour, roughness, metallic
-    "white": (PALETTE["white"], 0.35, 0.0),
-    "cap": ((0.85, 0.85, 0.84), 0.4, 0.0),
-    "black": ((0.018, 0.018, 0.02), 0.35, 0.0),
-    "dark": ((0.03, 0.03, 0.032), 0.55, 0.0),
-    "steel": ((0.62, 0.61, 0.59), 0.24, 1.0),
-    "brass": ((0.58, 0.40, 0.17), 0.26, 1.0),
-    "soil": ((0.045, 0.028, 0.018), 0.95, 0.0),
-    "band": ((0.02, 0.018, 0.018), 0.7, 0.0),
-    "ribbon": ((0.58, 0.012, 0.025), 0.3, 0.0),
-    "leather": ((0.13, 0.05, 0.02), 0.5, 0.0),
-    "wood": ((0.22, 0.11, 0.05), 0.5, 0.0),
-    "glass": ((0.02, 0.03, 0.045), 0.08, 0.0),
-    "screen": ((0.015, 0.02, 0.035), 0.1, 0.0),
-    "blue": (PALETTE["blue"], 0.5, 0.0),
-    "grey": ((0.30, 0.30, 0.31), 0.45, 0.0),
-    "silver": ((0.60, 0.61, 0.62), 0.35, 0.3),
-    "sole": ((0.022, 0.018, 0.015), 0.7, 0.0),
-    "canvas": ((0.80, 0.79, 0.75), 0.95, 0.0),
-    "lcd": ((0.28, 0.36, 0.16), 0.25, 0.0),
-    "display": ((0.12, 0.30, 0.52), 0.12, 0.0),
-    "glow": ((0.05, 0.55, 0.75), 0.3, 0.0),
-    "olive": ((0.10, 0.16, 0.025), 0.6, 0.0),
-    "lime": ((0.20, 0.42, 0.07), 0.55, 0.0),
-    "bone": ((0.72, 0.65, 0.50), 0.45, 0.0),
-    "beak": ((0.80, 0.44, 0.02), 0.4, 0.0),
-    "feather": ((0.075, 0.036, 0.016), 0.8, 0.0),
-    "sharkskin": ((0.19, 0.23, 0.27), 0.4, 0.0),
-}
+PALETTE: dict[str, RGB] = {name: tuple(colour) for name, colour in _FILE["palette"].items()}
 
-FLOORS: tuple[str, ...] = ("oak", "walnut", "marble", "concrete", "linen", "tile", "slate", "paper")
-WALLS: tuple[RGB, ...] = (
-    (0.62, 0.60, 0.56), (0.42, 0.47, 0.50), (0.52, 0.45, 0.38), (0.30, 0.34, 0.33), (0.70, 0.69, 0.68),
-    (0.36, 0.33, 0.37), (0.55, 0.52, 0.43), (0.23, 0.26, 0.30),
-)  # fmt: skip
+FLOORS, WALLS = tuple(_GROUND["floors"]), tuple(map(tuple, _GROUND["walls"]))
 
 #: Of scenes whose recipe has `unseen = ["ground"]`, and of no others; numbered on from the ones above.
-UNSEEN_FLOORS: tuple[str, ...] = ("birch", "terracotta", "felt", "gingham")
-UNSEEN_WALLS: tuple[RGB, ...] = ((0.60, 0.36, 0.28), (0.30, 0.45, 0.34), (0.28, 0.36, 0.58), (0.66, 0.60, 0.34))
+UNSEEN_FLOORS, UNSEEN_WALLS = tuple(_GROUND["unseen_floors"]), tuple(map(tuple, _GROUND["unseen_walls"]))
+
+#: The terms of the material that carries the attribute: of shapes that are named, and of all others.
+_FINISHES = {shape: finish["terms"] for finish in _FILE["finishes"] for shape in finish["shapes"]}
+_GLAZED = _FILE["finishes"][0]["terms"]
 
 
 def _smooth_noise(rng: np.random.Generator, size: tuple[int, int], cells: tuple[int, int]) -> NDArray[np.float64]:
@@ -265,25 +228,6 @@ class Surface:
     terms: Mapping[str, float]
 
 
-# Roughness and the other terms of the material that carries the attribute, by shape; glazed ceramic and enamel
-# (a soft base under a sharp clear coat) if a shape is not named.
-_GLAZED: dict[str, float] = {"roughness": 0.38, "specular": 0.5, "clearcoat": 0.8, "clearcoat_gloss": 0.93}
-_PLASTIC: dict[str, float] = {"roughness": 0.34, "specular": 0.5}
-_LEATHER: dict[str, float] = {"roughness": 0.35, "clearcoat": 0.4, "clearcoat_gloss": 0.8}
-_CLOTH: dict[str, float] = {"roughness": 0.8, "sheen": 0.4}
-_FINISHES: dict[str, dict[str, float]] = {
-    "hat": {"roughness": 0.9, "sheen": 0.6},
-    "sofa": {"roughness": 0.85, "sheen": 0.5},
-    "basket": {"roughness": 0.9, "sheen": 0.4},
-    "frypan": {"roughness": 0.32, "clearcoat": 0.3, "clearcoat_gloss": 0.7},
-    **dict.fromkeys(("drug bottle", "bottle", "dog bowl", "plant container", "school bus"), _PLASTIC),
-    **dict.fromkeys(("dog", "elephant", "bull", "turtle", "game console", "gaming mouse", "scissors"), _PLASTIC),
-    **dict.fromkeys(("device storage", "two-tone device storage", "hammer"), _PLASTIC),
-    **dict.fromkeys(("shoe", "boot", "high heel"), _LEATHER),
-    **dict.fromkeys(("sneaker", "running shoe", "gloves", "backpack"), _CLOTH),
-}
-
-
 def is_colour(name: str) -> bool:
     """Return whether a thing can have that colour: none, `metallic`, a paint, or two mixed (`red 0.25 blue`)."""
     paints = "|".join(PALETTE)
@@ -312,7 +256,8 @@ def _main_surface(shape: str, colour: str) -> Surface:
 
 def _fixed_surface(slot: str) -> Surface:
     """The material of a slot that looks the same on every object."""
-    rgb, roughness, metallic = FIXED[slot]
+    colour, roughness, metallic = _FILE["slots"][slot]
+    rgb = PALETTE[colour] if isinstance(colour, str) else tuple(colour)
     return Surface(rgb, {"roughness": roughness, "metallic": metallic})
 
 

@@ -104,21 +104,8 @@ def check_kind(kind: str) -> str:
     return kind
 
 
-def prepare_plot(
-    kind: str,
-    paths: Sequence[Path],
-    *,
-    benchmarks: Sequence[str] = (),
-    metrics: Sequence[str] = (),
-    item: str | None = None,
-    tag: str | None = None,
-    costs: Path | None = None,
-    cost: str = "latency",
-    labels: Mapping[str, str] | None = None,
-    sort: str | None = None,
-    seed: int = 0,
-) -> Callable[[], Figure]:
-    """Read a picture's input, and return the function that draws it."""
+def prepare_plot(kind: str, paths: Sequence[Path], **given: Any) -> Callable[[], Figure]:
+    """Read a picture's input, and return the function that draws it; `given` are settings of `plot`."""
     from tellapart.report.measured import gather, mark_imported, sort_runs
     from tellapart.report.plots.agreement import agreement, draw_agreement
     from tellapart.report.plots.bars import draw_bars, draw_tiers
@@ -127,12 +114,13 @@ def prepare_plot(
     from tellapart.report.plots.matrix import draw_matrix
     from tellapart.report.plots.pareto import draw_batches, prepare_pareto, read_batch_costs, read_costs
 
-    given = locals()
+    settings = {name: given.get(name) or default for name, (default, _) in _USES.items()}
     expect_kind(
         check_kind(kind),
         {name: kinds for name, (_, kinds) in _USES.items()},
-        {name: (given[name] or default, default) for name, (default, _) in _USES.items()},
+        {name: (settings[name], default) for name, (default, _) in _USES.items()},
     )
+    benchmarks, metrics, labels = settings["benchmarks"], settings["metrics"], settings["labels"]
     if kind == "cost":
         batches = read_batch_costs(paths)
         return lambda: draw_batches(*batches)
@@ -143,25 +131,24 @@ def prepare_plot(
     runs = mark_imported(gather(paths, labels), benchmarks)
     if len(benchmarks) > 1 and kind not in {"bars", "pareto"}:
         raise RunError(f"{kind} shows one benchmark; got {', '.join(benchmarks)}")
-    benchmark = benchmarks[0] if benchmarks else None
-    if sort is not None:
-        runs = sort_runs(runs, benchmark, sort)
-    if kind == "matrix" and item is None:
+    benchmark, metric = (next(iter(names), None) for names in (benchmarks, metrics))
+    if settings["sort"] is not None:
+        runs = sort_runs(runs, benchmark, settings["sort"])
+    if kind == "matrix" and settings["item"] is None:
         raise RunError("matrix shows one item; name it with item=ID")
-    if kind == "pareto" and costs is None:
+    if kind == "pareto" and settings["costs"] is None:
         raise RunError(
             "pareto needs the costs of models; give costs=FILE (`tellapart time --out FILE`, or CSV: model,cost)"
         )
     if kind in one_metric and len(benchmarks) < 2 and len(metrics) > 1:
         raise RunError(f"{one_metric[kind]} one metric; got {', '.join(metrics)}")
-    metric = metrics[0] if metrics else None
-    if kind == "pareto" and costs is not None:
-        return prepare_pareto(runs, read_costs(costs, cost), benchmarks, metrics)
+    if kind == "pareto":
+        return prepare_pareto(runs, read_costs(settings["costs"], settings["cost"]), benchmarks, metrics)
     draws: dict[str, Callable[[], Figure]] = {
         "bars": lambda: draw_bars(runs, benchmarks, metrics),
         "curves": lambda: draw_curves(runs, benchmark, metrics),
-        "heatmap": lambda: draw_heatmap(runs, benchmark, metric, tag),
-        "tiers": lambda: draw_tiers(runs, benchmark, metric, seed=seed),
-        "matrix": lambda: draw_matrix(runs, item or "", benchmark),
+        "heatmap": lambda: draw_heatmap(runs, benchmark, metric, settings["tag"]),
+        "tiers": lambda: draw_tiers(runs, benchmark, metric, seed=settings["seed"]),
+        "matrix": lambda: draw_matrix(runs, settings["item"], benchmark),
     }
     return draws[kind]
