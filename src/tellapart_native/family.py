@@ -7,20 +7,19 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+from torch import Tensor
 
 from tellapart.data.scores import join_names
 from tellapart.errors import ModelError
 from tellapart.models.fusion.family import Contrast, Halves, Tensors
 from tellapart.models.huggingface.images import ImageInputs
-from tellapart.models.torch.backend import import_torch
-from tellapart.models.torch.network import describe_misfit
+from tellapart.models.torch.network import Network, describe_misfit
 
 if TYPE_CHECKING:
-    from torch import Tensor
     from transformers import PreTrainedTokenizerBase
-
-    from tellapart.models.torch.network import Network
 
 
 # How many layers, stages and rows the published files of each family have, so that a file that lost one is refused.
@@ -275,7 +274,14 @@ def _find_gaps(layers: Mapping[int, Mapping[str, tuple[int, ...]]]) -> set[tuple
 
 
 class NativeHalves(Halves):
-    """Halves of a family here: the configuration is the layout's, the context the authors' length of texts."""
+    """Halves of a family here: the configuration is the layout's, the context the authors' length of texts.
+
+    Attributes:
+        head: the part of the module that reads the pooled states of a pair.
+    """
+
+    head: ClassVar[str] = ""
+    match: int | None = 1
 
     def __init__(self, module: Network) -> None:
         self.module = module
@@ -283,6 +289,18 @@ class NativeHalves(Halves):
 
     def take_words(self, tokenizer: PreTrainedTokenizerBase) -> None:
         """Take the words that the halves need beyond a text: captioners and answers in words have some."""
+
+    def pool_states(self, images: Tensors, texts: Tensors) -> Tensor:
+        """Run the layers that join the halves: a state for each pair, `(batch, width)`."""
+        raise NotImplementedError
+
+    def match_head(self, pooled: Tensor) -> Tensor:
+        """Take the output of `pool_states` to the head's numbers, `(batch, classes)`."""
+        return self.module.get_submodule(self.head)(pooled)
+
+    def join(self, images: Tensors, texts: Tensors) -> Tensor:
+        """Run the joint layers and the head: `(batch, classes)`."""
+        return self.match_head(self.pool_states(images, texts))
 
     @property
     def facts(self) -> str:
@@ -376,7 +394,7 @@ class NativeFamily:
     def build_module(self, layout: Layout) -> Network:
         """Build the module without numbers, whose tensors are the file's: each is there, in its shape, and no other."""
         layout.expect_published(self.name)
-        with import_torch().device("meta"):
+        with torch.device("meta"):
             module = self.build(layout).eval().requires_grad_(False)
         expected = {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
         if misfit := describe_misfit(expected, layout.shapes):
@@ -398,13 +416,3 @@ def _align_memory(tensor: Tensor) -> Tensor:
     A file's numbers lie as the file has them, and those of a converted folder otherwise.
     """
     return tensor.clone() if tensor.data_ptr() % _ALIGNMENT else tensor
-
-
-class MatchLogit(NativeHalves):
-    """The logit of class 1 of a matching head, without the other's: ALBEF's, X-VLM's and BLIP's."""
-
-    match = None
-
-    def join(self, images: Tensors, texts: Tensors) -> Tensor:
-        """Return the match's logit: `(batch, 1)`."""
-        return super().join(images, texts)[:, 1:]  # type: ignore[safe-super]  # the family's, which is next in line

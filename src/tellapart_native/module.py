@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tellapart.models.torch.backend import import_torch
+import torch
+from torch import Tensor
+
+from tellapart.models.torch.network import Network
 from tellapart_native.family import Layout
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from tellapart.models.torch.network import Network
+#: Untyped: parts of a module have the names of a file, which torch's types do not know.
+nn: Any = torch.nn
 
 
 class NativeConfig:
@@ -55,17 +56,17 @@ class NativeConfig:
 
 def unit_vectors(vectors: Tensor) -> Tensor:
     """Scale vectors `(n, d)` to length 1."""
-    return import_torch().nn.functional.normalize(vectors, dim=-1)
+    return nn.functional.normalize(vectors, dim=-1)
 
 
 def build_linear(layout: Layout, name: str, width: int, *, bias: bool = True) -> Network:
     """Build a dense layer on states of a width; its output has the width of the file's."""
-    return import_torch().nn.Linear(width, layout.shape_of(f"{name}.weight")[0], bias=bias)
+    return nn.Linear(width, layout.shape_of(f"{name}.weight")[0], bias=bias)
 
 
 def build_head(layout: Layout, name: str, width: int) -> Network:
     """Build a head of two dense layers with a norm and GELU between them: X-VLM's, METER's and FIBER's."""
-    nn, first = import_torch().nn, build_linear(layout, f"{name}.0", width)
+    first = build_linear(layout, f"{name}.0", width)
     inner = first.out_features
     return nn.Sequential(first, nn.LayerNorm(inner), nn.GELU(), build_linear(layout, f"{name}.3", inner))
 
@@ -80,7 +81,7 @@ def add_linear(module: Network, layout: Layout, width: int, *names: str) -> None
 
 def add_classifiers(module: Network, layout: Layout, width: int) -> None:
     """Give a module the heads of matching, retrieval, VQA and NLVR2 on pooled states, as far as the file has them."""
-    module.itm_score = import_torch().nn.Module()
+    module.itm_score = nn.Module()
     add_linear(module, layout, width, "itm_score.fc", "rank_output")
     for name, images in (("vqa_classifier", 1), ("nlvr2_classifier", 2)):
         if layout.has_prefix(f"{name}."):
@@ -91,6 +92,6 @@ def add_rank_output(module: Network, reading: str) -> None:
     """Add the head of retrieval, if that is read and the file lacks it: it begins as the matching head's class 1."""
     if reading == "rank" and not hasattr(module, "rank_output") and hasattr(module.itm_score, "fc"):
         matching = module.itm_score.fc
-        module.rank_output = import_torch().nn.Linear(matching.in_features, 1, device=matching.weight.device)
+        module.rank_output = nn.Linear(matching.in_features, 1, device=matching.weight.device)
         for part in ("weight", "bias"):
             getattr(module.rank_output, part).data.copy_(getattr(matching, part)[1:])

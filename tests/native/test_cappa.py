@@ -20,7 +20,7 @@ from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Generator, PairScorer
 from tellapart.models.torch.backend import import_torch
-from tellapart_native.cappa.model import Attention, Cappa, resize_linearly, rotate_states
+from tellapart_native.cappa import Attention, Cappa, resize_linearly, rotate_states
 from tellapart_native.family import Layout
 
 torch = import_torch()

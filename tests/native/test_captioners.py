@@ -26,7 +26,7 @@ from tellapart.models.protocols import Generator, PairScorer
 from tellapart.models.torch.backend import import_torch
 from tellapart.records.samples import read_samples
 from tellapart_native.heads.decoding import Past, Search, search_beams
-from tellapart_native.ofa.model import Ofa, cell_distances, token_buckets
+from tellapart_native.ofa import Ofa, cell_distances, token_buckets
 from tellapart_native.training import convert_model
 
 pytestmark = pytest.mark.slow

@@ -19,10 +19,10 @@ from tiny_files import cappa_shapes, draw
 
 from tellapart.models.torch.backend import import_torch
 from tellapart_native.family import NativeFamily
-from tellapart_native.fiber.model import GatedLayer
+from tellapart_native.fiber import GatedLayer
 from tellapart_native.layers.bert import Pooler
 from tellapart_native.layers.swin import SwinBlock
-from tellapart_native.vlt5.model import Vlt5
+from tellapart_native.vlt5 import Vlt5
 
 pytestmark = pytest.mark.slow
 
@@ -104,7 +104,7 @@ def heads(layer: str, count: int) -> Mistake:
 
 def pool_swins_first_token(module: Any, golden: Golden, patch: pytest.MonkeyPatch) -> None:
     """In place of the mean, as if the tower were CLIP's."""
-    patch.setattr("tellapart_native.meter.model.ClipTower", type(module.vit_model))
+    patch.setattr("tellapart_native.meter.ClipTower", type(module.vit_model))
 
 
 def bicubic(grid: Any, size: Any, mode: str = "", align_corners: bool = False) -> Any:
@@ -244,7 +244,7 @@ MISTAKES: dict[tuple[str, str], dict[str, Mistake]] = {
         "order: text": swap("text.blocks.0", "text.blocks.1"),
         "order: attention": swap("text.blocks.0.attention", "text.blocks.0.cross_attention"),
         "order: gates": swap("text.blocks.1.mlp.wi_0", "text.blocks.1.mlp.wi_1"),
-        "interpolation": replace("tellapart_native.cappa.model.resize_linearly", not_averaged),
+        "interpolation": replace("tellapart_native.cappa.resize_linearly", not_averaged),
         "rows for columns": setting("vision", "rows", lambda module: module.vision.columns),
         "registers": setting("vision", "registers", lambda m: torch.nn.Parameter(m.vision.registers[:7])),
         "norm": setting("text.blocks.0.attention", "norm_key", lambda module: torch.nn.Identity()),

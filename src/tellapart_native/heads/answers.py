@@ -9,23 +9,22 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import torch
+from torch import Tensor
+
 from tellapart.data.strict_json import load_json
 from tellapart.errors import ModelError
 from tellapart.models.fusion.family import Tensors
-from tellapart.models.torch.backend import import_torch
+from tellapart.models.torch.network import Network
 from tellapart_native.family import Layout, NativeHalves
 from tellapart_native.heads.decoding import Past, read_before
 from tellapart_native.heads.two_images import share_sources
 from tellapart_native.layers.bert import BertEmbeddings, BertEncoder, build_layers
+from tellapart_native.module import nn
 
 if TYPE_CHECKING:
-    from torch import Tensor
     from transformers import PreTrainedTokenizerBase
 
-    from tellapart.models.torch.network import Network
-
-torch = import_torch()
-nn = torch.nn
 
 #: The list of answers beside a model's file: ALBEF's name of it.
 ANSWERS_FILE = "answer_list.json"
@@ -82,7 +81,7 @@ class Answers(NativeHalves):
         return f"{super().facts} answers {self.answers}"
 
 
-class AnswerDecoder(nn.Module):  # type: ignore[misc, name-defined]
+class AnswerDecoder(nn.Module):
     """BERT as a decoder: each token reads those before it, and predicts the next one.
 
     The layers that have cross-attention also read a question's states, or an image's.
@@ -160,7 +159,9 @@ class DecodesAnswers(Answers):
 
 
 class ClassifiesAnswers(Answers):
-    """METER's and FIBER's: `vqa_classifier` puts out a logit for each answer, given the output of their `pool`."""
+    """METER's and FIBER's: `vqa_classifier` puts out a logit for each answer, given their pooled states."""
+
+    head = "vqa_classifier"
 
     def take_answers(self, answers: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> None:
         """Take the list of answers, one for each class."""
@@ -168,10 +169,6 @@ class ClassifiesAnswers(Answers):
         classes = self.module.vqa_classifier[-1].out_features
         if len(answers) != classes:
             raise ModelError(f"the list has {len(answers)} answers and the classifier {classes} classes")
-
-    def join(self, images: Tensors, texts: Tensors) -> Tensor:
-        """Pool image and text, and classify: `(batch, answers)`."""
-        return self.module.vqa_classifier(self.pool_states(images, texts))  # type: ignore[attr-defined]
 
 
 def add_task_heads(module: Network, layout: Layout) -> bool:

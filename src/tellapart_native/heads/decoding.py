@@ -8,16 +8,15 @@ from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import TYPE_CHECKING, ClassVar
 
+import torch
+from torch import Tensor
+
 from tellapart.models.fusion.family import Tensors
 from tellapart.models.generative.prompts import Prompt
-from tellapart.models.torch.backend import import_torch
 from tellapart_native.family import NativeHalves
 
 if TYPE_CHECKING:
-    from torch import Tensor
     from transformers import PreTrainedTokenizerBase
-
-torch = import_torch()
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +153,12 @@ class Likelihood(NativeHalves):
         tokens = logs.gather(-1, ids[..., None])[..., 0].double().where(mask, 0.0)
         total = tokens.sum(1, keepdim=True)
         return total / mask.sum(1, keepdim=True) if self.mean else total
+
+
+class ByToken(Likelihood):
+    """The mean by the token in place of the sum."""
+
+    mean = True
 
 
 class Writer(Likelihood):

@@ -7,19 +7,13 @@ description of their method.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import torch
+from torch import Tensor
 
 from tellapart.errors import ModelError
 from tellapart.models.fusion.family import Tensors
-from tellapart.models.torch.backend import import_torch
+from tellapart.models.torch.network import Network
 from tellapart_native.family import NativeHalves
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from tellapart.models.torch.network import Network
-
-torch = import_torch()
 
 #: The layer whose attention is read, counted from 0, in models of twelve layers.
 _LAYER, _DEPTH = 8, 12

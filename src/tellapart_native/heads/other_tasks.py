@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from tellapart.data.images import pixel_hash
@@ -17,7 +18,6 @@ from tellapart.models.fusion.scoring import CACHE_BYTES, StateCache
 from tellapart.models.fusion.torch_encoder import TorchFusionEncoder, TorchState
 from tellapart.models.protocols import Pixels, Sides
 from tellapart.models.store.content_hash import text_hash
-from tellapart.models.torch.backend import import_torch
 
 
 def heat_box(heat: NDArray[np.float32], size: tuple[int, int], candidates: Sequence[Sides] = ()) -> Sides:
@@ -37,7 +37,6 @@ def heat_box(heat: NDArray[np.float32], size: tuple[int, int], candidates: Seque
     """
     if not candidates:
         return _best_cells(heat, size)
-    torch = import_torch()
     resized = torch.nn.functional.interpolate(
         torch.from_numpy(np.ascontiguousarray(heat))[None, None], (size[1], size[0]), mode="bicubic"
     )[0, 0].numpy()

@@ -5,18 +5,12 @@ No published output was there to compare with: they are built from descriptions 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import torch
+from torch import Tensor
 
 from tellapart.models.fusion.family import Tensors
-from tellapart.models.torch.backend import import_torch
+from tellapart.models.torch.network import Network
 from tellapart_native.family import NativeHalves
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from tellapart.models.torch.network import Network
-
-torch = import_torch()
 
 
 class AlternatingImages(NativeHalves):
@@ -41,7 +35,7 @@ class PooledImages(NativeHalves):
 
     def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Pool the text with either image, and classify both: `(batch, 2)`."""
-        pooled = [self.pool_states((image,), texts) for image in images]  # type: ignore[attr-defined]
+        pooled = [self.pool_states((image,), texts) for image in images]
         return self.module.nlvr2_classifier(torch.cat(pooled, dim=-1))
 
 

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+
+from torch import Tensor
 
 from tellapart.errors import ModelError
-from tellapart.models.torch.backend import import_torch
+from tellapart.models.torch.network import Network
 from tellapart_native.family import Layout
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from tellapart.models.torch.network import Network
-
-torch = import_torch()
-nn = torch.nn
+from tellapart_native.module import nn
 
 
 def attend_heads(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, heads: int) -> Tensor:
@@ -25,7 +19,7 @@ def attend_heads(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | N
     return nn.functional.scaled_dot_product_attention(*split, attn_mask=allowed).transpose(1, 2).flatten(2)
 
 
-class SelfAttention(nn.Module):  # type: ignore[misc, name-defined]
+class SelfAttention(nn.Module):
     """Queries, keys and values of one attention."""
 
     def __init__(self, width: int, heads: int, source: int) -> None:
@@ -38,7 +32,7 @@ class SelfAttention(nn.Module):  # type: ignore[misc, name-defined]
         return attend_heads(self.query(states), self.key(source), self.value(source), mask, self.heads)
 
 
-class AddAndNormalise(nn.Module):  # type: ignore[misc, name-defined]
+class AddAndNormalise(nn.Module):
     """A projection, the residual, and the norm after it."""
 
     def __init__(self, inner: int, width: int, eps: float) -> None:
@@ -50,7 +44,7 @@ class AddAndNormalise(nn.Module):  # type: ignore[misc, name-defined]
         return self.LayerNorm(self.dense(inner) + residual)
 
 
-class Attention(nn.Module):  # type: ignore[misc, name-defined]
+class Attention(nn.Module):
     """Attention with its output projection, residual and norm."""
 
     def __init__(self, width: int, heads: int, *, source: int | None = None, eps: float = 1e-12) -> None:
@@ -62,7 +56,7 @@ class Attention(nn.Module):  # type: ignore[misc, name-defined]
         return self.output(self.self(states, source, mask), states)
 
 
-class BertLayer(nn.Module):  # type: ignore[misc, name-defined]
+class BertLayer(nn.Module):
     """Self-attention, cross-attention if there is one, and a feed-forward part; norms come after the residuals."""
 
     def __init__(self, width: int, heads: int, inner: int, *, source: int | None = None, eps: float = 1e-12) -> None:
@@ -97,7 +91,7 @@ class BertLayer(nn.Module):  # type: ignore[misc, name-defined]
         return self.output(nn.functional.gelu(self.intermediate.dense(states)), states)
 
 
-class BertEmbeddings(nn.Module):  # type: ignore[misc, name-defined]
+class BertEmbeddings(nn.Module):
     """Words, positions and, if there are segments, the first one, normalised.
 
     RoBERTa counts positions from behind its padding token: `first_position` is 2 there. It has one segment, BLIP none.
@@ -127,7 +121,7 @@ class BertEmbeddings(nn.Module):  # type: ignore[misc, name-defined]
         return states + self.position_embeddings.weight[self.first_position :][: ids.shape[1]]
 
 
-class BertEncoder(nn.Module):  # type: ignore[misc, name-defined]
+class BertEncoder(nn.Module):
     """Layers numbered from 0."""
 
     def __init__(self, layers: Iterable[Network]) -> None:
@@ -135,7 +129,7 @@ class BertEncoder(nn.Module):  # type: ignore[misc, name-defined]
         self.layer = nn.ModuleList(layers)
 
 
-class Pooler(nn.Module):  # type: ignore[misc, name-defined]
+class Pooler(nn.Module):
     """The first token's state through a dense layer and tanh."""
 
     def __init__(self, width: int, out: int | None = None) -> None:
@@ -147,7 +141,7 @@ class Pooler(nn.Module):  # type: ignore[misc, name-defined]
         return self.dense(states[:, 0]).tanh()
 
 
-class FusedBert(nn.Module):  # type: ignore[misc, name-defined]
+class FusedBert(nn.Module):
     """BERT whose upper layers, from `fusion` on, also read the image."""
 
     def __init__(self, embeddings: Network, layers: Iterable[Network], fusion: int) -> None:
@@ -197,7 +191,7 @@ EPSILON = 1e-5
 _FIRST_POSITION = 2
 
 
-class Roberta(nn.Module):  # type: ignore[misc, name-defined]
+class Roberta(nn.Module):
     """Embeddings and layers, without a pooler."""
 
     def __init__(self, embeddings: Network, layers: Iterable[Network]) -> None:

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
-from tellapart.models.torch.backend import import_torch
+import torch
+from torch import Tensor
+
 from tellapart_native.family import Layout
 from tellapart_native.layers.bert import attend_heads
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-torch = import_torch()
-nn = torch.nn
+from tellapart_native.module import nn
 
 
-class _Attention(nn.Module):  # type: ignore[misc, name-defined]
+class _Attention(nn.Module):
     """Self-attention, its three projections in one."""
 
     def __init__(self, width: int, heads: int) -> None:
@@ -32,7 +28,7 @@ class _Attention(nn.Module):  # type: ignore[misc, name-defined]
         return self.out_proj(attend_heads(queries, keys, values, None, self.heads))
 
 
-class _Block(nn.Module):  # type: ignore[misc, name-defined]
+class _Block(nn.Module):
     """Attention and an MLP; norms come before them, and the activation is the quick approximation of GELU."""
 
     def __init__(self, width: int, heads: int, inner: int) -> None:
@@ -47,7 +43,7 @@ class _Block(nn.Module):  # type: ignore[misc, name-defined]
         return states + self.mlp.c_proj(inner * (1.702 * inner).sigmoid())
 
 
-class ClipVit(nn.Module):  # type: ignore[misc, name-defined]
+class ClipVit(nn.Module):
     """Patches and a class token, blocks, and the last norm on all tokens.
 
     Attributes:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import torch
+from torch import Tensor
 
-from tellapart.models.torch.backend import import_torch
 from tellapart_native.family import Layout
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-torch = import_torch()
-nn = torch.nn
+from tellapart_native.module import nn
 
 
-class _Norm(nn.Module):  # type: ignore[misc, name-defined]
+class _Norm(nn.Module):
     """A batch norm by the statistics in the file."""
 
     def __init__(self, width: int, eps: float) -> None:
@@ -29,7 +24,7 @@ class _Norm(nn.Module):  # type: ignore[misc, name-defined]
         )
 
 
-class _Bottleneck(nn.Module):  # type: ignore[misc, name-defined]
+class _Bottleneck(nn.Module):
     """Three convolutions around the states; the one in the middle has the stride (ResNet V1.5)."""
 
     def __init__(self, layout: Layout, prefix: str, into: int, stride: int, eps: float) -> None:
@@ -49,7 +44,7 @@ class _Bottleneck(nn.Module):  # type: ignore[misc, name-defined]
         return (self.bn3(self.conv3(inner)) + shortcut).relu()
 
 
-class Resnet(nn.Module):  # type: ignore[misc, name-defined]
+class Resnet(nn.Module):
     """The stem and three stages: a grid whose sides are a 16th of the picture's."""
 
     def __init__(self, layout: Layout, prefix: str, eps: float) -> None:

@@ -6,19 +6,14 @@ timm's has it at the start of the next stage, and fills tables while it is built
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
 
 from tellapart.errors import ModelError
-from tellapart.models.torch.backend import import_torch
+from tellapart.models.torch.network import Network
 from tellapart_native.family import Layout
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from tellapart.models.torch.network import Network
-
-torch = import_torch()
-nn = torch.nn
+from tellapart_native.module import nn
 
 #: Summand of the attention between pixels that only the cyclic shift makes neighbours.
 _APART = -100.0
@@ -26,7 +21,7 @@ _APART = -100.0
 _TABLE = "relative_position_bias_table"
 
 
-class WindowAttention(nn.Module):  # type: ignore[misc, name-defined]
+class WindowAttention(nn.Module):
     """Attention within windows, with a bias for each relative position."""
 
     def __init__(self, layout: Layout, prefix: str) -> None:
@@ -58,7 +53,7 @@ class WindowAttention(nn.Module):  # type: ignore[misc, name-defined]
         return down * (2 * window - 1) + right
 
 
-class SwinBlock(nn.Module):  # type: ignore[misc, name-defined]
+class SwinBlock(nn.Module):
     """Attention within windows, cyclically shifted or not, and an MLP; norms come before them."""
 
     def __init__(self, layout: Layout, prefix: str, attention: Network, *, shifted: bool) -> None:
@@ -87,7 +82,7 @@ class SwinBlock(nn.Module):  # type: ignore[misc, name-defined]
         return _APART * (regions[:, None, :, None] != regions[:, None, None, :]).to(states.dtype)
 
 
-class Merging(nn.Module):  # type: ignore[misc, name-defined]
+class Merging(nn.Module):
     """Four neighbours become one token of twice the width."""
 
     def __init__(self, layout: Layout, prefix: str) -> None:
@@ -101,7 +96,7 @@ class Merging(nn.Module):  # type: ignore[misc, name-defined]
         return self.reduction(self.norm(torch.cat(neighbours, -1)))
 
 
-class Swin(nn.Module):  # type: ignore[misc, name-defined]
+class Swin(nn.Module):
     """Patches, stages of blocks, and a norm.
 
     Attributes:

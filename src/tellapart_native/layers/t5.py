@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
-from tellapart.models.torch.backend import import_torch
+import torch
+from torch import Tensor
+
+from tellapart.models.torch.network import Network
 from tellapart_native.family import Layout
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from tellapart.models.torch.network import Network
-
-torch = import_torch()
-nn = torch.nn
+from tellapart_native.module import nn
 
 #: Tokens further apart than this share a bucket, as published.
 _FURTHEST = 128
 
 
-class Norm(nn.Module):  # type: ignore[misc, name-defined]
+class Norm(nn.Module):
     """Divides by the root of the mean square, in float32; no mean is taken off."""
 
     def __init__(self, width: int, eps: float = 1e-6) -> None:
@@ -33,7 +28,7 @@ class Norm(nn.Module):  # type: ignore[misc, name-defined]
         return self.weight * (states * torch.rsqrt(square + self.eps)).to(self.weight.dtype)
 
 
-class _Attention(nn.Module):  # type: ignore[misc, name-defined]
+class _Attention(nn.Module):
     def __init__(self, width: int, inner: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
@@ -47,7 +42,7 @@ class _Attention(nn.Module):  # type: ignore[misc, name-defined]
         return self.o(read.transpose(1, 2).flatten(2))
 
 
-class _FeedForward(nn.Module):  # type: ignore[misc, name-defined]
+class _FeedForward(nn.Module):
     def __init__(self, width: int, inner: int) -> None:
         super().__init__()
         self.wi, self.wo = nn.Linear(width, inner, bias=False), nn.Linear(inner, width, bias=False)
@@ -63,7 +58,7 @@ def _build_sublayer(name: str, part: Network, width: int) -> Tensor:
     return layer
 
 
-class T5Stack(nn.Module):  # type: ignore[misc, name-defined]
+class T5Stack(nn.Module):
     """The encoder, or the decoder, whose layers also read the encoder's states."""
 
     def __init__(self, layout: Layout, prefix: str) -> None:

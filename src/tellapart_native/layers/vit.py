@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from tellapart.errors import require
-from tellapart.models.torch.backend import import_torch
+from tellapart.models.torch.network import Network
 from tellapart_native.family import Layout
-
-if TYPE_CHECKING:
-    from tellapart.models.torch.network import Network
+from tellapart_native.module import nn
 
 
 def build_vit(layout: Layout, prefix: str) -> Network:
     """Build a ViT with a class token and no head; its sizes follow from the shapes of `PREFIX.*`."""
-    nn = import_torch().nn
     vision = require("timm.models.vision_transformer", extra="models")
     width, _, patch, _ = layout.shape_of(f"{prefix}.patch_embed.proj.weight")
     rows = layout.shape_of(f"{prefix}.pos_embed")[1]

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
-
-from tellapart.models.torch.backend import import_torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
+import torch
+from torch import Tensor
 
 
 def resize_grid(tensors: dict[str, Tensor], positions: str, patches: str, size: int) -> dict[str, Tensor]:
@@ -18,7 +14,6 @@ def resize_grid(tensors: dict[str, Tensor], positions: str, patches: str, size: 
 
     ALBEF, BLIP and METER do so.
     """
-    torch = import_torch()
     table = tensors[positions]
     rows = table.reshape(-1, table.shape[-1])
     old, new = round((len(rows) - 1) ** 0.5), size // tensors[patches].shape[-1]
@@ -54,7 +49,7 @@ def _resize_table(table: Tensor, window: int) -> Tensor:
     wanted = np.arange(new) - new // 2
     numbers = table.double().numpy()
     heads = [RectBivariateSpline(places, places, head.reshape(old, old))(wanted, wanted) for head in numbers.T]
-    return import_torch().tensor(np.stack([head.ravel() for head in heads], axis=1), dtype=table.dtype)
+    return torch.tensor(np.stack([head.ravel() for head in heads], axis=1), dtype=table.dtype)
 
 
 def _growth_ratio(steps: int, reach: int) -> float:

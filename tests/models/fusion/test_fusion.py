@@ -180,7 +180,6 @@ def test_a_state_holds_its_own_memory_and_not_its_batches(family: str, folder: P
 class BrightnessHalves(Halves):
     """Words against brightness: an architecture with no configuration of transformers."""
 
-    architecture = "Brightness"
     match = None
 
     def __init__(self, module: Any) -> None:

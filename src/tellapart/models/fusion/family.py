@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from tellapart.models.huggingface.files import config_facts, load_weights
 from tellapart.models.huggingface.tokens import text_config
@@ -32,16 +32,15 @@ Tensors = tuple["Tensor", ...]
 class Halves(ABC):
     """The two unimodal halves of one architecture and the layers that join them, on batches of one shape.
 
-    Masks among the tensors are `torch.bool`, True on real tokens, patches or regions.
+    The class's name is in fingerprints, and never changes. Masks among the tensors are `torch.bool`, True on real
+    tokens, patches or regions.
 
     Attributes:
-        architecture: the name in fingerprints; it never changes.
         match: index of the matching head's class "match"; None if the head has a single output.
         module: a `torch.nn.Module`.
         context: tokens that a text may have.
     """
 
-    architecture: ClassVar[str]
     match: int | None = 1
 
     def __init__(self, module: Network) -> None:

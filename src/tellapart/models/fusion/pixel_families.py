@@ -24,8 +24,6 @@ class BridgeTower(Halves):
     and 1 means they match").
     """
 
-    architecture = "BridgeTower"
-
     def __init__(self, module: Network) -> None:
         super().__init__(module)
         # Positions are counted from the padding's id on, as in RoBERTa.
@@ -103,8 +101,6 @@ class Flava(Halves):
     match", `itm_labels`).
     """
 
-    architecture = "Flava"
-
     def images(self, pixel_values: Tensor) -> Tensors:
         """Run the image encoder on float `(batch, 3, h, w)`: `(batch, 1 + patches, hidden)`."""
         layers = self.module.flava.image_model(pixel_values=pixel_values, output_hidden_states=True).hidden_states
@@ -146,8 +142,6 @@ class Vilt(Halves):
     of the pre-trained head: ViLT's objectives, `vilt_module.py`), and `itm_score`, two classes, of pre-trained ones,
     of which 1 is the match.
     """
-
-    architecture = "Vilt"
 
     def __init__(self, module: Network) -> None:
         super().__init__(module)
@@ -224,8 +218,6 @@ class Blip(Halves):
     and text match").
     """
 
-    architecture = "Blip"
-
     def images(self, pixel_values: Tensor) -> Tensors:
         """Run the vision tower on float `(batch, 3, h, w)`: `(batch, 1 + patches, hidden)`."""
         return (self.module.vision_model(pixel_values=pixel_values).last_hidden_state,)
@@ -249,8 +241,6 @@ class Blip2(Blip):
     text is separable. The head reads every query, and its logits are averaged (BLIP-2, section 3.1). Class 1 is the
     match (`Blip2ForImageTextRetrieval`: "probs[0][1] that image 0 is"; LAVIS: `softmax(itm_output, dim=1)[:, 1]`).
     """
-
-    architecture = "Blip2"
 
     def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Run the Q-Former on queries, text and image, and the head: `(batch, 2)`."""

@@ -21,7 +21,6 @@ class VisualBert(Halves):
     families. It was trained on two captions and is read on one here.
     """
 
-    architecture = "VisualBert"
     match = 0
 
     def __init__(self, module: Network) -> None:
@@ -53,8 +52,6 @@ class Lxmert(Halves):
     Class 1 of `cross_relationship_score` is the match (`LxmertConfig.task_matched`: "if the sentence correctly
     describes the image the label will be 1").
     """
-
-    architecture = "Lxmert"
 
     def __init__(self, module: Network) -> None:
         super().__init__(module)

@@ -127,7 +127,7 @@ class TorchFusionEncoder:
         self.traits = {"context": length, "dtype": runtime.dtype}
         if fingerprint is None:
             identity = weights_fingerprint(
-                halves.module, halves.architecture, runtime.dtype, length, halves.facts, preparation.facts
+                halves.module, type(halves).__name__, runtime.dtype, length, halves.facts, preparation.facts
             )
             fingerprint = f"tellapart:huggingface:{reading}:1:{identity}"
         self.fingerprint = fingerprint

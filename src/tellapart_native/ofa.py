@@ -11,25 +11,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import torch
+from torch import Tensor, dtype
+
 from tellapart.errors import ModelError
 from tellapart.models.fusion.family import Tensors
 from tellapart.models.generative.prompts import Prompt
-from tellapart.models.torch.backend import import_torch
+from tellapart.models.torch.network import Network
 from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading
-from tellapart_native.heads.decoding import Past, Search, Writer, read_before
+from tellapart_native.heads.decoding import ByToken, Past, Search, Writer, read_before
+from tellapart_native.heads.matching import combine_halves
 from tellapart_native.layers.resnet import Resnet
-from tellapart_native.module import NativeConfig, build_linear
+from tellapart_native.module import NativeConfig, build_linear, nn
 from tellapart_native.preprocessing.captions import clean_like_ofa, clean_like_ofa_matching
 from tellapart_native.preprocessing.images import HALF_COLOURS, IMAGENET_COLOURS, square_inputs
 
 if TYPE_CHECKING:
-    from torch import Tensor, dtype
     from transformers import PreTrainedTokenizerBase
-
-    from tellapart.models.torch.network import Network
-
-torch = import_torch()
-nn = torch.nn
 
 
 # OFA's encoder and decoder under fairseq's names: pre-norm BART with NormFormer's norms, positions as attention bias.
@@ -66,7 +64,7 @@ def cell_distances(rows: int, columns: int, side: int) -> Tensor:
     return (down[:, None] - down + side - 1) * (2 * side - 1) + right[:, None] - right + side - 1
 
 
-class _Attention(nn.Module):  # type: ignore[misc, name-defined]
+class _Attention(nn.Module):
     """Attention with a bias, whose heads are weighed."""
 
     def __init__(self, layout: Layout, width: int, heads: int) -> None:
@@ -90,7 +88,7 @@ def _query_scale(layout: Layout, each: int) -> float:
     return 1 / math.sqrt(each * float(layout.settings.get("attn_scale_factor", _SCALE)))
 
 
-class _Layer(nn.Module):  # type: ignore[misc, name-defined]
+class _Layer(nn.Module):
     """Attention, in a decoder also to the encoder, and the feed-forward part, between norms."""
 
     def __init__(self, layout: Layout, prefix: str, width: int, heads: int) -> None:
@@ -126,7 +124,7 @@ class _Layer(nn.Module):  # type: ignore[misc, name-defined]
         return states + self.fc2(self.ffn_layernorm(inner))
 
 
-class _Stack(nn.Module):  # type: ignore[misc, name-defined]
+class _Stack(nn.Module):
     """The parts of encoder and decoder alike: layers, positions, tables of relative positions."""
 
     def __init__(self, layout: Layout, prefix: str, links: tuple[str, ...]) -> None:
@@ -282,7 +280,6 @@ class Ofa(NativeHalves):
     may have unlearnt it.
     """
 
-    architecture = "Ofa"
     match = 0
 
     def take_words(self, tokenizer: PreTrainedTokenizerBase) -> None:
@@ -317,7 +314,6 @@ class Ofa(NativeHalves):
 class OfaCaptioner(Writer):
     """The encoder's states of a picture and " what does the image describe?", computed once; the decoder's captions."""
 
-    architecture = "OfaCaptioner"
     prompt = OFA_CAPTION
     search = Search(beams=5, longest=16, repeats=3)
 
@@ -349,13 +345,6 @@ class OfaCaptioner(Writer):
     def spell_words(self, ids: Sequence[int]) -> str:
         """Return the words of a caption's tokens, without punctuation, as the authors do."""
         return clean_like_ofa(super().spell_words(ids), len(ids))
-
-
-class OfaCaptionerMean(OfaCaptioner):
-    """The same by the token."""
-
-    architecture = "OfaCaptionerMean"
-    mean = True
 
 
 def add_codes(tokenizer: PreTrainedTokenizerBase, config: NativeConfig) -> None:
@@ -402,7 +391,12 @@ FAMILY = NativeFamily(
     build=_build_ofa,
     readings={
         "likelihood": Reading(OfaCaptioner, "likelihood", "encoder.embed_tokens.weight", prompt=" {}"),
-        "mean_likelihood": Reading(OfaCaptionerMean, "likelihood", "encoder.embed_tokens.weight", prompt=" {}"),
+        "mean_likelihood": Reading(
+            combine_halves("OfaCaptionerMean", ByToken, OfaCaptioner),
+            "likelihood",
+            "encoder.embed_tokens.weight",
+            prompt=" {}",
+        ),
         "itm": Reading(Ofa, "itm", "encoder.embed_tokens.weight", clean=clean_like_ofa_matching),
         "itm_logit": Reading(Ofa, "itm_logit", "encoder.embed_tokens.weight", clean=clean_like_ofa_matching),
     },

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import torch
+from torch import Tensor
 
 from tellapart.models.fusion.family import Tensors
-from tellapart.models.torch.backend import import_torch
+from tellapart.models.torch.network import Network
 from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading
 from tellapart_native.layers.t5 import Norm, T5Stack
-from tellapart_native.module import NativeConfig
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from tellapart.models.torch.network import Network
-
-torch = import_torch()
-nn = torch.nn
+from tellapart_native.module import NativeConfig, nn
 
 #: Tokens of the input, prompt included, in the authors' code.
 _CONTEXT = 20
@@ -25,7 +18,7 @@ _CONTEXT = 20
 _TRUE, _FALSE = 1176, 6136
 
 
-class VisualEmbedding(nn.Module):  # type: ignore[misc, name-defined]
+class VisualEmbedding(nn.Module):
     """A region's features and place, each projected and normalised; the picture it is of; its number in there."""
 
     def __init__(self, layout: Layout, prefix: str) -> None:
@@ -54,7 +47,6 @@ class Vlt5(NativeHalves):
     Classes are "true" and "false": 0 is the match.
     """
 
-    architecture = "Vlt5"
     match = 0
 
     def images(self, features: Tensor, boxes: Tensor, mask: Tensor, picture: int = 0) -> Tensors:

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import torch
+from torch import Tensor
 
 from tellapart.models.fusion.family import Tensors
 from tellapart.models.generative.prompts import Prompt
-from tellapart.models.torch.backend import import_torch
-from tellapart_native.family import Layout, MatchLogit, NativeFamily, NativeHalves, Reading
+from tellapart.models.torch.network import Network
+from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading
 from tellapart_native.heads.answers import DecodesAnswers, add_task_heads
-from tellapart_native.heads.decoding import Past, Search, Writer
+from tellapart_native.heads.decoding import ByToken, Past, Search, Writer
 from tellapart_native.heads.grad_cam import GradCam
+from tellapart_native.heads.matching import FusedText, MatchLogit, ProjectedTokens, combine_halves
 from tellapart_native.heads.two_images import AlternatingImages
 from tellapart_native.layers.bert import build_text, rename_text
 from tellapart_native.layers.swin import build_swin
-from tellapart_native.module import NativeConfig, build_head, build_linear, unit_vectors
+from tellapart_native.module import NativeConfig, build_head, build_linear, nn
 from tellapart_native.preprocessing.captions import clean_like_albef
 from tellapart_native.preprocessing.images import CLIP_COLOURS, square_inputs
 from tellapart_native.preprocessing.positions import resize_window_biases
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from tellapart.models.torch.network import Network
-
-torch = import_torch()
-nn = torch.nn
 
 #: The captioners were trained with these words before every caption.
 XVLM_CAPTION = Prompt("xvlm-caption", 1, "a picture of ", "X-VLM (Zeng et al. 2022), configs/Captioning.yaml")
@@ -34,69 +28,18 @@ XVLM_CAPTION = Prompt("xvlm-caption", 1, "a picture of ", "X-VLM (Zeng et al. 20
 _CONTEXT = 40
 
 
-class Xvlm(NativeHalves):
-    """The mean of the image tokens and the tokens, and the lower layers' states of a text; upper layers join them."""
-
-    architecture = "Xvlm"
+class Xvlm(FusedText):
+    """The mean of the image tokens and the tokens, and the lower layers' states of a text."""
 
     def images(self, pixel_values: Tensor) -> Tensors:
         """Run the vision tower on float `(batch, 3, h, w)`: `(batch, 1 + tokens, width)`."""
         tokens = self.module.vision_encoder(pixel_values)
         return (torch.cat([tokens.mean(1, keepdim=True), tokens], dim=1),)
 
-    def texts(self, ids: Tensor, mask: Tensor) -> Tensors:
-        """Run the lower layers: `(batch, tokens, width)`, and the mask."""
-        return self.module.text_encoder.read_text(ids, mask), mask
-
-    def join(self, images: Tensors, texts: Tensors) -> Tensor:
-        """Run the upper layers and the head: `(batch, 2)`; class 1 is the match."""
-        return self.module.itm_head(self._fuse_states(images, texts))
-
-    def predict_boxes(self, images: Tensors, texts: Tensors) -> Tensor:
-        """The box of the text's object, by pre-training: `(batch, 4)`, middle x and y, width, height, in shares."""
-        return self.module.bbox_head(self._fuse_states(images, texts)).sigmoid()
-
-    def _fuse_states(self, images: Tensors, texts: Tensors) -> Tensor:
-        (image,), (states, mask) = images, texts
-        return self.module.text_encoder.join(states, mask, image)[:, 0]
-
-
-class XvlmMatch(MatchLogit, Xvlm):
-    """The score of the authors' retrieval evaluation: the logit of class 1 alone, without the other's."""
-
-    architecture = "XvlmMatch"
-
-
-class XvlmCosine(Xvlm):
-    """One vector of an image and of a text: projections of the mean token and of the first, of length 1."""
-
-    architecture = "XvlmCosine"
-
-    def images(self, pixel_values: Tensor) -> Tensors:
-        """Return float `(batch, dimensions)`."""
-        return (unit_vectors(self.module.vision_proj(super().images(pixel_values)[0][:, 0])),)
-
-    def texts(self, ids: Tensor, mask: Tensor) -> Tensors:
-        """Return float `(batch, dimensions)`."""
-        return (unit_vectors(self.module.text_proj(self.module.text_encoder.read_text(ids, mask)[:, 0])),)
-
-
-class XvlmAnswers(DecodesAnswers, Xvlm):
-    """VQA's file: the answer of a list that `text_decoder` finds the likeliest."""
-
-    architecture = "XvlmAnswers"
-
-
-class XvlmTwoImages(AlternatingImages, Xvlm):
-    """NLVR2's file: `cls_head` behind layers that read the left and the right image in turn."""
-
-    architecture = "XvlmTwoImages"
-
 
 class XvlmCaptioner(Writer, Xvlm):
     """A captioner's file: `text_decoder` reads the image in its upper layers, and writes behind "a picture of"."""
 
-    architecture = "XvlmCaptioner"
     prompt = XVLM_CAPTION
     opening = XVLM_CAPTION.text
     search = Search(beams=3, longest=16, shortest=1, counted=3)
@@ -106,31 +49,17 @@ class XvlmCaptioner(Writer, Xvlm):
         return self.module.text_decoder(ids, images[0], None, past)
 
 
-class XvlmCaptionerMean(XvlmCaptioner):
-    """The same by the token."""
-
-    architecture = "XvlmCaptionerMean"
-    mean = True
-
-
 class XvlmBoxes(Xvlm):
     """Grounding's file, and pre-trained ones: the place of the text's object.
 
     `boxes` equals the authors' output on a tiny pre-trained file; nothing of the fine-tuned ones was there to compare.
     """
 
-    architecture = "XvlmBoxes"
-    match = None
+    head, match = "bbox_head", None
 
-    def join(self, images: Tensors, texts: Tensors) -> Tensor:
+    def match_head(self, pooled: Tensor) -> Tensor:
         """Return middle x, middle y, width and height as shares of the image: `(batch, 4)`."""
-        return self.predict_boxes(images, texts)
-
-
-class XvlmGradCam(GradCam, Xvlm):
-    """Any file with a matching head: the source of the match in the image."""
-
-    architecture = "XvlmGradCam"
+        return super().match_head(pooled).sigmoid()
 
 
 def _build_xvlm(layout: Layout) -> Network:
@@ -157,7 +86,7 @@ def _build_xvlm(layout: Layout) -> Network:
     return module
 
 
-def _caption_reading(halves: type[XvlmCaptioner]) -> Reading:
+def _caption_reading(halves: type[NativeHalves]) -> Reading:
     """Return the reading of a captioner's file, which is one with a decoder and no encoder of texts."""
     return Reading(
         halves,
@@ -175,14 +104,18 @@ FAMILY = NativeFamily(
     readings={
         "itm": Reading(Xvlm, "itm", "itm_head.0.weight"),
         "itm_logit": Reading(Xvlm, "itm_logit", "itm_head.0.weight"),
-        "match_logit": Reading(XvlmMatch, "itm", "itm_head.0.weight"),
-        "itc": Reading(XvlmCosine, "cosine", "vision_proj.weight"),
+        "match_logit": Reading(combine_halves("XvlmMatch", MatchLogit, Xvlm), "itm", "itm_head.0.weight"),
+        "itc": Reading(combine_halves("XvlmCosine", ProjectedTokens, Xvlm), "cosine", "vision_proj.weight"),
         "likelihood": _caption_reading(XvlmCaptioner),
-        "mean_likelihood": _caption_reading(XvlmCaptionerMean),
-        "vqa": Reading(XvlmAnswers, "answers", "text_decoder.bert.encoder.layer.0.crossattention.self.key.weight"),
-        "nlvr2": Reading(XvlmTwoImages, "two_images", "cls_head.0.weight"),
+        "mean_likelihood": _caption_reading(combine_halves("XvlmCaptionerMean", ByToken, XvlmCaptioner)),
+        "vqa": Reading(
+            combine_halves("XvlmAnswers", DecodesAnswers, Xvlm),
+            "answers",
+            "text_decoder.bert.encoder.layer.0.crossattention.self.key.weight",
+        ),
+        "nlvr2": Reading(combine_halves("XvlmTwoImages", AlternatingImages, Xvlm), "two_images", "cls_head.0.weight"),
         "boxes": Reading(XvlmBoxes, "box", "bbox_head.0.weight"),
-        "grad_cam": Reading(XvlmGradCam, "heat", "itm_head.0.weight"),
+        "grad_cam": Reading(combine_halves("XvlmGradCam", GradCam, Xvlm), "heat", "itm_head.0.weight"),
     },
     images=lambda module: square_inputs(module.config.image_size, CLIP_COLOURS),
     vocabulary="bert-base-uncased",

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import torch
+from torch import Tensor
 
 from tellapart.models.fusion.family import Tensors
-from tellapart.models.torch.backend import import_torch
+from tellapart.models.huggingface.images import ImageInputs
+from tellapart.models.torch.network import Network
 from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading
 from tellapart_native.heads.answers import ClassifiesAnswers
+from tellapart_native.heads.matching import RankOutput, combine_halves
 from tellapart_native.heads.two_images import PooledImages
 from tellapart_native.layers.bert import BertLayer, Pooler, build_roberta, read_context
 from tellapart_native.layers.clip_vit import ClipVit, build_clip_vit
 from tellapart_native.layers.swin import build_swin, resize_bias_tables
-from tellapart_native.module import NativeConfig, add_classifiers, add_rank_output, build_linear
+from tellapart_native.module import NativeConfig, add_classifiers, add_rank_output, build_linear, nn
 from tellapart_native.preprocessing.images import CLIP_COLOURS, IMAGENET_COLOURS, crop_inputs
 from tellapart_native.preprocessing.positions import resize_grid
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from tellapart.models.huggingface.images import ImageInputs
-    from tellapart.models.torch.network import Network
-
-torch = import_torch()
-nn = torch.nn
 
 #: Tokens of a text for a file without a number: the authors' retrieval code, and all their other tasks.
 _RETRIEVAL_CONTEXT, _CONTEXT = 40, 50
@@ -34,7 +28,7 @@ _CLIP = "vit_model.visual"
 class Meter(NativeHalves):
     """Both towers' tokens, projected and marked; the levels of co-attention and `itm_score` join them."""
 
-    architecture = "Meter"
+    head = "itm_score.fc"  # class 1 is the match
 
     def images(self, pixel_values: Tensor) -> Tensors:
         """Run the image tower on float `(batch, 3, h, w)`: `(batch, tokens, width)`."""
@@ -48,14 +42,6 @@ class Meter(NativeHalves):
         tokens = module.cross_modal_text_transform(module.text_transformer(ids, mask))
         return tokens + module.token_type_embeddings.weight[0], mask
 
-    def join(self, images: Tensors, texts: Tensors) -> Tensor:
-        """Run the levels and the head: `(batch, 2)`; class 1 is the match."""
-        return self.match_head(self.pool_states(images, texts))
-
-    def match_head(self, pooled: Tensor) -> Tensor:
-        """Take the output of `pool_states` to the head's logits, `(batch, classes)`."""
-        return self.module.itm_score.fc(pooled)
-
     def pool_states(self, images: Tensors, texts: Tensors) -> Tensor:
         """Run the levels; pool the text, and the image, in this order: `(batch, 2 * width)`."""
         module, (image,), (text, mask) = self.module, images, texts
@@ -67,27 +53,8 @@ class Meter(NativeHalves):
         return torch.cat([module.cross_modal_text_pooler(text), module.cross_modal_image_pooler(image)], dim=-1)
 
 
-class MeterRank(Meter):
-    """The same with the head of retrieval, which has one logit."""
-
-    architecture = "MeterRank"
-    match = None
-
-    def match_head(self, pooled: Tensor) -> Tensor:
-        """Take the output of `pool_states` to one logit, `(batch, 1)`."""
-        return self.module.rank_output(pooled)
-
-
-class MeterAnswers(ClassifiesAnswers, Meter):
-    """VQA's file: the answer of a list with the greatest logit."""
-
-    architecture = "MeterAnswers"
-
-
 class MeterTwoImages(PooledImages, Meter):
     """NLVR2's file: a pass for the left image, and one for the right, whose tokens are marked by a third type."""
-
-    architecture = "MeterTwoImages"
 
     def images(self, pixel_values: Tensor) -> Tensors:
         """Run the image tower, and leave the marks out: an image may stand on either side."""
@@ -99,7 +66,7 @@ class MeterTwoImages(PooledImages, Meter):
         return super().join((images[0] + types[1], images[1] + types[2]), texts)
 
 
-class ClipTower(nn.Module):  # type: ignore[misc, name-defined]
+class ClipTower(nn.Module):
     """CLIP, of which only the image tower is left."""
 
     def __init__(self, visual: ClipVit) -> None:
@@ -149,11 +116,11 @@ FAMILY = NativeFamily(
     title="METER",
     build=_build_meter,
     readings={
-        "vqa": Reading(MeterAnswers, "answers", "vqa_classifier.3.weight"),
+        "vqa": Reading(combine_halves("MeterAnswers", ClassifiesAnswers, Meter), "answers", "vqa_classifier.3.weight"),
         "nlvr2": Reading(MeterTwoImages, "two_images", "nlvr2_classifier.3.weight"),
         "itm": Reading(Meter, "itm", "itm_score.fc.weight"),
         "itm_logit": Reading(Meter, "itm_logit", "itm_score.fc.weight"),
-        "rank": Reading(MeterRank, "itm_logit", "rank_output.weight"),
+        "rank": Reading(combine_halves("MeterRank", RankOutput, Meter), "itm_logit", "rank_output.weight"),
     },
     images=_prepare_images,
     vocabulary="roberta-base",

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import torch
+from torch import Tensor
 
 from tellapart.models.fusion.family import Tensors
-from tellapart.models.torch.backend import import_torch
+from tellapart.models.torch.network import Network
 from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading
+from tellapart_native.heads.matching import RankOutput, combine_halves
 from tellapart_native.layers.bert import BertEmbeddings, BertEncoder, BertLayer, Pooler
-from tellapart_native.module import NativeConfig, build_linear
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from tellapart.models.torch.network import Network
-
-torch = import_torch()
-nn = torch.nn
+from tellapart_native.module import NativeConfig, build_linear, nn
 
 
-class RegionEmbeddings(nn.Module):  # type: ignore[misc, name-defined]
+class RegionEmbeddings(nn.Module):
     """A region's features and place, each projected and normalised, with the type of a region."""
 
     def __init__(self, layout: Layout, prefix: str) -> None:
@@ -42,7 +36,7 @@ class RegionEmbeddings(nn.Module):  # type: ignore[misc, name-defined]
 class Uniter(NativeHalves):
     """Embeddings of regions and of words; all layers join them, and `itm_output`'s class 1 is the match."""
 
-    architecture = "Uniter"
+    head = "itm_output"
 
     def images(self, features: Tensor, boxes: Tensor, mask: Tensor) -> Tensors:
         """Embed `(batch, regions, features)`: `(batch, regions, width)`, and the mask."""
@@ -61,21 +55,6 @@ class Uniter(NativeHalves):
         for layer in self.module.uniter.encoder.layer:
             states = layer(states, mask)
         return self.module.uniter.pooler(states)
-
-    def join(self, images: Tensors, texts: Tensors) -> Tensor:
-        """Return the matching head's logits: `(batch, 2)`."""
-        return self.module.itm_output(self.pool_states(images, texts))
-
-
-class UniterRank(Uniter):
-    """The same, read by `rank_output`, the head of models fine-tuned for retrieval: one logit."""
-
-    architecture = "UniterRank"
-    match = None
-
-    def join(self, images: Tensors, texts: Tensors) -> Tensor:
-        """Return the ranking head's logit: `(batch, 1)`."""
-        return self.module.rank_output(self.pool_states(images, texts))
 
 
 def _build_uniter(layout: Layout) -> Network:
@@ -111,7 +90,7 @@ FAMILY = NativeFamily(
     title="UNITER",
     build=_build_uniter,
     readings={
-        "rank": Reading(UniterRank, "itm", "rank_output.weight"),
+        "rank": Reading(combine_halves("UniterRank", RankOutput, Uniter), "itm", "rank_output.weight"),
         "itm": Reading(Uniter, "itm", "itm_output.weight"),
         "itm_logit": Reading(Uniter, "itm_logit", "itm_output.weight"),
     },

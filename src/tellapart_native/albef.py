@@ -2,88 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from torch import Tensor
 
 from tellapart.models.fusion.family import Tensors
-from tellapart.models.torch.backend import import_torch
-from tellapart_native.family import Layout, MatchLogit, NativeFamily, NativeHalves, Reading
+from tellapart.models.torch.network import Network
+from tellapart_native.family import Layout, NativeFamily, Reading
 from tellapart_native.heads.answers import DecodesAnswers, add_task_heads
 from tellapart_native.heads.grad_cam import GradCam
+from tellapart_native.heads.matching import FusedText, MatchLogit, ProjectedTokens, combine_halves
 from tellapart_native.heads.two_images import AlternatingImages
 from tellapart_native.layers.bert import build_text, rename_text
 from tellapart_native.layers.vit import build_vit
-from tellapart_native.module import NativeConfig, build_linear, unit_vectors
+from tellapart_native.module import NativeConfig, build_linear, nn
 from tellapart_native.preprocessing.captions import clean_like_albef
 from tellapart_native.preprocessing.images import CLIP_COLOURS, square_inputs
 from tellapart_native.preprocessing.positions import resize_grid
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from tellapart.models.torch.network import Network
-
-torch = import_torch()
-nn = torch.nn
 
 #: Tokens of a caption in the authors' retrieval code.
 _CONTEXT = 30
 
 
-class Albef(NativeHalves):
-    """All image tokens, and the lower layers' states of a text; the upper layers and `itm_head` join them."""
-
-    architecture = "Albef"
+class Albef(FusedText):
+    """All image tokens, and the lower layers' states of a text."""
 
     def images(self, pixel_values: Tensor) -> Tensors:
         """Run the vision tower on float `(batch, 3, h, w)`: `(batch, 1 + patches, width)`."""
         return (self.module.visual_encoder.forward_features(pixel_values),)
-
-    def texts(self, ids: Tensor, mask: Tensor) -> Tensors:
-        """Run the lower layers: `(batch, tokens, width)`, and the mask."""
-        return self.module.text_encoder.read_text(ids, mask), mask
-
-    def join(self, images: Tensors, texts: Tensors) -> Tensor:
-        """Run the upper layers and the head: `(batch, 2)`; class 1 is the match."""
-        (image,), (states, mask) = images, texts
-        return self.module.itm_head(self.module.text_encoder.join(states, mask, image)[:, 0])
-
-
-class AlbefMatch(MatchLogit, Albef):
-    """The score of the authors' retrieval evaluation: the logit of class 1 alone, without the other's."""
-
-    architecture = "AlbefMatch"
-
-
-class AlbefCosine(Albef):
-    """One vector of an image and of a text: projections of the first tokens, of length 1."""
-
-    architecture = "AlbefCosine"
-
-    def images(self, pixel_values: Tensor) -> Tensors:
-        """Return float `(batch, dimensions)`."""
-        return (unit_vectors(self.module.vision_proj(super().images(pixel_values)[0][:, 0])),)
-
-    def texts(self, ids: Tensor, mask: Tensor) -> Tensors:
-        """Return float `(batch, dimensions)`."""
-        return (unit_vectors(self.module.text_proj(self.module.text_encoder.read_text(ids, mask)[:, 0])),)
-
-
-class AlbefAnswers(DecodesAnswers, Albef):
-    """VQA's file: the answer of a list that `text_decoder` finds the likeliest."""
-
-    architecture = "AlbefAnswers"
-
-
-class AlbefTwoImages(AlternatingImages, Albef):
-    """NLVR2's file: `cls_head` behind layers that read the left and the right image in turn."""
-
-    architecture = "AlbefTwoImages"
-
-
-class AlbefGradCam(GradCam, Albef):
-    """Any file with a matching head: the source of the match in the image."""
-
-    architecture = "AlbefGradCam"
 
 
 def _build_albef(layout: Layout) -> Network:
@@ -113,11 +57,15 @@ FAMILY = NativeFamily(
     readings={
         "itm": Reading(Albef, "itm", "itm_head.weight"),
         "itm_logit": Reading(Albef, "itm_logit", "itm_head.weight"),
-        "match_logit": Reading(AlbefMatch, "itm", "itm_head.weight"),
-        "itc": Reading(AlbefCosine, "cosine", "vision_proj.weight"),
-        "vqa": Reading(AlbefAnswers, "answers", "text_decoder.cls.predictions.decoder.weight"),
-        "nlvr2": Reading(AlbefTwoImages, "two_images", "cls_head.2.weight"),
-        "grad_cam": Reading(AlbefGradCam, "heat", "itm_head.weight"),
+        "match_logit": Reading(combine_halves("AlbefMatch", MatchLogit, Albef), "itm", "itm_head.weight"),
+        "itc": Reading(combine_halves("AlbefCosine", ProjectedTokens, Albef), "cosine", "vision_proj.weight"),
+        "vqa": Reading(
+            combine_halves("AlbefAnswers", DecodesAnswers, Albef),
+            "answers",
+            "text_decoder.cls.predictions.decoder.weight",
+        ),
+        "nlvr2": Reading(combine_halves("AlbefTwoImages", AlternatingImages, Albef), "two_images", "cls_head.2.weight"),
+        "grad_cam": Reading(combine_halves("AlbefGradCam", GradCam, Albef), "heat", "itm_head.weight"),
     },
     images=lambda module: square_inputs(module.config.image_size, CLIP_COLOURS),
     vocabulary="bert-base-uncased",

@@ -9,23 +9,18 @@ keys are normalised before they are rotated.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
+
+import torch
+from torch import Tensor
 
 from tellapart.models.fusion.family import Tensors
-from tellapart.models.torch.backend import import_torch
+from tellapart.models.torch.network import Network
 from tellapart_native.family import Layout, NativeFamily, Reading
-from tellapart_native.heads.decoding import Likelihood, Past
-from tellapart_native.module import NativeConfig, build_linear
+from tellapart_native.heads.decoding import ByToken, Likelihood, Past
+from tellapart_native.heads.matching import combine_halves
+from tellapart_native.module import NativeConfig, build_linear, nn
 from tellapart_native.preprocessing.images import HALF_COLOURS, square_inputs
-
-if TYPE_CHECKING:
-    from torch import Tensor
-    from torch.nn import ModuleList
-
-    from tellapart.models.torch.network import Network
-
-torch = import_torch()
-nn = torch.nn
 
 #: Tokens of a caption in BiVLC's code, and the side of its images in pixels.
 _CONTEXT, _IMAGE_SIZE = 64, 256
@@ -44,7 +39,7 @@ def rotate_states(states: Tensor, base: float = 10000.0) -> Tensor:
     return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
 
 
-class Attention(nn.Module):  # type: ignore[misc, name-defined]
+class Attention(nn.Module):
     """Attention without biases, whose queries and keys are divided by their root mean square in each head."""
 
     def __init__(self, layout: Layout, prefix: str, width: int) -> None:
@@ -71,7 +66,7 @@ class Attention(nn.Module):  # type: ignore[misc, name-defined]
         return self.out(read.transpose(1, 2).flatten(2))
 
 
-class _GatedMlp(nn.Module):  # type: ignore[misc, name-defined]
+class _GatedMlp(nn.Module):
     def __init__(self, layout: Layout, prefix: str, width: int) -> None:
         super().__init__()
         self.wi_0 = build_linear(layout, f"{prefix}.wi_0", width, bias=False)
@@ -82,7 +77,7 @@ class _GatedMlp(nn.Module):  # type: ignore[misc, name-defined]
         return self.wo(nn.functional.gelu(self.wi_0(states), approximate="tanh") * self.wi_1(states))
 
 
-class Block(nn.Module):  # type: ignore[misc, name-defined]
+class Block(nn.Module):
     """Attention, in the decoder also to the image, and the gated layers; each behind a plain norm."""
 
     def __init__(self, layout: Layout, prefix: str, width: int) -> None:
@@ -105,7 +100,7 @@ def _plain_norm(states: Tensor) -> Tensor:
     return nn.functional.layer_norm(states, states.shape[-1:], eps=_EPS)
 
 
-class _Vision(nn.Module):  # type: ignore[misc, name-defined]
+class _Vision(nn.Module):
     """A ViT whose positions are a row's and a column's, with register tokens behind the patches."""
 
     def __init__(self, layout: Layout, prefix: str = "vision") -> None:
@@ -129,7 +124,7 @@ class _Vision(nn.Module):  # type: ignore[misc, name-defined]
         return _plain_norm(states)
 
 
-class _Text(nn.Module):  # type: ignore[misc, name-defined]
+class _Text(nn.Module):
     """A decoder that reads the words so far, and the image at every layer."""
 
     def __init__(self, layout: Layout, prefix: str = "text") -> None:
@@ -146,7 +141,7 @@ class _Text(nn.Module):  # type: ignore[misc, name-defined]
         return self.logits(_plain_norm(states))
 
 
-def _build_blocks(layout: Layout, prefix: str, width: int) -> ModuleList:
+def _build_blocks(layout: Layout, prefix: str, width: int) -> Any:
     names = [f"{prefix}.blocks.{number}" for number in range(layout.count_parts(f"{prefix}.blocks.{{}}."))]
     return nn.ModuleList(Block(layout, name, width) for name in names)
 
@@ -166,8 +161,6 @@ def resize_linearly(table: Tensor, size: int) -> Tensor:
 class Cappa(Likelihood):
     """An image's tokens, and log P of a caption."""
 
-    architecture = "Cappa"
-
     def images(self, pixel_values: Tensor) -> Tensors:
         """Run the vision tower on float `(batch, 3, h, w)`: `(batch, patches + registers, width)`."""
         return (self.module.vision(pixel_values),)
@@ -176,13 +169,6 @@ class Cappa(Likelihood):
         """Run the decoder: `(batch, tokens, words)`; nothing past is kept, as no search of the authors is known."""
         del past
         return self.module.text(ids, images[0])
-
-
-class CappaMean(Cappa):
-    """The same by the token."""
-
-    architecture = "CappaMean"
-    mean = True
 
 
 def _build_cappa(layout: Layout) -> Network:
@@ -200,7 +186,7 @@ FAMILY = NativeFamily(
     build=_build_cappa,
     readings={
         "likelihood": Reading(Cappa, "likelihood", "text.logits.weight"),
-        "mean_likelihood": Reading(CappaMean, "likelihood", "text.logits.weight"),
+        "mean_likelihood": Reading(combine_halves("CappaMean", ByToken, Cappa), "likelihood", "text.logits.weight"),
     },
     images=lambda module: square_inputs(module.config.image_size, HALF_COLOURS),
     vocabulary="boris/cappa-large-patch16-256-jax",

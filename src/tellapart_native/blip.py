@@ -7,25 +7,19 @@ models on the hub have `[CLS]` there. So the readings with `[ENC]` come first he
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import torch
+from torch import Tensor
 
 from tellapart.models.fusion.family import Tensors
-from tellapart.models.torch.backend import import_torch
-from tellapart_native.family import Layout, MatchLogit, NativeFamily, NativeHalves, Reading
+from tellapart.models.torch.network import Network
+from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading
+from tellapart_native.heads.matching import MatchLogit, combine_halves
 from tellapart_native.layers.bert import build_text
 from tellapart_native.layers.vit import build_vit
-from tellapart_native.module import NativeConfig, build_linear, unit_vectors
+from tellapart_native.module import NativeConfig, build_linear, nn, unit_vectors
 from tellapart_native.preprocessing.captions import clean_like_blip
 from tellapart_native.preprocessing.images import CLIP_COLOURS, square_inputs
 from tellapart_native.preprocessing.positions import resize_grid
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from tellapart.models.torch.network import Network
-
-torch = import_torch()
-nn = torch.nn
 
 #: Tokens of a caption in the authors' retrieval code.
 _CONTEXT = 35
@@ -37,7 +31,7 @@ _MARKS = 2
 class BlipOriginal(NativeHalves):
     """All image tokens, and the embedded words of a text, `[CLS]` first; all layers of BERT join them."""
 
-    architecture = "BlipOriginal"
+    head = "itm_head"
 
     def images(self, pixel_values: Tensor) -> Tensors:
         """Run the vision tower on float `(batch, 3, h, w)`: `(batch, 1 + patches, width)`."""
@@ -47,16 +41,14 @@ class BlipOriginal(NativeHalves):
         """Embed int64 and bool `(batch, tokens)`: `(batch, tokens, width)`, and the mask."""
         return self.module.text_encoder.embeddings(ids), mask
 
-    def join(self, images: Tensors, texts: Tensors) -> Tensor:
-        """Run all layers and the head: `(batch, 2)`; class 1 is the match."""
+    def pool_states(self, images: Tensors, texts: Tensors) -> Tensor:
+        """Run all layers: the first token's state, `(batch, width)`. The head's class 1 is the match."""
         (image, *_), (states, mask, *_) = images, texts
-        return self.module.itm_head(self.module.text_encoder.join(states, mask, image)[:, 0])
+        return self.module.text_encoder.join(states, mask, image)[:, 0]
 
 
 class BlipEnc(BlipOriginal):
     """The same with `[ENC]`, the last word of the embeddings, in place of a text's first token."""
-
-    architecture = "BlipEnc"
 
     def texts(self, ids: Tensor, mask: Tensor) -> Tensors:
         """Embed int64 and bool `(batch, tokens)`: `(batch, tokens, width)`, and the mask."""
@@ -64,16 +56,8 @@ class BlipEnc(BlipOriginal):
         return super().texts(torch.cat([torch.full_like(ids[:, :1], enc), ids[:, 1:]], dim=1), mask)
 
 
-class BlipMatch(MatchLogit, BlipEnc):
-    """The matching head's part of the authors' retrieval score: the logit of class 1 alone, with `[ENC]`."""
-
-    architecture = "BlipMatch"
-
-
 class BlipCosine(BlipOriginal):
     """One vector of an image and of a text: projections of the first tokens, of length 1; layers read no image."""
-
-    architecture = "BlipCosine"
 
     def images(self, pixel_values: Tensor) -> Tensors:
         """Return float `(batch, dimensions)`."""
@@ -87,7 +71,6 @@ class BlipCosine(BlipOriginal):
 class BlipRetrieval(BlipEnc):
     """The authors' score of a pair in their retrieval evaluation: the match's logit with `[ENC]`, plus the cosine."""
 
-    architecture = "BlipRetrieval"
     match = None
 
     def images(self, pixel_values: Tensor) -> Tensors:
@@ -140,7 +123,7 @@ FAMILY = NativeFamily(
     readings={
         "itm_enc": Reading(BlipEnc, "itm", "itm_head.weight"),
         "itm_enc_logit": Reading(BlipEnc, "itm_logit", "itm_head.weight"),
-        "match_logit": Reading(BlipMatch, "itm", "itm_head.weight"),
+        "match_logit": Reading(combine_halves("BlipMatch", MatchLogit, BlipEnc), "itm", "itm_head.weight"),
         "retrieval": Reading(BlipRetrieval, "itm", "itm_head.weight"),
         "itm": Reading(BlipOriginal, "itm", "itm_head.weight"),
         "itm_logit": Reading(BlipOriginal, "itm_logit", "itm_head.weight"),

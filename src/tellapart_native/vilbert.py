@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
 
 from tellapart.models.fusion.family import Tensors
-from tellapart.models.torch.backend import import_torch
+from tellapart.models.torch.network import Network
 from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading
 from tellapart_native.layers.bert import AddAndNormalise, BertEmbeddings, BertEncoder, BertLayer, attend_heads
-from tellapart_native.module import NativeConfig
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from tellapart.models.torch.network import Network
-
-torch = import_torch()
-nn = torch.nn
+from tellapart_native.module import NativeConfig, nn
 
 #: Tokens of a caption in the authors' retrieval code.
 _CONTEXT = 30
@@ -31,7 +25,7 @@ _TASKS = {"coco": 7, "flickr30k": 8}
 _ROWS = 20
 
 
-class CoAttention(nn.Module):  # type: ignore[misc, name-defined]
+class CoAttention(nn.Module):
     """Words read regions while regions read words; then a feed-forward part for each."""
 
     def __init__(self, layout: Layout, prefix: str, heads: int, widths: Mapping[str, int], out: int) -> None:
@@ -64,7 +58,7 @@ class CoAttention(nn.Module):  # type: ignore[misc, name-defined]
         )
 
 
-class RegionEmbeddings(nn.Module):  # type: ignore[misc, name-defined]
+class RegionEmbeddings(nn.Module):
     """A region's features and place, projected, added and normalised."""
 
     def __init__(self, layout: Layout, prefix: str) -> None:
@@ -94,7 +88,7 @@ class Vilbert(NativeHalves):
     **Class 0 of the pre-trained head is the match**, as in BERT's next-sentence prediction.
     """
 
-    architecture = "Vilbert"
+    head = "cls.bi_seq_relationship"
     match: int | None = 0
 
     #: Row of the task's token, which multi-task files put behind the first word; None for other files.
@@ -131,16 +125,11 @@ class Vilbert(NativeHalves):
         body = self.module.bert
         return body.t_pooler.dense(words[:, 0]).relu() * body.v_pooler.dense(regions[:, 0]).relu()
 
-    def join(self, images: Tensors, texts: Tensors) -> Tensor:
-        """Return the pre-trained head's logits: `(batch, 2)`."""
-        return self.module.cls.bi_seq_relationship(self.pool_states(images, texts))
-
 
 class VilbertTask(Vilbert):
     """12-in-1 asked to rank captions: a task's token, and `vil_logit`, one logit."""
 
-    architecture = "VilbertTask"
-    match = None
+    head, match = "vil_logit", None
 
     def __init__(self, module: Network, *, task: str) -> None:
         super().__init__(module)
@@ -150,10 +139,6 @@ class VilbertTask(Vilbert):
     def facts(self) -> str:
         """The configuration and the task."""
         return f"{super().facts} task {self.task}"
-
-    def join(self, images: Tensors, texts: Tensors) -> Tensor:
-        """Return the ranking head's logit: `(batch, 1)`."""
-        return self.module.vil_logit(self.pool_states(images, texts))
 
 
 def _build_stream(layout: Layout, prefix: str, heads: int) -> list[Network]:

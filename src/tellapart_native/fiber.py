@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
 
 from tellapart.errors import ModelError
 from tellapart.models.fusion.family import Contrast, Tensors
 from tellapart.models.generative.prompts import Prompt
-from tellapart.models.torch.backend import import_torch
+from tellapart.models.torch.network import Network
 from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading
 from tellapart_native.heads.answers import ClassifiesAnswers
-from tellapart_native.heads.decoding import Past, Search, Writer, read_before
+from tellapart_native.heads.decoding import ByToken, Past, Search, Writer, read_before
+from tellapart_native.heads.matching import RankOutput, combine_halves
 from tellapart_native.heads.two_images import PooledImages
 from tellapart_native.layers.bert import (
     EPSILON,
@@ -23,16 +26,8 @@ from tellapart_native.layers.bert import (
     read_context,
 )
 from tellapart_native.layers.swin import Merging, WindowAttention, build_swin, resize_bias_tables
-from tellapart_native.module import NativeConfig, add_classifiers, add_rank_output, build_linear, unit_vectors
+from tellapart_native.module import NativeConfig, add_classifiers, add_rank_output, build_linear, nn, unit_vectors
 from tellapart_native.preprocessing.images import IMAGENET_COLOURS, square_inputs
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from tellapart.models.torch.network import Network
-
-torch = import_torch()
-nn = torch.nn
 
 #: FIBER's captioner writes without a prompt.
 FIBER_CAPTION = Prompt("fiber-caption", 1, "", "FIBER (Dou et al. 2022), its captioning code")
@@ -98,7 +93,7 @@ class GatedLayer(BertLayer):
 class Fiber(NativeHalves):
     """The towers up to the layer at which they first read each other; the gated layers and `itm_score` join them."""
 
-    architecture = "Fiber"
+    head = "itm_score.fc"  # class 1 is the match
 
     def __init__(self, module: Network) -> None:
         super().__init__(module)
@@ -117,14 +112,6 @@ class Fiber(NativeHalves):
     def texts(self, ids: Tensor, mask: Tensor) -> Tensors:
         """Run the layers that read no image: `(batch, tokens, width)`, and the mask."""
         return self.module.text_transformer(ids, mask, self._fused), mask
-
-    def join(self, images: Tensors, texts: Tensors) -> Tensor:
-        """Run the gated layers and the head: `(batch, 2)`; class 1 is the match."""
-        return self.match_head(self.pool_states(images, texts))
-
-    def match_head(self, pooled: Tensor) -> Tensor:
-        """Take the output of `pool_states` to the head's logits, `(batch, classes)`."""
-        return self.module.itm_score.fc(pooled)
 
     def pool_states(self, images: Tensors, texts: Tensors) -> Tensor:
         """Run the gated layers; pool the text, and the image, in this order: `(batch, 2 * width)`."""
@@ -158,33 +145,8 @@ class Fiber(NativeHalves):
         return module.cross_modal_text_pooler_itc(module.cross_modal_text_transform_itc(states))
 
 
-class FiberRank(Fiber):
-    """The same with the head of retrieval, which has one logit."""
-
-    architecture = "FiberRank"
-    match = None
-
-    def match_head(self, pooled: Tensor) -> Tensor:
-        """Take the output of `pool_states` to one logit, `(batch, 1)`."""
-        return self.module.rank_output(pooled)
-
-
-class FiberAnswers(ClassifiesAnswers, Fiber):
-    """VQA's file: the answer of a list with the greatest logit."""
-
-    architecture = "FiberAnswers"
-
-
-class FiberTwoImages(PooledImages, Fiber):
-    """NLVR2's file: a pass for the left image, and one for the right."""
-
-    architecture = "FiberTwoImages"
-
-
 class FiberCosine(Fiber):
     """One vector of an image and of a text, length 1: both towers run to their end, and neither reads the other."""
-
-    architecture = "FiberCosine"
 
     def images(self, pixel_values: Tensor) -> Tensors:
         """Return float `(batch, dimensions)`."""
@@ -194,10 +156,6 @@ class FiberCosine(Fiber):
         """Return float `(batch, dimensions)`."""
         return (unit_vectors(self.text_vectors(*super().texts(ids, mask))),)
 
-    def join(self, images: Tensors, texts: Tensors) -> Tensor:
-        """Return the cosines of pairs, `(batch, 1)`."""
-        return (images[0] * texts[0]).sum(-1, keepdim=True)
-
 
 class FiberCaptioner(Writer, Fiber):
     """A captioner's file: the image tower runs alone, and RoBERTa reads it as a decoder.
@@ -206,7 +164,6 @@ class FiberCaptioner(Writer, Fiber):
     `cross_modal_att_layers`. The last layer of text keeps its last norm, which the description leaves open.
     """
 
-    architecture = "FiberCaptioner"
     prompt = FIBER_CAPTION
     search = Search(beams=5, longest=48)
 
@@ -232,13 +189,6 @@ class FiberCaptioner(Writer, Fiber):
         head = module.mlm_score
         states = nn.functional.gelu(head.transform.dense(module.cross_modal_text_transform(states)))
         return head.decoder(head.transform.LayerNorm(states)) + head.bias
-
-
-class FiberCaptionerMean(FiberCaptioner):
-    """The same by the token."""
-
-    architecture = "FiberCaptionerMean"
-    mean = True
 
 
 def _add_captioner(module: Network, layout: Layout) -> None:
@@ -310,13 +260,17 @@ FAMILY = NativeFamily(
     build=_build_fiber,
     readings={
         "likelihood": Reading(FiberCaptioner, "likelihood", "mlm_score.decoder.weight"),
-        "mean_likelihood": Reading(FiberCaptionerMean, "likelihood", "mlm_score.decoder.weight"),
-        "vqa": Reading(FiberAnswers, "answers", "vqa_classifier.3.weight"),
-        "nlvr2": Reading(FiberTwoImages, "two_images", "nlvr2_classifier.3.weight"),
+        "mean_likelihood": Reading(
+            combine_halves("FiberCaptionerMean", ByToken, FiberCaptioner), "likelihood", "mlm_score.decoder.weight"
+        ),
+        "vqa": Reading(combine_halves("FiberAnswers", ClassifiesAnswers, Fiber), "answers", "vqa_classifier.3.weight"),
+        "nlvr2": Reading(
+            combine_halves("FiberTwoImages", PooledImages, Fiber), "two_images", "nlvr2_classifier.3.weight"
+        ),
         "itm": Reading(Fiber, "itm", "itm_score.fc.weight"),
         "itm_logit": Reading(Fiber, "itm_logit", "itm_score.fc.weight"),
         "itc": Reading(FiberCosine, "cosine", "cross_modal_image_transform_itc.weight"),
-        "rank": Reading(FiberRank, "itm_logit", "rank_output.weight"),
+        "rank": Reading(combine_halves("FiberRank", RankOutput, Fiber), "itm_logit", "rank_output.weight"),
     },
     images=lambda module: square_inputs(module.config.image_size, IMAGENET_COLOURS),
     vocabulary="roberta-base",

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import torch
+from torch import Tensor
 
 from tellapart.errors import ModelError
 from tellapart.models.fusion.family import Tensors, pad_tokens
-from tellapart.models.torch.backend import bucket, import_torch
+from tellapart.models.torch.backend import bucket
+from tellapart.models.torch.network import Network
 from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading
+from tellapart_native.heads.matching import RankOutput, combine_halves
 from tellapart_native.layers.bert import BertEmbeddings, Pooler
 from tellapart_native.layers.vit import build_vit
-from tellapart_native.module import NativeConfig, add_linear
+from tellapart_native.module import NativeConfig, add_linear, nn
 from tellapart_native.preprocessing.images import HALF_COLOURS, shorter_side
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from tellapart.models.torch.network import Network
-
-torch = import_torch()
-nn = torch.nn
 
 #: An image's patches are padded to the next multiple of this.
 _PATCH_BUCKET = 16
@@ -31,7 +26,7 @@ class ViltOriginal(NativeHalves):
     An image keeps its shape, so its patches differ in number; they are padded, masked, to the next multiple of 16.
     """
 
-    architecture = "ViltOriginal"
+    head = "itm_score.fc"
 
     def images(self, pixel_values: Tensor) -> Tensors:
         """Embed float `(batch, 3, h, w)`: `(batch, 1 + patches, width)`, padded, and the mask."""
@@ -50,26 +45,12 @@ class ViltOriginal(NativeHalves):
         """Embed `(batch, tokens)`: `(batch, tokens, width)`, and the mask."""
         return self.module.text_embeddings(ids) + self.module.token_type_embeddings.weight[0], mask
 
-    def join(self, images: Tensors, texts: Tensors) -> Tensor:
-        """Run all layers over words and patches, and the head: `(batch, 2)`."""
-        return self.module.itm_score.fc(self._pool_states(images, texts))
-
-    def _pool_states(self, images: Tensors, texts: Tensors) -> Tensor:
+    def pool_states(self, images: Tensors, texts: Tensors) -> Tensor:
+        """Run all layers over words and patches, and pool the first word: `(batch, width)`."""
         states, mask = (torch.cat(parts, dim=1) for parts in zip(texts, images, strict=True))
         for block in self.module.transformer.blocks:
             states = block(states, attn_mask=mask[:, None, None, :])
         return self.module.pooler(self.module.transformer.norm(states))
-
-
-class ViltRank(ViltOriginal):
-    """The same, read by `rank_output`, the head of models fine-tuned for retrieval: one logit."""
-
-    architecture = "ViltRank"
-    match = None
-
-    def join(self, images: Tensors, texts: Tensors) -> Tensor:
-        """Run all layers over words and patches, and the head: `(batch, 1)`."""
-        return self.module.rank_output(self._pool_states(images, texts))
 
 
 def _build_vilt(layout: Layout) -> Network:
@@ -100,7 +81,7 @@ FAMILY = NativeFamily(
     title="ViLT",
     build=_build_vilt,
     readings={
-        "rank": Reading(ViltRank, "itm", "rank_output.weight"),
+        "rank": Reading(combine_halves("ViltRank", RankOutput, ViltOriginal), "itm", "rank_output.weight"),
         "itm": Reading(ViltOriginal, "itm", "itm_score.fc.weight"),
         "itm_logit": Reading(ViltOriginal, "itm_logit", "itm_score.fc.weight"),
     },

@@ -1,1 +1,0 @@
-"""ALBEF in its authors' files: prefix, network, keys and preprocessing."""

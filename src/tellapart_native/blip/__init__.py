@@ -1,1 +1,0 @@
-"""BLIP in its authors' files: prefix, network, keys and preprocessing."""

@@ -1,1 +1,0 @@
-"""Open CapPa in its authors' files: prefix, network, keys and preprocessing."""

@@ -1,1 +1,0 @@
-"""FIBER in its authors' files: prefix, network, keys and preprocessing."""

@@ -1,1 +1,0 @@
-"""METER in its authors' files: prefix, network, keys and preprocessing."""

@@ -1,1 +1,0 @@
-"""OFA in its authors' files: prefix, network, keys and preprocessing."""

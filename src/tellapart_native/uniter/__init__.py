@@ -1,1 +1,0 @@
-"""UNITER in its authors' files: prefix, network, keys and preprocessing."""

@@ -1,1 +1,0 @@
-"""ViLT in its authors' files: prefix, network, keys and preprocessing."""

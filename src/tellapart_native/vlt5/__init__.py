@@ -1,1 +1,0 @@
-"""VL-T5 in its authors' files: prefix, network, keys and preprocessing."""

@@ -1,1 +1,0 @@
-"""X-VLM in its authors' files: prefix, network, keys and preprocessing."""
