@@ -9,6 +9,9 @@ arguments=(compare --gate --markdown)
 if [ -n "${MAX_DROP:-}" ]; then
     arguments+=("--max-drop=$MAX_DROP")
 fi
+if [ -n "${MARGIN:-}" ]; then
+    arguments+=("--margin=$MARGIN")
+fi
 # What comes from a workflow's inputs stands behind `--`: it is a folder, whatever it begins with.
 arguments+=(-- "$BASE" "$NEW")
 

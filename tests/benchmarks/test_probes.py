@@ -61,11 +61,11 @@ def test_what_is_left_is_paired_with_the_real_run(tmp_path: Path) -> None:
         for name in ("demo", "shuffled:demo")
     )
     row = rows["shuffled", "group_score"]
-    expected = paired_difference(real, left, None, binary=True)
-    assert (row.n, row.real, row.left, row.loss) == (80, np.mean(real), np.mean(left), expected.value)
+    expected = paired_difference(left, real, None, binary=True)
+    assert (row.n, row.real, row.left, row.difference) == (80, np.mean(real), np.mean(left), expected.value)
     assert (row.low, row.high) == (expected.low, expected.high)
     # One picture in the place of two ties.
-    assert row.loss > 0 and rows["blank", "image_score"].left == 0
+    assert row.difference < 0 and rows["blank", "image_score"].left == 0
 
 
 def _films(folder: Path) -> PairSet:
@@ -108,3 +108,13 @@ def test_what_is_no_set_of_pairs_is_refused() -> None:
     alone = PairSet("s", (Item(id="a", images=("0.png",), texts=("a", "b"), cluster="c"),), Path())
     with raises(DataError, "foreign:s", "one cluster"):
         foreign(alone)
+
+
+def test_a_run_measures_probes_and_what_is_left(tmp_path: Path) -> None:
+    run = ta.evaluate("demo-encoder", "demo", limit=40, probe=["blank", "shuffled"], out=tmp_path)
+    assert run.benchmarks == ["demo", "blank:demo", "shuffled:demo"]
+    rows = run.to_json()["probes"]
+    assert {row["probe"] for row in rows} == {"blank", "shuffled"}
+    assert "what is left" in repr(run) or rows
+    with raises(TellapartError, "probe='blanc'", "'blank'"):
+        ta.evaluate("demo-encoder", "demo", probe="blanc")

@@ -81,6 +81,27 @@ def test_a_fall_beyond_the_limit_stops_without_being_significant(made_set: Make,
     assert regression_gate(base, base, max_drop=0).passed and not regression_gate(base, new, max_drop=0).passed
 
 
+def test_a_margin_passes_only_what_is_shown_to_fall_by_less(made_set: Make, tmp_path: Path) -> None:
+    folder = made_set(n=60)
+    base, new = scored(folder, tmp_path / "base", (), n=60), scored(folder, tmp_path / "new", (3, 4), n=60)
+    plain = regression_gate(base, new)
+    low = min(100 * row.low for row in plain.rows)
+    assert plain.passed and -20 < low < -2
+    # No difference is seen, and a fall of two points is not ruled out.
+    tight, wide = regression_gate(base, new, margin=2), regression_gate(base, new, margin=-low + 0.01)
+    assert wide.passed and not tight.passed
+    (row,) = (row for row in tight.rows if row.metric == "group_score")
+    assert row.verdict == "not within the margin" and row.fails
+    check_facts(row.says, f"{100 * row.low:+.1f}", "--margin 2", "above -2")
+    assert "not within the margin" in headline_of(tight)
+    check_facts(headline_of(wide), "passes", "by less than")
+    # A fall that is significant stays a regression, whatever the margin.
+    worse = scored(folder, tmp_path / "worse", tuple(range(20)), n=60)
+    assert {row.verdict for row in regression_gate(base, worse, margin=90).rows} >= {"regression"}
+    with raises(RunError, "margin=-1", "0"):
+        regression_gate(base, new, margin=-1)
+
+
 def test_a_limit_within_the_noise_is_said_to_be(made_set: Make, tmp_path: Path) -> None:
     folder = made_set(n=40)
     base, new = (random_run(tmp_path / f"r{seed}", folder, seed=seed) for seed in (1, 2))

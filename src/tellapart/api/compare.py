@@ -41,7 +41,9 @@ def compare(
     seed: int = 0,
 ) -> Compared: ...
 @overload
-def compare(*runs: PathGiven, gate: Literal[True], max_drop: float | None = None, seed: int = 0) -> GateResult: ...
+def compare(
+    *runs: PathGiven, gate: Literal[True], max_drop: float | None = None, margin: float | None = None, seed: int = 0
+) -> GateResult: ...
 def compare(
     *runs: PathGiven,
     baseline: str | None = None,
@@ -49,6 +51,7 @@ def compare(
     anytime: bool = False,
     gate: bool = False,
     max_drop: float | None = None,
+    margin: float | None = None,
     seed: int = 0,
 ) -> Compared | GateResult:
     """Compare models on the items that they share: paired differences, exact McNemar tests, Holm over all, and tiers.
@@ -63,6 +66,8 @@ def compare(
         gate: of a base run and a new run, each of one model: judge the headlines of every benchmark of the base. The
             result has `passed`, and a row for each headline.
         max_drop: the most points by which a headline of a gate may fall, significantly or not; no limit if None.
+        margin: of a gate, points: pass only if every headline is shown to fall by less, by the low end of its paired
+            95% interval (non-inferiority).
         seed: of the bootstrap and of the sign flips.
 
     Raises:
@@ -91,12 +96,12 @@ def compare(
         if len(runs) != 2:
             raise RunError(f"gate=True judges one run against another: got {len(runs)}; name BASE and NEW")
         with run_folders(runs, "runs") as (base, new):
-            result = regression_gate(base, new, max_drop=max_drop, seed=seed)
+            result = regression_gate(base, new, max_drop=max_drop, margin=margin, seed=seed)
         if result.base != result.new:
             return result
         labels = {side: f"{result.base} ({os.fspath(run)})" for side, run in zip(("base", "new"), runs, strict=True)}
         return result.model_copy(update=labels)
-    expect_used("compare", "without gate=True", max_drop=(max_drop, None))
+    expect_used("compare", "without gate=True", max_drop=(max_drop, None), margin=(margin, None))
     with run_folders(runs, "runs") as folders:
         choice = choose_models(folders, baseline, two=True)
         record = compare_models(choice.runs, baseline=choice.baseline, by=by, anytime=anytime, seed=seed)

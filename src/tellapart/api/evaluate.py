@@ -22,6 +22,7 @@ from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.given import BenchmarkGiven, as_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.plugins import exit_is_error, open_benchmark, open_model
+from tellapart.benchmarks.probes import with_probes
 from tellapart.data.arguments import LimitGiven, PathGiven, as_limit, as_names, as_path, as_tuple, expect_used
 from tellapart.data.atomic import atomic_file
 from tellapart.data.prediction_field import PREDICTION
@@ -113,6 +114,8 @@ def evaluate(
     out: PathGiven | None = None,
     limit: LimitGiven = None,
     items: PathGiven | None = None,
+    tags: PathGiven | None = None,
+    probe: str | Sequence[str] = (),
     batched: bool | None = None,
     data: PathGiven | None = None,
     images: PathGiven | None = None,
@@ -159,6 +162,11 @@ def evaluate(
         out: the run folder, which a later call with the same models goes on with; a temporary one if not given.
         limit: measure only so many items (20) or such a share of them (0.1), spread evenly.
         items: a file of ids, one a line: measure these items of the one benchmark alone.
+        tags: a JSONL file of further tags: in each line an `id` of the sets and tags of that item, such as the
+            `bindings.jsonl` of an audit. Results are broken down by them.
+        probe: also measure the sets of pairs without one of their sides, and compare: blank (one grey picture),
+            foreign (pictures of other items), shuffled (captions in shuffled words); of videos reversed, jumbled or
+            still (the first frame). They are sets, too: `blank:demo`.
         batched: whether functions take all images and texts of an item and return their matrix; the value of their
             attribute `batched` if not given.
         data, images: folders of the benchmarks' files and images.
@@ -209,12 +217,14 @@ def evaluate(
             "evaluate: tokenizer= names the folder of a tokenizer, for models in their authors' files: write "
             "evaluate(ta.model(model, preprocess=preprocess, tokenizer=tokenizer), ...)"
         )
-    sets, place = as_tuple(benchmarks, "benchmarks"), locations(data, images, outside_images, columns)
+    place = locations(data, images, outside_images, columns)
+    sets = with_probes(as_tuple(benchmarks, "benchmarks"), as_names(probe))
     refuse_columns(columns, sets)
     refuse_idle(sets, place, strict=strict)
     faults: list[str] | None = [] if dry_run else None
     settings = Settings(
         names=as_names(names), limit=as_limit(limit), items=None if items is None else as_path(items, "items"),
+        tags=None if tags is None else as_path(tags, "tags"),
         benchmarks=tuple(_open_each(sets, lambda a: open_benchmark(a) if isinstance(a, str) else a, faults)),
         batch_size=batch_size, device=device, dtype=dtype, check=check, flips=flips, reading=reading, texts=texts,
         regions=None if regions is None else as_path(regions, "regions"), image_size=image_size, calls=calls,

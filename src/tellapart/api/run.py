@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tellapart.benchmarks.probes import PREFIXES
 from tellapart.data.arguments import PathGiven, as_path
 from tellapart.data.atomic import atomic_folder
+from tellapart.diagnosis.probes import probe_rows
 from tellapart.errors import RunError, TellapartError, UnknownNameError, nearest, plain, quote
 from tellapart.evaluation.systems import System, gather
 from tellapart.evaluation.verified import read_result
@@ -254,10 +256,12 @@ class Run(Tabled):
             for conclusion in report.conclusions
         ]
         path = None if report.path is None else str(report.path)
-        followed = followed_rows(self.folder)
+        followed, probes = followed_rows(self.folder), []
+        if any(name.startswith(PREFIXES) for name in self.benchmarks):
+            probes = [row.model_dump(mode="json") for row in probe_rows(self.systems)]
         return {
             "out": str(self.archive or self.folder), "report": path, "warnings": report.warnings, "answer": answer,
-            "runs": runs, **({"checkpoints": followed} if followed else {}),
+            "runs": runs, **({"checkpoints": followed} if followed else {}), **({"probes": probes} if probes else {}),
         }  # fmt: skip
 
     def save(self, folder: PathGiven) -> Run:

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -47,7 +47,7 @@ def _stem(word: str) -> str:
 
 
 @cache
-def _stemmer() -> object:
+def _stemmer() -> Any:
     return require("nltk.stem.porter", extra="captions").PorterStemmer()
 
 

@@ -199,7 +199,7 @@ def write_audit(folder: Path, pairs: PairSet, record: Audit) -> list[str]:
             json.dumps({"id": name, "bindings": found}, ensure_ascii=False) for name, found in record.bindings.items()
         ]
         files["bindings.jsonl"] = "\n".join(rows) + "\n"
-        lines.append(f"{folder / 'bindings.jsonl'}: the items by their bindings")
+        lines.append(f"{folder / 'bindings.jsonl'}: the items by their bindings, for `tellapart run --tags`")
     for name, text in files.items():
         write_text_file(folder / name, text)
     return lines

@@ -9,18 +9,21 @@ with the real run's.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import chain
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
 from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.benchmarks.given import as_benchmark
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.video import is_video
-from tellapart.errors import DataError
+from tellapart.errors import DataError, UnknownNameError, nearest
 
 #: The picture of all of `blank:NAME`.
 _BLANK = "blank.png"
@@ -112,6 +115,22 @@ PROBES: Mapping[str, tuple[Callable[[PairSet], PairSet], str]] = MappingProxyTyp
 
 #: What precedes the name of a set: `blank:`.
 PREFIXES = tuple(f"{probe}:" for probe in PROBES)
+
+
+def with_probes(benchmarks: Sequence[Any], probes: Sequence[str]) -> tuple[Any, ...]:
+    """Return benchmarks, given by name or as objects, each followed by its probes.
+
+    Raises:
+        UnknownNameError: there is no such probe.
+    """
+    for probe in probes:
+        if probe not in PROBES:
+            raise UnknownNameError(f"probe={probe!r}{nearest(probe, PROBES)}; probes are {', '.join(PROBES)}")
+
+    def make(benchmark: Any, probe: str) -> Any:
+        return f"{probe}:{benchmark}" if isinstance(benchmark, str) else probe_benchmark(as_benchmark(benchmark), probe)
+
+    return tuple(chain.from_iterable((of, *(make(of, probe) for probe in probes)) for of in benchmarks))
 
 
 def probe_benchmark(pairs: Benchmark, probe: str) -> Benchmark:

@@ -143,6 +143,18 @@ class PairSet:
         """Return the pair set of some items, by position."""
         return replace(self, items=tuple(self.items[k] for k in keep), rows=None)
 
+    def with_tags(self, tags: Mapping[str, Mapping[str, str]]) -> PairSet:
+        """Return the set with further tags of items, by their ids; a tag that an item has already is replaced.
+
+        Raises:
+            DataError: an id is none of the set's.
+        """
+        if unknown := sorted(tags.keys() - {item.id for item in self.items}):
+            some = f"{self.name} has no item {unknown[0]!r}" + (f" and {len(unknown) - 1} more" if unknown[1:] else "")
+            raise DataError(f"tags: {some}; its ids are like {self.items[0].id!r}")
+        items = tuple(item.model_copy(update={"tags": {**item.tags, **tags.get(item.id, {})}}) for item in self.items)
+        return replace(self, items=items)
+
     def one_truth(self) -> PairSet:
         """Return the set with the true text or image of each item in the first place, and without its further true
         texts.

@@ -20,7 +20,7 @@ class ProbeRow(BaseModel):
 
     Attributes:
         real, left: the values; fractions.
-        loss: real minus left, with its paired 95% interval, None for the `reason`.
+        difference: left minus real, with its paired 95% interval, None for the `reason`.
         chance: of a model without information, if it is defined.
     """
 
@@ -33,7 +33,7 @@ class ProbeRow(BaseModel):
     n: int
     real: float
     left: float
-    loss: float
+    difference: float
     low: float | None
     high: float | None
     reason: str = ""
@@ -59,7 +59,7 @@ def _rows_of(system: System, seed: int) -> Iterator[ProbeRow]:
         clusters = [keyed[0][key].cluster for key in shared]
         for metric, values in outcomes.items():
             before, after = values.T
-            difference = paired_difference(before, after, clusters, binary=is_binary(values), seed=seed)
+            difference = paired_difference(after, before, clusters, binary=is_binary(values), seed=seed)
             yield ProbeRow(
                 model=system.label,
                 benchmark=real,
@@ -68,7 +68,7 @@ def _rows_of(system: System, seed: int) -> Iterator[ProbeRow]:
                 n=len(shared),
                 real=float(np.mean(before)),
                 left=float(np.mean(after)),
-                loss=difference.value,
+                difference=difference.value,
                 low=difference.low,
                 high=difference.high,
                 reason=difference.reason or "",

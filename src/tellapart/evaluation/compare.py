@@ -466,8 +466,9 @@ def count_nouns(n: int, noun: str) -> str:
 _SIGNED = frozenset({"order_bias", "pairing_bias"})
 
 GateVerdict = Literal[
-    "regression", "improvement", "no difference seen", "too few items", "not tested", "missing", "not comparable"
-]
+    "regression", "improvement", "no difference seen", "too few items", "not tested", "missing", "not comparable",
+    "not within the margin",
+]  # fmt: skip
 
 
 class GateRow(BaseModel, frozen=True):
@@ -523,6 +524,8 @@ class GateResult(BaseModel, frozen=True):
     Attributes:
         base, new: the models; of `tellapart compare`, with their folders if both have one name.
         max_drop: the limit, in points; None if there is none.
+        margin: how many points new may be worse than base, if every headline is shown to be within that; None if not
+            asked.
         by_chance: an upper bound on the probability that the limit stops a model as good as the base by a headline with
             a value per item; None without a limit.
         rows: every headline, in the base's order; then the benchmarks that cannot be judged.
@@ -534,6 +537,7 @@ class GateResult(BaseModel, frozen=True):
     base: str
     new: str
     max_drop: float | None = None
+    margin: float | None = None
     by_chance: float | None = None
     rows: tuple[GateRow, ...]
     added: tuple[str, ...] = ()
@@ -546,14 +550,20 @@ class GateResult(BaseModel, frozen=True):
         return not any(row.fails for row in self.rows)
 
 
-def regression_gate(base: Path, new: Path, *, max_drop: float | None = None, seed: int = 0) -> GateResult:
+def regression_gate(
+    base: Path, new: Path, *, max_drop: float | None = None, margin: float | None = None, seed: int = 0
+) -> GateResult:
     """Judge a new run against a base run by the headline metrics of every benchmark of the base.
 
     Each folder is a run of one model. No headline may fall by more than `max_drop` points, whether significantly or
-    not.
+    not. With a `margin` the gate is a test of non-inferiority: the low end of each headline's paired 95% interval has
+    to be above it. All headlines must pass, so none is corrected for the others.
+
+    Source: Berger (1982), Technometrics 24, 295-300, on tests of which all must reject.
     """
-    if max_drop is not None and not 0 <= max_drop < 100:
-        raise RunError(f"max_drop={max_drop:g}: expected points from 0 to below 100; a point is 0.01 of a score")
+    for name, limit in (("max_drop", max_drop), ("margin", margin)):
+        if limit is not None and not 0 <= limit < 100:
+            raise RunError(f"{name}={limit:g}: expected points from 0 to below 100; a point is 0.01 of a score")
     systems = [_only_model(base), _only_model(new)]
     matched = match_benchmarks([system.result for system in systems])
     shared: list[SharedBenchmark] = []
@@ -569,7 +579,10 @@ def regression_gate(base: Path, new: Path, *, max_drop: float | None = None, see
                 row = GateRow(benchmark=name, verdict="not comparable", fails=True, reason=str(error))
                 unjudged.append(row)
     added = [name for name, sides in matched.items() if 0 not in sides]
-    return judge(systems, shared, max_drop=max_drop, seed=seed, unjudged=unjudged, added=added)
+    result = judge(systems, shared, max_drop=max_drop, seed=seed, unjudged=unjudged, added=added)
+    if margin is None:
+        return result
+    return result.model_copy(update={"margin": margin, "rows": tuple(_hold_to(row, margin) for row in result.rows)})
 
 
 def judge(
@@ -607,6 +620,21 @@ def judge(
         on_trust=compared.on_trust if compared else (),
         dtypes=compared.dtypes if compared else None,
     )
+
+
+def _hold_to(row: GateRow, margin: float) -> GateRow:
+    """Return a row that stops the gate unless its fall is shown to be below the margin."""
+    if row.fails or row.metric is None or row.metric in _SIGNED:
+        return row
+    if row.low is not None and 100 * row.low > -margin:
+        return row.model_copy(update={"fails": False})
+    why = (
+        f"the interval's low end is {100 * row.low:+.1f} points"
+        if row.low is not None
+        else row.no_interval or "no interval"
+    )
+    reason = f"{why}; --margin {margin:g} takes one above {-margin:g}"
+    return row.model_copy(update={"verdict": "not within the margin", "fails": True, "reason": reason})
 
 
 def _only_model(folder: Path) -> System:

@@ -25,10 +25,11 @@ from tellapart.data.many_objects import collector_paused
 from tellapart.data.pairset import Outline, PairSet
 from tellapart.data.prediction_field import PREDICTION, watch_field
 from tellapart.data.progress import Progress
+from tellapart.data.rows import read_jsonl
 from tellapart.data.scores import ScoreKind, Scores, join_names, note_spread
 from tellapart.data.strict_json import decode_text, read_whole
 from tellapart.data.video import DEFAULT_FRAMES
-from tellapart.errors import DataError, MetricError, RunError, ScoreError
+from tellapart.errors import DataError, MetricError, RunError, ScoreError, quote
 from tellapart.metrics.equivariance import histogram
 from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.tabulate import Tabulated, tabulate
@@ -65,6 +66,20 @@ def _find_positions(task: Task, name: str, records: Any, path: Path) -> Sequence
     if missing := [id_ for id_ in wanted if id_ not in position]:
         raise RunError(f"items={path}: {name} has no {join_names(missing)}; its ids are like {join_names(ids, 3)}")
     return sorted(position[id_] for id_ in wanted)
+
+
+def _read_tags(path: Path) -> dict[str, dict[str, str]]:
+    """Read the further tags of items: `{"id": "7", "kind": "count"}` in each line."""
+    tags: dict[str, dict[str, str]] = {}
+    for line, row in read_jsonl(path):
+        place = f"{path}:{line}"
+        values = {str(tag): value for tag, value in row.items() if tag != "id"}
+        if not isinstance(row.get("id"), str) or not all(isinstance(value, str) for value in values.values()):
+            raise RunError(f"tags={place}: expected an id and tags, all of them texts; got {quote(row)}")
+        if row["id"] in tags:
+            raise RunError(f"tags={place}: id {quote(row['id'])} is there twice")
+        tags[row["id"]] = values
+    return tags
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,18 +163,22 @@ def prepare(
     store: EmbeddingStore,
     limit: str | None = None,
     items: Path | None = None,
+    tags: Path | None = None,
     strict: bool = False,
     frames: int | None = None,
 ) -> Prepared:
     """Load a benchmark's records. No image is opened yet: the first model that reads one decodes it.
 
-    `items` is a file of ids, one a line; `strict` refuses other records than the published ones; `frames` are those of
-    each video in an image's place, the set's number if None.
+    `items` is a file of ids, one a line; `tags` one of objects with an id and further tags of it; `strict` refuses
+    other records than the published ones; `frames` are those of each video in an image's place, the set's number if
+    None.
     """
     task = find_task(benchmark.task, benchmark.name)
     everything = benchmark.records()
     if frames is not None and isinstance(everything, PairSet):
         everything = replace(everything, frames=frames)
+    if tags is not None and isinstance(everything, PairSet):
+        everything = everything.with_tags(_read_tags(tags))
     records, available = everything, task.size(everything)
     if items is not None:
         records = task.select(records, _find_positions(task, benchmark.name, records, items))

@@ -90,6 +90,7 @@ class Settings:
     benchmarks: tuple[str | Benchmark | PairSet, ...] = ("demo",)
     limit: str | None = None
     items: Path | None = None
+    tags: Path | None = None
     batch_size: int | None = None
     device: str = "cpu"
     dtype: str = "float32"
@@ -241,7 +242,7 @@ def settle_dtype(settings: Settings) -> Settings:
 
 def prepare_for(settings: Settings, benchmark: Benchmark, store: EmbeddingStore) -> Prepared[Any, Any]:
     """Load the records of a benchmark that a run measures; errors as of `prepare`."""
-    asked = {name: getattr(settings, name) for name in ("limit", "items", "strict", "frames")}
+    asked = {name: getattr(settings, name) for name in ("limit", "items", "tags", "strict", "frames")}
     return prepare(benchmark, store=store, **asked)
 
 
@@ -274,6 +275,8 @@ def resolve(settings: Settings, store: EmbeddingStore) -> tuple[list[Benchmark],
         raise RunError(
             f"items={settings.items} are of one benchmark; got {', '.join(each.name for each in benchmarks)}"
         )
+    if settings.tags is not None and (other := next((each for each in benchmarks if each.task != "pairs"), None)):
+        raise RunError(f"tags={settings.tags} are of items of pairs; {other.name} is of the task {other.task!r}")
     for model in models:
         for benchmark in benchmarks:
             plan(model, benchmark)

@@ -313,6 +313,10 @@ def _check_set(
     if isinstance(records, PairSet):
         moved = sum(map(_differs, samples, map(Item.truth_first, records.items)))
         yield _judge(_SET, f"{moved} of {len(samples)} items are not as the set has them" if moved else "")
+        pairs = zip(samples, records.items, strict=True)
+        if further := sorted({tag for sample, item in pairs for tag in sample.tags.keys() - item.tags.keys()}):
+            why = f"the set has none of {join_names(further)}; they came from a file"
+            yield Check(fact="further tags", state="cannot be checked", why=why)
     if ids_only:
         return
     try:
@@ -346,5 +350,6 @@ def _find_places(ready: Prepared, result: Result, name: str, samples: Sequence[S
 
 
 def _differs(sample: Sample, item: Item) -> bool:
-    content = (sample.cluster, sample.tags, sample.images or item.images, sample.texts or item.texts)
+    tags = {tag: value for tag, value in sample.tags.items() if tag in item.tags}
+    content = (sample.cluster, tags, sample.images or item.images, sample.texts or item.texts)
     return content != (item.cluster, item.tags, item.images, item.texts)

@@ -433,6 +433,7 @@ _STOPS = {
     "missing": "missing result",
     "not comparable": "incomparable benchmark",
     "too few items": "blind headline",
+    "not within the margin": "headline not within the margin",
 }
 
 
@@ -445,7 +446,8 @@ def headline_of(result: GateResult) -> str:
     benchmarks = len({row.benchmark for row in result.rows})
     better = sum(row.verdict == "improvement" for row in result.rows)
     parts = f"{count_nouns(headlines, 'headline')} of {count_nouns(benchmarks, 'benchmark')}"
-    text = f"the gate passes: no regression in {parts}"
+    within = "" if result.margin is None else f", each shown to fall by less than {result.margin:g} points"
+    text = f"the gate passes: no regression in {parts}{within}"
     return f"{text}, {count_nouns(better, 'improvement')}" if better else text
 
 

@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tellapart.benchmarks.find import declared_benchmark
+from tellapart.benchmarks.probes import PREFIXES
 from tellapart.catalog import DEFAULT_MODEL, REFERENCES
 from tellapart.data.many_objects import collector_paused
+from tellapart.diagnosis.probes import probe_rows
 from tellapart.errors import DataError, TellapartError, plain
 from tellapart.evaluation.compare import count_nouns
+from tellapart.evaluation.systems import gather, leave_references
 from tellapart.evaluation.verified import read_result
 from tellapart.records.machine import versions
 from tellapart.records.result import Result, is_imported
@@ -22,6 +25,7 @@ from tellapart.records.samples import read_samples
 from tellapart.report.conclusions import WORDS_ALONE, Conclusion, answer_lines
 from tellapart.report.followed import choose_shown, followed_tables, read_checkpoints
 from tellapart.report.image_sources import ImageSources, bundle_picture
+from tellapart.report.numbers import percent, points
 from tellapart.report.page import ReportPage, make_page
 from tellapart.report.paper_tables.table import groups_of, numbers_of, paper_row
 from tellapart.report.sections import ReportRun, note_lines
@@ -189,7 +193,7 @@ def print_runs(
         first = results[0].benchmarks[name]
         if read := [first.read_as] * bool(first.read_as) + [f"read from field {first.field}"] * bool(first.field):
             print_lines(plain(f"{name}: {'; '.join(read)}"))
-    print_tables(*(followed_tables(folder) or ([] if every else first_tables(groups))))
+    print_tables(*(followed_tables(folder) or ([] if every else first_tables(groups))), _probe_table(folder, groups))
     models = {result.model.name for _, members in groups for result in members}
     if references := [f"{name} {meaning}" for name, meaning in _REFERENCES.items() if name in models]:
         print_lines(f"references: {'; '.join(references)}", "")
@@ -218,6 +222,22 @@ def print_runs(
 
 def _print_path(report: WrittenReport) -> None:
     print_lines(f"report: {report.path or 'none: numbers that another tool measured have no items to show'}")
+
+
+def _probe_table(folder: Path, groups: Iterable[tuple[str, Sequence[Result]]]) -> Table | None:
+    """Return what is left without pictures, word order or time; None if a run has no probe beside the set itself."""
+    if not any(name.startswith(PREFIXES) for name, _ in groups):
+        return None
+    rows = probe_rows(leave_references(gather([folder])))
+    cells = (
+        (row.model, row.benchmark, row.probe, row.metric, percent(row.real), percent(row.left),
+         points(row.difference, row.low, row.high, row.reason),
+         "–" if row.chance is None else percent(row.chance))
+        for row in rows
+    )  # fmt: skip
+    heads = ("model", "benchmark", "probe", "metric", "real", "left", "left - real", "chance")
+    title = "what is left without a side of the items: percent, paired 95% intervals"
+    return table(*heads, numbers_from=4, title=title, rows=cells, folds=True) if rows else None
 
 
 def _paper_table(results: Sequence[Result], benchmark: str) -> Table | None:

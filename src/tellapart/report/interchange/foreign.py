@@ -29,7 +29,7 @@ from tellapart.errors import DataError, RunError, nearest, quote
 from tellapart.metrics.registry import METRICS
 from tellapart.records.result import IMPORTED, BenchmarkResult, Metrics, ModelRecord, Result, RunRecord, Value
 from tellapart.records.run_folder import RESULTS, write_result
-from tellapart.report.interchange.logs import read_log, write_log
+from tellapart.report.interchange.logs import Log, read_log, write_log
 
 _SAMPLES = (
     "of lmms-eval take the samples (--log_samples): python -m examples.elsewhere.lmms_eval makes a file of them for "
@@ -60,7 +60,7 @@ def import_results(
         raise RunError(f"{out} holds a run already; name a new folder")
     logs = {path: log for path in paths if (log := read_log(path, model)) is not None}
     contents = [(path, content) for path in paths if path not in logs for content in read_foreign(path, model)]
-    measured = [*(content for _, content in contents), *logs.values()]
+    measured: list[ForeignResult | Log] = [*(content for _, content in contents), *logs.values()]
     if not measured:
         raise RunError("no file was named; name result files, or logs of items, of another tool")
     models = list(dict.fromkeys(content.model for content in measured))
